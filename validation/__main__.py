@@ -18,9 +18,9 @@ from bakeoff.cli.run import ending_signals
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
 from bakeoff.servers import Catalog
 from bakeoff.spec import Origin, parse_server
+from validation import bisections, gates, histories, machines, procedures, procedures_measured, simulation, versions
 from validation import campaign as campaigns
 from validation import causes as planted
-from validation import gates, machines, procedures, procedures_measured, simulation
 from validation import record as recorder
 from validation import suite as suites
 from validation.check import Size
@@ -372,6 +372,54 @@ def simulate_gates(
         f"(standard deviation {recorded.values.std(ddof=1):.2%})\n"
     )
     print(gates.table(gates.all_rates(seed, runs=runs)))
+    return ExitCode.DONE
+
+
+@app.command("histories")
+def simulate_histories(
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Simulated histories of each kind.")] = 1000,
+    seed: Seed = 1,
+    others: Annotated[
+        bool, typer.Option("--others", help="Also Otava and ruptures, from an environment made for them by pip.")
+    ] = False,
+    watched: Annotated[bool, typer.Option("--watched", help="Only: one that is looked at after every run.")] = False,
+) -> int:
+    """Change points in simulated histories: false ones, and true ones found (docs/history.md)."""
+    if watched:
+        print(f"{histories.watched(seed=seed, runs=runs):.1%} of {runs} stationary histories ever had a change")
+    else:
+        for line in histories.table(seed=seed, runs=runs, others=others):
+            print(line, flush=True)
+    return ExitCode.DONE
+
+
+@app.command("versions")
+def measure_versions(
+    server: Annotated[
+        list[str] | None, typer.Option(help="In order; repeatable. [default: the catalogue's of that flavour]")
+    ] = None,
+    reference: Annotated[str, typer.Option(help="That every server is measured beside.")] = _SERVER,
+    history: Annotated[Path, typer.Option(metavar="FILE", help="To add to.")] = Path("versions.db"),
+    budget: Budget = "20m",
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Where the run is kept.")] = Path("bakeoff-runs"),
+    seed: Seed = 1,
+) -> int:
+    """The versions of the catalogue as a history, which `bakeoff history show` and `report` show (docs/history.md)."""
+    flavour = reference.partition(":")[0]
+    servers = server or versions.versions_of(flavour, but=reference)
+    run = versions.measure(servers, reference=reference, budget=budget, seed=seed, runs=runs)
+    count = versions.remember(run, history, series=flavour)
+    print(f"{history}: {count} points of {len(servers)} servers over {reference}, run {run.path}")
+    return ExitCode.DONE
+
+
+@app.command("bisections")
+def simulate_bisections(
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Simulated bisections for each line.")] = 200,
+    seed: Seed = 1,
+) -> int:
+    """How often `bakeoff bisect` finds a known build or known options, and in how many epochs."""
+    print(bisections.table(seed, runs=runs))
     return ExitCode.DONE
 
 

@@ -1,45 +1,72 @@
 """Simulated bisections of a regression among builds, beside a plain bisection with a duel at each step.
 
 Epochs are drawn from recorded ones (`validation.gates`). The plain way asks of each middle build whether it is slower
-than half of the regression, by the stopping rule of a gate, until that is known.
+than half of the regression, by the stopping rule of a gate, until that is known. Options have no plain way beside.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bakeoff.stats.bisect import CONFIDENCE, EPOCHS_FIRST, culprit, next_build, posterior
+from bakeoff.plan.factorial import arm_names
+from bakeoff.spec import Arm, Study, Workload, parse_server
+from bakeoff.spec.study import OptionPair, Search
+from bakeoff.stats.bisect import EPOCHS_FIRST
 from bakeoff.stats.gate import PRECISION_SHARE, Answer, Sample, answers
 from bakeoff.stats.model import Stop
+from bakeoff.stats.search import arm_with, found, next_arm, subset
 from bakeoff.stats.stopping import stop_state
 from validation.gates import read_epochs
 
 Measure = Callable[[int], float]
 """Build -> log ratio of one more epoch."""
 
-_EPOCHS_MAX = 1000
+_EPOCHS_MAX = 400
 
 
 @dataclass(frozen=True)
 class Bisected:
-    """How one bisection ended."""
+    """How one bisection ended: numbers of builds or options, none when there was nothing, None when undecided."""
 
-    found: int
+    found: tuple[int, ...] | None
     epochs: int
 
 
-def by_posterior(measure: Measure, builds: int, *, confidence: float = CONFIDENCE) -> Bisected:
-    """Measure what is expected to tell most until the culprit is likely enough."""
-    values = {builds - 1: [measure(builds - 1) for _ in range(EPOCHS_FIRST)]}
-    for epochs in range(EPOCHS_FIRST, _EPOCHS_MAX):
-        probabilities = posterior(values, builds)
-        found = culprit(probabilities, confidence=confidence)
-        if found is not None:
-            return Bisected(found, epochs)
-        build = next_build(values, probabilities)
-        values.setdefault(build, []).append(measure(build))
-    return Bisected(-1, _EPOCHS_MAX)
+def searched(study: Study, measure: Callable[[Arm], float]) -> Bisected:
+    """Search as `bakeoff bisect` does, with values of one's own."""
+    values: dict[str, list[float]] = {study.arms[1].name: [measure(study.arms[1])]}
+    for epochs in range(1, _EPOCHS_MAX):
+        believed = found(study, values)
+        assert believed
+        if believed.named is not None:
+            return Bisected(believed.named, epochs)
+        arm = next_arm(study, believed, values)
+        if arm not in study.arms:
+            study = study.model_copy(update={"arms": (*study.arms, arm)})
+        values.setdefault(arm.name, []).append(measure(arm))
+    return Bisected(None, _EPOCHS_MAX)
+
+
+def study_of_builds(count: int) -> Study:
+    """A bisection of so many builds."""
+    server = parse_server("mysql:8.0.15")
+    builds = tuple(Arm(name=name, label=name, server=server) for name in arm_names(count))
+    return _study((builds[0], builds[-1]), Search(builds=builds))
+
+
+def study_of_options(count: int, seed: int) -> Study:
+    """A bisection of so many options."""
+    pairs = tuple(OptionPair(name=f"option_{number}", good="0", bad="1") for number in range(count))
+    server = parse_server("mysql:8.0.15").with_options(**{pair.name: "0" for pair in pairs})
+    first = Arm(name="A", label="good", server=server)
+    begun = Study.model_construct(arms=(first,), search=Search(options=pairs))
+    return _study((first, arm_with(begun, [True] * count)), Search(options=pairs), seed)
+
+
+def _study(arms: tuple[Arm, ...], search: Search, seed: int = 0) -> Study:
+    return Study(title="", arms=arms, workloads=(Workload(script="oltp_read_only"),), search=search, seed=seed)
 
 
 def plain(measure: Measure, builds: int, *, limit: float) -> Bisected:
@@ -54,7 +81,7 @@ def plain(measure: Measure, builds: int, *, limit: float) -> Bisected:
         (told,) = answers([Sample(values, stop)], limit=limit, family=1)
         slow = float(np.mean(values)) < limit if told is Answer.UNCLEAR else told is Answer.FAIL
         good, bad = (good, middle) if slow else (middle, bad)
-    return Bisected(bad, epochs)
+    return Bisected((bad,), epochs)
 
 
 @dataclass(frozen=True)
@@ -67,21 +94,84 @@ class Comparison:
     epochs_plain: float
 
 
-def compare(
-    seed: int, *, runs: int, builds: int = 64, slowdown_percent: float = 3.0, confidence: float = CONFIDENCE
-) -> Comparison:
+def compare(seed: int, *, runs: int, builds: int = 64, slowdown_percent: float = 3.0) -> Comparison:
     """Bisect so many times for culprits drawn at random, in both ways."""
     noise, rng = read_epochs().values, np.random.default_rng((seed, builds, round(10 * slowdown_percent)))
     truth = float(np.log1p(-slowdown_percent / 100))
     ends: list[list[Bisected]] = [[], []]
+    study = study_of_builds(builds)
+    numbers = {name: number for number, name in enumerate(arm_names(builds))}
     places = rng.integers(1, builds, runs).tolist()
     for place in places:
 
         def measure(build: int, place: int = place) -> float:
             return (truth if build >= place else 0.0) + float(rng.choice(noise))
 
-        ends[0].append(by_posterior(measure, builds, confidence=confidence))
+        ends[0].append(searched(study, lambda arm: measure(numbers[arm.name])))
         ends[1].append(plain(measure, builds, limit=truth / 2))
-    right = [np.mean([end.found == place for end, place in zip(way, places, strict=True)]) for way in ends]
+    right = [np.mean([end.found == (place,) for end, place in zip(way, places, strict=True)]) for way in ends]
     epochs = [np.mean([end.epochs for end in way]) for way in ends]
     return Comparison(float(right[0]), float(epochs[0]), float(right[1]), float(epochs[1]))
+
+
+@dataclass(frozen=True)
+class OptionsFound:
+    """Of many bisections of options: how often exactly the guilty ones were named, and the epochs that it took."""
+
+    right: float
+    undecided: float
+    epochs: float
+
+
+def find_options(
+    seed: int, *, runs: int, options: int = 40, percents: Sequence[float] = (5.0, 3.0, 3.0)
+) -> OptionsFound:
+    """Search so many times for options drawn at random that slow a server down by these percentages."""
+    noise, rng = read_epochs().values, np.random.default_rng((seed, options, *(round(10 * each) for each in percents)))
+    ends = []
+    for number in range(runs):
+        culprits = rng.choice(options, len(percents), replace=False)
+        effects = np.zeros(options)
+        effects[culprits] = np.log1p(-np.array(percents) / 100)
+        study = study_of_options(options, number)
+        search = study.search
+        assert search
+
+        def measure(arm: Arm, search: Search = search, effects: NDArray[np.float64] = effects) -> float:
+            return float(effects @ np.array(subset(arm, search))) + float(rng.choice(noise))
+
+        ends.append((searched(study, measure), tuple(sorted(culprits.tolist()))))
+    return OptionsFound(
+        right=float(np.mean([end.found == culprits for end, culprits in ends])),
+        undecided=float(np.mean([end.found is None for end, _ in ends])),
+        epochs=float(np.mean([end.epochs for end, _ in ends])),
+    )
+
+
+def table(seed: int, *, runs: int) -> str:
+    """Markdown: builds beside the plain way, a last build that is as fast as the first, and options."""
+    lines = ["| among | truth | right | epochs | plain: right | plain: epochs |", "|---|---|---:|---:|---:|---:|"]
+    for percent in (2.0, 3.0, 5.0):
+        each = compare(seed, runs=runs, slowdown_percent=percent)
+        lines.append(
+            f"| 64 builds | one slower by {percent:g} % | {each.right:.1%} | {each.epochs:.1f} "
+            f"| {each.right_plain:.1%} | {each.epochs_plain:.1f} |"
+        )
+    none = find_nothing(seed, runs=runs)
+    lines.append(f"| 64 builds | all alike | {none.right:.1%} | {none.epochs:.1f} | | |")
+    for options, percents in ((12, (5.0, 4.0, 3.0)), (40, (10.0,)), (40, (5.0, 3.0, 3.0))):
+        found_ = find_options(seed, runs=runs, options=options, percents=percents)
+        truth = " and ".join(f"{percent:g} %" for percent in percents)
+        lines.append(f"| {options} options | {truth} | {found_.right:.1%} | {found_.epochs:.1f} | | |")
+    return "\n".join(lines)
+
+
+def find_nothing(seed: int, *, runs: int, builds: int = 64) -> OptionsFound:
+    """Search so many times where there is nothing to be found."""
+    noise, rng = read_epochs().values, np.random.default_rng((seed, builds))
+    ends = [searched(study_of_builds(builds), lambda _: float(rng.choice(noise))) for _ in range(runs)]
+    return OptionsFound(
+        right=float(np.mean([end.found == () for end in ends])),
+        undecided=float(np.mean([end.found is None for end in ends])),
+        epochs=float(np.mean([end.epochs for end in ends])),
+    )

@@ -243,8 +243,9 @@ def table(found: Sequence[Rates]) -> str:
         rows.append([*truth, f"{each.budget_s / 60:.0f} min", *told, f"{each.minutes:.1f}"])
         if each.budget_s == found[0].budget_s:
             rows_of_others.append([*truth, *(f"{share:.1%}" for share in each.others.values())])
-    return "\n\n".join(_markdown(*part) for part in ((heads, rows), (others, rows_of_others)))
+    return "\n\n".join(markdown(*part) for part in ((heads, rows), (others, rows_of_others)))
 
 
-def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table whose columns are all aligned to the right."""
     return "\n".join(f"| {' | '.join(line)} |" for line in (heads, ["---:"] * len(heads), *rows))

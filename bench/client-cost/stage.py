@@ -19,6 +19,7 @@ import pairing
 from case import Case, Server
 from clients import Client, ClientFailed, Latencies
 from cost import Moment, Monitor, Window
+
 from counters import UserInstructions
 
 CONNECT_TIMEOUT_S = 60.0

@@ -19,7 +19,7 @@ class ExitCode(IntEnum):
     NOT_READY = 3  # a server or the host cannot do this now, or a run directory is damaged
     RUN_INVALID = 4  # the run finished, but its result cannot be used
     INTERNAL = 5  # a bug in bakeoff
-    UNCLEAR = 6  # a gate cannot tell
+    UNCLEAR = 6  # a gate or a bisection cannot tell
     BISECT_SKIP = 125  # `gate --bisect`: this build cannot be judged
     BISECT_ABORT = 128  # `gate --bisect`: nor can any other
     INTERRUPTED = 130

@@ -13,21 +13,24 @@ from bakeoff.results import RunDirectory
 COMMANDS = (
     "duel",
     "gate",
+    "bisect",
     "replay",
     "run",
     "plan",
     "report",
     "explain",
     "compare",
+    "history",
     "capture",
     "list",
     "doctor",
+    "cluster",
     "server",
     "runs",
     "cache",
     "sysbench",
 )
-HEAVY = {"arro3", "numpy", "pydantic", "altair"}
+HEAVY = {"arro3", "numpy", "pydantic", "altair", "ray"}
 
 
 def test_the_help_names_every_command_and_imports_none_of_them(inside):

@@ -33,6 +33,7 @@ PAIR = (SERVER, SERVER)
         ((*PAIR, "--name", "a b"), "--name: 'a b' is no name"),
         ((*PAIR, "--name", "x-->"), "--name: 'x-->' is no name"),
         ((*PAIR, "--junit", "nowhere/gate.xml"), "--junit: nowhere/gate.xml cannot be written."),
+        ((*PAIR, "--history", "nowhere/h.db"), "--history: nowhere/h.db cannot be written."),
         ((*PAIR, "--budget", "10s"), "a budget of 10 s is too small for a verdict"),
         ((*PAIR, "-w", "nonsense"), "nonsense"),
         (("path:nowhere", SERVER), "does not exist"),
@@ -47,6 +48,23 @@ def test_a_mistake_is_one_line_and_exit_code_2(inside, arguments, says):
     ran = inside("gate", *arguments)
     assert ran.code == ExitCode.USAGE, ran
     assert says in ran.complaint
+
+
+@pytest.mark.parametrize(("more", "code"), [((), ExitCode.USAGE), (("--bisect",), ExitCode.BISECT_ABORT)])
+def test_an_error_is_an_error_of_junit_too_and_replaces_an_earlier_file(inside, shell, more, code):
+    (shell.folder / "gate.xml").write_text("passed")
+    ran = inside("gate", "path:nowhere", SERVER, "--junit", "gate.xml", "--name", "reads", *more)
+    assert ran.code == code
+    (suite,) = ElementTree.parse(shell.folder / "gate.xml").getroot()
+    assert (suite.get("name"), suite.get("tests"), suite.get("errors")) == ("bakeoff gate reads", "1", "1")
+    (error,) = suite.iter("error")
+    assert "does not exist" in error.get("message") and error.get("message") in ran.complaint
+
+
+def test_a_file_that_is_no_history_is_refused_before_anything_is_measured(inside, shell):
+    (shell.folder / "notes.txt").write_text("no history" * 1000)
+    ran = inside("gate", *PAIR, "--history", "notes.txt")
+    assert (ran.code, "notes.txt: file is not a database." in ran.complaint) == (ExitCode.NOT_READY, True)
 
 
 def write_study(shell, text):

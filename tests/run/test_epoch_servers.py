@@ -1,7 +1,7 @@
 """The servers of an epoch, pretended."""
 
 import threading
-from types import SimpleNamespace
+from datetime import UTC, datetime
 
 import pytest
 from messages import study
@@ -9,10 +9,12 @@ from messages import study
 from bakeoff.errors import RunInvalid, ServerError
 from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.report.live import LiveView
-from bakeoff.results import RunDirectory
+from bakeoff.results import Outcome, RunDirectory
+from bakeoff.run import runner
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
-from bakeoff.run.runner import _StudyRun
+from bakeoff.run.one_epoch import EpochDone
+from bakeoff.run.runner import StudyRun, ThisMachine
 
 
 class Server:
@@ -68,9 +70,18 @@ def test_the_log_of_a_server_that_does_not_start_is_kept(tmp_path):
 
 
 def test_discarded_epochs_are_named_as_their_folders(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        _StudyRun, "_run_epoch", lambda *_: SimpleNamespace(valid=False, discard_reason="arm B: server crashed")
-    )
-    run = _StudyRun(study(), RunDirectory.create(tmp_path, study()), tools=None, begin=0.0, builds=1)
+    directory = RunDirectory.create(tmp_path, study())
+
+    def crashes(order, _tools, run, **_how):
+        outcome = Outcome(
+            epoch=order.draft.epoch, build=0, valid=False, discard_reason="arm B: server crashed",
+            started_at=datetime.now(UTC), wall_s=1.0, measured_s=0.0,
+        )  # fmt: skip
+        run.epoch(order.draft.epoch, 0).finish(outcome)
+        return EpochDone(order.draft.epoch)
+
+    monkeypatch.setattr(runner, "run_epoch", crashes)
+    here = ThisMachine(None, directory)
+    run = StudyRun(study(), directory, here, Recorder(), threading.Event(), begin=0.0, builds=1, at_once=2)
     with pytest.raises(RunInvalid, match="epochs 0 and 1 both had to be discarded: arm B: server crashed"):
         run.run()

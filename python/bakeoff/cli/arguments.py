@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from bakeoff.cluster import Wanted
 from bakeoff.errors import HostError, KeyPath, SpecError
 from bakeoff.plan.factorial import make_study
 from bakeoff.spec import Profile, Study
@@ -165,3 +166,33 @@ ExplainBudget = Annotated[
     ),
 ]
 NoExplain = Annotated[bool, typer.Option("--no-explain", help="Leave differences unexplained.")]
+
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="[ADDRESS]",
+        help="Measure on the nodes of a Ray cluster: HOST:PORT, ray://HOST:PORT or local; without an address that of "
+        "$RAY_ADDRESS, or the one that this machine is a node of (docs/cluster.md).",
+    ),
+]
+Hosts = Annotated[int | None, typer.Option("--hosts", metavar="N", min=1, help="With --ray: on so many nodes.")]
+On = Annotated[
+    str | None, typer.Option("--on", metavar="RESOURCE", help="With --ray: on nodes that offer this resource.")
+]
+
+
+def nodes_wanted(ray: str | None, hosts: int | None, on: str | None, *, explain_budget: str | None) -> Wanted | None:
+    """Where a run is measured; None: on this machine.
+
+    Raises:
+        SpecError: an option of a cluster without one, or of one machine with one.
+    """
+    if ray is not None and explain_budget is not None:
+        raise SpecError("--explain-budget: differences are explained on one machine.", hint="Leave it or --ray out.")
+    if ray is None:
+        for option, given in (("--hosts", hosts), ("--on", on)):
+            if given is not None:
+                raise SpecError(f"{option}: it chooses nodes of a cluster.", hint=f"Write --ray {option} {given}.")
+        return None
+    return Wanted(ray, hosts, on or "")

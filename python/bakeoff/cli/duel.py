@@ -12,16 +12,20 @@ from bakeoff.cli.arguments import (
     ExplainBudget,
     FailOnOption,
     Format,
+    Hosts,
     NoExplain,
     NoVerdict,
+    On,
     Open,
     Precision,
     ProfileOption,
     Publish,
     Quiet,
+    Ray,
     Runs,
     Seed,
     format_option,
+    nodes_wanted,
 )
 from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.errors import SpecError
@@ -151,6 +155,9 @@ def duel(
             help="Give the last server uncounted extra work, to test the verdict: 5% makes its true ratio 1/1.05.",
         ),
     ] = None,
+    ray: Ray = None,
+    hosts: Hosts = None,
+    on: On = None,
     allow_same: Annotated[bool, typer.Option("--allow-same", help="Compare a running server with itself.")] = False,
     seed: Seed = None,
     runs: Runs = None,
@@ -209,6 +216,7 @@ def duel(
         publish=publish,
         fail_on=fail_on,
         explaining=explaining(explain_budget, none=no_explain, of_s=study.budget_s),
+        cluster=nodes_wanted(ray, hosts, on, explain_budget=explain_budget),
     )
     return check_and_run(study, run_options, no_verdict=no_verdict, dry_run=dry_run)
 

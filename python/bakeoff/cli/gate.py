@@ -4,7 +4,8 @@ import os
 import re
 import secrets
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -23,12 +24,14 @@ from bakeoff.cli.duel import (
     threads_of,
     workloads_of,
 )
+from bakeoff.cli.history import add_run
 from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
-from bakeoff.report.gate import DEFAULT_NAME, annotations, gate_markdown, junit
+from bakeoff.report.gate import DEFAULT_NAME, annotations, gate_markdown, junit, junit_of_error
 from bakeoff.report.live import live_for
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, runs_root
+from bakeoff.results.history import History
 from bakeoff.run.doctor import Severity, examine
 from bakeoff.run.own_data import OwnData, own_data
 from bakeoff.servers import install
@@ -106,6 +109,9 @@ def gate(
     name: Annotated[
         str, typer.Option(metavar="NAME", help="Of this gate, where a project has several: letters, digits, . _ -")
     ] = DEFAULT_NAME,
+    history: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Add the run to this history, as series --name.")
+    ] = None,
     inject_slowdown: Annotated[
         str | None,
         typer.Option("--inject-slowdown", metavar="PERCENT", help="Slow the last server down, to try the gate: 5%."),
@@ -123,7 +129,7 @@ def gate(
         "--workload": workload, "--threads": threads, "--tables": tables, "--table-size": table_size,
         "--option": option, "--data": data,
     }  # fmt: skip
-    try:
+    with _codes_for(bisect=bisect), _errors_in(_writable(junit_file, "--junit"), _checked_name(name)):
         asked = _Asked(
             servers=([baseline] if baseline else []) + (servers or []),
             budget=budget,
@@ -131,7 +137,12 @@ def gate(
             share=_share(max_slowdown),
             inject_slowdown=inject_slowdown,
         )
-        outputs = Outputs(_checked_name(name), _writable(junit_file), on_unclear, bisect=bisect)
+        if history:
+            History(history).check()
+        outputs = Outputs(
+            name, junit_file, on_unclear, bisect=bisect,
+            history=_writable(history, "--history"),
+        )  # fmt: skip
         if study is not None and (given := [each for each, value in own_options.items() if value is not None]):
             raise SpecError(f"gate: with --study the file says what {given[0]} would.", hint="Leave it out.")
         specs = parse_servers(asked.servers, "gate") if asked.servers or study is None else []
@@ -151,6 +162,13 @@ def gate(
         )  # fmt: skip
         passwords = passwords_of(made.arms, asked.servers, own)
         return _run(made, replace(options, passwords=passwords), bisect=bisect)
+
+
+@contextmanager
+def _codes_for(*, bisect: bool) -> Iterator[None]:
+    """The exit codes that git bisect run wants, of errors."""
+    try:
+        yield
     except BakeoffError as error:
         if bisect and error.exit_code is not ExitCode.BISECT_SKIP:
             judged = isinstance(error, ServerError | EngineError | RunInvalid)
@@ -162,6 +180,19 @@ def gate(
         refused = HostError(f"the system refused: {error}.")
         refused.exit_code = ExitCode.BISECT_ABORT
         raise refused from None
+
+
+@contextmanager
+def _errors_in(junit_file: Path | None, name: str) -> Iterator[None]:
+    """Write an error that ends the gate as JUnit: an earlier gate's file must not be taken for this one's."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        if junit_file:
+            with suppress(OSError):
+                message = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+                junit_file.write_text(junit_of_error(name, message), encoding="utf-8")
+        raise
 
 
 @dataclass(frozen=True)
@@ -247,10 +278,10 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _writable(path: Path | None) -> Path | None:
+def _writable(path: Path | None, option: str) -> Path | None:
     """The file, before minutes are spent, when something can be written there."""
     if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        raise SpecError(f"--junit: {path} cannot be written.", hint="Name a file in a folder that exists.")
+        raise SpecError(f"{option}: {path} cannot be written.", hint="Name a file in a folder that exists.")
     return path
 
 
@@ -276,6 +307,7 @@ class Outputs:
     junit_file: Path | None
     on_unclear: OnUnclear | None
     bisect: bool
+    history: Path | None = None
 
     def write(self, run: RunDirectory, view: ReportView) -> ExitCode:
         """Write the Markdown summary, annotations and JUnit XML that were asked for."""
@@ -292,7 +324,16 @@ class Outputs:
         if self.junit_file:
             unclear = _UNCLEAR_TESTS[self.on_unclear] if self.on_unclear else "error"
             self.junit_file.write_text(junit(view, self.name, unclear=unclear), encoding="utf-8")
+        self._remember(run)
         return self._code(view.gate.answer)
+
+    def _remember(self, run: RunDirectory) -> None:
+        """Add the run to the history; what keeps it out is said and does not change the gate's answer."""
+        if self.history:
+            try:
+                add_run(run, self.history, series=self.name)
+            except BakeoffError as error:
+                print(f"bakeoff: not in the history: {error}", file=sys.stderr)
 
     def _code(self, answer: Answer) -> ExitCode:
         if answer is not Answer.UNCLEAR:

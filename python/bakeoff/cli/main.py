@@ -18,6 +18,9 @@ from bakeoff.cli.help import Command
 from bakeoff.errors import BakeoffError, ExitCode, ServerError
 from bakeoff.units import visible
 
+# Ports have four digits or five, and versions of servers (`mysql:8`) have fewer.
+_ADDRESS = re.compile(r"auto|local|ray://\S+|[\w.-]+:\d{4,5}|\[[0-9a-f:]+\]:\d{4,5}")
+
 
 def sysbench(context: typer.Context) -> None:
     """Drop-in for sysbench on MySQL and MariaDB: same options, same scripts, same output."""
@@ -49,17 +52,20 @@ class _Source:
 _COMMANDS = {
     "duel": _Source("bakeoff.cli.duel", "duel", "Compare setups on real servers: which is faster, and by how much."),
     "gate": _Source("bakeoff.cli.gate", "gate", "Fail when a build is slower than allowed: for CI and git bisect."),
+    "bisect": _Source("bakeoff.cli.bisect", "bisect", "Find the build, or the options, that made a server slower."),
     "replay": _Source("bakeoff.cli.replay", "replay", "Compare servers by your own SQL, and judge every query."),
     "run": _Source("bakeoff.cli.run", "run", "Run a study: every arm in every cell."),
     "plan": _Source("bakeoff.cli.plan", "plan", "Show what a study would run: arms, minutes, memory and disk."),
     "report": _Source("bakeoff.cli.report", "report", "Render a run's report: HTML, or another format."),
     "explain": _Source("bakeoff.cli.explain", "explain", "Say where a run's differences come from, by more epochs."),
     "compare": _Source("bakeoff.cli.report", "compare", "Compare earlier runs in what they have in common."),
+    "history": _Source("bakeoff.cli.history", "app", "Keep what runs found over months: what changed when."),
     "capture": _Source("bakeoff.cli.capture", "app", "Make a capture of query logs: events, digests, totals."),
     "list": _Source("bakeoff.cli.listing", "list_things", "List studies, servers, workloads or runs."),
     "doctor": _Source(
         "bakeoff.cli.doctor", "doctor", "Say what here would spoil a measurement, and what can be resolved."
     ),
+    "cluster": _Source("bakeoff.cli.cluster", "app", "Look at the nodes of a Ray cluster."),
     "server": _Source("bakeoff.cli.server", "app", "Install, start or remove servers."),
     "runs": _Source("bakeoff.cli.listing", "runs_app", "Delete runs."),
     "cache": _Source("bakeoff.cli.listing", "cache_app", "Free what the cache of servers can do without."),
@@ -130,8 +136,15 @@ def before_the_command(
 def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code. Every error is a sentence on standard error, never a traceback."""
     command = typer.main.get_command(app)
-    if arguments and arguments[0] in ("report", "explain", "compare", "runs"):  # their `-2` is a run, not an option
+    if arguments and arguments[0] in (
+        "report",
+        "explain",
+        "compare",
+        "runs",
+        "history",
+    ):  # their `-2` is a run, not an option
         arguments = [f"latest-{int(each[1:]) - 1}" if re.fullmatch(r"-[1-9]\d?", each) else each for each in arguments]
+    arguments = with_address(arguments)
     try:
         if "_BAKEOFF_COMPLETE" in os.environ:
             command.main(prog_name="bakeoff")  # for the shell's completion; exits
@@ -162,6 +175,15 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         _complain(f"a bug in bakeoff: {type(error).__name__}: {error}. Details: {_keep_traceback()}")
         return ExitCode.INTERNAL
+
+
+def with_address(arguments: list[str]) -> list[str]:
+    """The arguments with `--ray auto` where `--ray` is followed by no address: its value may be left out."""
+    following = [*arguments, ""][1:]
+    return [
+        f"{word}=auto" if word == "--ray" and not _ADDRESS.fullmatch(after) else word
+        for word, after in zip(arguments, following, strict=False)
+    ]
 
 
 def _in_a_line(message: str) -> str:

@@ -20,9 +20,11 @@ from bakeoff.plan import Plan
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
 from bakeoff.report.charts import VERDICTS, picture_png, picture_svg
 from bakeoff.report.compare import CAVEAT, RunComparison, compare_runs, texts_of
+from bakeoff.report.history import compare_series
 from bakeoff.report.renderers import markdown_files
 from bakeoff.report.view import ReportView
 from bakeoff.results import open_run
+from bakeoff.results.history import History
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Stop
 
@@ -133,20 +135,34 @@ def compare(
     across_machines: Annotated[
         bool, typer.Option("--across-machines", help="Compare runs of different machines all the same.")
     ] = False,
+    history: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="RUNs are series of single runs in this history: each run one observation."),
+    ] = None,
     runs: Runs = None,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> None:
     """Compare earlier runs in what they have in common: throughput of each arm, and ratios to the baseline."""
     if len(run) < 2:
         raise SpecError("compare: it takes at least two runs.", hint="See `bakeoff list runs`.")
-    directories = [open_run(name, runs) for name in run]
-    if len({directory.path.resolve() for directory in directories}) < len(directories):
-        raise SpecError("compare: a run is named twice.", hint="See `bakeoff list runs`.")
-    found = compare_runs(directories, across_machines=across_machines)
+    found = _in_history(run, history) if history else _of_runs(run, runs, across_machines=across_machines)
     if output is Format.JSON:
         typer.echo(json.dumps(_record(found), indent=1))
     else:
         _print(found)
+
+
+def _in_history(names: list[str], file: Path) -> RunComparison:
+    if len(set(names)) < len(names):
+        raise SpecError("compare: a series is named twice.", hint="See `bakeoff history show`.")
+    return compare_series(History(file).points(), names)
+
+
+def _of_runs(run: list[str], runs: Path | None, *, across_machines: bool) -> RunComparison:
+    directories = [open_run(name, runs) for name in run]
+    if len({directory.path.resolve() for directory in directories}) < len(directories):
+        raise SpecError("compare: a run is named twice.", hint="See `bakeoff list runs`.")
+    return compare_runs(directories, across_machines=across_machines)
 
 
 def _record(found: RunComparison) -> dict[str, object]:

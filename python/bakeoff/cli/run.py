@@ -18,22 +18,27 @@ from bakeoff.cli.arguments import (
     FailOn,
     FailOnOption,
     Format,
+    Hosts,
     NoExplain,
     NoVerdict,
+    On,
     Open,
     Publish,
     Quiet,
+    Ray,
     Runs,
     Seed,
     format_option,
     naming_the_line,
+    nodes_wanted,
     request_study,
 )
 from bakeoff.cli.plan import show
 from bakeoff.cli.printing import console
+from bakeoff.cluster import Wanted
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.report import build_view, render_html, render_json, render_terminal
-from bakeoff.report.live import live_for
+from bakeoff.report.live import LiveView, live_for
 from bakeoff.report.renderers import objection, publish
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
@@ -62,6 +67,7 @@ class RunOptions:
         fail_on: what makes the exit code 1.
         samples: of a replay, by digest a statement with its literals; empty unless they may be shown.
         explaining: how differences are explained; None: not at all.
+        cluster: where it is measured; None: on this machine.
         finish: writes what else is written of a finished run; returns its exit code.
     """
 
@@ -76,6 +82,7 @@ class RunOptions:
     fail_on: frozenset[FailOn] | None = None
     samples: Mapping[str, str] = field(default_factory=dict)
     explaining: Explaining | None = None
+    cluster: Wanted | None = None
     finish: Callable[[RunDirectory, ReportView], ExitCode] | None = None
 
 
@@ -112,7 +119,8 @@ def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_ru
     seen = forecast(with_expected_sizes(study, options.passwords))
     if dry_run:
         show(seen, Format.JSON if options.json else Format.TEXT)
-    require_disk(seen)
+    if not options.cluster:  # each node looks at its own
+        require_disk(seen)
     if not no_verdict:
         require_budget(seen)
     return ExitCode.DONE if dry_run else run_and_report(study, options)
@@ -129,16 +137,7 @@ def run_and_report(study: Study, options: RunOptions) -> int:
         if running:
             them = " and ".join(dict.fromkeys(running))
             live.note(f"{them}: a running server is not restarted, so there will be an interval and no verdict")
-        run, analysis = run_study(
-            study,
-            options.runs_root,
-            listener=live,
-            stop=stop,
-            passwords=options.passwords,
-            command_line=options.command_line,
-            resume=options.resume,
-            explaining=options.explaining,
-        )
+        run, analysis = _run(study, options, live, stop)
         live.stage("writing the report")
         view = build_view(run, analysis, samples=options.samples)
         run.write_text("report.html", render_html(view))
@@ -156,6 +155,32 @@ def run_and_report(study: Study, options: RunOptions) -> int:
     if code is not ExitCode.DONE:
         return code
     return ExitCode.DIFFERENCE if _differences(analysis, view) & (options.fail_on or set()) else ExitCode.DONE
+
+
+def _run(study: Study, options: RunOptions, live: LiveView, stop: threading.Event) -> tuple[RunDirectory, Analysis]:
+    """Run a study here or on the nodes of a cluster."""
+    if options.cluster:
+        from bakeoff.cluster.driver import run_over_cluster
+
+        return run_over_cluster(
+            study,
+            options.runs_root,
+            wanted=options.cluster,
+            listener=live,
+            stop=stop,
+            command_line=options.command_line,
+            resume=options.resume,
+        )
+    return run_study(
+        study,
+        options.runs_root,
+        listener=live,
+        stop=stop,
+        passwords=options.passwords,
+        command_line=options.command_line,
+        resume=options.resume,
+        explaining=options.explaining,
+    )
 
 
 def show_report(run: RunDirectory, view: ReportView, options: RunOptions) -> None:
@@ -229,6 +254,9 @@ def run(
         str | None,
         typer.Option(metavar="RUN", help="Go on with a run that was killed: a run directory, or a run's name."),
     ] = None,
+    ray: Ray = None,
+    hosts: Hosts = None,
+    on: On = None,
     seed: Seed = None,
     runs: Runs = None,
     open_report: Open = False,
@@ -245,6 +273,7 @@ def run(
         open_report=open_report,
         publish=publish,
         fail_on=fail_on,
+        cluster=nodes_wanted(ray, hosts, on, explain_budget=explain_budget),
     )
     if resume is not None:
         begun = open_run(resume, runs)
@@ -278,7 +307,8 @@ def _resume(
         control = control_name(begun) is not None
         named = request_study(name, scale=scale, precision=precision, control=control).study
     study = resumed_study(run, budget_s=parse_duration_s(budget) if budget else None, asked=named)
-    require_disk(forecast(study), there_bytes=kept_bytes(run))
+    if not options.cluster:
+        require_disk(forecast(study), there_bytes=kept_bytes(run))
     return run_and_report(study, replace(options, resume=run))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bakeoff.report import gate, machine, numbers, performance, queries, setups, studies, verdicts, why
+from bakeoff.report import bisection, gate, machine, numbers, performance, queries, setups, studies, verdicts, why
 from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, ReportView, Role, Status, tables_of
 from bakeoff.results import RunDirectory
@@ -17,6 +17,7 @@ BUSY_SHARE = 0.10
 
 SECTIONS = (
     gate.gate_section,
+    bisection.bisection_section,
     why.why_section,
     queries.queries_section,
     performance.throughput_section,
@@ -57,6 +58,9 @@ def build_view(
     sections = tuple(section for make in SECTIONS if (section := make(context)))
     wall = setups.wall_sentence(context)
     arms = _arms(context)
+    forest, found = verdicts.forest(context), verdicts.verdicts(context)
+    if context.study.search:  # its answer rests on all arms together
+        forest, found = forest.model_copy(update={"rows": (), "withheld": ()}), ()
     return ReportView(
         run=run.name,
         directory=str(run.path),
@@ -66,23 +70,32 @@ def build_view(
         statuses=_statuses(context),
         arms=arms,
         arms_table=setups.arms_table(context, arms),
-        summary=(*gate.lead(context), *queries.findings(context), *verdicts.summary(context)),
-        verdicts=verdicts.verdicts(context),
-        means=verdicts.mean_sentences(context),
+        summary=_summary(context),
+        verdicts=found,
+        means=() if context.study.search else verdicts.mean_sentences(context),
         conditions=_conditions(context),
-        forest=verdicts.forest(context),
+        forest=forest,
         sections=sections,
         key_figures=studies.tpmc_lines(tables_of(sections)),
         effort=(performance.epoch_counts(context), *([f"Wall time: {wall}"] if wall else [])),
         command=setups.command(context),
         footnotes=context.footnotes,
         gate=gate.gate_of(context),
+        bisection=bisection.bisected(context),
         records=(*verdicts.records(context), *queries.records(context)),
         costs=why.records(context),
     )
 
 
+def _summary(context: Context) -> tuple[str, ...]:
+    if context.study.search:
+        return bisection.lead(context)
+    return (*gate.lead(context), *queries.findings(context), *verdicts.summary(context))
+
+
 def _question(context: Context) -> str:
+    if context.study.search:
+        return bisection.question(context)
     if context.study.limit is not None:
         return gate.question(context)
     design = context.study.design

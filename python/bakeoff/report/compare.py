@@ -30,7 +30,8 @@ class Line:
 
     Attributes:
         run: the later-named run; it is compared with the first.
-        kind: `throughput` of an arm (label), or `ratio` of a contender to its baseline (`B over A`).
+        kind: `throughput` of an arm (label), or `ratio` of a contender to its baseline (`B over A`); of single runs
+            their metric, the label being it and the tool.
         earlier, later: mean of the first run, and of this one: events per second, or a ratio.
         found: later over earlier.
         p_adjusted: Holm over all lines; None without an interval.
@@ -106,7 +107,7 @@ def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False)
             f"run {first.run.name} shares no cell and arm with {' or '.join(other.run.name for other in others)}.",
             hint=f"Its arms are {_arms(first)}; theirs are {'; '.join(_arms(other) for other in others)}.",
         )
-    return RunComparison(tuple(run.name for run in runs), _adjusted(lines), tuple(notes))
+    return RunComparison(tuple(run.name for run in runs), adjusted(lines), tuple(notes))
 
 
 def _measured(run: RunDirectory) -> _Measured:
@@ -148,7 +149,8 @@ def _lines(first: _Measured, other: _Measured) -> Iterable[Line]:
             )
 
 
-def _adjusted(lines: Sequence[Line]) -> tuple[Line, ...]:
+def adjusted(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """The lines with their p-values corrected over all of them (Holm)."""
     adjusted = holm([line.found.p_value for line in lines])
     return tuple(replace(line, p_adjusted=p) for line, p in zip(lines, adjusted, strict=True))
 
@@ -213,7 +215,7 @@ def _arms(measured: _Measured) -> str:
 
 def texts_of(line: Line) -> tuple[str, str, str, str, str]:
     """Earlier, later, later over earlier, its interval, and what that says, as a reader sees them."""
-    form = format_rate if line.kind == "throughput" else lambda value: f"{value:.3f}×"
+    form = (lambda value: f"{value:.3f}×") if line.kind == "ratio" else format_rate
     estimate = line.found.estimate
     says = {None: "too few epochs", True: "differs", False: "cannot tell"}[line.differs]
     return (

@@ -22,6 +22,7 @@ from bakeoff.stats.costs import Explanation, explain
 from bakeoff.stats.digests import OTHER, DigestTimes, digest_times
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
+from bakeoff.stats.search import Found, found
 
 # A chart has bins of slices: sums over sums, never every n-th slice.
 
@@ -241,6 +242,16 @@ class Context:
     def primary(self) -> tuple[Comparison, ...]:
         """Comparisons that the question is about."""
         return tuple(comparison for comparison in self.analysis.comparisons if not comparison.is_control)
+
+    @cached_property
+    def values(self) -> dict[str, list[float]]:
+        """By contender, log ratios over the baseline, one an epoch; of runs with one cell."""
+        return {each.contender: [point.value for point in each.points] for each in self.primary}
+
+    @cached_property
+    def bisected(self) -> Found | None:
+        """What a bisection believes of its builds or options; None of a run that is none, or has measured nothing."""
+        return found(self.study, self.values) if self.study.search else None
 
     @cached_property
     def detail_cells(self) -> tuple[str, ...]:

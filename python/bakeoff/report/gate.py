@@ -1,6 +1,6 @@
 """A gate's answer in a report, and for CI systems: Markdown, annotations of GitHub Actions, JUnit XML."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree
 
 from bakeoff.report import numbers
@@ -10,7 +10,7 @@ from bakeoff.report.view import ReportView, Row, Section, Table
 from bakeoff.stats.gate import Answer, Gate, judge, reach
 from bakeoff.stats.interval import standard_deviation
 from bakeoff.stats.model import Comparison
-from bakeoff.units import percent_text
+from bakeoff.units import percent_text, visible
 
 ANCHOR = "gate"
 
@@ -184,6 +184,18 @@ def junit(view: ReportView, name: str, *, unclear: str) -> str:
             found = f"throughput {throughput} ({interval}), allowed {numbers.MINUS}{gate.max_slowdown * 100:.2g}%"
             why = f"{told.answer.value}: {gate.why or found}"
             ElementTree.SubElement(case, kind, message=why)
+    return _junit_text(suite, kinds)
+
+
+def junit_of_error(name: str, message: str) -> str:
+    """JUnit XML of a gate that ended without an answer: one test with an `error`."""
+    suite = ElementTree.Element("testsuite", name=_title(name), tests="1")
+    case = ElementTree.SubElement(suite, "testcase", classname=f"bakeoff.{name}", name="gate")
+    ElementTree.SubElement(case, "error", message=visible(message))
+    return _junit_text(suite, {"failure": 0, "error": 1, "skipped": 0})
+
+
+def _junit_text(suite: ElementTree.Element, kinds: Mapping[str, int]) -> str:
     for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
         suite.set(attribute, str(kinds[kind]))
     suites = ElementTree.Element("testsuites")

@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bakeoff.report import numbers
-from bakeoff.spec import Study
+from bakeoff.spec import Arm, Study
 from bakeoff.stats.model import Comparison, Interval, Stop
 from bakeoff.stats.resolution import NoiseCard
 from bakeoff.units import format_bytes, format_duration, format_ns, format_rate, visible
@@ -58,6 +58,9 @@ class LiveView:
         self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
     ) -> None:
         """An epoch was added to the evidence."""
+
+    def arm_joins(self, arm: Arm) -> None:
+        """A bisection measures one more arm from now on."""
 
     def note(self, text: str) -> None:
         """Something worth a line."""
@@ -167,6 +170,10 @@ class PlainLive(LiveView):
         for comparison in comparisons:
             self._say(f"  {_comparison_text(comparison, self._labels)}")
 
+    def arm_joins(self, arm: Arm) -> None:
+        """Its label."""
+        self._labels[arm.name] = visible(arm.label)
+
     def note(self, text: str) -> None:
         """A line."""
         self._say(f"note: {text}")
@@ -225,6 +232,10 @@ class RichLive(LiveView):
         with self._lock:
             self._comparisons = tuple(comparisons)
             self._due = None if remaining_s is None else time.monotonic() + remaining_s
+
+    def arm_joins(self, arm: Arm) -> None:
+        """Its label."""
+        self._labels[arm.name] = visible(arm.label)
 
     def note(self, text: str) -> None:
         """Printed above the table, to stay."""

@@ -46,7 +46,8 @@ REASONS = {
 """Why an event cannot be replayed, as the capture names it, and in words."""
 
 _TEXT_MAX = 1000  # characters of a statement; the capture has 8 kB
-_EMPTY_FOREST = Forest(one=0.0, margin=None, ticks=(), rows=(), legend="", withheld=())
+EMPTY_FOREST = Forest(one=0.0, margin=None, ticks=(), rows=(), legend="", withheld=())
+"""Of a page without verdicts."""
 
 
 def capture_view(summary: Totals, path: Path, *, limit: int, literals: bool) -> ReportView:
@@ -85,7 +86,7 @@ def capture_view(summary: Totals, path: Path, *, limit: int, literals: bool) -> 
         verdicts=(),
         means=(),
         conditions="",
-        forest=_EMPTY_FOREST,
+        forest=EMPTY_FOREST,
         sections=tuple(section for section in (figures, statements, refused) if section),
         key_figures=(),
         effort=(),

@@ -244,7 +244,7 @@ def render_terminal(view: ReportView, console: Console) -> None:
     for status in view.statuses:
         style = "bold red" if status.word == "UNTRUSTED" else "yellow"
         console.print(Text.assemble((status.word, style), f": {status.text}"))
-    if len(view.verdicts) > 1 or "queries" in view.tables or view.gate:
+    if len(view.verdicts) > 1 or "queries" in view.tables or view.gate or view.bisection:
         console.print()
         console.print(Text(" ".join(view.summary)))
     if view.forest.rows:
@@ -361,7 +361,8 @@ def render_csv(view: ReportView) -> str:
 
 def render_json(view: ReportView) -> str:
     """One document: the head, `tables` (by id); unrounded `comparisons`, `costs`, and of a replay `queries`."""
-    left_out = {"forest", "sections", "records", "costs", "arms_table", *([] if view.gate else ["gate"])}
+    unasked = [name for name in ("gate", "bisection") if getattr(view, name) is None]
+    left_out = {"forest", "sections", "records", "costs", "arms_table", *unasked}
     document = view.model_dump(mode="json", exclude=left_out)
     document["tables"] = {name: table.model_dump(mode="json") for name, table in view.tables.items()}
     document["comparisons"] = [record for record in view.records if "differs" not in record]

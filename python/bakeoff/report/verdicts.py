@@ -20,7 +20,7 @@ STOPS = {
     Stop.DECISIVE: "difference decisive",
     Stop.BUDGET: "budget used",
     Stop.ABORTED: "ended by hand: anytime-valid interval",
-    Stop.ANSWERED: "the gate was answered by another cell: anytime-valid interval",
+    Stop.ANSWERED: "the question was answered by another comparison: anytime-valid interval",
     Stop.EXTENDED: "time ran out again after an answer had been seen: anytime-valid interval",
     Stop.RUNNING: "still running: anytime-valid interval",
 }

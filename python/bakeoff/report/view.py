@@ -5,9 +5,10 @@ A report is a small head, which every form needs by name, and a list of sections
 
 from collections.abc import Iterator
 from enum import StrEnum
+from operator import not_
 from typing import Literal, Self
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from bakeoff.stats import model
 from bakeoff.stats.gate import Gate
@@ -156,6 +157,20 @@ class Footnote(Frozen):
     where: tuple[str, ...]
 
 
+class Bisected(Frozen):
+    """The answer of a bisection.
+
+    Attributes:
+        named: the first changed build, or the guilty options; None: not decided.
+        nothing: good and bad do not differ.
+        probabilities: of every build or option.
+    """
+
+    named: tuple[str, ...] | None
+    nothing: bool
+    probabilities: dict[str, float]
+
+
 class Status(Frozen):
     """A warning that stands above everything else (`UNTRUSTED`)."""
 
@@ -189,10 +204,11 @@ class Code(Frozen):
 
 
 class Value(Frozen):
-    """A table's cell: the value, and under it in small what it is compared with (`1.12×`)."""
+    """A table's cell: the value, under it in small what it is compared with (`1.12×`); `href`: a page it leads to."""
 
     text: str
     sub: str = ""
+    href: str = Field(default="", exclude_if=not_)
 
 
 class Row(Frozen):
@@ -457,6 +473,7 @@ class ReportView(Frozen):
         effort: epochs counted and discarded; where the wall time went.
         command: the command line that repeats the run; empty when unknown.
         gate: the answer of a gate; None: the run is none.
+        bisection: of a bisection; None: the run is none.
         records: one flat record a comparison, unrounded: ratios, times in ns, rates per second.
         costs: one for each comparison and counter.
     """
@@ -481,6 +498,7 @@ class ReportView(Frozen):
     command: str
     footnotes: tuple[Footnote, ...]
     gate: Gate | None = None
+    bisection: Bisected | None = None
     records: tuple[dict[str, str | int | float | bool | None], ...]
     costs: tuple[dict[str, str | int | float | bool | None], ...] = ()
 

@@ -325,6 +325,7 @@ class Epoch:
             seeds=self._draft.seeds.model_dump(),
             readiness=self._readiness,
             other_bakeoffs=tuple(sorted(self._other_bakeoffs)),
+            host=self._tools.host,
         )
 
     def _report(self, text: str) -> None:

@@ -56,20 +56,23 @@ class EpochTools:
 
     Attributes:
         setups: arms of the study, or of one round of it.
+        snapshots: of the data; a bisection adds loads and removes them.
         at_once: how many servers fit into memory; more arms than that take rounds.
         replay_rates: statements a second of captures, by cell and whether only reads ran: what chunks are made of.
         called: what an epoch is called while it goes on.
+        host: this machine's name in a cluster; empty without one.
     """
 
     study: Study
     setups: tuple[ArmSetup, ...]
     pool: ServerPool
-    snapshots: Mapping[SnapshotKey, Snapshot]
+    snapshots: dict[SnapshotKey, Snapshot]
     listener: Listener
     stop: threading.Event
     at_once: int
     replay_rates: dict[tuple[str, bool], float] = field(default_factory=dict)
     called: str = "epoch"
+    host: str = ""
 
 
 class EpochServers:

@@ -92,8 +92,13 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
 
     Raises:
         ResultsError: it has no analysis.
-        SpecError: no arms are named, and nothing is FASTER or SLOWER.
+        SpecError: no arms are named, and nothing is FASTER or SLOWER; or it is a bisection.
     """
+    if run.study().search:
+        raise SpecError(
+            f"explain: run {run.name} is a bisection, whose arms are hardly ever measured together.",
+            hint="Compare the two that matter: bakeoff duel, which explains by itself.",
+        )
     analysis = run.read("analysis.json", Analysis)
     if analysis is None or run.plan() is None:
         raise ResultsError(f"run {run.name} has no verdict yet.", hint=f"Write bakeoff run --resume {run.name}.")

@@ -144,8 +144,6 @@ class KeptLoad:
 class KeptLoads:
     """The loads of a run; as a context manager it deletes them at the end, unless the run is to be resumed.
 
-    A new run that failed and has neither a finished epoch nor loads is deleted, too.
-
     Attributes:
         resumed: the run is.
     """
@@ -168,10 +166,8 @@ class KeptLoads:
                 f"the data loaded so far is kept: `bakeoff run --resume {self.run.path}` goes on with it, "
                 "`bakeoff cache prune` deletes it"
             )
-            return
-        delete_kept(self.run)
-        if value is not None and not self.resumed:
-            self.run.discard_if_empty()
+        else:
+            delete_kept(self.run)
 
     def keeps(self, error: BaseException | None) -> bool:
         """Whether loads are kept after this error: it is not theirs, and they have cost something."""
@@ -184,7 +180,7 @@ class KeptLoads:
         with self._lock:
             home = self.pool.keep(_key(self.run), self.run.path.resolve()) / f"{setup.arm.name}-{build}"
         load = KeptLoad(home, _Record(basis=self._basis(setup)))
-        record = _read(home / _RECORD)
+        record = _read(home / _RECORD) if (home / "data").is_dir() else None
         if record and record.basis == load.record.basis:
             load.record, load.resumed, load.before_s = record, True, record.seconds
             part = "all" if record.loaded else f"{record.done:.0%}"

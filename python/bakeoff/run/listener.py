@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from bakeoff.spec import Arm
 from bakeoff.stats.model import Comparison
 from bakeoff.stats.resolution import NoiseCard
 
@@ -32,6 +33,9 @@ class Listener(Protocol):
         self, epoch: int, comparisons: tuple[Comparison, ...], elapsed_s: float, remaining_s: float | None
     ) -> None:
         """An epoch was added to the evidence; `remaining_s` is an estimate or None."""
+
+    def arm_joins(self, arm: Arm) -> None:
+        """A bisection measures one more arm from now on."""
 
     def note(self, text: str) -> None:
         """Something worth a line: a discarded epoch, a setting that the server ignored."""

@@ -75,13 +75,14 @@ class Loader:
 
         The first build is always loaded; each further one only when loading is then expected to end within `limit_s`:
         another build shows how much the data decides, but six epochs of one build are worth more than none of two.
-        Small builds are all loaded, two at a time.
+        Small builds are all loaded, two at a time. Of a bisection the first two setups are: others when needed.
 
         Raises:
             ServerError, EngineError, HostError: a server did not start, a load failed, the disk is too small.
             SpecError: a server does not know the data's character set or collation.
             KeyboardInterrupt: the stop flag was set.
         """
+        setups = setups[:2] if self.study.search else setups
         snapshots: dict[SnapshotKey, Snapshot] = {}
         distinct = {setup.build_key: setup for setup in reversed(setups) if setup.installation is not None}
         if sum(expected_bytes(self.study, setup.arm.data) for setup in distinct.values()) <= _SMALL_BYTES:
@@ -106,6 +107,17 @@ class Loader:
                 self._compare_rows(setups, build)
             self._end_if_stopped()
         return snapshots
+
+    def load_further(self, setup: ArmSetup, build: int, *, setups: Sequence[ArmSetup]) -> dict[SnapshotKey, Snapshot]:
+        """Load one build of an arm that has joined `setups`, which it is one of.
+
+        Raises:
+            as `load_all`.
+        """
+        snapshot = self._load(setup, build, sharing=setups)
+        self._compare_rows(setups, build)
+        self._end_if_stopped()
+        return {(setup.build_key, build): snapshot}
 
     def load_remote(self, setup: ArmSetup, *, measured: bool = False) -> None:
         """Load a running server, unless its tables are there already: then they are used as they are.

@@ -9,7 +9,8 @@ budget was changed. When it ends was then chosen with results in sight. That is 
 later resume must know it too.
 """
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from bakeoff.errors import ResultsError, SpecError
@@ -46,9 +47,16 @@ def read_before(run: RunDirectory) -> Before:
     return Before(
         history=tuple(run.load_epochs()),
         plan=run.read("plan.json", Plan),
-        used_s=loading_seconds(run.builds().values())
-        + sum(run.outcome(epoch).wall_s for epoch in run.finished_epochs()),
+        used_s=loading_seconds(run.builds().values()) + _measuring_s(run),
     )
+
+
+def _measuring_s(run: RunDirectory) -> float:
+    """Wall seconds of the epochs: hosts measure at the same time, each one epoch after another."""
+    by_host: defaultdict[str, float] = defaultdict(float)
+    for outcome in map(run.outcome, run.finished_epochs()):
+        by_host[outcome.host] += outcome.wall_s
+    return max(by_host.values(), default=0.0)
 
 
 def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | None = None) -> Study:
@@ -83,8 +91,12 @@ def check_machine(run: RunDirectory) -> None:
     """Refuse to mix epochs of two machines.
 
     Raises:
-        ResultsError: processors or memory are not those of the run.
+        ResultsError: processors or memory are not those of the run, or nodes of a cluster measured it.
     """
+    if any(run.outcome(epoch).host for epoch in run.finished_epochs()):
+        raise ResultsError(
+            f"run {run.name} was measured on the nodes of a cluster.", hint=f"bakeoff run --ray --resume {run.name}"
+        )
     then, now = run.manifest().host, gather_host(run.path, work_root())
     for what in ("cpu_model", "cpus", "memory_bytes"):
         before, here = getattr(then, what), getattr(now, what)
@@ -101,13 +113,17 @@ def check_servers(before: Before, setups: Iterable[ArmSetup]) -> None:
     Raises:
         ResultsError: an arm's binaries are of another version than those in the finished epochs.
     """
+    check_versions(before, {each.arm.name: each.installation.version_text for each in setups if each.installation})
+
+
+def check_versions(before: Before, versions: Mapping[str, str]) -> None:
+    """Likewise by the binaries' versions, by arm."""
     for data in before.history[:1]:
-        for setup in setups:
-            measured = data.variables.get(setup.arm.name, {}).get("version")
-            if setup.installation and measured and not _same_version(measured, setup.installation.version_text):
+        for arm, version in versions.items():
+            measured = data.variables.get(arm, {}).get("version")
+            if measured and not _same_version(measured, version):
                 raise ResultsError(
-                    f"arm {setup.arm.name} was measured as version {measured}, and {setup.arm.server} is "
-                    f"{setup.installation.version_text} now.",
+                    f"arm {arm} was measured as version {measured}, and its server is {version} now.",
                     hint="Begin a new run.",
                 )
 

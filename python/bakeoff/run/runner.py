@@ -1,46 +1,41 @@
 """Run a whole study: install, load, plan, epochs until the stopping rule ends it, analysis.
 
-`run_study` prepares, `_StudyRun.run` loops over epochs, `bakeoff.run.epoch` measures one of them and
-`bakeoff.run.epoch_servers` starts and stops its servers. Everything is written to the run directory as it happens.
+`run_study` prepares, `StudyRun.run` gives out epochs to its hosts (here to this machine), `bakeoff.run.one_epoch` runs
+one of them. Everything is written to the run directory as it happens.
 """
 
 import errno
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from bisect import insort
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import count
+from operator import attrgetter
 from pathlib import Path
+from typing import Protocol
 
 from bakeoff.engine import Engine
-from bakeoff.errors import BakeoffError, EngineError, HostError, RunInvalid
-from bakeoff.plan import (
-    EpochDraft,
-    Plan,
-    SliceLength,
-    epoch_draft,
-    needed_seconds,
-    pilot_slice_max_ns,
-    plan_study,
-    precise_seconds,
-    share_seconds,
-    with_longer_slices,
-)
-from bakeoff.plan.model import rounds, turns
+from bakeoff.errors import BakeoffError, HostError, RunInvalid
+from bakeoff.plan import Plan, epoch_draft, plan_study, share_seconds, with_longer_slices
+from bakeoff.plan.model import turns
 from bakeoff.plan.timing import EpochCost, epoch_time, report_seconds
 from bakeoff.results import EpochData, RunDirectory
-from bakeoff.results.epoch_data import slices_frame, wall_time
+from bakeoff.results.epoch_data import wall_time
 from bakeoff.results.frame import Frame
 from bakeoff.run.answers import compare_answers
-from bakeoff.run.arms import check_workloads, prepare_arms, servers_by_aio, share_memory
+from bakeoff.run.arms import ArmSetup, MemoryShare, check_workloads, prepare_arms, servers_by_aio, share_memory
 from bakeoff.run.captures import with_captures
-from bakeoff.run.data_check import CountsDisagree
-from bakeoff.run.epoch import Epoch, Interrupted, TooManyErrors, discards_epoch
+from bakeoff.run.epoch import Interrupted
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.explain import Explaining, explain
-from bakeoff.run.kept_loads import KeptLoads
+from bakeoff.run.kept_loads import KeptLoads, kept_bytes
 from bakeoff.run.listener import Listener, download_reporter
 from bakeoff.run.loading import Loader
+from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.own_data import take_snapshots
 from bakeoff.run.resume import (
     Before,
@@ -52,26 +47,24 @@ from bakeoff.run.resume import (
     note_extension,
     read_before,
 )
+from bakeoff.run.search import Joining, mean_loading_seconds, with_arms
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs, work_root
-from bakeoff.spec import Study
+from bakeoff.spec import Arm, Study
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.gate import forecast_sentence
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
-from bakeoff.stats.slice_length import choose_slice_length, pilot_slice_ns
+from bakeoff.stats.search import search_decision
 from bakeoff.stats.stopping import Decision, decide
-from bakeoff.units import format_duration
 
-# Of one cell, and of all cells together: a cell of many has less, since the pilots' findings are shared.
-_PILOT_S, _PILOTS_S = 2.0, 12.0
-_STOP_S = 0.5  # what stopping the servers will take, before the first epoch has shown it
-# Of the budget: while loading takes no more of it, further builds are loaded.
-_LOADING_SHARE = 0.5
-# An epoch that is discarded again and again is not bad luck.
-_DISCARDED_IN_A_ROW = 2
+LOADING_SHARE = 0.5
+"""Of the budget: while loading takes no more of it, further builds are loaded."""
+
+# An epoch that is discarded again and again is not bad luck; but builds next to a broken one may be broken, too.
+_DISCARDED_IN_A_ROW, _DISCARDED_SEARCHING = 2, 5
 
 
 def run_study(
@@ -125,44 +118,101 @@ def run_study(
         )
         kept = KeptLoads(pool, run, listener, program=str(engine.hello.get("build")), resumed=resume is not None)
         loader = Loader(study, pool, run, listener, engine, stop, kept=kept)
-        with run.hold(), kept:
+        with keeping(run, is_new=resume is None), kept:
             try:
                 before = read_before(run) if resume else Before()
                 check_servers(before, setups)
                 keep_memory(run, share)
-                for sentence in study.design.fraction.sentences() if study.design and study.design.fraction else ():
-                    listener.note(sentence)
-                _note_other_bakeoffs(listener)
+                begin_notes(study, listener)
                 begin = time.monotonic()
-                limit_s = math.inf if before.plan else study.budget_s * _LOADING_SHARE
-                snapshots = loader.load_all(setups, limit_s=limit_s)
-                for setup in setups:
-                    if setup.remote:
-                        loader.load_remote(setup, measured=before.plan is not None or bool(before.history))
-                engine.close()  # every epoch starts one of its own
+                limit_s = math.inf if before.plan else study.budget_s * LOADING_SHARE
+                measured = before.plan is not None or bool(before.history)
+                tools = load(loader, setups, share, limit_s=limit_s, measured=measured)
                 if before.used_s:
                     begin = time.monotonic() - before.used_s
-                tools = EpochTools(study, setups, pool, snapshots, listener, stop, max(share.at_once, 2))
                 if explaining and explaining.only:
                     return run, explain(explaining, tools, run)
                 compare_answers(tools, run)
-                analysis = _StudyRun(
+                machine = ThisMachine(tools, run, Joining(share.memory, loader) if study.search else None)
+                analysis = StudyRun(
                     study,
                     run,
-                    tools,
+                    machine,
+                    listener,
+                    stop,
                     begin,
-                    builds=max((build + 1 for _, build in snapshots), default=study.builds),
-                    plan=before.plan,
+                    builds=builds_of(tools, study),
+                    at_once=tools.at_once,
+                    join=machine.join,
+                    plan=before.plan and with_arms(before.plan, study),
                     history=list(before.history),
                 ).run()
                 return run, explain(explaining, tools, run) if explaining else analysis
-            except BaseException as error:
-                if run.finished_epochs():
-                    raise _with_what_is_kept(error, run) from None
-                raise
             finally:
                 for sentence in loader.left.values():
                     listener.left_behind(sentence)
+
+
+def begin_notes(study: Study, listener: Listener) -> None:
+    """Say what a run leaves out, and who disturbs it."""
+    for sentence in study.design.fraction.sentences() if study.design and study.design.fraction else ():
+        listener.note(sentence)
+    _note_other_bakeoffs(listener)
+
+
+def load(
+    loader: Loader,
+    setups: tuple[ArmSetup, ...],
+    share: MemoryShare,
+    *,
+    limit_s: float = math.inf,
+    measured: bool = False,
+    host: str = "",
+) -> EpochTools:
+    """Load all data on this machine, and close the loader's engine: every epoch starts one of its own.
+
+    Args:
+        loader: with an open engine.
+        setups: every arm.
+        share: how many servers run at once.
+        limit_s: wall seconds within which builds after the first are loaded.
+        measured: this run has epochs already.
+        host: this machine's name in a cluster.
+
+    Raises: as `Loader.load_all` and `Loader.load_remote`.
+    """
+    snapshots = loader.load_all(setups, limit_s=limit_s)
+    for setup in setups:
+        if setup.remote:
+            loader.load_remote(setup, measured=measured)
+    loader.engine.close()
+    at_once = max(share.at_once, 2)
+    return EpochTools(loader.study, setups, loader.pool, snapshots, loader.listener, loader.stop, at_once, host=host)
+
+
+def builds_of(tools: EpochTools, study: Study) -> int:
+    """Loads of the data that there are."""
+    return max((build + 1 for _, build in tools.snapshots), default=study.builds)
+
+
+@contextmanager
+def keeping(run: RunDirectory, *, is_new: bool, again: str = "bakeoff run --resume") -> Iterator[None]:
+    """Hold a run directory; an error says what is kept, and a new run without a finished epoch or loads leaves nothing.
+
+    Args:
+        run: nobody else writes to it meanwhile.
+        is_new: it is not resumed.
+        again: the command that goes on.
+    """
+    with run.hold():
+        try:
+            yield
+        except BaseException as error:
+            if run.finished_epochs():
+                raise _with_what_is_kept(error, run, again) from None
+            if is_new and not kept_bytes(run):
+                run.discard_if_empty()
+            raise
 
 
 def _note_other_bakeoffs(listener: Listener) -> None:
@@ -170,10 +220,10 @@ def _note_other_bakeoffs(listener: Listener) -> None:
         listener.note(f"another bakeoff (process {pid}) runs servers here: each disturbs the other's measurement")
 
 
-def _with_what_is_kept(error: BaseException, run: RunDirectory) -> BaseException:
+def _with_what_is_kept(error: BaseException, run: RunDirectory, again: str) -> BaseException:
     """The error that ends a run early, with the epochs that were kept and the commands that use them."""
     kept = f"Finished epochs are kept: {len(run.finished_epochs())}"
-    use = f"`bakeoff report {run.path}` gives their verdict, `bakeoff run --resume {run.path}` goes on."
+    use = f"`bakeoff report {run.path}` gives their verdict, `{again} {run.path}` goes on."
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         place = Path(error.filename).parent if isinstance(error.filename, str) else run.path
         return HostError(f"the disk of {place} is full.", hint=f"Make room there. {kept}; {use}")
@@ -182,56 +232,141 @@ def _with_what_is_kept(error: BaseException, run: RunDirectory) -> BaseException
     return error
 
 
+class Hosts(Protocol):
+    """Where epochs are measured: one at a time a host."""
+
+    def free(self) -> int:
+        """How many epochs could begin now."""
+
+    def busy(self) -> bool:
+        """Whether there is anything to wait for."""
+
+    def begin(self, order: EpochOrder) -> None:
+        """Give an epoch to a host that is free."""
+
+    def wait(self) -> EpochDone | None:
+        """Wait for the next epoch that ends; its directory is then written. None: hosts have become free meanwhile.
+
+        Raises:
+            Interrupted: the user ended the run.
+        """
+
+    def leave_out(self, host: str) -> bool:
+        """Give a host that fails no further epochs; whether others are left."""
+
+
+class ThisMachine:
+    """The `Hosts` of a run without a cluster: an epoch is measured while it is waited for."""
+
+    def __init__(self, tools: EpochTools, run: RunDirectory, joining: Joining | None = None) -> None:
+        self._tools = tools
+        self._run = run
+        self._joining = joining
+        self._order: EpochOrder | None = None
+
+    def free(self) -> int:
+        """One, unless an epoch has been given out."""
+        return 0 if self._order else 1
+
+    def busy(self) -> bool:
+        """Whether an epoch has been given out."""
+        return self._order is not None
+
+    def begin(self, order: EpochOrder) -> None:
+        """Keep the order for `wait`."""
+        self._order = order
+
+    def wait(self) -> EpochDone | None:
+        """Measure the epoch.
+
+        Raises:
+            Interrupted: the user ended it.
+            BakeoffError: as `run_epoch`.
+        """
+        assert self._order
+        order, self._order = self._order, None
+        failure = self._joining.load(self._tools, order.arms, order.draft.build) if self._joining else ""
+        done = run_epoch(order, self._tools, self._run, failure=failure)
+        if done is None:
+            raise Interrupted
+        return done
+
+    def leave_out(self, _host: str) -> bool:
+        """There is no other."""
+        return False
+
+    def join(self, study: Study) -> None:
+        """Install the study's last arm; its data is loaded when an epoch needs it.
+
+        Raises:
+            BakeoffError: as `Joining.with_arm`.
+        """
+        assert self._joining
+        self._tools = self._joining.with_arm(self._tools, study)
+
+
 @dataclass
-class _StudyRun:
+class StudyRun:
     """The loop over epochs, and what it has learnt so far.
 
     Attributes:
         begin: `time.monotonic()` at which the budget began.
         builds: loads of the data that there are.
+        at_once: servers that run at once.
+        join: gives the study's last arm, which has joined it, to the hosts; None: no arms join.
         plan: None until the first epoch has measured its pilot.
-        history: finished epochs, valid and discarded.
+        history: finished epochs by number, valid and discarded.
         costs: wall seconds of the valid epochs measured by this process.
     """
 
     study: Study
     run_directory: RunDirectory
-    tools: EpochTools
+    hosts: Hosts
+    listener: Listener
+    stop: threading.Event
     begin: float
     builds: int
+    at_once: int
+    join: Callable[[Study], None] | None = None
     plan: Plan | None = None
     history: list[EpochData] = field(default_factory=list)
     costs: list[EpochCost] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self._resumed = bool(self.history)
+        self._given = {data.epoch for data in self.history}
+        self._discarded: defaultdict[str, list[int]] = defaultdict(list)  # in a row, by host
+
     def run(self) -> Analysis:
         """Measure epochs until the stopping rule ends it; the analysis is written before returning.
 
+        Epochs that are being measured then are waited for and count: leaving out the slow ones would be a choice.
+
         Raises:
-            RunInvalid: epochs are discarded again and again, or none could be used.
+            RunInvalid: epochs are discarded again and again, none could be used, or no host is left.
             KeyboardInterrupt: the user ended it before an epoch was finished.
         """
-        resumed = bool(self.history)
-        decision = self._decide(self._estimates()) if self.plan and resumed else None
+        decision = self._decide(self._estimates()) if self.plan and self._resumed else None
         stop = decision.stop if decision else Stop.RUNNING
         note_extension(self.run_directory, self.study, goes_on=stop is Stop.RUNNING)
-        discarded_in_a_row = 0
-        while stop is Stop.RUNNING:
-            data = self._run_epoch(decision)
-            if data is None:
-                stop = Stop.ABORTED
-                break
-            self.history.append(data)
-            discarded_in_a_row = 0 if data.valid else discarded_in_a_row + 1
-            if discarded_in_a_row >= _DISCARDED_IN_A_ROW:
-                number = len(self.history) - 1
-                raise RunInvalid(
-                    f"epochs {number - 1} and {number} both had to be discarded: {data.discard_reason}.",
-                    hint=f"Look at {self.run_directory.path}/epochs/*/servers/*/error.log.",
-                )
-            decision = self._after_epoch(may_start_anew=not resumed)
-            stop = decision.stop if decision else Stop.RUNNING
+        try:
+            while True:
+                while stop is Stop.RUNNING and self._may_begin():
+                    self._begin_epoch(decision)
+                if not self.hosts.busy():
+                    break
+                done = self.hosts.wait()
+                if done is None:
+                    continue
+                decision = self._take(done)
+                if stop is Stop.RUNNING and decision:
+                    stop = decision.stop
+        except Interrupted:
+            stop = Stop.ABORTED
+        if stop is Stop.RUNNING:
+            raise RunInvalid("no host is left that measures.")
         if not any(data.valid for data in self.history):
-            if self.tools.stop.is_set():
+            if self.stop.is_set():
                 raise KeyboardInterrupt
             raise RunInvalid("no epoch could be used.", hint=f"See {self.run_directory.path}/epochs.")
         return self._finish(stop)
@@ -246,148 +381,103 @@ class _StudyRun:
 
     # ---- one epoch ---------------------------------------------------------------------------------------------
 
-    def _run_epoch(self, decision: Decision | None) -> EpochData | None:
-        """Run one epoch; a discarded one is written and returned as such, None when the user ended it.
+    def _may_begin(self) -> bool:
+        """Whether a host is free, and the next epoch does not have to wait for what earlier ones find out."""
+        if not self.hosts.free():
+            return False
+        in_flight = len(self._given) - len(self.history)
+        if self.plan is None or in_flight == 0:  # the first makes the plan
+            return in_flight == 0
+        settled = self._resumed or len(self.history) >= PILOT_EPOCHS  # the measuring time
+        return settled or len(self._given) < PILOT_EPOCHS
+
+    def _begin_epoch(self, decision: Decision | None) -> None:
+        """Draw the next epoch and give it to a host.
 
         Args:
             decision: what remains to be measured and how long; None: everything.
         """
-        number = len(self.history)
+        if decision and decision.joins and self.plan:
+            self._join(self.plan, decision.joins)
+        number = next(number for number in count() if number not in self._given)
         plan = self.plan or self._first_plan()
         finished, settled = (decision.finished, decision.settled) if decision else (frozenset(), frozenset())
-        draft = epoch_draft(plan, self.study, number, finished=finished, settled=settled)
-        wanted = {arm for cell in draft.cells for arm in cell.arms}
-        arms = tuple(arm for arm in plan.arms if arm in wanted)
-        writer = self.run_directory.epoch(number, draft.build)
-        epoch = Epoch(self.tools, draft, writer)
-        reason = ""
-        try:
-            for together in rounds(arms, at_once=self.tools.at_once, seed=self.study.seed, epoch=number):
-                with epoch.round(together):
-                    self._run_round(epoch, draft, share=decision.share if decision else 1.0)
-        except Interrupted:
-            return None
-        except (BakeoffError, TooManyErrors, CountsDisagree) as error:
-            if not discards_epoch(error):
-                raise
-            reason = str(error)
-            self.tools.listener.note(f"epoch {number} is discarded for all arms: {reason}")
-        outcome = epoch.outcome(discard_reason=reason)
-        writer.finish(outcome)
-        if not reason:
-            overhead_s = outcome.wall_s - outcome.measured_s - outcome.phases_s.get("pilot", 0.0)
-            self.costs.append(EpochCost(overhead_s, outcome.measured_s, epoch.planned_s))
-        return self.run_directory.load_epoch(number)
+        self._given.add(number)
+        self.hosts.begin(
+            EpochOrder(
+                plan,
+                epoch_draft(plan, self.study, number, finished=finished, settled=settled),
+                share=decision.share if decision else 1.0,
+                pilot=self.plan is None,
+                compare_rows=number == 0,
+                used_s=self._elapsed_s(),
+            )
+        )
 
-    def _run_round(self, epoch: Epoch, draft: EpochDraft, *, share: float) -> None:
-        """Measure the arms that run together; each arm has the same time in every round."""
-        if draft.epoch == 0:
-            epoch.compare_rows()
-        if self.plan is None:
-            self.plan = self._make_plan(epoch, self._warm_for_pilot(epoch))
-        plan = self.plan
-        epoch.measure_all(lambda cell: plan.arm_seconds(cell) * share, plan)
-        epoch.check_data()
-
-    # ---- the plan, from the first epoch's pilot ----------------------------------------------------------------
-
-    @property
-    def _turns(self) -> int:
-        """Arms that take turns in a cell of a whole epoch: the baseline in every round."""
-        return turns(len(self.study.arms), at_once=self.tools.at_once)
+    def _join(self, plan: Plan, arm: Arm) -> None:
+        """Add an arm to the study, the plan and the hosts."""
+        assert self.join
+        self.study = self.study.model_copy(update={"arms": (*self.study.arms, arm)})
+        self.plan = with_arms(plan, self.study)
+        self.join(self.study)
+        self.listener.arm_joins(arm)
+        self.run_directory.write_json("plan.json", self.plan)
+        begun = self.run_directory.study()  # of a resumed run with the budget that it began with
+        self.run_directory.write_json("study.json", begun.model_copy(update={"arms": self.study.arms}))
 
     def _first_plan(self) -> Plan:
-        """Cells and orders, before anything is known about this machine."""
-        return plan_study(self.study, overhead_s=0.0, load_s=0.0, turns=self._turns, builds=self.builds)
+        """Cells and orders, before anything is known about the machine; the baseline takes its turn in every round."""
+        arms = turns(len(self.study.arms), at_once=self.at_once)
+        return plan_study(self.study, overhead_s=0.0, load_s=0.0, turns=arms, builds=self.builds)
 
-    def _warm_for_pilot(self, epoch: Epoch) -> Plan:
-        """Warm every workload; where a connection cannot be paired, all connections of all arms run free."""
-        plan = self._first_plan()
-        try:
-            epoch.warm(plan.cells, for_pilot=True)
-        except EngineError as error:
-            if error.code != "not_paired":
-                raise
-            self.tools.listener.note(f"{error}; all connections of all arms run where the kernel puts them")
-            plan = plan.all_free(str(error))
-            epoch.warm(plan.cells, for_pilot=True)
-        return plan
+    def _take(self, done: EpochDone) -> Decision | None:
+        """Count an epoch that has ended, and ask the stopping rule.
 
-    def _make_plan(self, epoch: Epoch, first: Plan) -> Plan:
-        """Make the plan proper: slice lengths by pilot, seconds of a cell by what an epoch costs here."""
-        study = self.study
-        # The pilot's phase holds only its warm-up so far, which takes as long as an epoch's own.
-        begun_s = sum(epoch.phases.seconds.get(phase, 0.0) for phase in ("restore", "start", "readiness", "pilot"))
-        chosen: dict[str, SliceLength] = {}
-        noise: dict[str, float | None] = dict.fromkeys(cell.name for cell in first.cells)
-        curves = {}
-        needed_s = 0.0
-        longest_ns = pilot_slice_max_ns(budget_s=first.budget_s, cells=len(first.cells), turns=first.turns)
-        pilot_s = max(1.0, min(_PILOT_S, min(_PILOTS_S, 0.1 * study.budget_s) / len(first.cells)))
-        for cell in first.cells:
-            if cell.writes or cell.open_loop:
-                continue
-            warm_up = slices_frame(epoch.warmed[cell.workload_index], epoch=0, build=0)
-            pilot = slices_frame(epoch.pilot(cell, pilot_s, pilot_slice_ns(warm_up)), epoch=0, build=0)
-            choice = choose_slice_length(pilot, cell=cell.name, ceiling_ns=longest_ns)
-            chosen[cell.name] = choice.slices
-            noise[cell.name] = choice.variance_rate_s
-            curves[cell.name] = choice.model_dump(mode="json")
-            events_per_s = 1e9 * int(pilot["events"].sum()) / max(int(pilot["length_ns"].sum()), 1)
-            cell_s = needed_seconds(slice_ns=choice.slice_ns, events_per_s=events_per_s, turns=first.turns)
-            needed_s = max(needed_s, cell_s)
-        precise_s = [
-            precise_seconds(variance_rate_s=rate, precision=study.precision) for rate in noise.values() if rate
-        ]
-        rounds_of_epoch = self._turns - len(study.arms) + 1
-        plan = plan_study(
-            study,
-            overhead_s=rounds_of_epoch * (begun_s + _STOP_S),
-            load_s=self._elapsed_s() - begun_s + report_seconds(len(first.cells)),
-            turns=self._turns,
-            builds=self.builds,
-            needed_s=needed_s,
-            precise_s=math.fsum(precise_s) / len(precise_s) if precise_s else None,
-        )
-        plan = share_seconds(plan.with_slices(chosen), noise)
-        if first.unpaired:
-            plan = plan.all_free(first.unpaired)
-        self.run_directory.write_json("plan.json", plan)
-        self.run_directory.write_json("pilot.json", curves)
-        if not plan.fits:
-            self.tools.listener.note(
-                f"the budget is too small for {plan.epochs_min} epochs and a verdict; about "
-                f"{format_duration(plan.budget_needed_s)} would do"
+        Raises:
+            RunInvalid: its host has had to discard epochs again and again, and there is no other.
+        """
+        data = self.run_directory.load_epoch(done.number)
+        insort(self.history, data, key=attrgetter("epoch"))
+        if done.plan:
+            self.plan = done.plan
+        if done.cost:
+            self.costs.append(done.cost)
+        discarded = self._discarded[done.host]
+        if data.valid:
+            discarded.clear()
+        else:
+            discarded.append(done.number)
+        limit = _DISCARDED_SEARCHING if self.study.search else _DISCARDED_IN_A_ROW
+        if len(discarded) >= limit and not self.hosts.leave_out(done.host):
+            raise RunInvalid(
+                f"epochs {discarded[-2]} and {discarded[-1]} both had to be discarded: {data.discard_reason}.",
+                hint=f"Look at {self.run_directory.path}/epochs/*/servers/*/error.log.",
             )
-        return plan
+        return self._after_epoch(data)
 
     # ---- after an epoch ----------------------------------------------------------------------------------------
 
-    def _after_epoch(self, *, may_start_anew: bool) -> Decision | None:
-        """Ask the stopping rule and report where things stand; None while there is no plan.
-
-        Args:
-            may_start_anew: the measuring time may be changed after the pilot epochs.
-        """
+    def _after_epoch(self, data: EpochData) -> Decision | None:
+        """Ask the stopping rule and report where things stand; None while there is no plan."""
         if self.plan is None:
             return None  # the first epoch was discarded
         elapsed_s = self._elapsed_s()
         estimates = self._estimates()
         decision = self._decide(estimates)
-        if not self.history[-1].valid:
+        if not data.valid:
             return decision
-        valid = [data for data in self.history if data.valid]
+        valid = [each for each in self.history if each.valid]
         analysis = analyse(valid, self.study, plan=self.plan, ended=Stop.RUNNING)
-        self.tools.listener.epoch_finished(self.history[-1].epoch, analysis.comparisons, elapsed_s, decision.more_s)
+        self.listener.epoch_finished(data.epoch, analysis.comparisons, elapsed_s, decision.more_s)
         self._lengthen_slices(analysis)
         if len(valid) == PILOT_EPOCHS == len(self.history):
-            slices = Frame.concat([data.slices for data in valid])
-            _note_other_bakeoffs(self.tools.listener)
+            slices = Frame.concat([each.slices for each in valid])
+            _note_other_bakeoffs(self.listener)
             card = noise_card(estimates, self.study, self.plan, slices=slices)
-            self.tools.listener.noise_card(card)
+            self.listener.noise_card(card)
             if sentence := forecast_sentence(card, self.study, self.plan):
-                self.tools.listener.note(sentence)
-            if decision.stop is Stop.RUNNING and may_start_anew:
+                self.listener.note(sentence)
+            if decision.stop is Stop.RUNNING and not (self._resumed or self.study.search):
                 seconds = better_seconds(estimates, self.study, self.plan, elapsed_s=elapsed_s)
                 if seconds is not None:
                     self._start_anew(self.plan, seconds)
@@ -400,13 +490,24 @@ class _StudyRun:
 
     def _decide(self, estimates: Sequence[EpochEstimates]) -> Decision:
         assert self.plan
+        if self.study.search:
+            return search_decision(
+                estimates,
+                self.study,
+                self.plan,
+                elapsed_s=self._elapsed_s() + report_seconds(len(self.plan.cells)),
+                epoch_time=epoch_time(self.costs),
+                load_s=mean_loading_seconds(self.run_directory),
+                last_discarded=bool(self.history) and not self.history[-1].valid,
+                aborted=self.stop.is_set(),
+            )
         return decide(
             estimates,
             self.study,
             self.plan,
             elapsed_s=self._elapsed_s() + report_seconds(len(self.plan.cells)),
             epoch_time=epoch_time(self.costs),
-            aborted=self.tools.stop.is_set(),
+            aborted=self.stop.is_set(),
         )
 
     def _lengthen_slices(self, analysis: Analysis) -> None:
@@ -423,7 +524,7 @@ class _StudyRun:
         self.run_directory.write_json("plan.json", longer)
         for cell in changed:
             length = f"{cell.slices.slice_ns / 1e6:.0f} ms"
-            self.tools.listener.note(f"{cell.name}: slices of {length} from now on; shorter ones disturb each other")
+            self.listener.note(f"{cell.name}: slices of {length} from now on; shorter ones disturb each other")
 
     def _start_anew(self, old: Plan, seconds: float) -> None:
         """Change the measuring time after the pilot and leave its epochs out: an estimate has one measuring time."""
@@ -441,7 +542,7 @@ class _StudyRun:
         self.run_directory.set_aside((data.epoch for data in self.history), reason)
         self.run_directory.write_json("plan.json", self.plan)
         self.history = [replace(data, valid=False, discard_reason=reason) for data in self.history]
-        self.tools.listener.note(reason)
+        self.listener.note(reason)
 
     def _elapsed_s(self) -> float:
         return time.monotonic() - self.begin

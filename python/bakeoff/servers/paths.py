@@ -324,5 +324,5 @@ def _stale(folder: Path, kept_s: float) -> bool:
 
 
 def boot_id() -> str:
-    """The kernel's; another one after every boot."""
+    """The kernel's id of this boot: machines with the same id are one."""
     return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()

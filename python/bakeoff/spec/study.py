@@ -280,6 +280,32 @@ class Workload(Frozen):
     writes: bool | None = None
 
 
+class OptionPair(Frozen):
+    """An option of the server with its two values; None: it is not set."""
+
+    name: str
+    good: str | None = None
+    bad: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """`name: good → bad`, as a reader sees it."""
+        good, bad = ("(not set)" if each is None else each or "(set)" for each in (self.good, self.bad))
+        return f"{self.name}: {good} → {bad}"
+
+
+class Search(Frozen):
+    """What a bisection looks for, one of the two.
+
+    Attributes:
+        builds: arms in order, the first good and the last bad: which is the first bad one?
+        options: in which good and bad differ: which of them are guilty?
+    """
+
+    builds: tuple[Arm, ...] = ()
+    options: tuple[OptionPair, ...] = ()
+
+
 class Study(Frozen):
     """Everything that a run needs to know.
 
@@ -300,6 +326,7 @@ class Study(Frozen):
         placement: None: paired where that is better and possible.
         seed: everything random in the run follows from it.
         design: the factors and levels behind the arms, and published figures; None: a duel.
+        search: of a bisection, which adds arms as it goes; the baseline is good, and the second arm is bad.
     """
 
     title: str
@@ -322,6 +349,7 @@ class Study(Frozen):
     placement: Placement | None = None
     seed: int = 0
     design: Design | None = None
+    search: Search | None = None
 
     @property
     def baseline(self) -> Arm:

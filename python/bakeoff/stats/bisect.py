@@ -14,14 +14,14 @@ Bayesian learner is optimal for noisy binary search, FOCS 2008 (the posterior ov
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
-CONFIDENCE = 0.95
-"""Probability of the likeliest culprit at which measuring ends."""
+CONFIDENCE = 0.99
+"""Probability of the likeliest culprit at which measuring ends: recorded noise has longer tails than the model's."""
 
 EPOCHS_FIRST = 3
 """Epochs of the last build, by which the size of the regression and the noise are first known."""
@@ -61,18 +61,30 @@ def culprit(probabilities: NDArray[np.float64], *, confidence: float = CONFIDENC
     return best if probabilities[best] >= confidence else None
 
 
-def next_build(values: Values, probabilities: NDArray[np.float64], *, seconds: Sequence[float] | None = None) -> int:
+def next_build(
+    values: Values,
+    probabilities: NDArray[np.float64],
+    *,
+    seconds: Sequence[float] | None = None,
+    without: Collection[int] = (),
+) -> int:
     """The build whose next epoch is expected to tell most about the culprit for its time.
 
     Args:
         values: as in `posterior`.
         probabilities: its result.
         seconds: of an epoch of each build, with building and loading where that is still to be done; None: all alike.
+        without: builds that cannot be measured.
     """
     builds = len(probabilities)
     slow = np.cumsum(probabilities)  # probability that each build is slow
-    told = np.array([_information(share, _distance(values, probabilities)) for share in slow[1 : builds - 1]])
-    return 1 + int(np.argmax(told / (np.ones(builds) if seconds is None else np.asarray(seconds))[1 : builds - 1]))
+    distance = _distance(values, probabilities)
+    by_share = {share: _information(share, distance) for share in {*slow[1 : builds - 1].tolist()}}
+    told = np.array([by_share.get(share, 0.0) for share in slow.tolist()])
+    told /= np.ones(builds) if seconds is None else np.asarray(seconds)
+    # The last build tells of the difference alone, which is the next question when no other can be measured.
+    told[[0, *without]], told[builds - 1] = -1.0, -0.5
+    return int(np.argmax(told))
 
 
 def _distance(values: Values, probabilities: NDArray[np.float64]) -> float:

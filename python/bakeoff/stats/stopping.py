@@ -13,7 +13,7 @@ from statistics import fmean
 
 from bakeoff.plan import Plan
 from bakeoff.plan.timing import GRACE, EpochTime
-from bakeoff.spec import Study
+from bakeoff.spec import Arm, Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, by_comparison
 from bakeoff.stats.gate import Answer, Sample, answers
@@ -31,6 +31,7 @@ class Decision:
         epochs_left: epochs that the slowest cell would still take; None while unknown.
         more_s: wall seconds these would take, at most the rest of the budget; None while unknown.
         share: the part of the planned measuring that fits into the budget in the next epoch; 0 to 1.
+        joins: of a bisection, an arm to be measured next that the study does not have yet.
     """
 
     stop: Stop
@@ -39,6 +40,7 @@ class Decision:
     epochs_left: int | None
     more_s: float | None
     share: float
+    joins: Arm | None = None
 
 
 def control_name(study: Study) -> str | None:

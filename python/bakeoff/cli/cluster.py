@@ -1,0 +1,178 @@
+"""`bakeoff cluster check`: what each node of a Ray cluster is, and whether the nodes are alike."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Annotated, Any
+
+import typer
+
+from bakeoff.cli.arguments import Format, format_option
+from bakeoff.cli.help import Command
+from bakeoff.cli.printing import print_sentence, print_table
+from bakeoff.cluster import RUNNING
+from bakeoff.errors import BakeoffError, ExitCode
+from bakeoff.units import format_bytes
+
+app = typer.Typer(name="cluster", help="Look at the nodes of a Ray cluster.", rich_markup_mode=None)
+
+_LOOK_S = 5.0
+_DAEMONS_SHARE = 0.01  # of one CPU: what a measured host should lose to Ray at most
+_CLOCK_S = 1.0
+
+
+@dataclass(frozen=True)
+class _Checked:
+    """A node, and what was measured on it.
+
+    Attributes:
+        clock_s: its clock less this machine's, up to half the time that the answer took.
+        daemons: shares of one CPU, by daemon.
+        problem: why it cannot take part; empty: it can.
+    """
+
+    name: str
+    facts: Mapping[str, Any]
+    clock_s: float
+    daemons: Mapping[str, float]
+    problem: str
+
+
+@app.callback()
+def cluster() -> None:
+    """Look at the nodes of a Ray cluster."""
+
+
+@app.command(cls=Command)
+def check(
+    address: Annotated[
+        str, typer.Argument(metavar="ADDRESS", help="HOST:PORT, ray://HOST:PORT or local. [default: as --ray]")
+    ] = RUNNING,
+    output: Annotated[Format, format_option] = Format.TEXT,
+) -> int:
+    """Say what each node is, and whether the nodes are alike.
+
+    Ray's own daemons are watched for five seconds.
+
+    The exit code is 3 when a node cannot take part, 1 when nodes differ.
+    """
+    from bakeoff.cluster import nodes as cluster_nodes
+
+    with cluster_nodes.connected(address) as ray:
+        checked = _check(ray)
+        alike = cluster_nodes.differences(
+            [
+                cluster_nodes.Node(each.name, "", {}, each.facts)
+                for each in checked
+                if each.facts  # one that did not answer is a problem of its own
+            ]
+        )
+    burning = [
+        f"{each.name}: Ray's daemons take {sum(each.daemons.values()):.1%} of a CPU"
+        for each in checked
+        if sum(each.daemons.values()) > _DAEMONS_SHARE
+    ]
+    nice = [
+        f"{each.name}: Ray starts its workers at niceness {each.facts['niceness']}; start it with RAY_worker_niceness=0"
+        for each in checked
+        if each.facts and each.facts["niceness"] > 0
+    ]
+    late = [
+        f"{each.name}: its clock is off by {each.clock_s:+.1f} s" for each in checked if abs(each.clock_s) > _CLOCK_S
+    ]
+    problems = [f"{each.problem}" for each in checked if each.problem]
+    if output is Format.JSON:
+        _print_json(checked, alike, [*burning, *nice, *late], problems)
+    else:
+        _print(checked, alike, [*burning, *nice, *late], problems)
+    return ExitCode.NOT_READY if problems else ExitCode.DIFFERENCE if alike else ExitCode.DONE
+
+
+def _check(ray: ModuleType) -> list[_Checked]:
+    """Ask every node, one after another for the clock, then all at once for their daemons."""
+    from bakeoff.cluster import nodes as cluster_nodes
+    from bakeoff.cluster import worker
+
+    found = []
+    for node in cluster_nodes.alive_nodes(ray):
+        begin = time.time()
+        try:
+            (asked,) = cluster_nodes.ask_facts(ray, [node])
+            # The first answer has waited for a Python program to start.
+            begin = time.time()
+            (asked,) = cluster_nodes.ask_facts(ray, [node])
+            clock_s = asked.facts["time_s"] - (begin + time.time()) / 2
+            problem = ""
+            try:
+                cluster_nodes.require_same_programs([asked])
+            except BakeoffError as error:
+                problem = str(error)
+        except BakeoffError as error:
+            asked, clock_s, problem = node, 0.0, str(error)
+        found.append((asked, clock_s, problem))
+    task = ray.remote(max_retries=0)(worker.rest_and_measure_daemons)
+    watching = [
+        task.options(**cluster_nodes.on_node(ray, node)).remote(_LOOK_S) if node.facts else None for node, _, _ in found
+    ]
+    return [
+        _Checked(
+            node.name,
+            node.facts,
+            clock_s,
+            cluster_nodes.get(ray, node.name, answer, what="its daemons could not be watched") if answer else {},
+            problem,
+        )
+        for (node, clock_s, problem), answer in zip(found, watching, strict=True)
+    ]
+
+
+def _row(each: _Checked) -> dict[str, Any]:
+    host = each.facts["host"]
+    return {
+        "node": each.name,
+        "cpu_model": host["cpu_model"],
+        "cpus": host["cpus_usable"],
+        "memory_bytes": host["memory_bytes"],
+        "kernel": host["kernel"],
+        "clock_s": round(each.clock_s, 3),
+        "bakeoff": each.facts["bakeoff"],
+        "commit": each.facts["commit"],
+        "engine": each.facts["engine"].get("engine", ""),
+        "daemons_cpu_share": {name: round(share, 4) for name, share in each.daemons.items()},
+    }
+
+
+def _print_json(checked: list[_Checked], alike: list[str], notes: list[str], problems: list[str]) -> None:
+    import json
+
+    rows = [_row(each) for each in checked if each.facts]
+    typer.echo(json.dumps({"nodes": rows, "differences": alike, "notes": notes, "problems": problems}, indent=1))
+
+
+def _print(checked: list[_Checked], alike: list[str], notes: list[str], problems: list[str]) -> None:
+    rows = []
+    for row in (_row(each) for each in checked if each.facts):
+        daemons = sum(row["daemons_cpu_share"].values())
+        rows.append(
+            [
+                row["node"],
+                row["cpu_model"],
+                str(row["cpus"]),
+                format_bytes(row["memory_bytes"]),
+                row["kernel"],
+                f"{row['clock_s'] * 1000:+.0f} ms",
+                f"{row['bakeoff']}, {row['engine']}",
+                f"{daemons:.1%}",
+            ]
+        )
+    if rows:
+        print_table(["node", "CPU", "CPUs", "memory", "kernel", "clock", "bakeoff, engine", "daemons"], rows)
+    for text in problems:
+        print_sentence(f"PROBLEM  {text}", indent=9)
+    if len(rows) > 1 and not alike:
+        print_sentence("The nodes are alike: one interval may combine them.")
+    for text in alike:
+        print_sentence(f"The nodes are not alike: {text}.")
+    for text in notes:
+        print_sentence(f"note  {text}.", indent=6)

@@ -1,0 +1,442 @@
+"""Run a study over the nodes of a cluster: one worker a node, whole epochs given out and taken back as they end.
+
+The loop, the plan and the stopping rule are those of one machine (`bakeoff.run.runner.StudyRun`); here are its hosts.
+A node is a block: all arms of an epoch are measured on it. An epoch that is lost with its node is a discarded epoch.
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from bakeoff.cluster import Wanted
+from bakeoff.cluster.nodes import (
+    Node,
+    alive_nodes,
+    ask_facts,
+    choose,
+    connected,
+    differences,
+    engine_hello,
+    last_words,
+    on_node,
+    require_same_programs,
+)
+from bakeoff.cluster.worker import Answer, Parcel, Preparation, Ready, Told, Worker, unpack
+from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, SpecError
+from bakeoff.results import Outcome, RunDirectory
+from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
+from bakeoff.results.manifest import Host
+from bakeoff.run.arms import MemoryShare, check_workloads
+from bakeoff.run.captures import with_captures
+from bakeoff.run.epoch import Interrupted
+from bakeoff.run.listener import Listener
+from bakeoff.run.one_epoch import EpochDone, EpochOrder
+from bakeoff.run.resume import Before, check_versions, keep_memory, kept_memory, read_before
+from bakeoff.run.runner import StudyRun, begin_notes, keeping
+from bakeoff.servers.paths import work_root
+from bakeoff.spec import Origin, Study
+from bakeoff.spec.dumps import is_url
+from bakeoff.stats.model import Analysis
+
+HOSTS = "hosts"
+"""Folder of the run directory: `NAME.json`, the machine of each node."""
+
+_LOOK_S = 0.5  # how soon a Ctrl-C is seen
+_TELL_S = 2.0  # a call costs the node a fraction of a millisecond
+_CLOSE_S = 60.0
+
+
+def run_over_cluster(
+    study: Study,
+    runs_root: Path,
+    *,
+    wanted: Wanted,
+    listener: Listener,
+    stop: threading.Event,
+    command_line: Sequence[str],
+    resume: RunDirectory | None = None,
+) -> tuple[RunDirectory, Analysis]:
+    """Run a study on the nodes of a cluster to its end; otherwise as `bakeoff.run.run_study`.
+
+    Args:
+        study: the question, without running servers.
+        runs_root: where a new run directory is made, on this machine.
+        wanted: which cluster and nodes.
+        listener: receives what happens, with the node's name.
+        stop: set it to end in order.
+        command_line: for the manifest.
+        resume: a run to go on with, on whatever nodes there are.
+
+    Raises:
+        BakeoffError: as `run_study`; a node is unfit, or all are lost.
+        KeyboardInterrupt: `stop` was set before an epoch was finished.
+    """
+    refuse_running_servers(study)
+    study = with_captures(study)
+    check_workloads(study.workloads, study.arms)
+    before = read_before(resume) if resume else Before()
+    if resume:
+        require_cluster_run(resume)
+    listener.stage("connecting to the cluster")
+    with connected(wanted.address) as ray, ExitStack() as workers:
+        nodes = ask_facts(ray, choose(alive_nodes(ray), wanted), study)
+        require_same_programs(nodes)
+        if resume:
+            _check_machines(resume, nodes)
+        share = (kept_memory(resume) if resume else None) or smallest_share(nodes)
+        run = resume or RunDirectory.create(
+            runs_root, study, command=command_line, engine=engine_hello(), data_path=work_root()
+        )
+        with keeping(run, is_new=resume is None, again="bakeoff run --ray --resume"):
+            keep_memory(run, share)
+            for node in nodes:
+                run.write_json(f"{HOSTS}/{arm_directory_name(node.name)}.json", node.host)
+            begin_notes(study, listener)
+            for sentence in differences(nodes):
+                listener.note(sentence)
+            begin = time.monotonic()
+            hosts = RayHosts(ray, run, study, share, listener, stop, before, resource=wanted.resource)
+            workers.callback(hosts.close)
+            builds = hosts.prepare(nodes)
+            return run, StudyRun(
+                study,
+                run,
+                hosts,
+                listener,
+                stop,
+                time.monotonic() - before.used_s if before.used_s else begin,
+                builds=builds,
+                at_once=max(share.at_once, 2),
+                plan=before.plan,
+                history=list(before.history),
+            ).run()
+
+
+def refuse_running_servers(study: Study) -> None:
+    """Refuse what would need a password on the nodes: a task's arguments are no place for one.
+
+    Raises:
+        SpecError: a server, or the source of the data, is a running server.
+    """
+    for arm in study.arms:
+        if arm.server.origin is Origin.URL or is_url(arm.data.source):
+            raise SpecError(
+                f"--ray: {arm.label} is a running server or takes its data from one, and passwords do not travel to "
+                "nodes.",
+                hint="Name a server that each node starts itself.",
+                field=("arms", arm.name, "server"),
+            )
+
+
+def require_cluster_run(run: RunDirectory) -> None:
+    """Refuse to go on over a cluster with a run of one machine.
+
+    Raises:
+        ResultsError: it is one.
+    """
+    if any(not run.outcome(epoch).host for epoch in run.finished_epochs()):
+        raise ResultsError(
+            f"run {run.name} was measured on one machine.", hint=f"Go on there: bakeoff run --resume {run.name}"
+        )
+
+
+def smallest_share(nodes: Sequence[Node]) -> MemoryShare:
+    """What every server is given on all nodes: what fits on the smallest.
+
+    Raises:
+        HostError: not even two servers fit on one of them.
+    """
+    shares = []
+    for node in nodes:
+        if node.facts["share"] is None:
+            raise HostError(f"node {node.name}: {node.facts['problem']}")
+        shares.append(TypeAdapter(MemoryShare).validate_python(node.facts["share"]))
+    smallest = min(shares, key=lambda share: share.memory.buffer_pool_bytes)
+    return replace(smallest, at_once=min(share.at_once for share in shares))
+
+
+def _check_machines(run: RunDirectory, nodes: Sequence[Node]) -> None:
+    """Refuse a node whose name another machine had.
+
+    Raises:
+        ResultsError: processors or memory are not those of the node's epochs.
+    """
+    for node in nodes:
+        then, now = run.read(f"{HOSTS}/{arm_directory_name(node.name)}.json", Host), node.host
+        if then and (
+            (then.cpu_model, then.cpus) != (now.cpu_model, now.cpus)
+            or abs(then.memory_bytes - now.memory_bytes) > 0.02 * then.memory_bytes
+        ):
+            raise ResultsError(
+                f"run {run.name} has epochs of another machine named {node.name}: {then.cpu_model}, {then.cpus} CPUs.",
+                hint="Give the node another name: ray start --node-name.",
+            )
+
+
+@dataclass
+class _Remote:
+    """A node's worker.
+
+    Attributes:
+        actor: Ray's handle.
+        ready: its data is loaded.
+        epochs: given to it so far.
+        order: the epoch that it measures, and the writer that was made for it.
+        asked_s: when it was last asked what happens.
+        begun: of the order, by this machine's clocks.
+    """
+
+    node: Node
+    actor: Any
+    ready: bool = False
+    left_out: bool = False
+    epochs: int = 0
+    order: EpochOrder | None = None
+    writer: EpochWriter | None = None
+    asked_s: float = 0.0
+    asking: bool = False
+    begun: tuple[datetime, float] | None = None
+    stage: str = ""
+
+
+@dataclass
+class RayHosts:
+    """The `Hosts` of a run over a cluster.
+
+    Attributes:
+        study: with the builds of the first host, from `prepare` on.
+        resource: of which each worker takes one; empty: none.
+    """
+
+    ray: ModuleType
+    run: RunDirectory
+    study: Study
+    share: MemoryShare
+    listener: Listener
+    stop: threading.Event
+    before: Before
+    resource: str = ""
+    _remotes: list[_Remote] = field(default_factory=list)
+    _waiting: dict[Any, tuple[_Remote, str]] = field(default_factory=dict)
+    _first: Ready | None = None
+
+    # ---- workers -------------------------------------------------------------------------------------------------
+
+    def prepare(self, nodes: Sequence[Node]) -> int:
+        """Start a worker on each node; returns the builds, once a first host has loaded its data.
+
+        The first decides how many builds fit into the budget; the others load as many while it measures its pilot.
+
+        Raises:
+            BakeoffError: the data cannot be loaded, or no node is left.
+            KeyboardInterrupt: the user ended it.
+        """
+        actor = self.ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=4)(Worker)
+        needs = {"resources": {self.resource: 1}} if self.resource else {}
+        for node in nodes:
+            options = on_node(self.ray, node, name=f"bakeoff-{node.id}", **needs)
+            try:
+                self._remotes.append(_Remote(node, actor.options(**options).remote()))
+            except ValueError:  # the name is taken
+                raise HostError(f"node {node.name}: another bakeoff measures there.") from None
+        known = self.before.plan is not None
+        waiting = list(self._remotes)
+        while self._first is None:
+            while waiting and (known or not self.busy()):
+                self._prepare(waiting.pop(0), first=not known)
+            if not self.busy():
+                raise HostError("ray: no node could load the data.", hint="The notes above say why.")
+            try:
+                self.wait()
+            except Interrupted:
+                raise KeyboardInterrupt from None
+        for remote in waiting:
+            self._prepare(remote, first=False)
+        return self._first.builds
+
+    def _prepare(self, remote: _Remote, *, first: bool) -> None:
+        study = self.study
+        if self._first:
+            study = study.model_copy(update={"builds": self._first.builds})
+        preparation = Preparation(study, remote.node.name, self.share, first)
+        self._waiting[remote.actor.prepare.remote(preparation)] = (remote, "prepare")
+
+    def close(self) -> None:
+        """End every worker: servers stop, files go. One that does not answer is killed, and its servers with it."""
+        closing = [(remote, remote.actor.close.remote()) for remote in self._remotes]
+        self.ray.wait([reference for _, reference in closing], num_returns=len(closing), timeout=_CLOSE_S)
+        for remote, _ in closing:
+            with suppress(self.ray.exceptions.RayError):  # the cluster itself may be lost
+                self.ray.kill(remote.actor)
+
+    # ---- as `bakeoff.run.runner.Hosts` -----------------------------------------------------------------------------
+
+    def free(self) -> int:
+        """Workers that are ready and measure nothing."""
+        return sum(1 for remote in self._remotes if self._is_free(remote))
+
+    def _is_free(self, remote: _Remote) -> bool:
+        return remote.ready and not remote.left_out and remote.order is None
+
+    def busy(self) -> bool:
+        """Whether a worker loads or measures."""
+        return any(what != "tell" for _, what in self._waiting.values())
+
+    def begin(self, order: EpochOrder) -> None:
+        """Give an epoch to the free worker that has measured the fewest."""
+        remote = min(filter(self._is_free, self._remotes), key=lambda each: each.epochs)
+        order = replace(order, compare_rows=remote.epochs == 0)
+        remote.epochs += 1
+        remote.order = order
+        remote.writer = self.run.epoch(order.draft.epoch, order.draft.build)
+        remote.begun = (datetime.now(UTC), time.monotonic())
+        self._waiting[remote.actor.measure.remote(order)] = (remote, "measure")
+
+    def wait(self) -> EpochDone | None:
+        """Wait until an epoch ends, is lost, or a worker becomes ready."""
+        while True:
+            if self.stop.is_set():
+                for remote in self._remotes:
+                    remote.actor.end.remote()
+                raise Interrupted
+            self._ask()
+            found, _ = self.ray.wait(list(self._waiting), num_returns=1, timeout=_LOOK_S)
+            for reference in found:
+                remote, what = self._waiting.pop(reference)
+                try:
+                    value = self.ray.get(reference)
+                except self.ray.exceptions.RayError as error:
+                    if what == "tell":
+                        continue
+                    return self._lose(remote, f"node {remote.node.name} was lost: {last_words(error)}")
+                if what == "tell":
+                    self._relay(remote, value)
+                elif what == "prepare":
+                    self._welcome(remote, value)
+                    return None
+                else:
+                    return self._receive(remote, value)
+
+    def leave_out(self, host: str) -> bool:
+        """Give a host no further epochs; whether others are left, ready or still loading."""
+        for remote in self._remotes:
+            if remote.node.name == host and not remote.left_out:
+                remote.left_out = True
+                self.listener.note(f"{host} is left out from now on")
+        return any(not remote.left_out for remote in self._remotes)
+
+    # ---- what comes back -------------------------------------------------------------------------------------------
+
+    def _welcome(self, remote: _Remote, answer: Answer) -> None:
+        """Note that a worker has loaded its data.
+
+        Raises:
+            BakeoffError: what would be the same on every node, or other data or servers than those of the first.
+        """
+        name = remote.node.name
+        if answer.stopped:
+            return
+        if answer.error:
+            raise _named(answer.error, name)
+        ready: Ready = answer.value
+        check_versions(self.before, ready.versions)
+        first = self._first or ready
+        if ready.versions != first.versions:
+            arm = next(arm for arm in ready.versions if ready.versions[arm] != first.versions.get(arm))
+            raise RunInvalid(
+                f"node {name}: the server of arm {arm} is {ready.versions[arm]}, and {first.versions.get(arm)} on "
+                "the first node.",
+                hint="Name a full version, or the same files on every node.",
+            )
+        known = {build: self.run.read_json(f"rows/{build}.json") for build in ready.rows}
+        if any(known[build] not in (None, rows) for build, rows in ready.rows.items()):
+            raise RunInvalid(f"node {name} has loaded other rows than the first node.")
+        if self._first is None:
+            unpack(ready.files, self.run.path, replaces=False)
+            self._first = ready
+        remote.ready = True
+
+    def _receive(self, remote: _Remote, answer: Answer) -> EpochDone | None:
+        """Write an epoch that has come back.
+
+        Raises:
+            BakeoffError: what would be the same in every epoch.
+            Interrupted: the worker was ended.
+        """
+        if answer.stopped:
+            raise Interrupted
+        if isinstance(answer.error, HostError):
+            return self._lose(remote, f"{_named(answer.error, remote.node.name)}")
+        if answer.error:
+            raise _named(answer.error, remote.node.name)
+        parcel: Parcel = answer.value
+        unpack(parcel.files, self.run.path)
+        remote.order = remote.writer = None
+        return parcel.done
+
+    def _lose(self, remote: _Remote, reason: str) -> EpochDone | None:
+        """Count the epoch of a lost worker as discarded; None: it had none."""
+        remote.left_out = True
+        self.listener.note(reason)
+        order, writer, begun = remote.order, remote.writer, remote.begun
+        if order is None or writer is None or begun is None:
+            return None
+        self.listener.note(f"epoch {order.draft.epoch} is discarded for all arms")
+        writer.finish(
+            Outcome(
+                epoch=order.draft.epoch,
+                build=order.draft.build,
+                valid=False,
+                discard_reason=reason,
+                started_at=begun[0],
+                wall_s=time.monotonic() - begun[1],
+                measured_s=0.0,
+                start_order=order.draft.start_order,
+                seeds=order.draft.seeds.model_dump(),
+                host=remote.node.name,
+            )
+        )
+        remote.order = remote.writer = None
+        return EpochDone(order.draft.epoch, remote.node.name)
+
+    # ---- what the user sees ----------------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        """Ask workers now and then what they do."""
+        now = time.monotonic()
+        for remote in self._remotes:
+            works = not remote.left_out and (remote.order is not None or not remote.ready)
+            if works and not remote.asking and now - remote.asked_s > _TELL_S:
+                remote.asked_s, remote.asking = now, True
+                self._waiting[remote.actor.take.remote()] = (remote, "tell")
+
+    def _relay(self, remote: _Remote, told: Told) -> None:
+        """Pass on what a worker told; rates only of one node, since those of others would take turns in one place."""
+        remote.asking = False
+        name = remote.node.name
+        for text in told.notes:
+            self.listener.note(f"{name}: {text}")
+        for label, (done, total, unit) in told.amounts.items():
+            self.listener.progress(f"{name}: {label}", done, total, unit)
+        if remote is next((each for each in self._remotes if each.order), None):
+            for (cell, arm), per_s in told.rates.items():
+                self.listener.throughput(cell, arm, per_s)
+        if told.stage_text != remote.stage:
+            remote.stage = told.stage_text
+            working = [each for each in self._remotes if each.order or not each.ready]
+            more = f" ({len(working)} nodes at work)" if len(working) > 1 else ""
+            self.listener.stage(f"{name}: {told.stage_text}{more}")
+
+
+def _named(error: BakeoffError, name: str) -> BakeoffError:
+    """An error of a node, with the node's name in front."""
+    error.message = f"node {name}: {error.message}"
+    return error

@@ -1,0 +1,318 @@
+"""Connect to a Ray cluster, name its nodes, choose those that measure, and say whether they are alike."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import psutil
+
+from bakeoff.cluster import RUNNING, Wanted, worker
+from bakeoff.engine import Engine
+from bakeoff.errors import HostError, SpecError
+from bakeoff.results.manifest import Host, bakeoff_version
+from bakeoff.spec import Study
+from bakeoff.units import format_bytes
+
+LOCAL = "local"
+NAMESPACE = "bakeoff"
+# Of a cluster that we start: results are small, and what lies in /dev/shm is missing elsewhere.
+STORE_BYTES = 80_000_000
+_SESSION = "bakeoff-ray-"
+_TMP = Path("/tmp")  # Ray's sockets lie there, whose paths have 107 bytes at most
+_CONNECT_S = 10.0
+_ANSWER_S = 90.0  # a node starts a Python program for the first answer
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",  # nothing is sent to anybody
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node that is alive.
+
+    Attributes:
+        name: the name it was started with (`--node-name`), else its host name; unique.
+        id: Ray's.
+        facts: as `worker.facts`; empty before it was asked.
+    """
+
+    name: str
+    id: str
+    resources: Mapping[str, float]
+    facts: Mapping[str, Any]
+
+    @property
+    def host(self) -> Host:
+        """The machine."""
+        return Host.model_validate(self.facts["host"])
+
+
+def import_ray() -> Any:  # noqa: ANN401 — there may be no such module
+    """Ray, imported now.
+
+    Raises:
+        HostError: it is not installed.
+    """
+    os.environ.update({name: value for name, value in _QUIET.items() if name not in os.environ})
+    try:
+        import ray
+    except ImportError:
+        raise HostError("ray is not installed.", hint="Write: pip install 'bakeoff[ray]'") from None
+    return ray
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """Be a driver of a cluster; one that is started here ends with the block, and its files are removed.
+
+    Args:
+        address: as in `Wanted`.
+
+    Raises:
+        HostError: no Ray, or no cluster there.
+    """
+    ray = import_ray()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    session: Path | None = None
+    try:
+        address = _find(address)
+        if address == LOCAL:
+            _remove_old_sessions()
+            session = Path(tempfile.mkdtemp(prefix=f"{_SESSION}{os.getpid()}-", dir=_TMP))
+        _connect(ray, address, session)
+        for number, handler in handlers.items():  # Ray installs its own
+            signal.signal(number, handler)
+        yield ray
+    finally:
+        ray.shutdown()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if session:
+            shutil.rmtree(session, ignore_errors=True)
+
+
+def _find(address: str) -> str:
+    """Where the cluster is; `auto` becomes `local` where no cluster is known."""
+    if address != RUNNING:
+        return address
+    if named := os.environ.get("RAY_ADDRESS"):
+        return named
+    services = import_module("ray._private.services")
+    return RUNNING if services.find_gcs_addresses() else LOCAL
+
+
+def _connect(ray: ModuleType, address: str, session: Path | None) -> None:
+    quiet = {"log_to_driver": False, "logging_level": "error", "namespace": NAMESPACE}
+    alone = {
+        "include_dashboard": False,
+        "object_store_memory": STORE_BYTES,
+        "num_cpus": 1,
+        "_temp_dir": str(session),
+        "_system_config": {"worker_niceness": 0},
+    }
+    _require_listener(address)
+    try:
+        ray.init(address=address, **quiet, **(alone if session else {}))
+    except Exception as error:  # Ray has no common class for them
+        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
+        raise _unreachable(address, reason) from None
+
+
+def _require_listener(address: str) -> None:
+    """Ray itself would wait for minutes for a head that is not there."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():  # auto, local
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
+    except OSError as error:
+        raise _unreachable(address, error.strerror or str(error)) from None
+
+
+def _unreachable(address: str, reason: str) -> HostError:
+    return HostError(
+        f"ray: no cluster can be reached at {address}: {reason}.",
+        hint="Write the address of its head, HOST:6379, or `--ray local` for this machine alone.",
+    )
+
+
+def _remove_old_sessions() -> None:
+    """Remove what killed bakeoffs have left of clusters that they had started."""
+    for folder in _TMP.glob(f"{_SESSION}*"):
+        owner = re.match(rf"{_SESSION}(\d+)-", folder.name)
+        if owner and not psutil.pid_exists(int(owner[1])) and folder.stat().st_uid == os.geteuid():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+# ---- nodes -----------------------------------------------------------------------------------------------------------
+
+
+def alive_nodes(ray: ModuleType) -> list[Node]:
+    """Every node that is alive, by name."""
+    found = [each for each in ray.nodes() if each["Alive"]]
+    names = Counter(map(_own_name, found))
+    nodes = []
+    for each in found:
+        name = _own_name(each)
+        name = name if names[name] == 1 else f"{name}-{each['NodeID'][:8]}"
+        nodes.append(Node(name, each["NodeID"], dict(each["Resources"]), {}))
+    return sorted(nodes, key=lambda node: node.name)
+
+
+def _own_name(node: Mapping[str, Any]) -> str:
+    given = str(node.get("NodeName") or "")
+    return given if given and given != node["NodeManagerAddress"] else str(node["NodeManagerHostname"])
+
+
+def choose(nodes: Sequence[Node], wanted: Wanted) -> list[Node]:
+    """The nodes that measure: without a resource all that offer a CPU (a head with `--num-cpus 0` only leads).
+
+    Raises:
+        SpecError: there are none, or fewer than asked for.
+    """
+    resource = wanted.resource or "CPU"
+    fitting = [node for node in nodes if node.resources.get(resource, 0) >= 1]
+    if not fitting:
+        raise SpecError(
+            f"ray: no node offers the resource {resource}.",
+            hint=f"""Start nodes with --resources='{{"{resource}": 1}}'."""
+            if wanted.resource
+            else "Name one: --on NAME.",
+        )
+    if wanted.hosts is not None and len(fitting) < wanted.hosts:
+        are = "1 node offers" if len(fitting) == 1 else f"{len(fitting)} nodes offer"
+        raise SpecError(f"ray: {are} {resource}, and --hosts asks for {wanted.hosts}.", hint="Start more, or ask less.")
+    return fitting[: wanted.hosts]
+
+
+def on_node(ray: ModuleType, node: Node, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Options of a task or an actor that runs on this node and nowhere else, and is never tried again."""
+    strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
+    return {"num_cpus": 0, "scheduling_strategy": strategy, **more}
+
+
+def ask_facts(ray: ModuleType, nodes: Sequence[Node], study: Study | None = None) -> list[Node]:
+    """The nodes with their facts.
+
+    Raises:
+        HostError: one does not answer, or has no bakeoff.
+    """
+    from ray.util import scheduling_strategies  # noqa: F401 — `on_node` finds it in ray.util
+
+    text = study.model_dump_json() if study else None
+    task = ray.remote(max_retries=0)(worker.facts)
+    asked = [task.options(**on_node(ray, node)).remote(text) for node in nodes]
+    return [
+        Node(node.name, node.id, node.resources, get(ray, node.name, answer, what="bakeoff could not be asked"))
+        for node, answer in zip(nodes, asked, strict=True)
+    ]
+
+
+def get(ray: ModuleType, name: str, reference: Any, *, what: str, limit_s: float = _ANSWER_S) -> Any:  # noqa: ANN401
+    """The value of a call.
+
+    Raises:
+        HostError: the node, or the call, failed or does not answer.
+    """
+    try:
+        return ray.get(reference, timeout=limit_s)
+    except ray.exceptions.GetTimeoutError:
+        raise HostError(f"node {name}: {what}: no answer within {limit_s:.0f} s.") from None
+    except ray.exceptions.RayError as error:
+        text = str(error)
+        if "ModuleNotFoundError" in text and "bakeoff" in text:
+            raise HostError(
+                f"node {name}: bakeoff is not installed there.", hint=f"Install bakeoff {bakeoff_version()} on it."
+            ) from None
+        raise HostError(f"node {name}: {what}: {last_words(error)}.") from None
+
+
+def last_words(error: BaseException) -> str:
+    """The last line of Ray's explanation, which is the error itself."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1][:200].rstrip(".") if lines else type(error).__name__
+
+
+# ---- whether they fit together ---------------------------------------------------------------------------------------
+
+
+def require_same_programs(nodes: Sequence[Node]) -> None:
+    """Refuse nodes whose bakeoff or engine is another than here.
+
+    Raises:
+        HostError: one is, or has no engine; the message names it.
+    """
+    here = worker.facts()
+    for node in nodes:
+        if node.facts["problem"] and not node.facts["engine"]:
+            raise HostError(f"node {node.name}: {node.facts['problem']}")
+        for what, there, ours in (
+            ("bakeoff", _version(node.facts), _version(here)),
+            ("the engine", _engine(node.facts), _engine(here)),
+        ):
+            if there != ours:
+                raise HostError(
+                    f"node {node.name}: {what} is {there}, and {ours} here.", hint="Install the same wheel on both."
+                )
+
+
+def _version(facts: Mapping[str, Any]) -> str:
+    return f"{facts['bakeoff']} ({facts['commit']})" if facts["commit"] else str(facts["bakeoff"])
+
+
+def _engine(facts: Mapping[str, Any]) -> str:
+    """Version and commit; checkouts of one commit may be built on each machine."""
+    engine = facts["engine"]
+    return f"{engine.get('engine', 'missing')} ({engine.get('build', {}).get('commit', '')})"
+
+
+def differences(nodes: Sequence[Node]) -> list[str]:
+    """How the nodes differ in what decides speed, a sentence each; none: they are alike."""
+    sentences = []
+    for label, of in _DECIDING:
+        by_value: dict[str, list[str]] = {}
+        for node in nodes:
+            by_value.setdefault(of(node.host), []).append(node.name)
+        if len(by_value) > 1:
+            parts = "; ".join(f"{value} on {', '.join(names)}" for value, names in by_value.items())
+            sentences.append(f"{label} differ: {parts}")
+    by_boot: dict[str, list[str]] = {}
+    for node in nodes:
+        by_boot.setdefault(str(node.facts["boot"]), []).append(node.name)
+    sentences += [
+        f"{' and '.join(names)} are one machine: each disturbs the others' measurement"
+        for names in by_boot.values()
+        if len(names) > 1
+    ]
+    return sentences
+
+
+def _rounded_memory(host: Host) -> str:
+    return format_bytes(round(host.memory_bytes / 2**30) * 2**30)
+
+
+_DECIDING = (
+    ("CPU models", lambda host: host.cpu_model),
+    ("CPUs", lambda host: f"{host.cpus_usable}"),
+    ("memories", _rounded_memory),
+    ("kernels", lambda host: host.kernel),
+    ("frequency governors", lambda host: host.governor or "none"),
+)
+
+
+def engine_hello() -> dict[str, Any]:
+    """The engine's `hello` on this machine."""
+    with Engine() as engine:
+        return dict(engine.hello)

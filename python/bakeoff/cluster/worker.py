@@ -1,0 +1,343 @@
+"""What runs on a node of a cluster: facts about it, its data loaded once, whole epochs, each returned as an archive.
+
+Nothing here imports Ray: `bakeoff.cluster.driver` makes an actor of `Worker`. Its process is the parent of all servers
+of the node, and the kernel kills them when it ends (`bakeoff.servers.process`).
+"""
+
+import contextlib
+import io
+import math
+import os
+import shutil
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+import psutil
+
+from bakeoff.engine import Engine
+from bakeoff.errors import BakeoffError
+from bakeoff.results import RunDirectory
+from bakeoff.results.epoch_data import write_atomically
+from bakeoff.results.manifest import bakeoff_version, checkout_commit, gather_host
+from bakeoff.run.answers import compare_answers
+from bakeoff.run.arms import MemoryShare, check_workloads, prepare_arms, servers_by_aio, share_memory
+from bakeoff.run.captures import with_captures
+from bakeoff.run.epoch_servers import EpochTools
+from bakeoff.run.forecast import forecast, require_disk
+from bakeoff.run.listener import download_reporter
+from bakeoff.run.loading import Loader
+from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
+from bakeoff.run.runner import LOADING_SHARE, builds_of, load
+from bakeoff.servers import ServerPool
+from bakeoff.servers.paths import boot_id, work_root
+from bakeoff.spec import Arm, Study
+from bakeoff.stats.model import Comparison
+from bakeoff.stats.resolution import NoiseCard
+
+_DAEMONS = (
+    "raylet",
+    "gcs_server",
+    "ray::DashboardAgent",
+    "ray::RuntimeEnvAgent",
+    "dashboard",
+    "monitor",
+    "log_monitor",
+)
+_OWN_NICENESS = 0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call of a worker's method gives back; an error is a value, so that Ray does not wrap it.
+
+    Attributes:
+        value: None when it failed or was stopped.
+        stopped: the user ended the run meanwhile.
+    """
+
+    value: Any = None
+    error: BakeoffError | None = None
+    stopped: bool = False
+
+
+def facts(study: str | None = None) -> dict[str, Any]:
+    """What this node is, in types that every version of bakeoff understands.
+
+    Args:
+        study: as JSON; its servers' share of this machine's memory is then told, or why they do not fit.
+    """
+    told: dict[str, Any] = {
+        "bakeoff": bakeoff_version(),
+        "commit": checkout_commit() or "",
+        "boot": boot_id(),
+        "time_s": time.time(),
+        "niceness": os.getpriority(os.PRIO_PROCESS, 0),
+        "host": gather_host(work_root(), work_root()).model_dump(mode="json"),
+        "engine": {},
+        "problem": "",
+        "share": None,
+    }
+    try:
+        with Engine() as engine:
+            told["engine"] = {name: value for name, value in engine.hello.items() if name not in ("type", "pid")}
+    except BakeoffError as error:
+        told["problem"] = str(error)
+    if study is not None:
+        try:
+            share = share_memory(Study.model_validate_json(study), at_most=servers_by_aio())
+            told["share"] = asdict(share)
+        except BakeoffError as error:
+            told["problem"] = told["problem"] or str(error)
+    return told
+
+
+def daemons_cpu_s() -> dict[str, float]:
+    """CPU seconds so far of Ray's daemons on this node, by the name of each."""
+    found: dict[str, float] = {}
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            words = process.cmdline()[:6]
+            name = next((each for each in _DAEMONS if any(each in word.rpartition("/")[2] for word in words)), "")
+            if name and any("ray" in word for word in words):
+                times = process.cpu_times()
+                found[name] = found.get(name, 0.0) + times.user + times.system
+    return found
+
+
+def rest_and_measure_daemons(seconds: float) -> dict[str, float]:
+    """Shares of one CPU that Ray's daemons take while nothing else is asked of this node, by name."""
+    before, begin = daemons_cpu_s(), time.monotonic()
+    time.sleep(seconds)
+    took_s = time.monotonic() - begin
+    return {name: max(0.0, after - before.get(name, 0.0)) / took_s for name, after in daemons_cpu_s().items()}
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What a worker needs to know before its first epoch.
+
+    Attributes:
+        study: with the builds that all hosts have, unless this is the first host.
+        name: the node's.
+        share: what every server is given, the same on all hosts.
+        first: this host decides how many builds fit into the budget, and compares the answers of captures.
+    """
+
+    study: Study
+    name: str
+    share: MemoryShare
+    first: bool
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A worker that has loaded its data.
+
+    Attributes:
+        versions: of each arm's binaries.
+        rows: `rows/N.json` by build: equal on every host.
+        files: archive of what loading has written (`builds/`, `rows/`, `answers.json`).
+    """
+
+    builds: int
+    versions: dict[str, str]
+    rows: dict[str, Any]
+    files: bytes
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """An epoch that was measured: its directory, and with a pilot `plan.json` and `pilot.json`, as an archive."""
+
+    done: EpochDone
+    files: bytes
+
+
+@dataclass
+class Told:
+    """A listener that keeps what happens until the driver asks for it."""
+
+    stage_text: str = ""
+    notes: list[str] = field(default_factory=list)
+    rates: dict[tuple[str, str], float] = field(default_factory=dict)
+    amounts: dict[str, tuple[int, int | None, str]] = field(default_factory=dict)
+
+    def stage(self, text: str) -> None:
+        """Keep the latest."""
+        self.stage_text = text
+
+    def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
+        """Keep the latest of each label."""
+        self.amounts[label] = (done, total, unit)
+
+    def throughput(self, cell: str, arm: str, per_s: float) -> None:
+        """Keep the latest of each arm."""
+        self.rates[cell, arm] = per_s
+
+    def noise_card(self, card: NoiseCard) -> None:
+        """The driver's own."""
+
+    def epoch_finished(
+        self, epoch: int, comparisons: tuple[Comparison, ...], elapsed_s: float, remaining_s: float | None
+    ) -> None:
+        """The driver's own."""
+
+    def arm_joins(self, arm: Arm) -> None:
+        """Of a bisection, which no cluster runs."""
+
+    def note(self, text: str) -> None:
+        """Keep all."""
+        self.notes.append(text)
+
+    left_behind = note
+
+    def take(self) -> "Told":
+        """What has happened since the last call."""
+        taken = Told(self.stage_text, list(self.notes), dict(self.rates), dict(self.amounts))
+        del self.notes[: len(taken.notes)]
+        self.rates.clear()
+        self.amounts.clear()
+        return taken
+
+
+class Worker:
+    """One node's part of a run. `take` and `end` may be called while `prepare` or `measure` runs."""
+
+    def __init__(self) -> None:
+        self._told = Told()
+        self._stop = threading.Event()
+        self._open = contextlib.ExitStack()
+        self._tools: EpochTools | None = None
+        self._run: RunDirectory | None = None
+        # The kernel would take servers first when memory is short: Ray raises it for its workers.
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("0", encoding="ascii")
+
+    def pid(self) -> int:
+        """This process: the parent of the node's servers."""
+        return os.getpid()
+
+    def prepare(self, preparation: Preparation) -> Answer:
+        """Install the servers and load the data; the value is `Ready`."""
+        return self._answer(lambda: self._prepare(preparation))
+
+    def measure(self, order: EpochOrder) -> Answer:
+        """Measure one epoch; the value is a `Parcel`."""
+        return self._answer(lambda: self._measure(order))
+
+    def take(self) -> Told:
+        """What has happened since the last call."""
+        return self._told.take()
+
+    def end(self) -> None:
+        """Break off what runs now."""
+        self._stop.set()
+
+    def close(self) -> None:
+        """Stop all servers and remove their files."""
+        self._stop.set()
+        self._open.close()
+
+    def _answer(self, work: Callable[[], T | None]) -> Answer:
+        try:
+            value = work()
+        except BakeoffError as error:
+            return Answer(stopped=True) if self._stop.is_set() else Answer(error=error)
+        except KeyboardInterrupt:
+            return Answer(stopped=True)
+        return Answer(stopped=True) if value is None else Answer(value)
+
+    def _prepare(self, given: Preparation) -> Ready:
+        told, stop = self._told, self._stop
+        study = with_captures(given.study)
+        check_workloads(study.workloads, study.arms)
+        require_disk(forecast(study))
+        _be_no_nicer()
+        if (niceness := os.getpriority(os.PRIO_PROCESS, 0)) > _OWN_NICENESS:
+            told.note(f"servers run at niceness {niceness}, as Ray's workers do; start Ray with RAY_worker_niceness=0")
+        setups = prepare_arms(
+            study, given.share.memory, passwords={}, on_progress=download_reporter(told, stop), stop=stop
+        )
+        pool = self._open.enter_context(ServerPool(work_root()))
+        with Engine(stop=stop, on_log=told.note) as engine:
+            run = RunDirectory.create(pool.work / "run", study, engine=engine.hello, data_path=work_root())
+            limit_s = study.budget_s * LOADING_SHARE if given.first else math.inf
+            loader = Loader(study, pool, run, told, engine, stop)
+            tools = load(loader, setups, given.share, limit_s=limit_s, host=given.name)
+        if given.first:
+            compare_answers(tools, run)
+        self._tools, self._run = tools, run
+        builds = builds_of(tools, study)
+        return Ready(
+            builds,
+            {setup.arm.name: setup.installation.version_text for setup in setups if setup.installation},
+            {str(build): run.read_json(f"rows/{build}.json") for build in range(builds)},
+            pack(run.path, leave_out=("epochs", "manifest.json", "study.json", ".lock")),
+        )
+
+    def _measure(self, order: EpochOrder) -> Parcel | None:
+        assert self._tools
+        assert self._run
+        done = run_epoch(order, self._tools, self._run)
+        if done is None:
+            return None
+        epoch = f"epochs/{done.number:03d}"
+        names = [epoch, *(("plan.json", "pilot.json") if done.plan else ())]
+        parcel = Parcel(done, pack(self._run.path, only=names))
+        shutil.rmtree(self._run.path / epoch)
+        return parcel
+
+
+def _be_no_nicer() -> None:
+    """Ray starts workers at niceness 15, which servers would inherit; without privileges it stays."""
+    for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 — numbers, not paths; each thread has a niceness
+        with contextlib.suppress(PermissionError, ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, int(thread), _OWN_NICENESS)
+
+
+def pack(folder: Path, *, only: list[str] | None = None, leave_out: tuple[str, ...] = ()) -> bytes:
+    """An archive of a folder's files, by their paths in it."""
+    names = only or sorted(path.name for path in folder.iterdir() if path.name not in leave_out)
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name in names:
+            tar.add(folder / name, arcname=name)
+    return archive.getvalue()
+
+
+def unpack(content: bytes, folder: Path, *, last: str = "outcome.json", replaces: bool = True) -> None:
+    """Write an archive's files below a folder, each atomically, and those with the name `last` after all others.
+
+    Args:
+        content: as `pack` gives.
+        folder: there already.
+        last: what says that the others are complete.
+        replaces: False: files that are there stay as they are.
+    """
+    found = sorted(_files(content).items(), key=lambda pair: pair[0].name == last)
+    for path, data in found:
+        file = folder / path
+        if replaces or not file.exists():
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(file, data)
+
+
+def _files(content: bytes) -> Mapping[PurePosixPath, bytes]:
+    return dict(_members(content))
+
+
+def _members(content: bytes) -> Iterator[tuple[PurePosixPath, bytes]]:
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        for member in tar:
+            path = PurePosixPath(member.name)
+            if path.is_absolute() or ".." in path.parts:
+                raise ValueError(f"a node sent a file outside its run directory: {member.name!r}")
+            file = tar.extractfile(member) if member.isfile() else None
+            if file:
+                yield path, file.read()

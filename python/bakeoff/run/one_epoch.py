@@ -1,0 +1,198 @@
+"""Run one epoch from its order to its outcome; the first of a run makes the plan from its pilot, too.
+
+The same function runs the epochs of one machine (`bakeoff.run.runner`) and those of a cluster's nodes.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+
+from bakeoff.errors import BakeoffError, EngineError
+from bakeoff.plan import (
+    EpochDraft,
+    Plan,
+    SliceLength,
+    needed_seconds,
+    pilot_slice_max_ns,
+    plan_study,
+    precise_seconds,
+    share_seconds,
+)
+from bakeoff.plan.model import rounds
+from bakeoff.plan.timing import EpochCost, report_seconds
+from bakeoff.results import RunDirectory
+from bakeoff.results.epoch_data import slices_frame
+from bakeoff.run.data_check import CountsDisagree
+from bakeoff.run.epoch import Epoch, Interrupted, TooManyErrors, discards_epoch
+from bakeoff.run.epoch_servers import EpochTools
+from bakeoff.stats.slice_length import choose_slice_length, pilot_slice_ns
+from bakeoff.units import format_duration
+
+# Of one cell, and of all cells together: a cell of many has less, since the pilots' findings are shared.
+_PILOT_S, _PILOTS_S = 2.0, 12.0
+_STOP_S = 0.5  # what stopping the servers will take, before the first epoch has shown it
+
+
+@dataclass(frozen=True)
+class EpochOrder:
+    """What one epoch is to measure.
+
+    Attributes:
+        plan: of the run; with `pilot` what is known before one: cells, orders, builds.
+        draft: the epoch's own orders and seeds.
+        share: the part of the planned measuring that fits into the budget.
+        pilot: make the plan proper from a pilot before measuring.
+        compare_rows: check first that the arms hold the same rows.
+        used_s: wall seconds of the budget used when it begins.
+    """
+
+    plan: Plan
+    draft: EpochDraft
+    share: float = 1.0
+    pilot: bool = False
+    compare_rows: bool = False
+    used_s: float = 0.0
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Those that are measured in any cell."""
+        wanted = {arm for cell in self.draft.cells for arm in cell.arms}
+        return tuple(arm for arm in self.plan.arms if arm in wanted)
+
+
+@dataclass(frozen=True)
+class EpochDone:
+    """An epoch whose directory is written, valid or discarded.
+
+    Attributes:
+        host: where it was measured, as in its outcome.
+        plan: made by it; None: it had one, or failed before.
+        cost: None when it was discarded.
+    """
+
+    number: int
+    host: str = ""
+    plan: Plan | None = None
+    cost: EpochCost | None = None
+
+
+def run_epoch(order: EpochOrder, tools: EpochTools, run: RunDirectory, *, failure: str = "") -> EpochDone | None:
+    """Measure one epoch and write it; None when the user ended it.
+
+    Args:
+        order: what is measured.
+        tools: servers, data and the stop flag of this machine.
+        run: gets `epochs/NNN`, and `plan.json` and `pilot.json` of an epoch with a pilot.
+        failure: why it cannot be measured and is written as discarded; empty: it can.
+
+    Raises:
+        BakeoffError: what would be the same in every epoch; other failures discard the epoch.
+    """
+    return _Running(order, tools, run).run(failure)
+
+
+class _Running:
+    """One epoch while it runs; `plan` changes once, when the pilot has made it."""
+
+    def __init__(self, order: EpochOrder, tools: EpochTools, run: RunDirectory) -> None:
+        self.order = order
+        self.tools = tools
+        self.directory = run
+        self.made: Plan | None = None
+        self.begin = time.monotonic() - order.used_s
+
+    def run(self, reason: str) -> EpochDone | None:
+        tools, draft = self.tools, self.order.draft
+        writer = self.directory.epoch(draft.epoch, draft.build)
+        epoch = Epoch(tools, draft, writer)
+        in_turn = rounds(self.order.arms, at_once=tools.at_once, seed=tools.study.seed, epoch=draft.epoch)
+        try:
+            for together in () if reason else in_turn:
+                with epoch.round(together):
+                    self._run_round(epoch)
+        except Interrupted:
+            return None
+        except (BakeoffError, TooManyErrors, CountsDisagree) as error:
+            if not discards_epoch(error):
+                raise
+            reason = str(error)
+        if reason:
+            tools.listener.note(f"epoch {draft.epoch} is discarded for all arms: {reason}")
+        outcome = epoch.outcome(discard_reason=reason)
+        writer.finish(outcome)
+        cost = None
+        if not reason:
+            overhead_s = outcome.wall_s - outcome.measured_s - outcome.phases_s.get("pilot", 0.0)
+            cost = EpochCost(overhead_s, outcome.measured_s, epoch.planned_s)
+        return EpochDone(draft.epoch, tools.host, self.made, cost)
+
+    def _run_round(self, epoch: Epoch) -> None:
+        """Measure the arms that run together; each arm has the same time in every round."""
+        if self.order.compare_rows:
+            epoch.compare_rows()
+        if self.order.pilot and self.made is None:
+            self.made = self._make_plan(epoch, self._warm_for_pilot(epoch))
+        plan, share = self.made or self.order.plan, self.order.share
+        epoch.measure_all(lambda cell: plan.arm_seconds(cell) * share, plan)
+        epoch.check_data()
+
+    def _warm_for_pilot(self, epoch: Epoch) -> Plan:
+        """Warm every workload; where a connection cannot be paired, all connections of all arms run free."""
+        plan = self.order.plan
+        try:
+            epoch.warm(plan.cells, for_pilot=True)
+        except EngineError as error:
+            if error.code != "not_paired":
+                raise
+            self.tools.listener.note(f"{error}; all connections of all arms run where the kernel puts them")
+            plan = plan.all_free(str(error))
+            epoch.warm(plan.cells, for_pilot=True)
+        return plan
+
+    def _make_plan(self, epoch: Epoch, first: Plan) -> Plan:
+        """Make the plan proper: slice lengths by pilot, seconds of a cell by what an epoch costs here."""
+        study = self.tools.study
+        # The pilot's phase holds only its warm-up so far, which takes as long as an epoch's own.
+        begun_s = sum(epoch.phases.seconds.get(phase, 0.0) for phase in ("restore", "start", "readiness", "pilot"))
+        chosen: dict[str, SliceLength] = {}
+        noise: dict[str, float | None] = dict.fromkeys(cell.name for cell in first.cells)
+        curves = {}
+        needed_s = 0.0
+        longest_ns = pilot_slice_max_ns(budget_s=first.budget_s, cells=len(first.cells), turns=first.turns)
+        pilot_s = max(1.0, min(_PILOT_S, min(_PILOTS_S, 0.1 * study.budget_s) / len(first.cells)))
+        for cell in first.cells:
+            if cell.writes or cell.open_loop:
+                continue
+            warm_up = slices_frame(epoch.warmed[cell.workload_index], epoch=0, build=0)
+            pilot = slices_frame(epoch.pilot(cell, pilot_s, pilot_slice_ns(warm_up)), epoch=0, build=0)
+            choice = choose_slice_length(pilot, cell=cell.name, ceiling_ns=longest_ns)
+            chosen[cell.name] = choice.slices
+            noise[cell.name] = choice.variance_rate_s
+            curves[cell.name] = choice.model_dump(mode="json")
+            events_per_s = 1e9 * int(pilot["events"].sum()) / max(int(pilot["length_ns"].sum()), 1)
+            cell_s = needed_seconds(slice_ns=choice.slice_ns, events_per_s=events_per_s, turns=first.turns)
+            needed_s = max(needed_s, cell_s)
+        precise_s = [
+            precise_seconds(variance_rate_s=rate, precision=study.precision) for rate in noise.values() if rate
+        ]
+        rounds_of_epoch = first.turns - len(study.arms) + 1
+        plan = plan_study(
+            study,
+            overhead_s=rounds_of_epoch * (begun_s + _STOP_S),
+            load_s=time.monotonic() - self.begin - begun_s + report_seconds(len(first.cells)),
+            turns=first.turns,
+            builds=first.builds,
+            needed_s=needed_s,
+            precise_s=math.fsum(precise_s) / len(precise_s) if precise_s else None,
+        )
+        plan = share_seconds(plan.with_slices(chosen), noise)
+        if first.unpaired:
+            plan = plan.all_free(first.unpaired)
+        self.directory.write_json("plan.json", plan)
+        self.directory.write_json("pilot.json", curves)
+        if not plan.fits:
+            self.tools.listener.note(
+                f"the budget is too small for {plan.epochs_min} epochs and a verdict; about "
+                f"{format_duration(plan.budget_needed_s)} would do"
+            )
+        return plan

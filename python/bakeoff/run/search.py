@@ -1,0 +1,86 @@
+"""Add arms to a bisection while it runs: install, work out settings, load their data when it is first needed."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from bakeoff.engine import Engine
+from bakeoff.errors import BakeoffError
+from bakeoff.plan import Plan
+from bakeoff.results import RunDirectory
+from bakeoff.results.epoch_data import loading_seconds
+from bakeoff.run.arms import prepare_arms
+from bakeoff.run.epoch import Interrupted, discards_epoch
+from bakeoff.run.epoch_servers import EpochTools
+from bakeoff.run.listener import download_reporter
+from bakeoff.run.loading import Loader
+from bakeoff.servers import ServerMemory
+from bakeoff.spec import Study
+
+
+@dataclass(frozen=True)
+class Joining:
+    """What arms that join a study are prepared and loaded with.
+
+    Attributes:
+        memory: what each of the study's servers is given.
+        loader: whose engine is closed.
+    """
+
+    memory: ServerMemory
+    loader: Loader
+
+    def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
+        """The tools with the study's last arm, installed.
+
+        Raises:
+            BakeoffError: it cannot be installed, or does not take its options.
+        """
+        alone = study.model_copy(update={"arms": study.arms[-1:]})
+        reporter = download_reporter(tools.listener, tools.stop)
+        setups = prepare_arms(alone, self.memory, passwords={}, on_progress=reporter, stop=tools.stop)
+        return replace(tools, study=study, setups=(*tools.setups, *setups))
+
+    def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> str:
+        """Load what these arms lack of a build into the tools' snapshots.
+
+        Returns why an arm cannot be loaded, which discards the epoch.
+
+        Loads of options are removed after their epoch: hardly any combination is measured twice.
+
+        Raises:
+            Interrupted: the stop flag was set.
+            BakeoffError: no arm could be loaded.
+        """
+        needed = [setup for setup in tools.setups if setup.arm.name in arms]
+        if tools.study.search and tools.study.search.options:
+            kept = {setup.build_key for setup in (*tools.setups[:2], *needed)}
+            for key in [key for key in tools.snapshots if key[0] not in kept]:
+                shutil.rmtree(tools.snapshots.pop(key).path, ignore_errors=True)
+        for setup in needed:
+            if (setup.build_key, build) in tools.snapshots:
+                continue
+            try:
+                with Engine(stop=tools.stop, on_log=tools.listener.note) as engine:
+                    loader = replace(self.loader, study=tools.study, engine=engine)
+                    tools.snapshots.update(loader.load_further(setup, build, setups=tools.setups))
+            except KeyboardInterrupt:
+                raise Interrupted from None
+            except BakeoffError as error:
+                if tools.stop.is_set():
+                    raise Interrupted from None
+                if not discards_epoch(error):
+                    raise
+                return str(error)
+        return ""
+
+
+def with_arms(plan: Plan, study: Study) -> Plan:
+    """The plan with the study's arms, some of which have joined since it was made."""
+    return plan.model_copy(update={"arms": tuple(arm.name for arm in study.arms)})
+
+
+def mean_loading_seconds(run: RunDirectory) -> float:
+    """Of one load."""
+    builds = run.builds().values()
+    return loading_seconds(builds) / len(builds) if builds else 0.0

@@ -1,0 +1,245 @@
+"""Find change points in histories of log ratios, with the standard error of every point.
+
+The question to one series is whether its order in time means anything. Its points, each with its own standard error,
+are put into random orders; the statistic is the largest weighted difference of two neighbouring stretches, over all
+stretches and all places to divide them, so that having looked everywhere is part of the p-value. Such a test needs
+neither normal values nor true standard errors, only that the order of a series without a change is arbitrary. Holm
+corrects over the series asked about together, then each stretch on either side of a change is asked again.
+
+Source: S. Kovacs, P. Buhlmann, H. Li, A. Munk, Seeded binary segmentation, Biometrika 110 (2023); K. Frick, A. Munk,
+H. Sieling, Multiscale change point inference, JRSS B 76 (2014) (the penalty by the stretch's length); J. Besag, P.
+Clifford, Sequential Monte Carlo p-values, Biometrika 78 (1991). docs/history.md has the simulated error rates.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bakeoff.stats import interval as iv
+
+ALPHA = 0.05
+"""Share of stationary histories, of any number of series, in which a change may be found."""
+
+SIDE_MIN = 3
+"""Points on either side of a change: a run or two that stand out are no change yet."""
+
+POINTS_MIN = 8
+"""Of a series that is asked at all: of fewer no order is rare enough."""
+
+PLACES = 0.95
+"""Probability of the range of places where the change may have been."""
+
+_EXCEEDED = 20  # random orders as extreme as the one seen, after which p is known well enough
+_ORDERS_MIN = 999
+_BATCH = 100
+_NEIGHBOURS = 2  # on either side, whose variances are averaged
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change point.
+
+    Attributes:
+        at: index of the first point after it.
+        first, last: between these indexes `at` lies with probability `PLACES`.
+        size: mean after it less mean before it, between its neighbours; log ratio.
+        low, high: 95 % interval of the size. It is that of a place found by its size: a little too far from 0.
+        p_value: of the series' order, corrected over the series asked together.
+    """
+
+    at: int
+    first: int
+    last: int
+    size: float
+    low: float
+    high: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Track:
+    """One series in the order of time.
+
+    Attributes:
+        values: log ratios.
+        errors: their standard errors, not below 0.
+    """
+
+    values: Sequence[float]
+    errors: Sequence[float]
+
+
+def changes_of(tracks: Sequence[Track], *, alpha: float = ALPHA, seed: int = 0) -> list[tuple[Change, ...]]:
+    """The change points of each series, in order.
+
+    Args:
+        tracks: all that are asked together: workloads, metrics, concurrencies.
+        alpha: probability that any is found when there is none in any series.
+        seed: of the random orders.
+    """
+    long = [at for at, track in enumerate(tracks) if len(track.values) >= POINTS_MIN]
+    found: list[tuple[Change, ...]] = [()] * len(tracks)
+    if not long:
+        return found
+    searches = [_Search(tracks[at], family=len(long), alpha=alpha, seed=seed) for at in long]
+    adjusted = iv.holm([search.p_value(0, search.n) for search in searches])
+    for at, search, p in zip(long, searches, adjusted, strict=True):
+        if p is not None and p <= alpha:
+            found[at] = search.changes(p)
+    return found
+
+
+class _Search:
+    """One series with its weights."""
+
+    def __init__(self, track: Track, *, family: int, alpha: float, seed: int) -> None:
+        self.values = np.asarray(track.values, dtype=np.float64)
+        self.n = len(self.values)
+        self.weights = 1 / _variances(self.values, np.asarray(track.errors, dtype=np.float64))
+        self.level = alpha / family
+        self.orders = max(_ORDERS_MIN, math.ceil(_EXCEEDED * family / alpha))
+        self.rng = np.random.default_rng(seed)
+
+    def p_value(self, start: int, end: int) -> float:
+        """Of the order of the points from `start` on, below `end`; 1 for too few."""
+        n = end - start
+        if n < POINTS_MIN:
+            return 1.0
+        values, weights, stretches = self.values[start:end], self.weights[start:end], _stretches(n)
+        seen = _statistic(values[None], weights[None], stretches)[0] - 1e-9  # ties by rounding count as ties
+        exceeded = done = 0
+        while done < self.orders:
+            order = self.rng.permuted(np.tile(np.arange(n), (_BATCH, 1)), axis=1)
+            as_extreme = np.cumsum(_statistic(values[order], weights[order], stretches) >= seen)
+            if exceeded + as_extreme[-1] >= _EXCEEDED:
+                last = int(np.searchsorted(as_extreme, _EXCEEDED - exceeded)) + 1
+                return _EXCEEDED / (done + last)
+            exceeded, done = exceeded + int(as_extreme[-1]), done + _BATCH
+        return (exceeded + 1) / (done + 1)
+
+    def changes(self, p: float) -> tuple[Change, ...]:
+        """Those of a series that has one, with its p-value."""
+        places = self._places(0, self.n)
+        for _ in range(2):  # each between its neighbours, which the first time may not have been known yet
+            for at in range(len(places)):
+                low, high = self._around(places, at)
+                places[at] = low + int(np.argmax(self._gains(low, high)))
+        return tuple(self._change(places, at, p) for at in range(len(places)))
+
+    def _places(self, start: int, end: int) -> list[int]:
+        """Where a stretch that has a change has them: it is divided at the clearest, and both parts are asked."""
+        values, weights, (lows, middles, highs) = (
+            self.values[start:end], self.weights[start:end], _stretches(end - start)
+        )  # fmt: skip
+        best = int(np.argmax(_scores(values[None], weights[None], (lows, middles, highs))[0]))
+        at = start + int(middles[best])
+        parts = [(start, at), (at, end)]
+        # A part takes its share of the level, so that all stretches without a change have one false change in `alpha`.
+        before, after = (
+            self._places(*part) if self.p_value(*part) <= self.level * (part[1] - part[0]) / self.n else []
+            for part in parts
+        )
+        return [*before, at, *after]
+
+    def _around(self, places: Sequence[int], at: int) -> tuple[int, int]:
+        return (places[at - 1] if at else 0), (places[at + 1] if at + 1 < len(places) else self.n)
+
+    def _gains(self, low: int, high: int) -> Floats:
+        """Log likelihood that a division before each point of this stretch gains; -inf too near to an end."""
+        cuts = np.arange(low + SIDE_MIN, high - SIDE_MIN + 1)
+        gains = np.full(high - low, -math.inf)
+        whole = (np.full_like(cuts, low), cuts, np.full_like(cuts, high))
+        gains[cuts - low] = _differences(self.values[None], self.weights[None], whole)[0] ** 2 / 2
+        return gains
+
+    def _change(self, places: Sequence[int], at: int, p: float) -> Change:
+        low, high = self._around(places, at)
+        place = places[at]
+        gains = self._gains(low, high)
+        likely = np.exp(gains - gains.max())
+        order = np.argsort(-likely)
+        kept = order[: int(np.searchsorted(np.cumsum(likely[order]), PLACES * likely.sum())) + 1]
+        sides = [(self.values[part], self.weights[part]) for part in (slice(low, place), slice(place, high))]
+        before, after = (float(np.average(values, weights=weights)) for values, weights in sides)
+        degrees = high - low - 2
+        squares = sum(
+            float(own @ (values - mean) ** 2) for (values, own), mean in zip(sides, (before, after), strict=True)
+        )
+        error = math.sqrt(sum(1 / weights.sum() for _, weights in sides) * max(1.0, squares / degrees))
+        half = iv.t_quantile(1 - iv.ALPHA_T / 2, degrees) * error
+        size = after - before
+        return Change(place, low + int(kept.min()), low + int(kept.max()), size, size - half, size + half, p)
+
+
+def _variances(values: Floats, errors: Floats) -> Floats:
+    """Variance of every point: its own, or that of its neighbourhood when that is larger, and what lies between runs.
+
+    A standard error of six restarts is a rough one: one that is small by chance must not outweigh ten others. A noisy
+    week makes neighbours noisy. What differs from run to run beyond the standard errors is judged by the median of the
+    differences of neighbours, which a few changes do not move.
+    """
+    squares = errors**2
+    ends = np.pad(squares, _NEIGHBOURS, mode="reflect")
+    near = np.lib.stride_tricks.sliding_window_view(ends, 2 * _NEIGHBOURS + 1).mean(axis=1)
+    own = np.maximum(squares, near)
+    steps, of_steps = np.abs(np.diff(values)), own[1:] + own[:-1]
+    floor = max(float(np.median(steps)) ** 2 * 1e-3, 1e-14)
+    low, high = 0.0, float(steps.max()) ** 2 + floor
+    normal = 0.6745  # median of the absolute value of a standard normal
+    for _ in range(50):
+        middle = (low + high) / 2
+        fits = np.median(steps / np.sqrt(of_steps + 2 * middle + floor)) <= normal
+        low, high = (low, middle) if fits else (middle, high)
+    return np.asarray(own + high + floor)
+
+
+Stretches = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+"""Where a stretch begins, where it is divided, where it ends: a row for each way."""
+
+
+def _stretches(n: int) -> Stretches:
+    """Stretches of n points, of n / 2, of n / 4 …, each overlapping the next by half, divided everywhere."""
+    rows = []
+    length = float(n)
+    while length >= 2 * SIDE_MIN:
+        count = 1 if length == n else 2 * math.ceil(n / length) - 1
+        for start in np.linspace(0, n - length, count):
+            low, high = math.floor(start), min(math.ceil(start + length), n)
+            cuts = np.arange(low + SIDE_MIN, high - SIDE_MIN + 1)
+            rows.append(np.stack([np.full_like(cuts, low), cuts, np.full_like(cuts, high)]))
+        length /= 2
+    low, middle, high = np.concatenate(rows, axis=1)
+    return low, middle, high
+
+
+def _differences(values: Floats, weights: Floats, stretches: Stretches) -> Floats:
+    """Weighted mean after each division less that before it, in standard errors.
+
+    Args:
+        values: one order of the series a row.
+        weights: likewise.
+        stretches: their places.
+    """
+    low, middle, high = stretches
+    zeros = np.zeros((len(values), 1))
+    mass = np.concatenate([zeros, np.cumsum(weights, axis=1)], axis=1)
+    sums = np.concatenate([zeros, np.cumsum(weights * values, axis=1)], axis=1)
+    left, right = mass[:, middle] - mass[:, low], mass[:, high] - mass[:, middle]
+    before, after = (sums[:, middle] - sums[:, low]) / left, (sums[:, high] - sums[:, middle]) / right
+    return np.asarray((after - before) * np.sqrt(left * right / (left + right)))
+
+
+def _scores(values: Floats, weights: Floats, stretches: Stretches) -> Floats:
+    """The differences less what the many short stretches reach by chance."""
+    lengths = stretches[2] - stretches[0]
+    penalty = np.sqrt(2 * np.log(math.e * values.shape[1] / lengths))
+    return np.asarray(np.abs(_differences(values - values.mean(), weights, stretches)) - penalty)
+
+
+def _statistic(values: Floats, weights: Floats, stretches: Stretches) -> Floats:
+    return np.asarray(_scores(values, weights, stretches).max(axis=1))

@@ -1,0 +1,203 @@
+"""Group testing of options by noisy measurements: which few of many differing options carry a difference.
+
+Every value is an epoch's log ratio of an arm that has some of the options at their second value, over the baseline that
+has none. The options' effects add up: value = sum of the effects of those at the second value + noise. An option is
+guilty with a small probability, then its effect is normal about 0; the noise has one unknown variance. Effects and
+variance integrate out (normal and inverse gamma), so that a set of options has a closed likelihood. The posterior is
+over sets: those that come from the likeliest ones by adding, removing or exchanging one option, until none is new.
+
+Assumes: few guilty options, effects that add up (in logarithms), epochs independent and roughly normal.
+Source: D. Madigan, A. E. Raftery, Model selection and accounting for model uncertainty in graphical models using
+Occam's window, JASA 1994 (sets); D. V. Lindley, On a measure of the information provided by an experiment, 1956, and
+M. Aldridge, O. Johnson, J. Scarlett, Group testing: an information theory perspective, 2019 (what to measure next).
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean
+
+import numpy as np
+from numpy.typing import NDArray
+
+CONFIDENCE = 0.97
+"""Probability of the named options at which measuring ends."""
+
+GUILTY_EXPECTED = 2.0
+"""Options that are expected to be guilty before anything is measured, of any number."""
+
+SMALL_SHARE = 0.1
+"""Of the whole difference: smaller effects are not looked for."""
+
+GUILTY_MAX = 8
+"""Options of one set at most."""
+
+_NOISE, _NOISE_EPOCHS = 0.01, 2.0
+"""Standard deviation of an epoch before anything is known about this machine, and how many epochs that is worth."""
+_BEAM = 60  # sets from which others are made
+_KEPT = 3000
+_ROUNDS = GUILTY_MAX
+_STARTS = 6
+
+Design = Sequence[Sequence[bool]]
+"""For every value, which options had their second value."""
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """What is believed after some values.
+
+    Attributes:
+        sets: of options, by number, the likeliest first.
+        weights: their probabilities.
+        means, covariances: of the effects in each set, log ratios.
+        options: how many there are.
+        small: a log ratio below which an effect is not looked for.
+    """
+
+    sets: tuple[tuple[int, ...], ...]
+    weights: NDArray[np.float64]
+    means: tuple[NDArray[np.float64], ...]
+    covariances: tuple[NDArray[np.float64], ...]
+    options: int
+    small: float
+
+    @cached_property
+    def guilty(self) -> NDArray[np.float64]:
+        """Probability that each option is guilty."""
+        found = np.zeros(self.options)
+        for members, weight in zip(self.sets, self.weights, strict=True):
+            found[list(members)] += weight
+        return found
+
+    @cached_property
+    def effects(self) -> NDArray[np.float64]:
+        """Expected effect of each option, log ratio."""
+        found = np.zeros(self.options)
+        for members, weight, means in zip(self.sets, self.weights, self.means, strict=True):
+            found[list(members)] += weight * means
+        return found
+
+    @cached_property
+    def covariance(self) -> NDArray[np.float64]:
+        """Of the effects, over sets and within them."""
+        found = -np.outer(self.effects, self.effects)
+        for members, weight, means, own in zip(self.sets, self.weights, self.means, self.covariances, strict=True):
+            found[np.ix_(members, members)] += weight * (np.outer(means, means) + own)
+        return found
+
+    def named(self, confidence: float = CONFIDENCE) -> tuple[int, ...] | None:
+        """The guilty options, once it is likely enough that they are, and no other of any weight; None before that.
+
+        A set speaks against that when it lacks one of them, or has another whose effect is `SMALL_SHARE` of the whole.
+        """
+        inside = {int(each) for each in np.flatnonzero(self.guilty >= confidence)}
+        against = 0.0
+        for members, weight, means in zip(self.sets, self.weights, self.means, strict=True):
+            others = (abs(mean) for each, mean in zip(members, means.tolist(), strict=True) if each not in inside)
+            against += weight if not inside <= set(members) or max(others, default=0.0) >= self.small else 0.0
+        return tuple(sorted(inside)) if against <= 1 - confidence else None
+
+
+def beliefs(design: Design, values: Sequence[float]) -> Beliefs:
+    """The posterior over sets of guilty options.
+
+    Args:
+        design: one row a value; of the first values every option has its second value.
+        values: log ratios over the baseline.
+    """
+    scores = _Scores(np.array(design, dtype=np.float64), np.array(values))
+    found: dict[tuple[int, ...], float] = {}
+    fresh = {(), *((option,) for option in range(scores.options))}
+    for _ in range(_ROUNDS):
+        found |= scores.of([each for each in fresh if each not in found])
+        best = sorted(found, key=lambda each: -found[each])
+        fresh = {other for each in best[:_BEAM] for other in _neighbours(each, scores.options)} - found.keys()
+        if not fresh:
+            break
+    best = sorted(found, key=lambda each: (-found[each], each))[:_KEPT]
+    log = np.array([found[each] for each in best])
+    weights = np.exp(log - log[0])
+    kept = weights > 1e-5
+    best, weights = best[: int(kept.sum())], weights[kept] / weights[kept].sum()
+    effects = [scores.effects(each) for each in best]
+    return Beliefs(
+        tuple(best),
+        weights,
+        tuple(mean for mean, _ in effects),
+        tuple(own for _, own in effects),
+        scores.options,
+        scores.small,
+    )
+
+
+def next_subset(found: Beliefs, rng: np.random.Generator) -> tuple[bool, ...]:
+    """Options to have their second value in the next epoch: those whose sum of effects is least known.
+
+    For normal beliefs that value tells most. Options that make no difference to that are drawn.
+    """
+    spread, best, best_value = found.covariance, np.zeros(found.options), -1.0
+    for _ in range(_STARTS):
+        chosen = (rng.random(found.options) < 0.5).astype(np.float64)
+        for _ in range(4 * found.options):
+            toward = spread @ chosen
+            gain = np.where(chosen > 0, -2 * toward, 2 * toward) + np.diag(spread)
+            flipped = int(gain.argmax())
+            if gain[flipped] <= 1e-12:
+                break
+            chosen[flipped] = 1 - chosen[flipped]
+        value = float(chosen @ spread @ chosen)
+        if value > best_value and chosen.any():
+            best, best_value = chosen, value
+    return tuple(bool(each) for each in best)
+
+
+def _neighbours(members: tuple[int, ...], options: int) -> Iterable[tuple[int, ...]]:
+    """Sets with one option more, fewer or exchanged."""
+    fewer = [tuple(each for each in members if each != gone) for gone in members]
+    yield from fewer
+    for base in (members, *fewer):
+        if len(base) < GUILTY_MAX:
+            for option in range(options):
+                if option not in base:
+                    yield tuple(sorted((*base, option)))
+
+
+class _Scores:
+    """Log posterior weights of sets, by the sums that they need."""
+
+    def __init__(self, design: NDArray[np.float64], values: NDArray[np.float64]) -> None:
+        self.options = design.shape[1]
+        whole = [value for row, value in zip(design, values, strict=True) if row.all()] or list(values)
+        size = max(abs(fmean(whole)) / 2, _NOISE)
+        self.small = 2 * size * SMALL_SHARE
+        self._wide = (size / _NOISE) ** 2  # prior variance of an effect, in units of the noise's
+        self._gram, self._sums = design.T @ design, design.T @ values
+        self._squares, self._n = float(values @ values), len(values)
+        share = min(GUILTY_EXPECTED / self.options, 0.5)
+        self._odds = math.log(share / (1 - share))
+
+    def of(self, sets: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], float]:
+        found: dict[tuple[int, ...], float] = {}
+        by_size: dict[int, list[tuple[int, ...]]] = {}
+        for each in sets:
+            by_size.setdefault(len(each), []).append(each)
+        for size, group in by_size.items():
+            members = np.array(group, dtype=np.int64).reshape(len(group), size)
+            inner = self._gram[members[:, :, None], members[:, None, :]] + np.eye(size) / self._wide
+            sums = self._sums[members]
+            solved = np.linalg.solve(inner, sums[..., None])[..., 0]
+            _, log_det = np.linalg.slogdet(inner * self._wide)
+            rest = _NOISE_EPOCHS * _NOISE**2 + self._squares - (sums * solved).sum(axis=1)
+            log = size * self._odds - log_det / 2 - (_NOISE_EPOCHS + self._n) / 2 * np.log(np.maximum(rest, 1e-300))
+            found |= zip(group, log.tolist(), strict=True)
+        return found
+
+    def effects(self, members: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and covariance of the effects in a set."""
+        at = list(members)
+        inverse = np.linalg.inv(self._gram[np.ix_(at, at)] + np.eye(len(at)) / self._wide)
+        mean = inverse @ self._sums[at]
+        rest = _NOISE_EPOCHS * _NOISE**2 + self._squares - float(self._sums[at] @ mean)
+        return mean, np.asarray(inverse * rest / (_NOISE_EPOCHS + self._n), dtype=np.float64)

@@ -1,0 +1,149 @@
+"""What the driver decides without a cluster: refusals, which nodes, what a node sends back."""
+
+import io
+import subprocess
+import sys
+import tarfile
+from dataclasses import asdict
+
+import pytest
+from messages import study
+
+from bakeoff.cli.main import with_address
+from bakeoff.cluster import Wanted, worker
+from bakeoff.cluster.driver import require_cluster_run, smallest_share
+from bakeoff.cluster.nodes import Node, choose, differences, require_same_programs
+from bakeoff.errors import HostError, ResultsError, SpecError
+from bakeoff.results import RunDirectory
+from bakeoff.run.arms import MemoryShare
+from bakeoff.run.resume import check_machine, read_before
+from bakeoff.servers import ServerMemory
+
+
+def node(name, *, resources=None, **facts):
+    here = worker.facts()
+    changed = {key: value for key, value in facts.items() if key not in here["host"]}
+    host = here["host"] | {key: value for key, value in facts.items() if key in here["host"]}
+    return Node(name, name * 8, resources or {"CPU": 1.0}, here | {"boot": name} | changed | {"host": host})
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        (["run", "s.yaml", "--ray"], ["run", "s.yaml", "--ray=auto"]),
+        (["run", "--ray", "s.yaml"], ["run", "--ray=auto", "s.yaml"]),
+        (["run", "--ray", "--hosts", "2"], ["run", "--ray=auto", "--hosts", "2"]),
+        (["run", "--ray", "10.0.0.1:6379", "s.yaml"], ["run", "--ray", "10.0.0.1:6379", "s.yaml"]),
+        (["duel", "--ray", "mysql:8", "mysql:8.0.15"], ["duel", "--ray=auto", "mysql:8", "mysql:8.0.15"]),
+        (["duel", "--ray", "ray://head:10001"], ["duel", "--ray", "ray://head:10001"]),
+        ([], []),
+        (["duel", "--ray", "local"], ["duel", "--ray", "local"]),
+    ],
+)
+def test_an_address_may_be_left_out(typed, read):
+    assert with_address(typed) == read
+
+
+def test_passwords_do_not_travel(inside):
+    ran = inside("duel", "mysql://root:secret@db1/", "mysql:8.0.15", "--ray", "--no-verdict")
+    assert ran.code == 2
+    assert "passwords do not travel to nodes" in ran.complaint
+    assert "secret" not in ran.complaint
+
+
+def test_options_of_a_cluster_need_one(inside):
+    ran = inside("duel", "mysql:5.7", "mysql:8.0", "--hosts", "2")
+    assert (ran.code, "Write --ray --hosts 2." in ran.complaint) == (2, True)
+
+
+def test_without_ray_one_line_says_how_to_get_it():
+    code = "import sys; sys.modules['ray'] = None\nimport bakeoff.cli.main as m\nsys.exit(m.run(['cluster', 'check']))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 3
+    assert ran.stderr == "bakeoff: ray is not installed. Write: pip install 'bakeoff[ray]'\n"
+
+
+def test_a_head_that_is_not_there_is_one_line(inside):
+    ran = inside("cluster", "check", "127.0.0.1:1024")
+    assert ran.code == 3
+    assert ran.complaint.startswith("bakeoff: ray: no cluster can be reached at 127.0.0.1:1024: Connection refused.")
+
+
+def test_nodes_are_chosen_by_what_they_offer():
+    head, plain, bench = node("h", resources={"CPU": 0.0}), node("p"), node("q", resources={"CPU": 2.0, "bench": 1.0})
+    assert choose([head, plain, bench], Wanted()) == [plain, bench]
+    assert choose([head, plain, bench], Wanted(resource="bench")) == [bench]
+    assert choose([head, plain, bench], Wanted(hosts=1)) == [plain]
+    with pytest.raises(SpecError, match="no node offers the resource other"):
+        choose([plain], Wanted(resource="other"))
+    with pytest.raises(SpecError, match="1 node offers bench, and --hosts asks for 2"):
+        choose([plain, bench], Wanted(hosts=2, resource="bench"))
+
+
+def test_another_version_is_refused_by_name():
+    require_same_programs([node("a")])
+    with pytest.raises(HostError, match=r"node b: bakeoff is 0\.0\.1"):
+        require_same_programs([node("a"), node("b", bakeoff="0.0.1")])
+    with pytest.raises(HostError, match="node b: the engine is 9"):
+        require_same_programs([node("b", engine={"engine": "9", "build": {"commit": "x"}})])
+
+
+def test_unlike_nodes_are_named():
+    assert differences([node("a"), node("b")]) == []
+    (sentence,) = differences([node("a"), node("b", cpu_model="Xeon")])
+    assert sentence.startswith("CPU models differ: ") and sentence.endswith("Xeon on b")
+    assert "a and b are one machine" in differences([node("a", boot="x"), node("b", boot="x")])[0]
+
+
+def test_every_node_gives_its_servers_what_fits_on_the_smallest():
+    def share(pool, at_once):
+        return asdict(MemoryShare(ServerMemory(buffer_pool_bytes=pool, redo_bytes=1), pool, 4, at_once))
+
+    given = smallest_share([node("a", share=share(800, 2)), node("b", share=share(400, 4))])
+    assert (given.memory.buffer_pool_bytes, given.at_once) == (400, 2)
+    with pytest.raises(HostError, match="node c: not even 2 servers fit"):
+        smallest_share([node("c", share=None, problem="not even 2 servers fit")])
+
+
+def test_an_epoch_comes_back_as_it_was_written(tmp_path):
+    there, here = tmp_path / "there", tmp_path / "here"
+    for name, text in (("epochs/004/servers/A/my.cnf", "x"), ("epochs/004/outcome.json", "{}"), ("plan.json", "p")):
+        (there / name).parent.mkdir(parents=True, exist_ok=True)
+        (there / name).write_text(text)
+    here.mkdir()
+    worker.unpack(worker.pack(there, only=["epochs/004"]), here)
+    assert (here / "epochs/004/servers/A/my.cnf").read_text() == "x"
+    assert not (here / "plan.json").exists()
+    (here / "plan.json").write_text("own")
+    worker.unpack(worker.pack(there, leave_out=("epochs",)), here, replaces=False)
+    assert (here / "plan.json").read_text() == "own"
+
+
+@pytest.mark.parametrize("name", ["../outside", "/tmp/outside-bakeoff"])
+def test_a_node_writes_nothing_outside_the_run(tmp_path, name):
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo(name))
+    with pytest.raises(ValueError, match="outside its run directory"):
+        worker.unpack(archive.getvalue(), tmp_path)
+
+
+def test_runs_of_a_machine_and_of_a_cluster_are_resumed_where_they_belong(tmp_path):
+    from datetime import UTC, datetime
+
+    from bakeoff.results import Outcome
+
+    def run_on(*hosts):
+        run = RunDirectory.create(tmp_path, study())
+        for number, host in enumerate(hosts):
+            outcome = Outcome(epoch=number, build=0, started_at=datetime.now(UTC), wall_s=10, measured_s=1, host=host)
+            run.epoch(number, 0).finish(outcome)
+        return run
+
+    require_cluster_run(run_on("a", "b"))
+    with pytest.raises(ResultsError, match="was measured on one machine"):
+        require_cluster_run(run_on(""))
+    with pytest.raises(ResultsError, match="on the nodes of a cluster"):
+        check_machine(run_on("a"))
+    # Nodes measure at the same time: of the budget it took the longest of them.
+    assert read_before(run_on("a", "a", "b")).used_s == pytest.approx(20)

@@ -1,0 +1,243 @@
+"""`bakeoff bisect`: group testing by its formula, the choice of the next arm, bad input, real servers."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from bakeoff.errors import ExitCode
+from bakeoff.plan import plan_study
+from bakeoff.stats import guilty
+from bakeoff.stats.estimate import EpochEstimates, PairEstimate
+from bakeoff.stats.model import Stop
+from bakeoff.stats.search import arm_with, found, next_arm, search_decision, subset
+from validation import bisections
+from validation.check import fewest
+
+SERVER = "mysql:8.0.15"
+
+DESIGN = [[True] * 5] * 3 + [[True, True, False, False, False], [False, True, True, False, True]]
+VALUES = [-0.08, -0.075, -0.083, -0.071, -0.068]
+
+
+def test_the_probability_of_every_set_is_that_of_the_model():
+    """Likelihood: a multivariate t, whose scale has the variance of the effects in it."""
+    believed = guilty.beliefs(DESIGN, VALUES)
+    design, noise, epochs = np.array(DESIGN, dtype=float), guilty._NOISE, guilty._NOISE_EPOCHS
+    wide = (np.mean(VALUES[:3]) / 2 / noise) ** 2
+    share = guilty.GUILTY_EXPECTED / 5
+    weights = {}
+    for size in range(6):
+        for members in itertools.combinations(range(5), size):
+            own = design[:, list(members)]
+            shape = noise**2 * (np.eye(5) + wide * own @ own.T)
+            likelihood = scipy_stats.multivariate_t(np.zeros(5), shape, df=epochs, allow_singular=False).pdf(VALUES)
+            weights[members] = likelihood * share**size * (1 - share) ** (5 - size)
+    whole = sum(weights.values())
+    assert dict(zip(believed.sets, believed.weights, strict=True)) == pytest.approx(
+        {members: weights[members] / whole for members in believed.sets}, rel=1e-3
+    )
+    assert believed.weights.sum() == pytest.approx(1)
+    assert believed.guilty.argmax() == 1
+
+
+def test_nothing_is_named_while_all_options_are_alike():
+    believed = guilty.beliefs([[True] * 40] * 3, [-0.1, -0.099, -0.101])
+    assert np.ptp(believed.guilty) < 0.05 and believed.named() is None
+    chosen = guilty.next_subset(believed, np.random.default_rng(1))
+    assert 12 <= sum(chosen) <= 28
+
+
+def test_an_option_that_does_a_little_is_not_waited_for():
+    rows = [[True, True, True]] * 6 + [[True, False, False], [False, True, False], [False, False, True]] * 6
+    values = [-0.101, -0.1, -0.099] * 2 + [-0.1, -0.001, 0.0005] * 6
+    believed = guilty.beliefs(rows, values)
+    assert believed.named() == (0,)
+    assert believed.effects[0] == pytest.approx(-0.1, abs=0.003)
+
+
+# ---- what is measured next -------------------------------------------------------------------------------------------
+
+
+def decision(study, values, *, last_discarded=False, aborted=False, elapsed_s=0.0):
+    plan = plan_study(study.model_copy(update={"arms": study.arms[:2]}), overhead_s=5, load_s=5)
+    plan = plan.model_copy(update={"arms": tuple(arm.name for arm in study.arms)})
+    (cell,) = plan.cells
+    pairs = [(arm, value) for arm, own in values.items() for value in own]
+    history = [
+        EpochEstimates(
+            epoch=number,
+            build=0,
+            pairs=(PairEstimate(cell.name, arm, number, 0, value, value, 9, 0, None, 10, 0.1, {}, None),),
+        )
+        for number, (arm, value) in enumerate(pairs)
+    ]
+    return search_decision(
+        history, study, plan, elapsed_s=elapsed_s, epoch_time=None, load_s=0,
+        last_discarded=last_discarded, aborted=aborted,
+    )  # fmt: skip
+
+
+def test_first_the_last_build_then_the_middle_and_never_one_that_does_not_start():
+    study = bisections.study_of_builds(9)
+    assert decision(study, {"I": [-0.1, -0.101]}).joins is None
+    joins = decision(study, {"I": [-0.1, -0.101, -0.099]}).joins
+    assert joins.name == "E"
+    joined = study.model_copy(update={"arms": (*study.arms, joins)})
+    again = decision(joined, {"I": [-0.1, -0.101, -0.099]})  # killed before the epoch ended
+    assert again.joins is None and {arm for _, arm in again.settled} == {"I"}
+    other = decision(joined, {"I": [-0.1, -0.101, -0.099]}, last_discarded=True)
+    assert other.joins.name in "DF"
+
+
+def test_it_ends_when_it_is_known_or_time_is_over():
+    study = bisections.study_of_builds(3)
+    study = study.model_copy(update={"arms": (*study.arms, study.search.builds[1])})
+    clear = {"C": [-0.1, -0.101, -0.099] * 2, "B": [0.001, -0.001, 0.0]}
+    assert decision(study, clear).stop is Stop.ANSWERED
+    assert decision(study, {"C": clear["C"]}).stop is Stop.RUNNING
+    assert decision(study, {"C": clear["C"]}, elapsed_s=1e6).stop is Stop.BUDGET
+    assert decision(study, clear, aborted=True).stop is Stop.ABORTED
+
+
+def test_builds_that_are_all_alike_have_no_culprit():
+    study = bisections.study_of_builds(9)
+    believed = found(study, {"I": [0.001, -0.001, 0.0005, -0.0005, 0.0, 0.0002, 0.001, -0.001]})
+    assert believed.nothing and believed.named == ()
+
+
+def test_an_arm_of_options_has_the_options_that_were_chosen():
+    study = bisections.study_of_options(5, 1)
+    chosen = (True, False, False, True, False)
+    arm = arm_with(study, chosen)
+    assert subset(arm, study.search) == chosen and subset(study.arms[1], study.search) == (True,) * 5
+    assert dict(arm.server.options)["option_0"] == "1" and dict(arm.server.options)["option_1"] == "0"
+    assert arm.name == "C" and arm.label == "C: option_0, option_3"
+
+
+def test_the_same_values_ask_for_the_same_arm():
+    study = bisections.study_of_options(12, 1)
+    values = {"B": [-0.1, -0.101, -0.099, -0.1]}
+    first, second = (next_arm(study, found(study, values), values) for _ in range(2))
+    assert first == second and first.name == "C"
+
+
+# ---- simulated -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options", [pytest.param(12), pytest.param(40, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])]
+)
+def test_three_guilty_options_are_found(options):
+    runs = 20 if options < 40 else 60
+    ended = bisections.find_options(2, runs=runs, options=options)
+    assert ended.right * runs >= fewest(runs, 0.95)
+    assert ended.epochs < 40
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_where_nothing_changed_nothing_is_named():
+    ended = bisections.find_nothing(2, runs=60, builds=16)
+    assert (1 - ended.right - ended.undecided) * 60 <= 60 - fewest(60, 0.95)
+
+
+# ---- the command -----------------------------------------------------------------------------------------------------
+
+FAST = "[mysqld]\ngeneral_log = OFF\nsort_buffer_size = 256K\nback_log = 80\n"
+SLOW = "[mysqld]\ngeneral_log = ON\nlog-output = TABLE\nsort_buffer_size = 512K\n"
+
+
+def write_files(shell):
+    (shell.folder / "fast.cnf").write_text(FAST)
+    (shell.folder / "slow.cnf").write_text(SLOW)
+    (shell.folder / "one.cnf").write_text(FAST.replace("OFF", "ON"))
+    return shell.folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((SERVER,), "bisect: it takes 3 to 500 builds in order"),
+        ((SERVER, SERVER), "bisect: it takes 3 to 500 builds in order"),
+        ((SERVER, "path:nowhere", SERVER), "does not exist"),
+        ((SERVER, "mysql://root@127.0.0.1:1/", SERVER), "is a running server, which is not restarted"),
+        ((SERVER, SERVER, SERVER, "--threads", "1,2"), "one workload and one number of threads"),
+        ((SERVER, SERVER, SERVER, "-w", "oltp_read_only,oltp_read_write"), "one workload and one number of threads"),
+        ((SERVER, SERVER, SERVER, "--budget", "5s"), "a budget of 5 s is too small"),
+        (("--cnf", "fast.cnf", SERVER), "--cnf takes one server and two files"),
+        (("--cnf", "fast.cnf", "--cnf", "slow.cnf", SERVER, SERVER), "--cnf takes one server and two files"),
+        (("--cnf", "fast.cnf", "--cnf", "nowhere.cnf", SERVER), "nowhere.cnf cannot be read"),
+        (("--cnf", "fast.cnf", "--cnf", "fast.cnf", SERVER), "differ in 0 options"),
+        (("--cnf", "fast.cnf", "--cnf", "one.cnf", SERVER), "differ in 1 options; it takes 2 to 100."),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_line_and_exit_code_2(inside, shell, arguments, says):
+    write_files(shell)
+    ran = inside("bisect", *arguments)
+    assert ran.code == ExitCode.USAGE, ran
+    assert says in ran.complaint
+
+
+SMALL = ("-w", "oltp_point_select", "--threads", "2", "--tables", "1", "--table-size", "1000", "--seed", "3")
+LOGGED = f"{SERVER},general_log=ON,log_output=TABLE"
+
+
+@pytest.mark.server
+@pytest.mark.timeout(400)
+def test_the_first_slow_build_of_four_is_found_and_a_broken_one_is_passed_over(shell):
+    """The slow ones write every statement into a table; the second does not start."""
+    broken = f"{SERVER},innodb_page_size=5"
+    ran = shell.run("bisect", SERVER, broken, f"{SERVER},back_log=60", LOGGED, f"{LOGGED},back_log=60", *SMALL,
+                    "--budget", "100s", "--format", "json", limit_s=300)  # fmt: skip
+    assert ran.code == ExitCode.DONE, ran
+    document = json.loads(ran.out)
+    assert document["bisection"]["named"] == [LOGGED]
+    assert "The throughput changed with" in document["summary"][0]
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_search_that_was_killed_goes_on_with_its_arms(shell):
+    builds = [f"{SERVER},back_log={number}" for number in (60, 61)]
+    slow = [f"{LOGGED},back_log={number}" for number in (60, 61)]
+    process = shell.start("bisect", *builds, *slow, *SMALL, "--budget", "150s")
+    for line in process.stderr:
+        if "epoch 3 finished" in line:
+            process.kill()
+    process.communicate()
+    (run,) = shell.runs
+    begun = json.loads((run / "study.json").read_text())
+    assert len(begun["arms"]) == 3 and len(begun["search"]["builds"]) == 4
+    ran = shell.run("run", "--resume", run.name, "--format", "json", limit_s=400)
+    assert ran.code == ExitCode.DONE, ran
+    document = json.loads(ran.out)
+    assert document["bisection"]["named"] == [slow[0]]
+    arms = [arm["name"] for arm in json.loads((run / "study.json").read_text())["arms"]]
+    assert arms[:3] == [arm["name"] for arm in begun["arms"]]
+
+
+INNOCENT = {
+    "table_open_cache": (2000, 1000), "sort_buffer_size": ("256K", "512K"), "join_buffer_size": ("256K", "512K"),
+    "read_buffer_size": ("128K", "256K"), "thread_cache_size": (9, 8), "innodb_io_capacity": (200, 300),
+    "innodb_lru_scan_depth": (1024, 512), "max_connect_errors": (100, 200), "innodb_old_blocks_time": (1000, 500),
+}  # fmt: skip
+GUILTY = {"general_log": ("OFF", "ON"), "long_query_time": (10, 0), "performance_schema": ("OFF", "ON")}
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(2400)
+def test_the_options_that_make_a_real_server_slower_are_found_among_twelve(shell):
+    """Both logs cost a fifth each and must be named; the performance schema costs a few per cent."""
+    for side, file in enumerate(("fast.cnf", "slow.cnf")):
+        lines = [f"{name} = {values[side]}\n" for name, values in (INNOCENT | GUILTY).items()]
+        (shell.folder / file).write_text("[mysqld]\nslow_query_log = ON\n" + "".join(lines))
+    ran = shell.run("bisect", "--cnf", "fast.cnf", "--cnf", "slow.cnf", SERVER, *SMALL, "--budget", "30m",
+                    "--format", "json", limit_s=2200)  # fmt: skip
+    assert ran.code == ExitCode.DONE, ran
+    named = set(json.loads(ran.out)["bisection"]["named"])
+    assert {"general_log", "long_query_time"} <= named <= GUILTY.keys()

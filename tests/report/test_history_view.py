@@ -1,0 +1,207 @@
+"""A history as a page, for other programs, and the points that a run gives."""
+
+import csv
+import io
+import json
+import math
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from plain_analysis import plain_analysis
+from synthetic import Truth, duel_study, make_run
+from synthetic_history import BEGIN, STEP_AT, history, nights
+
+from bakeoff.errors import ResultsError, SpecError
+from bakeoff.report import render_csv, render_html
+from bakeoff.report.history import (
+    compare_series,
+    github_json,
+    history_view,
+    lines_of,
+    otava_csv,
+    otava_json,
+    points_of,
+)
+from bakeoff.results.history import Point
+
+FIRST = "nightly: oltp_read_only/4 throughput over mysql:8.0.15"
+
+
+def view_of(points, remarks=(), **more):
+    return history_view(points, remarks, title="history.db", alpha=0.05, **more)
+
+
+def texts(view, table):
+    return [[value.text for value in row.values] for row in view.tables[table].rows]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Of runs, of which one still has its page."""
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "nightly-07").mkdir()
+    (folder / "nightly-07" / "report.html").write_text("<!doctype html>")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page_file(folder):
+    page = folder / "history.html"
+    page.write_text(render_html(view_of(*history(folder), beside=folder)), encoding="utf-8")
+    return page
+
+
+def test_it_says_what_changed_when_and_what_was_new_then():
+    view = view_of(*history())
+    ((day, line, first, place, change, _, _, with_it),) = texts(view, "changes")
+    assert (day, line, first, place) == ("2026-10-21", FIRST, "20abcdef0123", "this one")
+    assert change.startswith("slower: −") and with_it == "compiler updated"
+    assert "1 of 3 lines changed" in view.sections[0].parts[0].text
+    remarks = [row[2] for row in texts(view, "annotations")]
+    assert remarks == ["compiler updated", "machine replaced", "first machine 2 × EPYC"]
+
+
+def test_a_line_is_slower_when_its_latency_rises():
+    rises = list(nights(metric="p95", step=-math.log(0.95)))
+    assert texts(view_of(rises), "changes")[0][4].startswith("slower: +")
+
+
+def test_several_contenders_of_a_run_are_lines_of_their_own_and_one_under_changing_names_is_one():
+    named = [point.model_copy(update={"contender": f"path:{point.run}"}) for point in nights(count=9)]
+    assert [len(line.points) for line in lines_of(named, alpha=0.05)] == [9]
+    both = [*nights(count=9), *(point.model_copy(update={"contender": "other"}) for point in nights(count=9))]
+    assert [len(line.points) for line in lines_of(both, alpha=0.05)] == [9, 9]
+
+
+def test_single_runs_are_shown_as_what_they_are_and_never_asked():
+    points = [point for point in history()[0] if point.is_single]
+    step = [point.model_copy(update={"run": f"{at}", "value": 1e4 if at < 10 else 5e3})
+            for at in range(20) for point in points[:1]]  # fmt: skip
+    (line,) = lines_of(step, alpha=0.05)
+    assert line.changes == () and line.is_single
+    assert "there is no verdict" in render_html(view_of(step))
+
+
+def test_titles_and_remarks_are_text_on_the_page():
+    points, remarks = history()
+    remarks = [each.model_copy(update={"text": "<script>alert(1)</script>"}) for each in remarks]
+    points = [point.model_copy(update={"commit": "<img src=x>", "machine": "<b>"}) for point in points]
+    page = render_html(view_of(points, remarks))
+    assert "<script>alert" not in page and "<img src=x" not in page and "<b>" not in page
+
+
+def test_runs_whose_page_is_there_are_linked(page_file):
+    assert re.findall(r'<a href="(nightly[^"]*)"', page_file.read_text()) == ["nightly-07/report.html"] * 3
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (1100, "dark"), (400, "light")])
+def test_the_page_draws_every_line_without_network_and_axe_core_finds_nothing(browser, page_file, width, scheme):
+    context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page = context.new_page()
+    said, asked = [], []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("request", lambda wanted: asked.append(wanted.url))
+    page.goto(page_file.as_uri(), wait_until="networkidle")
+    assert said == [] and [url for url in asked if not url.startswith("data:")] == [page_file.as_uri()]
+    assert page.locator("figure").count() == 4
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+    found = Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()
+    context.close()
+
+
+class TestForOtherPrograms:
+    def test_csv_has_every_point_with_its_uncertainty_and_the_change(self):
+        records = list(csv.DictReader(io.StringIO(render_csv(view_of(*history())))))
+        assert len(records) == 123
+        changed = [record for record in records if record["changed_by"]]
+        assert [(record["line"], record["run"]) for record in changed] == [(FIRST, f"nightly-{STEP_AT}")]
+        assert float(changed[0]["low"]) < float(changed[0]["ratio"]) < float(changed[0]["high"])
+
+    def test_otava_csv_has_a_row_for_each_run_and_a_column_for_each_line(self):
+        lines = lines_of([*nights(), *nights("oltp_point_select/16", seed=3)], alpha=0.05)
+        rows = list(csv.reader(io.StringIO(otava_csv(lines))))
+        assert rows[0] == ["time", "commit", "oltp_read_only_4_throughput", "oltp_point_select_16_throughput"]
+        assert rows[1][:2] == ["2026-10-01 03:00:00 +0000", "00abcdef0123"] and len(rows) == 41
+        with pytest.raises(SpecError, match="not every run has every line"):
+            otava_csv(lines_of(history()[0], alpha=0.05))
+
+    def test_otava_json_has_the_change_points(self):
+        document = json.loads(otava_json(lines_of(history()[0], alpha=0.05)))
+        (entry,) = document["nightly"]
+        assert (entry["attributes"]["run"], entry["time"]) == (f"nightly-{STEP_AT}", BEGIN.timestamp() + 20 * 86400)
+        (change,) = entry["changes"]
+        assert change["metric"] == "oltp_read_only_4_throughput"
+        assert float(change["forward_change_percent"]) == pytest.approx(-3, abs=0.5)
+        assert float(change["mean_after"]) < float(change["mean_before"])
+
+    def test_github_json_is_what_its_bigger_is_better_reads(self):
+        benches = json.loads(github_json(lines_of(history()[0], alpha=0.05)))
+        assert [bench["unit"] for bench in benches] == ["events per second", *["ratio to the reference"] * 2]
+        assert benches[1]["name"] == FIRST and benches[1]["range"].startswith("± ")
+        assert all(isinstance(bench["value"], float) for bench in benches)
+
+
+@pytest.fixture(scope="module")
+def analysed(tmp_path_factory):
+    made = make_run(tmp_path_factory.mktemp("runs"), duel_study(), Truth(effect={"B": math.log(0.8)}))
+    made.write_json("analysis.json", plain_analysis(made, made.study()))
+    return made
+
+
+class TestPointsOfARun:
+    def test_each_comparison_is_one_and_the_control_none(self, analysed):
+        points = points_of(analysed, series="nightly", commit="abc")
+        assert len(points) == len({(point.cell, point.metric) for point in points}) == 12  # cells, of two metrics
+        point = points[0]
+        assert (point.baseline, point.commit, point.run) == ("mysql:5.7", "abc", analysed.name)
+        assert math.exp(point.ratio) == pytest.approx(0.8, abs=0.02)
+        assert point.value / point.reference == pytest.approx(0.8, abs=0.02)
+        assert point.low < point.ratio < point.high
+        assert 0 < point.error < point.high - point.ratio
+        assert point.at == analysed.manifest().created_at and "×" in point.machine
+
+    def test_it_can_be_of_another_day(self, analysed):
+        day = datetime(2020, 1, 2, tzinfo=UTC)
+        assert {point.at for point in points_of(analysed, series="x", at=day)} == {day}
+
+    def test_an_untrusted_run_and_one_without_an_analysis_are_none(self, tmp_path):
+        other = make_run(tmp_path, duel_study(), epochs=2, name="other")
+        with pytest.raises(ResultsError, match="has no analysis"):
+            points_of(other, series="x")
+        found = plain_analysis(other, other.study())
+        other.write_json("analysis.json", found.model_copy(update={"trusted": False}))
+        with pytest.raises(ResultsError, match="UNTRUSTED"):
+            points_of(other, series="x")
+
+
+def singles(series, values, tool="sysbench 1.0.20"):
+    return [
+        Point(series=series, cell="w/4", contender="s", at=BEGIN, run=f"{series}-{at}", tool=tool, value=value)
+        for at, value in enumerate(values)
+    ]
+
+
+def test_series_of_single_runs_are_compared_by_welch():
+    old, new = (100.0, 101.0, 99.0, 100.5), (90.0, 91.0, 89.5, 90.2)
+    found = compare_series([*singles("old", old), *singles("new", new), *singles("go", new, "go-tpc")], ["old", "new"])
+    (line,) = found.lines
+    assert math.exp(line.found.estimate.mean) == pytest.approx(0.9, abs=0.01) and line.differs is True
+    assert "there is no verdict" in found.notes[0] and "4 runs, in old 4" in found.notes[1]
+    one = compare_series([*singles("old", old), *singles("new", new[:1])], ["old", "new"])
+    assert one.lines[0].differs is None
+    with pytest.raises(ResultsError, match="shares no cell and tool"):
+        compare_series([*singles("old", old), *singles("go", new, "go-tpc")], ["old", "go"])
+    with pytest.raises(SpecError, match="no series of single runs 'none'"):
+        compare_series(singles("old", old), ["old", "none"])
+
+
+def test_the_page_stays_small_for_years_of_nights():
+    page = render_html(view_of(list(nights(count=1000)), beside=Path("/")))
+    assert len(page) < 2_000_000

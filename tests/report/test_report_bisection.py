@@ -1,0 +1,78 @@
+"""What a report says of a bisection: found, not decided, nothing to be found."""
+
+import html
+import json
+import math
+
+from synthetic import Truth, duel_study, make_run
+
+from bakeoff.report import build_view, render_html, render_json
+from bakeoff.spec import parse_server
+from bakeoff.spec.study import OptionPair, Search
+from bakeoff.stats.analysis import analyse
+from bakeoff.stats.model import Stop
+
+OPTIONS = tuple(OptionPair(name=name, good="1", bad="2") for name in ("a", "b", "c"))
+
+
+def built(root, study, effect, *, ended=Stop.ANSWERED):
+    run = make_run(root, study, Truth(effect=effect, sd_restart=0.002, sd_slice=0.002), epochs=8, blocks=2)
+    return build_view(run, analyse(list(run.load_epochs()), study, ended=ended))
+
+
+def of_builds(names="ABCD"):
+    study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
+    first = study.arms[0]
+    arms = tuple(first.model_copy(update={"name": name, "label": f"build {name}"}) for name in "ABCD")
+    measured = tuple(arm for arm in (arms[0], arms[3], *arms[1:3]) if arm.name in names)
+    return study.model_copy(update={"arms": measured, "search": Search(builds=arms)})
+
+
+def of_options():
+    study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
+    values = {"A": (1, 1, 1), "B": (2, 2, 2), "C": (2, 1, 1), "D": (1, 2, 1)}
+    arms = tuple(
+        study.arms[0].model_copy(
+            update={
+                "name": name,
+                "label": name,
+                "server": parse_server("mysql:8.0.15").with_options(**dict(zip("abc", map(str, own), strict=True))),
+            }
+        )
+        for name, own in values.items()
+    )
+    return study.model_copy(update={"arms": arms, "search": Search(options=OPTIONS)})
+
+
+def test_the_build_that_changed_is_named_with_its_ratio(tmp_path):
+    view = built(tmp_path, of_builds(), {"C": math.log(0.9), "D": math.log(0.9)})
+    assert view.question == "With which of 4 builds did the throughput change?"
+    answer = view.summary[0]
+    assert answer.startswith("The throughput changed with build C, with a probability of > 99.9%: −10")
+    assert answer.endswith("from there on, against build A.")
+    assert view.summary[1] == "This rests on 8 restarts of the baseline and one other arm."
+    rows = [[value.text for value in row.values] for row in view.tables["bisection"].rows]
+    assert rows[0] == ["build A", "good", "8", "–"] and rows[2][3] == "> 99.9%"
+    assert view.verdicts == () and answer in html.unescape(render_html(view).replace("<wbr>", ""))
+    document = json.loads(render_json(view))
+    assert document["bisection"]["named"] == ["build C"] and "gate" not in document
+
+
+def test_what_is_not_decided_is_named_as_a_range(tmp_path):
+    view = built(tmp_path, of_builds("AD"), {"D": math.log(0.9)}, ended=Stop.BUDGET)
+    assert "Not decided" in view.summary[0] and "is one from build B to build D." in view.summary[0]
+    assert view.bisection.named is None
+
+
+def test_where_nothing_changed_there_is_nothing_to_be_found(tmp_path):
+    view = built(tmp_path, of_builds("AD"), {})
+    assert view.summary[0] == "Nothing to be found: the last build is as fast as build A within ±1%."
+    assert view.bisection.nothing and view.bisection.named == ()
+
+
+def test_the_guilty_options_are_named_with_what_they_do(tmp_path):
+    view = built(tmp_path, of_options(), {"B": math.log(0.9), "C": math.log(0.9)})
+    assert view.summary[0].startswith("1 of 3 options carries the difference of −10")
+    assert ": a (−10" in view.summary[0]
+    rows = [[value.text for value in row.values] for row in view.tables["bisection"].rows]
+    assert rows[0][:2] == ["a: 1 → 2", "yes"] and [row[1] for row in rows[1:]] == ["no", "no"]

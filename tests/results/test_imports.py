@@ -1,0 +1,203 @@
+"""Results of other tools: files that the tools wrote (data/imports), and others as their documentation shows them."""
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bakeoff.errors import ResultsError, SpecError
+from bakeoff.results.imports import read_points
+
+WRITTEN = Path(__file__).parent.parent / "data" / "imports"
+
+# As the documentation of the tools shows them.
+SYSBENCH_0_4 = """sysbench 0.4.12:  multi-threaded system evaluation benchmark
+
+Running the test with following options:
+Number of threads: 16
+
+OLTP test statistics:
+    queries performed:
+        read:                            140014
+        total:                           200020
+    transactions:                        10001  (1152.31 per sec.)
+    deadlocks:                           0      (0.00 per sec.)
+
+Test execution summary:
+    total time:                          8.6791s
+    per-request statistics:
+         min:                                  1.31ms
+         approx.  95 percentile:              25.27ms
+"""
+SYSBENCH_1_1 = """sysbench 1.1.0-abc (using bundled LuaJIT 2.1.0-beta3)
+
+Number of threads: 8
+
+Throughput:
+    events/s (eps):                      145.7700
+    time elapsed:                        10.0101s
+
+Latency (ms):
+         95th percentile:                       65.65
+"""
+HAMMERDB = """Vuser 1:2 Active Virtual Users configured
+Vuser 1:TEST RESULT : System achieved 19845 NOPM from 46113 MariaDB TPM
+Vuser 1:4 Active Virtual Users configured
+Vuser 1:TEST RESULT : System achieved 30845 NOPM from 71113 MariaDB TPM
+"""
+HAMMERDB_OLD = "Vuser 1:TEST RESULT : System achieved 46113 Oracle TPM at 19845 NOPM\n"
+HAMMERDB_TIMING = json.dumps(
+    {"NEWORD": {"elapsed_ms": "181000", "calls": "20410", "p95_ms": "9.5"}, "PAYMENT": {"p95_ms": "4.25"}}
+)
+BENCHBASE = json.dumps(
+    {
+        "Start timestamp (milliseconds)": 1764000000000,
+        "DBMS Type": "MYSQL",
+        "DBMS Version": "8.0.15",
+        "Benchmark Type": "tpcc",
+        "scalefactor": "1",
+        "terminals": "4",
+        "Latency Distribution": {"95th Percentile Latency (microseconds)": 5500},
+        "Throughput (requests/second)": 812.5,
+    }
+)
+BENCHBASE_CSV = (
+    "Time (seconds),Throughput (requests/second),Average Latency (millisecond),95th Percentile Latency (millisecond)\n"
+    "0,800,1.1,3\n5,900,1.0,2\n"
+)
+
+
+def read(tmp_path, text, name="out.log", **more):
+    path = tmp_path / name
+    path.write_text(text)
+    return read_points(path, series="old", **more)
+
+
+def figures(points):
+    return [(point.tool, point.cell, point.metric, point.contender, point.value) for point in points]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "sysbench-1.0.20-oltp_read_write.log",
+            [("sysbench 1.0.20", 2, "throughput", 73.43), ("sysbench 1.0.20", 2, "p95", 44.98)],
+        ),
+        ("bakeoff-sysbench.log", [("sysbench 1.0.20", 4, "throughput", 616.27), ("sysbench 1.0.20", 4, "p95", 14.22)]),
+        (
+            "mysqlslap.txt",
+            [("mysqlslap", 4, "throughput", 400 / 0.833), ("mysqlslap", 8, "throughput", 400 / 0.087)],
+        ),
+        (
+            "mysqlslap.csv",
+            [("mysqlslap", 4, "throughput", 400 / 0.265), ("mysqlslap", 8, "throughput", 400 / 0.142)],
+        ),
+        ("go-tpc.txt", [("go-tpc", None, "tpmC", 1975.2), ("go-tpc", None, "p95", 109.1)]),
+    ],
+)
+def test_files_that_the_tools_wrote(name, expected):
+    points = read_points(WRITTEN / name, series="old", workload="w", server="mysql:8.0.15")
+    assert figures(points) == [
+        (tool, "w" if threads is None else f"w/{threads}", metric, "mysql:8.0.15", pytest.approx(value))
+        for tool, threads, metric, value in expected
+    ]
+    assert all(point.is_single and point.baseline == "" and point.low is None for point in points)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            SYSBENCH_0_4,
+            [
+                ("sysbench 0.4.12", "out/16", "throughput", "unnamed server", 1152.31),
+                ("sysbench 0.4.12", "out/16", "p95", "unnamed server", 25.27),
+            ],
+        ),
+        (
+            SYSBENCH_1_1,
+            [
+                ("sysbench 1.1.0", "out/8", "throughput", "unnamed server", 145.77),
+                ("sysbench 1.1.0", "out/8", "p95", "unnamed server", 65.65),
+            ],
+        ),
+        (
+            HAMMERDB,
+            [
+                ("HammerDB", "TPROC-C/2", "NOPM", "MariaDB", 19845.0),
+                ("HammerDB", "TPROC-C/4", "NOPM", "MariaDB", 30845.0),
+            ],
+        ),
+        (HAMMERDB_OLD, [("HammerDB", "TPROC-C", "NOPM", "Oracle", 19845.0)]),
+        (
+            HAMMERDB_TIMING,
+            [
+                ("HammerDB", "TPROC-C NEWORD", "p95", "unnamed server", 9.5),
+                ("HammerDB", "TPROC-C PAYMENT", "p95", "unnamed server", 4.25),
+            ],
+        ),
+        (
+            BENCHBASE,
+            [
+                ("BenchBase", "tpcc/4", "throughput", "MYSQL 8.0.15", 812.5),
+                ("BenchBase", "tpcc/4", "p95", "MYSQL 8.0.15", 5.5),
+            ],
+        ),
+        (BENCHBASE_CSV, [("BenchBase", "out", "throughput", "unnamed server", 850.0)]),
+    ],
+)
+def test_files_as_the_documentation_of_the_tools_shows_them(tmp_path, text, expected):
+    assert figures(read(tmp_path, text)) == expected
+
+
+def test_the_date_is_the_files_own_else_when_it_was_written_and_can_be_given(tmp_path):
+    began = datetime(2025, 11, 24, 16, 0, tzinfo=UTC)
+    assert {point.at for point in read(tmp_path, BENCHBASE)} == {began}
+    path = tmp_path / "out.log"
+    path.write_text(SYSBENCH_0_4)
+    os.utime(path, (1_600_000_000, 1_600_000_000))
+    assert read_points(path, series="old")[0].at == datetime.fromtimestamp(1_600_000_000, UTC)
+    given = datetime(2012, 1, 2, tzinfo=UTC)
+    point = read_points(path, series="old", at=given, commit="r7", server="mysql:5.5")[0]
+    assert (point.at, point.commit, point.contender) == (given, "r7", "mysql:5.5")
+
+
+def test_repeated_runs_and_every_nights_file_of_one_name_are_runs_of_their_own(tmp_path):
+    runs = [point.run for point in read(tmp_path, SYSBENCH_0_4 + SYSBENCH_0_4) if point.metric == "throughput"]
+    assert len(set(runs)) == 2
+    nights = [read(tmp_path, SYSBENCH_0_4, at=datetime(2026, 1, day, tzinfo=UTC))[0].run for day in (1, 2, 2)]
+    assert nights[0] != nights[1] == nights[2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[]",
+        "null",
+        "1e999",
+        "[" * 100_000,
+        "sysbench 1.0.20\n",
+        "sysbench 1.0.20\ntransactions: 5 (nan per sec.)",
+        "tpmC: 0",
+        '{"NEWORD": {"p95_ms": "NaN"}}',
+        '{"NEWORD": 7}',
+        BENCHBASE.replace("1764000000000", "1e300"),
+        BENCHBASE_CSV.replace("800", ""),
+        "Time (seconds),Throughput (requests/second)\n",
+        "\x00" * 1000,
+    ],
+)
+def test_what_is_no_result_is_refused_in_a_sentence(tmp_path, text):
+    with pytest.raises(SpecError, match="has no result of sysbench"):
+        read(tmp_path, text)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    for path in (tmp_path / "nowhere", tmp_path):
+        with pytest.raises(ResultsError, match="cannot be read"):
+            read_points(path, series="old")

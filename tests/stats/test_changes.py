@@ -1,0 +1,86 @@
+"""Change points in simulated histories. The shares are simulated for thousands by `python -m validation histories`."""
+
+import math
+
+import numpy as np
+import pytest
+
+from bakeoff.stats.changes import POINTS_MIN, Track, changes_of
+
+STEP = math.log(0.98)
+
+
+def track(rng, count=40, *, steps=(), scale=None, between=0.002):
+    """Points of eight epochs each, whose log ratios scatter by 1 %."""
+    scale = np.ones(count) if scale is None else scale
+    epochs = rng.normal(0, 0.01, (count, 8)) * scale[:, None]
+    level = np.zeros(count)
+    for at, size in steps:
+        level[at:] += size
+    values = level + epochs.mean(axis=1) + rng.normal(0, between, count)
+    return Track(values.tolist(), (epochs.std(axis=1, ddof=1) / math.sqrt(8)).tolist())
+
+
+@pytest.mark.parametrize(("series", "runs", "limit"), [(1, 120, 12), (4, 40, 6)])
+def test_of_stationary_histories_few_have_any_change_in_any_series(series, runs, limit):
+    """At a rate of 5 % more than the limit comes once in a hundred."""
+    rng = np.random.default_rng(7)
+    noisy = np.where(np.arange(40) // 5 == 4, 3.0, 1.0)
+    alarms = sum(
+        any(changes_of([track(rng, scale=noisy) for _ in range(series)], seed=number)) for number in range(runs)
+    )
+    assert alarms <= limit
+
+
+def test_a_step_of_two_percent_is_found_within_a_run_with_its_size():
+    rng = np.random.default_rng(8)
+    found = [changes_of([track(rng, steps=((25, STEP),))], seed=number)[0] for number in range(40)]
+    right = [changes for changes in found if any(abs(change.at - 25) <= 1 for change in changes)]
+    assert len(right) >= 38
+    sizes = [change.size for changes in right for change in changes if abs(change.at - 25) <= 1]
+    assert np.mean(sizes) == pytest.approx(STEP, abs=0.001)
+    assert sum(change.low < STEP < change.high for changes in right for change in changes) >= 36
+    assert sum(change.first <= 25 <= change.last for changes in right for change in changes) >= 36
+
+
+def test_of_two_changes_each_is_found_and_little_else():
+    rng = np.random.default_rng(9)
+    histories = [changes_of([track(rng, steps=((12, STEP), (28, -STEP)))], seed=number)[0] for number in range(40)]
+    assert sum(len(changes) == 2 for changes in histories) >= 36
+    assert {change.size < 0 for changes in histories for change in changes[:1]} == {True}
+
+
+def test_a_run_that_stands_out_is_no_change():
+    """However far it is."""
+    rng = np.random.default_rng(10)
+    steps = ((20, 0.2), (21, -0.2))
+    assert sum(any(changes_of([track(rng, steps=steps)], seed=number)) for number in range(40)) <= 4
+
+
+def test_a_change_of_one_series_is_found_beside_others_and_is_not_theirs():
+    rng = np.random.default_rng(11)
+    first, *others = changes_of([track(rng, steps=((20, 2 * STEP),)), *(track(rng) for _ in range(5))])
+    assert [change.at for change in first] == [20] and not any(others)
+
+
+def test_too_few_points_are_not_asked_and_cost_the_others_nothing():
+    rng = np.random.default_rng(12)
+    short = track(rng, POINTS_MIN - 1, steps=((4, 1.0),))
+    long = track(rng, steps=((20, STEP),))
+    assert changes_of([short]) == [()]
+    alone, beside = changes_of([long]), changes_of([short, long])
+    assert beside == [(), *alone] and alone[0]
+
+
+def test_values_without_scatter_or_errors_are_defined():
+    assert changes_of([]) == []
+    assert changes_of([Track([0.0] * 20, [0.0] * 20)]) == [()]
+    (change,) = changes_of([Track([0.0] * 10 + [0.1] * 10, [0.0] * 20)])[0]
+    assert (change.at, change.size) == (10, pytest.approx(0.1))
+    assert math.isfinite(change.low) and math.isfinite(change.high)
+
+
+def test_the_answer_follows_from_the_values():
+    rng = np.random.default_rng(13)
+    tracks = [track(rng, steps=((20, STEP / 2),))]
+    assert changes_of(tracks) == changes_of(tracks)

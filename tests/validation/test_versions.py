@@ -1,0 +1,27 @@
+"""The catalogue as a history of versions: order, one line, one run."""
+
+from synthetic_history import BEGIN, nights
+
+from bakeoff.report.history import lines_of
+from validation.histories import KINDS, Kind, judge
+from validation.versions import in_order, versions_of
+
+
+def test_the_contenders_of_one_run_are_points_of_one_line_in_order():
+    names = versions_of("mysql", but="mysql:8.0.15")
+    assert names[0].startswith("mysql:5.5") and "mysql:8.0.15" not in names
+    measured = [
+        point.model_copy(update={"at": BEGIN, "run": "one", "contender": name, "cell": cell})
+        for cell in ("a/4", "b/4")
+        for point, name in zip(nights(count=len(names)), names, strict=True)
+    ]
+    lines = lines_of(sorted(in_order(measured), key=lambda point: point.at), alpha=0.05)
+    assert [[point.commit for point in line.points] for line in lines] == [[name[6:] for name in names]] * 2
+
+
+def test_what_is_found_is_judged_by_the_truth():
+    kind = Kind("a step", steps=((10, -0.02),), series=2)
+    told = judge(kind, "x", [[[10], []], [[11], []], [[12], []], [[10], [3]], [[], []]])
+    assert (told.any_false, told.right) == (2 / 5, 3 / 5)
+    stationary = judge(KINDS[0], "x", [[[]], [[4]]])
+    assert stationary.any_false == 0.5
