@@ -382,6 +382,8 @@ class Engine:
         threads: int,
         on_progress: Callable[[int, int], None],
         silence_s: float = 24 * 3600.0,
+        marks: str | None = None,
+        resumed: bool = False,
     ) -> Message:
         """Load a dump into one arm's server; returns the engine's `translated`: `names`, `left_out`.
 
@@ -391,6 +393,8 @@ class Engine:
             threads: connections.
             on_progress: (bytes of files done, in all).
             silence_s: longest time without progress.
+            marks: a database in which the engine marks how far each file is; files have a `number` then.
+            resumed: an earlier load has marked there; files say what it has `done`.
 
         Raises:
             EngineError: a statement failed (`sql_errno`), with file and line; a file cannot be read.
@@ -405,6 +409,7 @@ class Engine:
             return False
 
         request = {"type": "load", "arm": arm, "stages": [list(stage) for stage in stages if stage], "threads": threads}
+        request |= {"marks": marks, "resumed": resumed} if marks else {}
         self._request(request, silence_s, see)
         return found
 

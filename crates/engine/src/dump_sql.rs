@@ -38,6 +38,30 @@ fn first_words(sql: &[u8]) -> [String; 2] {
     [words.next().unwrap_or_default(), words.next().unwrap_or_default()]
 }
 
+/// What a statement of a dump does, for a load that can be resumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// Stays in the server: rows, definitions.
+    Data,
+    /// Ends with the connection: variables, the default database, prepared statements.
+    Session,
+    /// Begins or ends a transaction.
+    Transaction,
+    /// Locks tables, which nobody else uses.
+    Lock,
+}
+
+/// What a statement does, by its first word.
+pub fn effect(sql: &[u8]) -> Effect {
+    let [first, _] = first_words(&sql[..sql.len().min(300)]);
+    match first.as_str() {
+        "SET" | "USE" | "SELECT" | "PREPARE" | "EXECUTE" | "DEALLOCATE" => Effect::Session,
+        "BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" => Effect::Transaction,
+        "LOCK" | "UNLOCK" => Effect::Lock,
+        _ => Effect::Data,
+    }
+}
+
 /// Why a statement of a dump is not for the server that loads it; None: it is.
 pub fn left_out(sql: &[u8], schema: &[u8]) -> Option<&'static str> {
     const SYSTEM: [&[u8]; 4] = [b"mysql", b"sys", b"information_schema", b"performance_schema"];

@@ -18,7 +18,9 @@ use bakeoff_script::host::{ConnectTarget, Connection, SqlError};
 use crate::answer::{Answer, MessageWriter};
 use crate::arm::OpenArm;
 use crate::command::{Progress, pool_options, run_to_end};
-use crate::dump_sql::{Renamed, beginning, left_out, read_rows, translate, without_definer, without_quoted};
+use crate::dump_sql::{
+    Effect, Renamed, beginning, effect, left_out, read_rows, translate, without_definer, without_quoted,
+};
 use crate::request::{DumpFile, LoadDump};
 
 /// What every connection is set to before a file; a file's own `SET` lines go over it.
@@ -36,6 +38,9 @@ const EMPTY_QUERY: u16 = 1065;
 const UNKNOWN_VARIABLE: u16 = 1193;
 const UNKNOWN_DATABASE: u16 = 1049;
 const DEADLOCK: u16 = 1213;
+/// Databases, tables, columns, keys, routines, triggers, events that are there already, or no longer.
+const DONE_BEFORE: [u16; 16] =
+    [1007, 1008, 1022, 1050, 1051, 1060, 1061, 1068, 1091, 1304, 1305, 1359, 1360, 1537, 1539, 1826];
 /// Names of one statement that are put in the place of others.
 const RENAMES_MAX: usize = 20;
 
@@ -46,6 +51,8 @@ struct Shared {
     progress: Progress,
     files: Mutex<VecDeque<DumpFile>>,
     found: Mutex<Found>,
+    marks: Option<String>,
+    resumed: bool,
 }
 
 /// What was done to the dump's statements.
@@ -74,6 +81,8 @@ pub fn load(
         progress: Progress::new(id, &arm.name, writer.clone()),
         files: Mutex::default(),
         found: Mutex::default(),
+        marks: request.marks.as_deref().map(quoted),
+        resumed: request.resumed,
     });
     for stage in &request.stages {
         if cancel.is_cancelled() {
@@ -118,13 +127,16 @@ impl Shared {
                 read: input::Progress::default(),
                 reported: 0,
                 failure: None,
+                statements: 0,
+                in_doubt: self.resumed,
             };
             loading.run()?;
         }
         Ok(())
     }
 
-    fn renamed(&self, renamed: Renamed) {
+    /// Keeps what was put in the place of a name; returns both, unless they are the same thing.
+    fn renamed(&self, renamed: Renamed) -> Option<[String; 2]> {
         let is_alias = |name: &str| name.replacen("utf8mb3", "utf8", 1);
         let Renamed { from, to } = renamed;
         let names = &mut lock(&self.found).names;
@@ -133,9 +145,10 @@ impl Shared {
         let first = first.unwrap_or(from);
         // From 8.0 on accounts are never made by GRANT, whatever the mode.
         if is_alias(&first) == is_alias(&to) || first == "NO_AUTO_CREATE_USER" {
-            return;
+            return None;
         }
-        names.insert(first, to);
+        names.insert(first.clone(), to.clone());
+        Some([first, to])
     }
 }
 
@@ -147,6 +160,10 @@ struct Loading<'a> {
     read: input::Progress,
     reported: u64,
     failure: Option<Failure>,
+    /// That have been read, but for those that are left out.
+    statements: u64,
+    /// The next change may have been made by the load that is resumed: a definition commits before its mark.
+    in_doubt: bool,
 }
 
 impl Loading<'_> {
@@ -155,8 +172,8 @@ impl Loading<'_> {
             self.client.query(statement.as_bytes()).map_err(|error| Failure::running(&error))?;
         }
         if !self.file.database.is_empty() {
-            let mut statement = format!("USE `{}`", self.file.database.replace('`', "``")).into_bytes();
-            self.send(&mut statement, 1)?;
+            let mut statement = format!("USE {}", quoted(&self.file.database)).into_bytes();
+            self.send(&mut statement, 1, None)?;
         }
         let (file, progress) = (self.file, self.read.clone());
         let outcome = match &file.rows {
@@ -168,7 +185,7 @@ impl Loading<'_> {
                         *lock(&self.shared.found).left_out.entry(reason).or_default() += 1;
                         Ok(())
                     }
-                    None if whole => self.send(statement.sql, statement.line),
+                    None if whole => self.step(statement.sql, statement.line),
                     None => Err(self.at(statement.line, "the file ends within the statement", statement.sql)),
                 };
                 self.keep(wanted)
@@ -177,9 +194,13 @@ impl Loading<'_> {
             Some(rows) => self.load_rows(rows, &progress),
         };
         self.report();
-        match self.failure.take() {
-            Some(failure) => Err(failure),
-            None => outcome.map_err(|message| Failure::new(Code::ScriptError, message)),
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        outcome.map_err(|message| Failure::new(Code::ScriptError, message))?;
+        match self.mark(true) {
+            Some(mark) => self.run_together(&[&mark[..]]).map_err(|error| Failure::running(&error)),
+            None => Ok(()),
         }
     }
 
@@ -191,10 +212,39 @@ impl Loading<'_> {
         }
         let mut input = BufReader::new(input::open(path, progress).map_err(failed)?);
         read_rows(&mut input, rows, &mut |sql, line| {
-            let sent = self.send(sql, line);
+            let sent = self.step(sql, line);
             self.keep(sent)
         })
         .map_err(failed)
+    }
+
+    /// Runs a statement, unless it only changes data and the load that is resumed has run it.
+    fn step(&mut self, sql: &mut Vec<u8>, line: u64) -> Result<(), Failure> {
+        self.statements += 1;
+        let Some(mark) = self.mark(false) else {
+            return self.send(sql, line, None);
+        };
+        let was_done = self.statements <= self.file.done;
+        match effect(sql) {
+            Effect::Session => self.send(sql, line, None),
+            // The marks' table is not among those that are locked.
+            Effect::Lock => Ok(()),
+            Effect::Transaction | Effect::Data if was_done => Ok(()),
+            Effect::Transaction => self.send(sql, line, None),
+            Effect::Data => self.send(sql, line, Some(&mark)),
+        }
+    }
+
+    /// The statement that marks how far this file is; None: marks are not asked for.
+    fn mark(&self, ended: bool) -> Option<Vec<u8>> {
+        let (file, statements, ended) = (self.file.number, self.statements, u8::from(ended));
+        self.shared.marks.as_ref().map(|marks| {
+            format!(
+                "INSERT INTO {marks}.files (file, statements, ended) VALUES ({file}, {statements}, {ended}) \
+                 ON DUPLICATE KEY UPDATE statements = {statements}, ended = {ended}"
+            )
+            .into_bytes()
+        })
     }
 
     /// Keeps a failure; returns whether to go on.
@@ -210,13 +260,20 @@ impl Loading<'_> {
         self.reported = read;
     }
 
-    /// Runs a statement, changed where this server needs it.
-    fn send(&mut self, sql: &mut Vec<u8>, line: u64) -> Result<(), Failure> {
+    /// Runs a statement, changed where this server needs it, and its mark.
+    fn send(&mut self, sql: &mut Vec<u8>, line: u64, mark: Option<&[u8]>) -> Result<(), Failure> {
         without_definer(sql);
         let mut renames = 0;
         loop {
-            let error = match self.run_one(sql) {
-                Ok(()) => return Ok(()),
+            let ran = match mark {
+                Some(mark) => self.run_together(&[&sql[..], mark]),
+                None => self.run_one(sql),
+            };
+            let error = match ran {
+                Ok(()) => {
+                    self.in_doubt &= mark.is_none();
+                    return Ok(());
+                }
                 Err(error) => error,
             };
             let is_set = sql.len() < 1000 && beginning(sql).starts_with("SET");
@@ -226,6 +283,10 @@ impl Loading<'_> {
             // MariaDB locks the whole table to fill it, and files of one table are loaded at once.
             if error.code == DEADLOCK && !self.client.in_transaction() {
                 continue;
+            }
+            if let Some(mark) = mark.filter(|_| self.in_doubt && DONE_BEFORE.contains(&error.code)) {
+                self.in_doubt = false;
+                return self.run_together(&[mark]).map_err(|error| self.refused(sql, line, &error));
             }
             renames += 1;
             // Not every dump makes the database that it uses.
@@ -237,10 +298,33 @@ impl Loading<'_> {
                 }
             }
             match translate(sql, &error) {
-                Some(renamed) if renames <= RENAMES_MAX => self.shared.renamed(renamed),
+                Some(renamed) if renames <= RENAMES_MAX => self.renamed(renamed)?,
                 _ => return Err(self.refused(sql, line, &error)),
             }
         }
+    }
+
+    fn renamed(&mut self, renamed: Renamed) -> Result<(), Failure> {
+        let (Some([name, other]), Some(marks)) = (self.shared.renamed(renamed), &self.shared.marks) else {
+            return Ok(());
+        };
+        // They are names of the server's own: no quotes in them.
+        let sql = format!("REPLACE INTO {marks}.names VALUES ('{name}', '{other}')");
+        self.run_together(&[sql.as_bytes()]).map_err(|error| Failure::running(&error))
+    }
+
+    /// Runs statements in one transaction: the dump's own if it has begun one.
+    fn run_together(&mut self, statements: &[&[u8]]) -> Result<(), SqlError> {
+        if self.client.in_transaction() {
+            return statements.iter().try_for_each(|sql| self.run_one(sql));
+        }
+        self.run_one(b"BEGIN")?;
+        let done = statements.iter().try_for_each(|sql| self.run_one(sql)).and_then(|()| self.run_one(b"COMMIT"));
+        if done.is_err() {
+            // The first error counts; a lost connection rolls back by itself.
+            let _ = self.run_one(b"ROLLBACK");
+        }
+        done
     }
 
     fn run_one(&mut self, sql: &[u8]) -> Result<(), SqlError> {
@@ -268,6 +352,10 @@ impl Loading<'_> {
         let what = what.trim_end_matches('.');
         Failure::new(Code::SqlError, format!("{name}:{line}: {what}: {}", beginning(sql)))
     }
+}
+
+fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "``"))
 }
 
 fn name_of(path: &Path) -> String {

@@ -64,6 +64,9 @@ pub struct LoadDump {
     pub stages: Vec<Vec<DumpFile>>,
     #[serde(default = "one")]
     pub threads: usize,
+    pub marks: Option<String>,
+    #[serde(default)]
+    pub resumed: bool,
 }
 
 /// One file of a dump: SQL, or rows.
@@ -77,6 +80,10 @@ pub struct DumpFile {
     #[serde(default = "semicolon")]
     pub delimiter: String,
     pub rows: Option<DumpRows>,
+    #[serde(default)]
+    pub number: u64,
+    #[serde(default)]
+    pub done: u64,
 }
 
 fn semicolon() -> String {

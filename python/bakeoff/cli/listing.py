@@ -19,6 +19,7 @@ from bakeoff.cli.printing import console, print_table
 from bakeoff.engine import describe_workloads
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.results import RunDirectory, RunSummary, find_run, list_runs, runs_root
+from bakeoff.run.kept_loads import delete_kept, kept_bytes
 from bakeoff.servers import Catalog, free_cache, is_installed
 from bakeoff.servers.paths import allocated_bytes, bytes_on_disk, cache_root
 from bakeoff.spec.study_file import read_study, shipped_studies
@@ -188,7 +189,7 @@ def remove_runs(
     ],
     runs: Runs = None,
 ) -> None:
-    """Delete runs, and say what that frees."""
+    """Delete runs, with loads that are kept for them, and say what that frees."""
     _delete(list(dict.fromkeys(find_run(name, runs) for name in names)))
 
 
@@ -219,8 +220,9 @@ def prune_cache(
 ) -> None:
     """Delete what can be made again in seconds.
 
-    These are the servers' fresh data directories, what bakeoffs that were killed left behind, and data that was taken
-    from running servers (--data mysql://…), without which their runs cannot be resumed.
+    These are the servers' fresh data directories, what bakeoffs that were killed left behind, loads of one's own data
+    that are kept for interrupted runs, and data that was taken from running servers (--data mysql://…), without which
+    their runs cannot be resumed.
     """
     before = bytes_on_disk(cache_root())
     free_cache(servers=everything)
@@ -248,6 +250,9 @@ def _delete(paths: list[Path]) -> None:
         if path.is_file():
             path.unlink()
         else:
-            with RunDirectory(path).hold():
+            run = RunDirectory(path)
+            with run.hold():
+                size += kept_bytes(run)
+                delete_kept(run)
                 shutil.rmtree(path)
         typer.echo(f"{path.name} deleted, {format_bytes(size)} freed")

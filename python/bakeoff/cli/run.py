@@ -46,6 +46,7 @@ from bakeoff.run import run_study
 from bakeoff.run.arms import check_workloads
 from bakeoff.run.explain import BUDGET_SHARE, Explaining
 from bakeoff.run.forecast import forecast, require_budget, require_disk
+from bakeoff.run.kept_loads import kept_bytes
 from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
 from bakeoff.spec import Origin, Study
@@ -307,7 +308,7 @@ def _resume(
         named = request_study(name, scale=scale, precision=precision, control=control).study
     study = resumed_study(run, budget_s=parse_duration_s(budget) if budget else None, asked=named)
     if not options.cluster:
-        require_disk(forecast(study))
+        require_disk(forecast(study), there_bytes=kept_bytes(run))
     return run_and_report(study, replace(options, resume=run))
 
 

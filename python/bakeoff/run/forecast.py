@@ -133,13 +133,13 @@ def _duration(study: Study, share: MemoryShare, sizes: list[int]) -> Plan:
     )
 
 
-def require_disk(seen: Forecast) -> None:
-    """Check that the data fits on the disk.
+def require_disk(seen: Forecast, there_bytes: int = 0) -> None:
+    """Check that the data fits on the disk, where `there_bytes` of it are already.
 
     Raises:
         HostError: it does not.
     """
-    if seen.disk_bytes > seen.disk_free_bytes:
+    if seen.disk_bytes > seen.disk_free_bytes + there_bytes:
         raise HostError(
             f"disk: {seen.loads} loads and {seen.share.at_once} servers take about {format_bytes(seen.disk_bytes)} in "
             f"{seen.disk_path}, and {format_bytes(seen.disk_free_bytes)} are free.",

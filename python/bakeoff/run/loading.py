@@ -20,8 +20,9 @@ from bakeoff.plan.model import database_of, database_on, row_count, seed_for
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
+from bakeoff.run.kept_loads import CannotGoOnError, KeptLoad, KeptLoads, Loaded
 from bakeoff.run.listener import Listener
-from bakeoff.run.own_data import Loaded, check_databases, databases_in, databases_of, load_dump
+from bakeoff.run.own_data import check_databases, databases_in, databases_of, load_dump
 from bakeoff.servers import Instance, Server, ServerPool, Snapshot, readiness, table_engine
 from bakeoff.spec import Arm, Data, Study, Workload
 from bakeoff.spec.study import is_capture
@@ -55,6 +56,7 @@ class Loader:
         engine_lock: held while the engine fills one server: it keeps all CPUs busy alone.
         answers: of the tables of each load, to compare the arms.
         left: what stays behind on running servers, a sentence for each arm and database.
+        kept: loads of one's own data, which a resumed run goes on with.
     """
 
     study: Study
@@ -66,6 +68,7 @@ class Loader:
     engine_lock: threading.Lock = field(default_factory=threading.Lock)
     answers: dict[SnapshotKey, dict[str, dict[str, Answer]]] = field(default_factory=dict)
     left: dict[tuple[str, str], str] = field(default_factory=dict)
+    kept: KeptLoads | None = None
 
     def load_all(self, setups: Sequence[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
         """Load the builds of every distinct setup, of every setup as many; returns snapshots of stopped servers.
@@ -177,12 +180,11 @@ class Loader:
         assert setup.settings
         arm = setup.arm
         self.listener.stage(f"loading {arm.label} (build {build + 1} of {self.study.builds})")
+        kept = self.kept.open(setup, build) if self.kept and arm.data.source else None
         started_at, started = datetime.now(UTC), time.monotonic()
-        instance = self.pool.create(f"load-{arm.name}", setup.installation, setup.settings, env=dict(arm.server.env))
+        instance, loaded = self._filled(setup, build, kept)
         try:
-            instance.start()
-            loaded = self._fill_all(setup, instance, build=build)
-            for database in loaded.databases:
+            for database in loaded.databases if not (kept and kept.record.complete) else ():
                 readiness.analyze(instance, database)
             data_bytes = {database: instance.data_bytes(database) for database in loaded.databases}
             parts = {database: _parts(instance, database) for database in data_bytes}
@@ -192,8 +194,12 @@ class Loader:
             self._end_if_stopped()
             instance.stop(slow=True)
             snapshot = self.pool.snapshot(instance, f"{arm.name}-{build}", move=True)
+            if kept:
+                kept.record.complete = True
         finally:
-            instance.remove()
+            instance.remove(keep_files=kept is not None)
+            if kept:
+                kept.write()
         record = f"builds/{arm.name}-{build}.json"
         if self.run.read_json(record) is not None:  # a resumed run: the same seeds, the same data
             return snapshot
@@ -206,7 +212,7 @@ class Loader:
                 "rows": row_count(self.study, arm.data),
                 "threads": loader_threads(),
                 "started_at": started_at.isoformat(),
-                "seconds": round(time.monotonic() - started, 3),
+                "seconds": round(time.monotonic() - started + (kept.before_s if kept else 0.0), 3),
                 "data_bytes": data_bytes,
                 "rows_bytes": {database: rows for database, (rows, _) in parts.items()},
                 "index_bytes": {database: indexes for database, (_, indexes) in parts.items()},
@@ -216,22 +222,59 @@ class Loader:
         )
         return snapshot
 
-    def _fill_all(self, setup: ArmSetup, instance: Instance, *, build: int) -> Loaded:
+    def _filled(self, setup: ArmSetup, build: int, kept: KeptLoad | None) -> tuple[Instance, Loaded]:
+        """A running server with all data; what is kept of the load is deleted if the server cannot go on with it."""
+        assert setup.installation
+        assert setup.settings
+        name, home = f"load-{setup.arm.name}", kept.home if kept else None
+        instance = self.pool.create(name, setup.installation, setup.settings, env=dict(setup.arm.server.env), home=home)
+        try:
+            if kept:
+                kept.start(instance)
+            else:
+                instance.start()
+            return instance, self._fill_all(setup, instance, build=build, kept=kept)
+        except CannotGoOnError as error:
+            instance.remove()
+            assert self.kept
+            assert kept
+            self.kept.note_anew(setup, build, str(error))
+            kept.resumed = False
+        except BaseException:
+            instance.remove(keep_files=kept is not None)
+            if kept:
+                kept.write()
+            raise
+        return self._filled(setup, build, kept)
+
+    def _fill_all(self, setup: ArmSetup, instance: Instance, *, build: int, kept: KeptLoad | None) -> Loaded:
         """Load the arm's dump, or all databases of the workloads."""
         if not setup.arm.data.source:
             for database, workload in families(self.study):
                 self._fill(setup, instance, database, workload, build=build)
-            return Loaded(databases(self.study, instance), {})
+            return Loaded(databases=databases(self.study, instance), translated={})
+        if kept and kept.record.loaded:
+            kept.fill(instance, kept.record.loaded)
+            return kept.record.loaded
         if self.study.database not in databases_in(setup.arm.data.source):
             _create_database(instance, self.study.database, setup.arm)
         with self.engine_lock:
             self._end_if_stopped()
+            if kept:
+                kept.filling()
             try:
-                loaded = load_dump(self.engine, setup, instance, self.study, self.listener, threads=loader_threads())
+                loaded = load_dump(
+                    self.engine, setup, instance, self.study, self.listener, threads=loader_threads(), kept=kept
+                )
             except EngineError as error:
-                raise _load_failed(error, setup.arm) from None
+                failed = _load_failed(error, setup.arm)
+                if kept and kept.resumed and isinstance(failed, SpecError):  # or what the crash has left is at fault
+                    raise CannotGoOnError(failed.message.rstrip(".")) from None
+                raise failed from None
         self._end_if_stopped()
         check_databases(self.study, loaded)
+        if kept:
+            kept.fill(instance, loaded)
         return loaded
 
     def _fill(self, setup: ArmSetup, server: Server, database: str, workload: Workload, *, build: int) -> None:

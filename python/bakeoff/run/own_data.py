@@ -22,6 +22,7 @@ import pymysql
 from bakeoff.engine import Engine, Message, head_of
 from bakeoff.errors import EngineError, HostError, ServerError, SpecError
 from bakeoff.run.arms import ArmSetup, address_of
+from bakeoff.run.kept_loads import MARKS, KeptLoad, Loaded, Marks
 from bakeoff.run.listener import Listener
 from bakeoff.servers import Instance, RemoteServer, Server
 from bakeoff.servers.client import lift_limits, raw_rows
@@ -30,6 +31,8 @@ from bakeoff.spec import Origin, Study, parse_server
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS, default_database, is_url, quoted, read_dump, used_databases
 from bakeoff.spec.server import url_database, url_password
 
+_SERVER_GONE = frozenset({1053, *range(2000, 2100)})
+"""Errors of a server that stops, and the client's own."""
 # Rows as large as servers take, and functions that a binary log would not like; both end with the server.
 _WHILE_LOADING = ("max_allowed_packet = 1073741824", "log_bin_trust_function_creators = 1")
 
@@ -76,28 +79,23 @@ def databases_in(source: str) -> tuple[str, ...]:
     return dump.databases if Path(source).is_dir() else used_databases(head_of(source).decode(errors="replace"))
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """What a load of a dump gave.
-
-    Attributes:
-        databases: those that hold tables.
-        translated: collations, character sets and SQL modes of the dump that the server does not know, each with the
-            one that took its place, or "".
-    """
-
-    databases: tuple[str, ...]
-    translated: dict[str, str]
-
-
 def load_dump(
-    engine: Engine, setup: ArmSetup, server: Instance, study: Study, listener: Listener, *, threads: int
+    engine: Engine,
+    setup: ArmSetup,
+    server: Instance,
+    study: Study,
+    listener: Listener,
+    *,
+    threads: int,
+    kept: KeptLoad | None = None,
 ) -> Loaded:
     """Load the arm's dump into its server; the study's database is there already, unless the dump makes it.
 
+    With `kept` the load goes on where an earlier one was ended, and can be gone on with itself.
+
     Raises:
         SpecError: the dump is not for this server, or fills other databases than the study measures.
-        EngineError: the engine or the server is gone; the disk is full.
+        ServerError: the server is gone. EngineError: the engine is; the disk is full.
     """
     source, label = setup.arm.data.source, setup.arm.label
     dump = read_dump(source)
@@ -106,20 +104,34 @@ def load_dump(
     for setting in _WHILE_LOADING:
         server.query(f"SET GLOBAL {setting}")
     engine.open([address_of(setup, server, database, pid=server.pid)])
+    marks = Marks.of(server) if kept else Marks(False, {}, {})
+    stages, ended_bytes = marks.left(dump.stages)
+
+    def report(done: int, total: int) -> None:
+        done, total = done + ended_bytes, total + ended_bytes
+        listener.progress(f"{label} {Path(source).name}", done, total, "bytes")
+        if kept:
+            kept.progress(done, total)
+
     try:
         found = engine.load(
             setup.arm.name,
-            dump.stages,
+            stages,
             threads=threads,
-            on_progress=lambda done, total: listener.progress(f"{label} {Path(source).name}", done, total, "bytes"),
+            on_progress=report,
+            marks=MARKS if kept else None,
+            resumed=marks.resumed,
         )
     except EngineError as error:
+        if error.sql_errno in _SERVER_GONE:
+            lost = f"{label}: the server was lost while it was filled: {error.message}."
+            raise ServerError(lost, log_tail=server.error_log_tail()) from None
         if error.code in ("sql_error", "script_error"):
             error.hint = "The dump was read up to there; nothing of it is kept."
         raise
-    databases = databases_of(server)
+    found["names"] = marks.names | found["names"]
     _note(found, label, listener)
-    return Loaded(databases, found["names"])
+    return Loaded(databases=databases_of(server), translated=found["names"])
 
 
 def databases_of(server: Server) -> tuple[str, ...]:
@@ -127,7 +139,7 @@ def databases_of(server: Server) -> tuple[str, ...]:
     rows = server.query(
         "SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_type = 'BASE TABLE' ORDER BY 1"
     )
-    return tuple(str(name) for (name,) in rows if str(name) not in SYSTEM_SCHEMAS)
+    return tuple(str(name) for (name,) in rows if str(name) not in SYSTEM_SCHEMAS | {MARKS})
 
 
 def check_source(study: Study) -> None:

@@ -1,7 +1,8 @@
 """Resume a run that was killed: finished epochs count as they are and are not measured again.
 
-The data is loaded anew from the same seeds, because snapshots end with the process that made them; that time is not
-taken from the budget a second time. The plan, its slice lengths and the memory of the servers stay as they were.
+The data is loaded anew from the same seeds, because snapshots end with the process that made them, but for one's own
+data (`bakeoff.run.kept_loads`); that time is not taken from the budget a second time. The plan, its slice lengths and
+the memory of the servers stay as they were.
 
 A run is extended when its end is no longer the one fixed beforehand: it went on after its answer was reported, or its
 budget was changed. When it ends was then chosen with results in sight. That is kept in the run directory, because a

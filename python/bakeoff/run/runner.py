@@ -33,6 +33,7 @@ from bakeoff.run.captures import with_captures
 from bakeoff.run.epoch import Interrupted
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.explain import Explaining, explain
+from bakeoff.run.kept_loads import KeptLoads, kept_bytes
 from bakeoff.run.listener import Listener, download_reporter
 from bakeoff.run.loading import Loader
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
@@ -81,7 +82,8 @@ def run_study(
 ) -> tuple[RunDirectory, Analysis]:
     """Run a study to its end, or until `stop` is set; returns the run directory and the analysis.
 
-    No server is left behind in any case, and a new run without a finished epoch leaves no directory.
+    No server is left behind in any case, and a new run without a finished epoch leaves no directory, unless loads of
+    one's own data are kept for it.
 
     Args:
         study: the question; of a resumed run its own (`bakeoff.run.resume.resumed_study`).
@@ -116,8 +118,9 @@ def run_study(
             data_path=work_root(),
             secrets=tuple(passwords.values()),
         )
-        loader = Loader(study, pool, run, listener, engine, stop)
-        with keeping(run, is_new=resume is None):
+        kept = KeptLoads(pool, run, listener, program=str(engine.hello.get("build")), resumed=resume is not None)
+        loader = Loader(study, pool, run, listener, engine, stop, kept=kept)
+        with keeping(run, is_new=resume is None), kept:
             try:
                 before = read_before(run) if resume else Before()
                 check_servers(before, setups)
@@ -196,7 +199,7 @@ def builds_of(tools: EpochTools, study: Study) -> int:
 
 @contextmanager
 def keeping(run: RunDirectory, *, is_new: bool, again: str = "bakeoff run --resume") -> Iterator[None]:
-    """Hold a run directory; an error says what is kept, and a new run without a finished epoch leaves nothing behind.
+    """Hold a run directory; an error says what is kept, and a new run without a finished epoch or loads leaves nothing.
 
     Args:
         run: nobody else writes to it meanwhile.
@@ -209,7 +212,7 @@ def keeping(run: RunDirectory, *, is_new: bool, again: str = "bakeoff run --resu
         except BaseException as error:
             if run.finished_epochs():
                 raise _with_what_is_kept(error, run, again) from None
-            if is_new:
+            if is_new and not kept_bytes(run):
                 run.discard_if_empty()
             raise
 

@@ -228,7 +228,7 @@ def free_cache(*, servers: bool) -> None:
     Raises:
         ServerError: another bakeoff uses a server that should go.
     """
-    remove_stale(RUNTIME_ROOT, work_root())
+    remove_stale(RUNTIME_ROOT, work_root(), kept_s=0.0)
     for folder in (cache_root() / "servers", cache_root() / "templates"):
         remove_unfinished(folder)
     shutil.rmtree(cache_root() / "dumps", ignore_errors=True)

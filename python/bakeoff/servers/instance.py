@@ -271,11 +271,12 @@ class Instance(Server):
             self._child.wait()
             self.stopped_cleanly = False
 
-    def remove(self) -> None:
-        """Kill it and delete its files."""
+    def remove(self, *, keep_files: bool = False) -> None:
+        """Kill it and delete its files, or leave them to `ServerPool.keep`'s folder."""
         self.kill()
         self.removed = True
-        shutil.rmtree(self.home, ignore_errors=True)
+        if not keep_files:
+            shutil.rmtree(self.home, ignore_errors=True)
         shutil.rmtree(self.socket_path.parent, ignore_errors=True)
 
     def connect(self, database: str | None = None) -> pymysql.connections.Connection:

@@ -29,9 +29,10 @@ from bakeoff.servers.process import ProcessId
 
 OWNER_FILE = "owner.json"
 RUNTIME_ROOT = Path("/tmp")  # of sockets, whose paths have 107 bytes at most
-_FOLDER = re.compile(r"(bakeoff|pool)-[0-9a-f]{8}")
+_FOLDER = re.compile(r"(bakeoff|pool|load)-[0-9a-f]{8}")
 _UNFINISHED = re.compile(r"\.(?P<lock>.+)\.[a-z0-9_]{8}")  # as tempfile ends its names
 _UNFINISHED_S = 3600.0  # a folder without owner.json may be about to get one
+_KEPT_S = 3 * 86_400.0  # a load waits so long for its run to be resumed
 _POLL_S = 0.1
 BLOCK_BYTES = 512  # unit of st_blocks
 
@@ -193,18 +194,20 @@ class Owner:
     Attributes:
         boot: the kernel's boot id; process numbers of another boot mean nothing.
         servers: server processes started from there.
+        kept_for: a run directory that may need the folder again when the process is dead; empty: none does.
     """
 
     boot: str
     process: ProcessId
     servers: tuple[ProcessId, ...]
+    kept_for: str = ""
 
     @classmethod
-    def current(cls, servers: tuple[ProcessId, ...]) -> "Owner":
+    def current(cls, servers: tuple[ProcessId, ...], *, kept_for: str = "") -> "Owner":
         """This process as an owner."""
         process = ProcessId.of(os.getpid())
         assert process is not None
-        return cls(boot_id(), process, servers)
+        return cls(boot_id(), process, servers, kept_for)
 
     def as_json(self) -> dict[str, Any]:
         """As written to owner.json."""
@@ -212,6 +215,7 @@ class Owner:
             "boot": self.boot,
             "process": [self.process.pid, self.process.start_ticks],
             "servers": [[each.pid, each.start_ticks] for each in self.servers],
+            **({"kept_for": self.kept_for} if self.kept_for else {}),
         }
 
     @classmethod
@@ -220,7 +224,7 @@ class Owner:
         try:
             raw = json.loads((folder / OWNER_FILE).read_text("utf-8"))
             servers = tuple(ProcessId(*each) for each in raw["servers"])
-            return cls(raw["boot"], ProcessId(*raw["process"]), servers)
+            return cls(raw["boot"], ProcessId(*raw["process"]), servers, raw.get("kept_for", ""))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -229,10 +233,11 @@ class Owner:
         return self.boot != boot_id() or not self.process.alive()
 
 
-def remove_stale(*roots: Path) -> list[Path]:
+def remove_stale(*roots: Path, kept_s: float = _KEPT_S) -> list[Path]:
     """Remove the folders of dead bakeoffs below `roots`, and kill servers of theirs that still run.
 
-    A folder is removed when it belongs to our user, has a bakeoff's name, and its owner is dead.
+    A folder is removed when it belongs to our user, has a bakeoff's name, and its owner is dead. One that is kept for a
+    run stays for `kept_s` seconds, while the run's directory is there.
 
     Returns:
         Folders removed.
@@ -241,7 +246,7 @@ def remove_stale(*roots: Path) -> list[Path]:
     with locked("stale-cleanup"):
         for root in roots:
             for folder in sorted(root.iterdir()) if root.is_dir() else ():
-                if _FOLDER.fullmatch(folder.name) and _ours(folder) and _stale(folder):
+                if _FOLDER.fullmatch(folder.name) and _ours(folder) and _stale(folder, kept_s):
                     shutil.rmtree(folder, ignore_errors=True)
                     removed.append(folder)
     return removed
@@ -300,8 +305,8 @@ def _ours(folder: Path) -> bool:
         return False
 
 
-def _stale(folder: Path) -> bool:
-    """Whether a folder's owner is dead; kills the servers that outlived it."""
+def _stale(folder: Path, kept_s: float) -> bool:
+    """Whether a folder's owner is dead and nobody will need it; kills the servers that outlived the owner."""
     owner = Owner.read(folder)
     if owner is None:
         try:
@@ -314,7 +319,8 @@ def _stale(folder: Path) -> bool:
         for server in owner.servers:
             if server.alive():
                 os.kill(server.pid, signal.SIGKILL)
-    return True
+    age_s = time.time() - (folder / OWNER_FILE).stat().st_mtime
+    return not (owner.kept_for and Path(owner.kept_for).is_dir() and age_s < kept_s)
 
 
 def boot_id() -> str:

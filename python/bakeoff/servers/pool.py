@@ -2,9 +2,10 @@
 
     /tmp/bakeoff-TOKEN/       owner.json, NNN/s.sock                 short, for the 107 bytes of a socket's path
     WORK_ROOT/pool-TOKEN/     owner.json, NNN/{data,tmp,…}, snapshots/NNN
+    WORK_ROOT/load-HASH/      owner.json, NAME/{data,tmp,…}          data that outlives the pool (`keep`)
 
-Leaving the `with` block kills every server and removes both folders. If bakeoff is killed, the kernel kills its servers
-(process.py), and the next pool that opens removes the folders of dead owners (paths.py).
+Leaving the `with` block kills every server and removes the first two. If bakeoff is killed, the kernel kills its
+servers (process.py), and the next pool that opens removes the folders of dead owners (paths.py).
 """
 
 import json
@@ -88,10 +89,7 @@ class ServerPool:
         self.work = self._root / f"pool-{self._token}"
         try:
             for folder in (self.runtime, self.work):
-                folder.mkdir(mode=0o700)
-                if self._identity.switch:  # servers may pass through, and nobody else may
-                    os.chown(folder, 0, self._identity.gid)
-                    folder.chmod(0o710)
+                self._make_closed(folder)
             self._record()
         except BaseException:
             self._remove_all()
@@ -118,8 +116,11 @@ class ServerPool:
         env: Mapping[str, str] | None = None,
         cpus: frozenset[int] | None = None,
         padding_bytes: int = 0,
+        home: Path | None = None,
     ) -> Instance:
         """A new server, not started, with an empty data directory or a copy of a snapshot.
+
+        Its files are in `home`, in a folder of `keep`, if that is given; data that is there is taken as it is.
 
         Raises:
             HostError: not enough disk space, or no such library to preload.
@@ -129,7 +130,9 @@ class ServerPool:
             raise ServerError(
                 f"snapshot {snapshot.label} of {snapshot.installation_name} cannot be used by {installation.name}."
             )
-        instance = self._empty_slot(name, installation, settings, env, cpus, padding_bytes)
+        instance = self._empty_slot(name, installation, settings, env, cpus, padding_bytes, home)
+        if instance.datadir.exists():
+            return instance
         try:
             if snapshot:
                 what = f"restoring {snapshot.label} for {name}"
@@ -146,7 +149,8 @@ class ServerPool:
     def snapshot(self, instance: Instance, label: str, *, move: bool = False) -> Snapshot:
         """Keep a cleanly stopped server's data until the pool closes.
 
-        To `move` takes the data itself instead of a copy, in no time; the instance can only be removed then.
+        To `move` takes the data itself instead of a copy, in no time; the instance can only be removed then. In a
+        folder of `keep` the data stays where it is, and the instance is removed without its files.
 
         Raises:
             ServerError: it is running, or was killed. HostError: not enough disk space.
@@ -158,6 +162,9 @@ class ServerPool:
             )
         if not re.fullmatch(r"[\w.'+-]+", label):
             raise ServerError(f"snapshot label {label!r} holds more than letters, digits, dots and dashes.")
+        if move and instance.home.parent != self.work:
+            instance.stopped_cleanly = False
+            return Snapshot(label, instance.datadir, instance.installation.name, bytes_on_disk(instance.datadir))
         self._snapshots += 1
         path = self.work / "snapshots" / f"{self._snapshots:03d}"
         path.parent.mkdir(exist_ok=True)
@@ -168,6 +175,19 @@ class ServerPool:
         else:
             copy_tree(instance.datadir, path, f"keeping {label}")
         return Snapshot(label, path, instance.installation.name, bytes_on_disk(path))
+
+    def keep(self, key: str, run: Path) -> Path:
+        """A folder for homes of servers that outlives the pool, until the run's directory is gone, or for some days.
+
+        Args:
+            key: 8 hexadecimal digits, the same whenever the run goes on.
+            run: its directory.
+        """
+        folder = self._root / f"load-{key}"
+        if not folder.exists():
+            self._make_closed(folder)
+        _write_owner(folder, Owner.current((), kept_for=str(run)))
+        return folder
 
     def start_all(self, instances: Iterable[Instance], timeout_s: float = 120.0) -> None:
         """Start several servers at the same time; the first failure is raised when all have started or failed."""
@@ -193,23 +213,31 @@ class ServerPool:
         env: Mapping[str, str] | None,
         cpus: frozenset[int] | None,
         padding_bytes: int,
+        home: Path | None,
     ) -> Instance:
-        """An instance without a data directory, in folders that no other instance has."""
+        """An instance in folders that no other instance has; without a data directory, unless it has a `home`."""
         if not self._token:
             raise ServerError("a ServerPool makes servers only inside its with block.")
         with self._lock:
             self._instances = [each for each in self._instances if not each.removed]
-            taken = {each.home.name for each in self._instances}
+            taken = {each.socket_path.parent.name for each in self._instances}
             slot = next(f"{number:03d}" for number in range(1000) if f"{number:03d}" not in taken)
-            home, sockets = self.work / slot, self.runtime / slot
+            home, sockets = home or self.work / slot, self.runtime / slot
             instance = Instance(
                 name, installation, settings, home, sockets, env, cpus, padding_bytes, on_spawn=self._spawned
             )
             self._instances.append(instance)
         for folder in (home, home / "tmp", sockets):
-            folder.mkdir(mode=0o755)
+            folder.mkdir(mode=0o755, exist_ok=True)
             self._identity.own(folder)
         return instance
+
+    def _make_closed(self, folder: Path) -> None:
+        """Make a folder that servers may pass through, and nobody else may."""
+        folder.mkdir(mode=0o700)
+        if self._identity.switch:
+            os.chown(folder, 0, self._identity.gid)
+            folder.chmod(0o710)
 
     def _spawned(self, process: ProcessId) -> None:
         with self._lock:
@@ -217,12 +245,10 @@ class ServerPool:
             self._record()
 
     def _record(self) -> None:
-        """Write owner.json into both folders, by rename."""
+        """Write owner.json into both folders."""
         owner = Owner.current(tuple(self._processes))
         for folder in (self.runtime, self.work):
-            temporary = folder / f"{OWNER_FILE}.part"
-            temporary.write_text(json.dumps(owner.as_json()), "utf-8")
-            temporary.rename(folder / OWNER_FILE)
+            _write_owner(folder, owner)
 
     def _remove_all(self) -> None:
         for instance in self._instances:
@@ -232,6 +258,13 @@ class ServerPool:
         for folder in (self.runtime, self.work):
             if folder != Path():
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_owner(folder: Path, owner: Owner) -> None:
+    """Write owner.json by rename."""
+    temporary = folder / f"{OWNER_FILE}.part"
+    temporary.write_text(json.dumps(owner.as_json()), "utf-8")
+    temporary.rename(folder / OWNER_FILE)
 
 
 @dataclass(frozen=True)

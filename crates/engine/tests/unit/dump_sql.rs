@@ -177,3 +177,19 @@ proptest::proptest! {
         proptest::prop_assert_eq!(sql, wanted);
     }
 }
+
+#[test]
+fn a_resumed_load_repeats_what_a_connection_forgets_and_nothing_that_stays() {
+    let effects = |statements: &[&str]| statements.iter().map(|sql| effect(sql.as_bytes())).collect::<Vec<_>>();
+    let session =
+        ["/*!40101 SET NAMES utf8 */", "USE `a`", "SELECT COUNT(*) INTO @a FROM t", "/*!50112 PREPARE s FROM @a */"];
+    assert_eq!(effects(&session), [Effect::Session; 4]);
+    let data = [
+        "-- rows\nINSERT INTO t VALUES (1)",
+        "/*!50003 CREATE*/ /*!50017 DEFINER=`a`@`b`*/ /*!50003 TRIGGER t */",
+        "DO 1",
+    ];
+    assert_eq!(effects(&data), [Effect::Data; 3]);
+    assert_eq!(effects(&["LOCK TABLES `t` WRITE", "UNLOCK TABLES"]), [Effect::Lock; 2]);
+    assert_eq!(effects(&["BEGIN", "START TRANSACTION", "COMMIT"]), [Effect::Transaction; 3]);
+}

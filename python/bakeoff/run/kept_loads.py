@@ -1,0 +1,306 @@
+"""Keep loads of one's own data, so that a run that was interrupted or killed goes on with them (docs/data.md).
+
+    WORK_ROOT/load-HASH/ARM-BUILD/     load.json, data/ …                       HASH: of the run's path
+
+How far a load is stands in its own server, in a database of its own: the engine marks each statement in the transaction
+of the rows, so that after a crash InnoDB has both or neither. load.json says whose data it is, and what it has cost.
+"""
+
+import hashlib
+import shutil
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pydantic import BaseModel, ValidationError
+
+from bakeoff.errors import EngineError, ServerError
+from bakeoff.results import RunDirectory
+from bakeoff.results.epoch_data import write_atomically
+from bakeoff.results.manifest import bakeoff_version
+from bakeoff.run.arms import ArmSetup
+from bakeoff.run.listener import Listener
+from bakeoff.servers import Instance, Server, ServerPool
+from bakeoff.servers.paths import boot_id, bytes_on_disk, work_root
+from bakeoff.spec.dumps import SYSTEM_SCHEMAS, DumpFile, quoted, read_dump
+
+MARKS = "bakeoff_marks"
+"""The database of the marks; it is dropped when everything is loaded."""
+# Less is as soon loaded again: nothing is kept of it when the run ends in order.
+_WORTH_KEEPING_S = 10.0
+_RECORD_PERIOD_S = 5.0
+_RECOVERY_LIMIT_S = 3600.0
+_RECORD = "load.json"
+_TORN_PAGES = ("OFF", "0", "DETECT_ONLY")
+
+
+class CannotGoOnError(Exception):
+    """What is kept of a load is not to be used, and why: the load begins anew."""
+
+
+class Loaded(BaseModel, frozen=True):
+    """What a load of a dump gave.
+
+    Attributes:
+        databases: those that hold tables.
+        translated: collations, character sets and SQL modes of the dump that the server does not know, each with the
+            one that took its place, or "".
+    """
+
+    databases: tuple[str, ...]
+    translated: dict[str, str]
+
+
+class _Record(BaseModel):
+    """load.json.
+
+    Attributes:
+        basis: what the data depends on, by name; another one begins anew.
+        seconds: that were spent on it.
+        done: share of the dump's bytes.
+        loaded: None while something is missing.
+        complete: its server was stopped with everything in it.
+        boot: the kernel's id, as of the last word.
+    """
+
+    basis: dict[str, str]
+    seconds: float = 0.0
+    done: float = 0.0
+    loaded: Loaded | None = None
+    complete: bool = False
+    boot: str = ""
+
+
+@dataclass
+class KeptLoad:
+    """One load and its folder.
+
+    Attributes:
+        before_s: seconds that earlier processes spent on it.
+        resumed: there is data of an earlier process.
+    """
+
+    home: Path
+    record: _Record
+    resumed: bool = False
+    before_s: float = 0.0
+    _begun: float | None = None
+    _written: float = 0.0
+
+    def start(self, server: Instance) -> None:
+        """Start the load's server, whose data directory is whole.
+
+        Raises:
+            CannotGoOnError: what an earlier process left is not to be used.
+            ServerError: it does not start.
+        """
+        if not self.resumed:
+            self.record, self.before_s, self._begun = _Record(basis=self.record.basis), 0.0, None
+            self.write()
+            server.start()
+            return
+        try:
+            server.start(_RECOVERY_LIMIT_S)
+            if not self.record.complete:
+                _check_safe_from_crash(server, same_boot=self.record.boot == boot_id())
+        except ServerError:
+            raise CannotGoOnError("the server cannot use what there was of it") from None
+
+    def filling(self) -> None:
+        """Say that from now on the load costs time."""
+        self._begun = time.monotonic()
+        self.write()
+
+    def progress(self, done: int, total: int) -> None:
+        """Say how far the load is, every few seconds."""
+        self.record.done = done / total if total else 1.0
+        if time.monotonic() - self._written > _RECORD_PERIOD_S:
+            self.write()
+
+    def fill(self, server: Server, loaded: Loaded) -> None:
+        """Say that everything is loaded, once it is on the disk."""
+        server.query("FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS")
+        self.record.loaded = loaded
+        self.write()
+        server.query(f"DROP DATABASE IF EXISTS {MARKS}")
+
+    @property
+    def seconds(self) -> float:
+        """Spent on it by all processes."""
+        return self.before_s + (time.monotonic() - self._begun if self._begun else 0.0)
+
+    def write(self) -> None:
+        """Write load.json, with what the load has cost."""
+        self.record.seconds, self.record.boot = self.seconds, boot_id()
+        write_atomically(self.home / _RECORD, self.record.model_dump_json().encode())
+        self._written = time.monotonic()
+
+
+@dataclass
+class KeptLoads:
+    """The loads of a run; as a context manager it deletes them at the end, unless the run is to be resumed.
+
+    Attributes:
+        resumed: the run is.
+    """
+
+    pool: ServerPool
+    run: RunDirectory
+    listener: Listener
+    program: str
+    resumed: bool
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.keeps(value):
+            self.listener.left_behind(
+                f"the data loaded so far is kept: `bakeoff run --resume {self.run.path}` goes on with it, "
+                "`bakeoff cache prune` deletes it"
+            )
+        else:
+            delete_kept(self.run)
+
+    def keeps(self, error: BaseException | None) -> bool:
+        """Whether loads are kept after this error: it is not theirs, and they have cost something."""
+        records = [_read(path) for path in _folder(self.run).glob(f"*/{_RECORD}")]
+        worth = sum(record.seconds for record in records if record) >= _WORTH_KEEPING_S
+        return worth and isinstance(error, (KeyboardInterrupt, EngineError, ServerError))
+
+    def open(self, setup: ArmSetup, build: int) -> KeptLoad:
+        """The load of an arm's build; what is there and is not the same load is deleted, which is noted."""
+        with self._lock:
+            home = self.pool.keep(_key(self.run), self.run.path.resolve()) / f"{setup.arm.name}-{build}"
+        load = KeptLoad(home, _Record(basis=self._basis(setup)))
+        record = _read(home / _RECORD) if (home / "data").is_dir() else None
+        if record and record.basis == load.record.basis:
+            load.record, load.resumed, load.before_s = record, True, record.seconds
+            part = "all" if record.loaded else f"{record.done:.0%}"
+            self.listener.note(f"{setup.arm.label}: the load of build {build + 1} goes on; {part} of it was there")
+        elif record:
+            changed = [name for name, value in load.record.basis.items() if record.basis.get(name) != value]
+            self.note_anew(setup, build, f"{' and '.join(changed)} changed")
+        elif self.resumed:
+            self.note_anew(setup, build, "nothing of it was kept")
+        if not load.resumed:
+            shutil.rmtree(home, ignore_errors=True)
+        return load
+
+    def note_anew(self, setup: ArmSetup, build: int, reason: str) -> None:
+        """Note why a load begins anew."""
+        self.listener.note(f"{setup.arm.label}: the load of build {build + 1} begins anew: {reason}")
+
+    def _basis(self, setup: ArmSetup) -> dict[str, str]:
+        assert setup.installation
+        assert setup.settings
+        files = [Path(file["path"]) for stage in read_dump(setup.arm.data.source).stages for file in stage]
+        stats = [(str(file), status.st_size, status.st_mtime_ns) for file in files for status in [file.stat()]]
+        parts = {
+            "the dump": stats,
+            "the server": [setup.installation.name, setup.installation.sha256],
+            "its settings": [repr(setup.build_key), sorted(setup.settings.init_options.items())],
+            "bakeoff": [bakeoff_version(), self.program],
+        }
+        return {name: hashlib.sha256(repr(part).encode()).hexdigest() for name, part in parts.items()}
+
+
+@dataclass(frozen=True)
+class Marks:
+    """How far a load is, as its server says.
+
+    Attributes:
+        resumed: an earlier process has begun it.
+        done: statements of each file that were run, and whether that was the whole file.
+        names: as `Loaded.translated`.
+    """
+
+    resumed: bool
+    done: dict[int, tuple[int, bool]]
+    names: dict[str, str]
+
+    @classmethod
+    def of(cls, server: Instance) -> "Marks":
+        """Read a server's marks; their tables are made if they are not there."""
+        resumed = bool(server.query("SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", (MARKS,)))
+        for sql in (
+            f"CREATE DATABASE IF NOT EXISTS {MARKS} CHARACTER SET latin1",
+            f"CREATE TABLE IF NOT EXISTS {MARKS}.names (name VARBINARY(255) PRIMARY KEY, other VARBINARY(255)) "
+            "ENGINE = InnoDB",
+            f"CREATE TABLE IF NOT EXISTS {MARKS}.files (file INT PRIMARY KEY, statements BIGINT, ended INT) "
+            "ENGINE = InnoDB",
+        ):
+            server.query(sql)
+        rows = server.query(f"SELECT file, statements, ended FROM {MARKS}.files")
+        names = server.query(f"SELECT name, other FROM {MARKS}.names")
+        return cls(
+            resumed,
+            {int(file): (int(statements), bool(ended)) for file, statements, ended in rows},
+            {_text(name): _text(other) for name, other in names},
+        )
+
+    def left(self, stages: Sequence[Sequence[DumpFile]]) -> tuple[list[list[DumpFile]], int]:
+        """What is to be loaded of the stages of a dump; and the bytes of the files that are loaded."""
+        numbers = iter(range(sum(map(len, stages))))
+        left: list[list[DumpFile]] = []
+        ended_bytes = 0
+        for stage in stages:
+            left.append([])
+            for file in stage:
+                number = next(numbers)
+                statements, ended = self.done.get(number, (0, False))
+                if ended:
+                    ended_bytes += Path(file["path"]).stat().st_size
+                else:
+                    left[-1].append(file | {"number": number, "done": statements})
+        return left, ended_bytes
+
+
+def _check_safe_from_crash(server: Server, *, same_boot: bool) -> None:
+    if server.variables().get("innodb_doublewrite", "ON") in _TORN_PAGES:
+        raise CannotGoOnError("the server writes without innodb_doublewrite")
+    tables = server.query(
+        "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_type = 'BASE TABLE'"
+    )
+    for schema, name, engine in tables:
+        if str(schema) in SYSTEM_SCHEMAS or engine == "InnoDB":
+            continue
+        # Dumps make empty tables in the place of views. After a power cut one may have lost rows.
+        if not same_boot or server.query(f"SELECT 1 FROM {quoted(schema)}.{quoted(name)} LIMIT 1"):
+            raise CannotGoOnError(f"it has tables of {engine}, and only those of InnoDB are safe from a crash")
+
+
+def kept_bytes(run: RunDirectory) -> int:
+    """Bytes on disk of what is kept of a run's loads."""
+    return bytes_on_disk(_folder(run))
+
+
+def delete_kept(run: RunDirectory) -> None:
+    """Delete what is kept of a run's loads; no bakeoff may hold the run."""
+    shutil.rmtree(_folder(run), ignore_errors=True)
+
+
+def _folder(run: RunDirectory) -> Path:
+    return work_root() / f"load-{_key(run)}"
+
+
+def _key(run: RunDirectory) -> str:
+    return hashlib.sha256(str(run.path.resolve()).encode()).hexdigest()[:8]
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _read(path: Path) -> _Record | None:
+    try:
+        return _Record.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None

@@ -1,0 +1,403 @@
+"""Loads that are interrupted: a resumed load gives what an uninterrupted one gives, and nothing is left for ever."""
+
+import gzip
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from types import SimpleNamespace
+
+import psutil
+import pytest
+from made_dumps import HEAD, Listening, checksums, study_of
+
+from bakeoff import servers
+from bakeoff.cli import main
+from bakeoff.engine import Engine
+from bakeoff.errors import ServerError
+from bakeoff.results import RunDirectory, open_run
+from bakeoff.run import kept_loads
+from bakeoff.run.arms import ArmSetup
+from bakeoff.run.kept_loads import MARKS, KeptLoad, KeptLoads, _Record
+from bakeoff.run.own_data import databases_in, load_dump
+from bakeoff.servers import ServerPool
+from bakeoff.servers.paths import OWNER_FILE, Owner, remove_stale, work_root
+from bakeoff.servers.process import ProcessId
+from bakeoff.spec import Data, Profile, parse_server
+
+NAMES = ("mysql:5.7.22", "mysql:8.0.15")
+ROWS_PER_INSERT, INSERTS = 400, 50
+TABLES = {
+    "parent": "CREATE TABLE `parent` (`id` int NOT NULL AUTO_INCREMENT, `pad` varchar(200), PRIMARY KEY (`id`)) "
+    "ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci",
+    # A row that is loaded twice is there twice.
+    "bare": "CREATE TABLE `bare` (`id` int, `pad` varchar(200)) ENGINE=InnoDB DEFAULT CHARSET=latin1",
+    "child": "CREATE TABLE `child` (`id` int NOT NULL, `pad` varchar(200), PRIMARY KEY (`id`), "
+    "CONSTRAINT `of` FOREIGN KEY (`id`) REFERENCES `parent` (`id`) ON DELETE CASCADE) ENGINE=InnoDB",
+}
+VIEW = "CREATE DEFINER=`boss`@`%` VIEW `seen` AS select `id` from `parent`"
+TRIGGER = "CREATE DEFINER=`boss`@`%` TRIGGER `t` BEFORE INSERT ON `parent` FOR EACH ROW BEGIN SET NEW.pad = 'x'; \nEND"
+ROUTINE = "CREATE DEFINER=`boss`@`%` FUNCTION `twice`(x INT) RETURNS int\n DETERMINISTIC\nBEGIN\n RETURN x + x; \nEND"
+
+
+def rows_of(table):
+    draw = random.Random(table)
+    for at in range(INSERTS):
+        rows = (f"({at * ROWS_PER_INSERT + n + 1},'{draw.randbytes(90).hex()}')" for n in range(ROWS_PER_INSERT))
+        yield f"INSERT INTO `{table}` VALUES {','.join(rows)};\n"
+
+
+def mysqldump(folder):
+    """A file as mysqldump writes it, with and without DROP TABLE, and one table's rows in a transaction."""
+    text = [HEAD, "CREATE DATABASE /*!32312 IF NOT EXISTS*/ `shop`;\nUSE `shop`;\n"]
+    for name, create in TABLES.items():
+        drop = f"DROP TABLE IF EXISTS `{name}`;\n" if name != "bare" else ""
+        rows = "".join(rows_of(name))
+        rows = f"START TRANSACTION;\n{rows}COMMIT;\n" if name == "child" else rows
+        text.append(f"{drop}/*!50503 SET character_set_client = utf8mb4 */;\n{create};\nLOCK TABLES `{name}` WRITE;\n")
+        text.append(f"/*!40000 ALTER TABLE `{name}` DISABLE KEYS */;\n{rows}UNLOCK TABLES;\n")
+    text.append(f"DELIMITER ;;\n{TRIGGER} ;;\n{ROUTINE} ;;\nDELIMITER ;\n{VIEW};\n")
+    folder.mkdir()
+    (folder / "shop.sql.gz").write_bytes(gzip.compress("".join(text).encode(), 1))
+    return folder / "shop.sql.gz"
+
+
+def mydumper(folder):
+    """A directory as mydumper writes it; each table's rows are in four files."""
+    files = {
+        "shop-schema-create": "CREATE DATABASE `shop`;\n",
+        "shop.seen-schema": "CREATE TABLE `seen` (`id` int) ENGINE=MyISAM;\n",
+        "shop.seen-schema-view": f"DROP TABLE IF EXISTS `seen`;\nDROP VIEW IF EXISTS `seen`;\n{VIEW};\n",
+        "shop-schema-post": f"{ROUTINE};\n",
+        "shop.parent-schema-triggers": f"{TRIGGER};\n",
+    }
+    for name, create in TABLES.items():
+        files[f"shop.{name}-schema"] = f"{create};\n"
+        rows = list(rows_of(name))
+        files |= {f"shop.{name}.{part:05}": "".join(rows[part::4]) for part in range(4)}
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / f"{name}.sql.gz").write_bytes(gzip.compress((HEAD + text).encode(), 1))
+    return folder
+
+
+def mysql_shell(folder):
+    """A directory as MySQL Shell writes it: rows without SQL, in two files a table."""
+    base = {name: f"shop@{name}" for name in TABLES}
+    files = {
+        "@.json": json.dumps({"basenames": {"shop": "shop"}}),
+        "@.done.json": "{}",
+        "shop.json": json.dumps({"tables": list(TABLES), "views": ["seen"], "basenames": base | {"seen": "shop@seen"}}),
+        "shop.sql": f"CREATE DATABASE IF NOT EXISTS `shop`;\nUSE `shop`;\nDELIMITER //\n{ROUTINE}//\nDELIMITER ;\n",
+        "shop@seen.sql": f"{VIEW};\n",
+        "shop@parent.triggers.sql": f"DELIMITER //\n{TRIGGER}//\n",
+    }
+    for name, create in TABLES.items():
+        files[f"shop@{name}.sql"] = f"{create};\n"
+        options = {"schema": "shop", "table": name, "columns": ["id", "pad"], "decodeColumns": {}}
+        files[f"shop@{name}.json"] = json.dumps({"options": options, "extension": "tsv", "chunking": True})
+        draw = random.Random(name)
+        rows = [f"{n + 1}\t{draw.randbytes(90).hex()}\n" for n in range(ROWS_PER_INSERT * INSERTS)]
+        files[f"shop@{name}@0.tsv"], files[f"shop@{name}@@1.tsv"] = "".join(rows[::2]), "".join(rows[1::2])
+    folder.mkdir()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+    return folder
+
+
+class KillingAt(Listening):
+    """Kills a server at a share of the dump."""
+
+    def __init__(self, server, share):
+        super().__init__()
+        self.server, self.share = server, share
+
+    def progress(self, label, done, total, unit):
+        super().progress(label, done, total, unit)
+        if self.share is not None and done >= self.share * total and self.server.running:
+            os.kill(self.server.pid, signal.SIGKILL)
+
+
+def start(pool, name, home):
+    spec = parse_server(name)
+    installation = servers.install(spec)
+    memory = servers.ServerMemory(buffer_pool_bytes=64 << 20, redo_bytes=64 << 20)
+    settings = servers.settings_for(installation, spec, Profile.STOCK, Data(), memory, connections=50)
+    instance = pool.create("A", installation, settings, home=home)
+    instance.start()
+    return instance
+
+
+def load_kept(pool, name, home, source, share=None):
+    """Load into the server of a folder; what is in it afterwards and what this load has inserted, None when killed."""
+    server, study = start(pool, name, home), study_of(source, name=name)
+    listener, kept = KillingAt(server, share), KeptLoad(home, _Record(basis={}))
+    kept_loads._check_safe_from_crash(server, same_boot=True)
+    if "shop" not in databases_in(str(source)):
+        server.query("CREATE DATABASE IF NOT EXISTS shop")
+    try:
+        with Engine() as engine:
+            loaded = load_dump(engine, ArmSetup(study.arms[0]), server, study, listener, threads=2, kept=kept)
+        kept.fill(server, loaded)
+        inserted = int(server.status()["Com_insert"])
+        return (contents(server), loaded), inserted, listener
+    except ServerError:
+        wait_for(lambda: not server.running, "the end of the killed server")
+        return None
+    finally:
+        server.remove(keep_files=True)
+
+
+def contents(server):
+    """Checksums, and the definition of everything."""
+    created = {}
+    for kind, names in {"TABLE": TABLES, "VIEW": ["seen"], "TRIGGER": ["t"], "FUNCTION": ["twice"]}.items():
+        for name in names:
+            column = 2 if kind in ("TRIGGER", "FUNCTION") else 1
+            created[name] = server.query(f"SHOW CREATE {kind} shop.`{name}`")[0][column]
+    schemas = {name for (name,) in server.query("SHOW DATABASES")}
+    return checksums(server), created, MARKS in schemas, server.query("SELECT COUNT(*) FROM shop.bare")
+
+
+@pytest.fixture
+def pool():
+    with ServerPool(work_root()) as pool:
+        yield pool
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("make", [mysqldump, mydumper, mysql_shell])
+@pytest.mark.parametrize("name", [*NAMES, pytest.param("mariadb:11.8.6", marks=pytest.mark.slow)])
+def test_a_load_whose_server_is_killed_again_and_again_is_that_of_one_go(pool, tmp_path, name, make):
+    source = make(tmp_path / "dump")
+    whole, inserts, listener = load_kept(pool, name, pool.work / "whole", source)
+    assert whole[0][3] == [(ROWS_PER_INSERT * INSERTS,)]
+    killed = 0
+    for share in (0.1, 0.35, 0.6, 0.85, 0.97):
+        killed += load_kept(pool, name, pool.work / "parts", source, share) is None
+    assert killed >= 3
+    parts, inserts_at_last, listener = load_kept(pool, name, pool.work / "parts", source)
+    assert parts == whole
+    assert inserts_at_last < 0.6 * inserts
+    assert all(done == total for done, total, _ in listener.seen[-1:])
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", NAMES)
+def test_tables_that_a_crash_can_damage_are_not_gone_on_with(pool, name):
+    server = start(pool, name, pool.work / "server")
+    server.query("CREATE DATABASE shop")
+    server.query("CREATE TABLE shop.`in` (a int) ENGINE = InnoDB")
+    kept_loads._check_safe_from_crash(server, same_boot=False)
+    server.query("CREATE TABLE shop.`view's` (a int) ENGINE = MyISAM")
+    kept_loads._check_safe_from_crash(server, same_boot=True)
+    with pytest.raises(kept_loads.CannotGoOnError, match="tables of MyISAM"):
+        kept_loads._check_safe_from_crash(server, same_boot=False)
+    server.query("INSERT INTO shop.`view's` VALUES (1)")
+    with pytest.raises(kept_loads.CannotGoOnError, match="tables of MyISAM"):
+        kept_loads._check_safe_from_crash(server, same_boot=True)
+
+
+OWN = """
+function thread_init() con = sysbench.sql.driver():connect() end
+function event() con:query("SELECT * FROM t WHERE a = 1") end
+"""
+# Beyond what is worth keeping, so that Ctrl-C comes in time.
+SLOW = """CREATE TABLE t (a int PRIMARY KEY);
+INSERT INTO t VALUES (1), (2), (3);
+INSERT INTO t VALUES (4);
+INSERT INTO t SELECT 5 + SLEEP({seconds});
+INSERT INTO t VALUES (6);
+"""
+
+
+# What the connection alone had is gone when the load goes on.
+TEMPORARY = """CREATE TABLE t (a int PRIMARY KEY);
+CREATE TEMPORARY TABLE apart (a int PRIMARY KEY);
+INSERT INTO apart VALUES (7);
+INSERT INTO t SELECT 5 + SLEEP({seconds});
+INSERT INTO t SELECT a FROM apart;
+"""
+
+
+def begin_duel(shell, seconds, sql=SLOW):
+    (shell.folder / "own.lua").write_text(OWN)
+    (shell.folder / "slow.sql").write_text(sql.format(seconds=seconds))
+    options = ["--threads", "1", "--budget", "30s", "--no-verdict", "--builds", "1", "--warm-up", "1s", "--quiet"]
+    duel = [*shell.command, "duel", "mysql:8.0.15", "mysql:5.7.22", "--data", "slow.sql", "-w", "own.lua", *options]
+    return subprocess.Popen(
+        duel, cwd=shell.folder, env=shell.env, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+
+
+def records(shell):
+    """Of every kept load: when its record was written."""
+    return {path.parent.name: path.stat().st_mtime for path in shell.cache.glob("bakeoff/work/load-*/*/load.json")}
+
+
+def filled(shell):
+    """The kept loads whose dump has begun to be read, or is loaded."""
+    found = shell.cache.glob("bakeoff/work/load-*/*/load.json")
+    return {path.parent.name for path in found if json.loads(path.read_bytes())["seconds"] > 0}
+
+
+def wait_for(condition, what, limit_s=60):
+    end = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def resumed(shell):
+    (path,) = shell.runs
+    ran = shell.run("run", "--resume", str(path), "--no-verdict", limit_s=280)
+    assert ran.code == 0, ran
+    assert open_run(path).finished_epochs()
+    rows = json.loads((path / "rows" / "0.json").read_text())
+    assert rows["A"] == rows["B"]
+    assert list(rows["A"]) == ["sbtest.t"]
+    assert not list(shell.cache.glob("bakeoff/work/*-*"))
+    return ran
+
+
+@pytest.mark.server
+def test_a_killed_run_goes_on_with_its_loads(shell):
+    process = begin_duel(shell, 5)
+    try:
+        wait_for(lambda: {"A-0", "B-0"} <= filled(shell), "the second load")
+        time.sleep(2)
+        children = psutil.Process(process.pid).children(recursive=True)
+    finally:
+        process.kill()
+        process.wait()
+    psutil.wait_procs(children, 20)
+    ran = resumed(shell)
+    assert ran.err.count("goes on; ") == 2, ran.err
+    assert "begins anew" not in ran.err
+
+
+@pytest.mark.server
+def test_a_load_that_the_server_cannot_go_on_with_begins_anew(shell):
+    process = begin_duel(shell, 5, TEMPORARY)
+    try:
+        wait_for(lambda: "A-0" in filled(shell), "the first load")
+        time.sleep(2)
+        children = psutil.Process(process.pid).children(recursive=True)
+    finally:
+        process.kill()
+        process.wait()
+    psutil.wait_procs(children, 20)
+    ran = resumed(shell)
+    assert "mysql:8.0.15: the load of build 1 goes on; " in ran.err
+    assert "mysql:8.0.15: the load of build 1 begins anew: data: arm A: slow.sql:5: Table " in ran.err
+
+
+@pytest.mark.server
+def test_ctrl_c_keeps_a_load_that_took_long_and_says_how_to_go_on(shell):
+    process = begin_duel(shell, 12)
+    wait_for(lambda: len(records(shell)) == 2, "the second load")
+    # The last record is written when one of them begins to be filled.
+    wait_for(lambda: time.time() - max(records(shell).values()) > 11, "11 s")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    (path,) = shell.runs
+    assert f"`bakeoff run --resume {path}` goes on with it" in err
+    (shell.folder / "slow.sql").write_text(SLOW.format(seconds=0) + "-- changed\n")
+    ran = resumed(shell)
+    assert "mysql:8.0.15: the load of build 1 begins anew: the dump changed" in ran.err
+
+
+@pytest.mark.server
+def test_ctrl_c_soon_after_the_start_leaves_nothing(shell):
+    process = begin_duel(shell, 12)
+    wait_for(lambda: "A-0" in records(shell), "the first load")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, shell.runs) == (130, [])
+    assert "kept" not in err
+    assert not list(shell.cache.glob("bakeoff/work/*-*"))
+
+
+def setup_of(source, sha256="a"):
+    return SimpleNamespace(
+        arm=study_of(source).arms[0],
+        build_key=("key",),
+        installation=SimpleNamespace(name="mysql-8.0.15", sha256=sha256),
+        settings=SimpleNamespace(init_options={}),
+    )
+
+
+def test_another_dump_server_or_program_begins_anew_and_is_said(pool, tmp_path):
+    dump = tmp_path / "a.sql"
+    dump.write_text("SELECT 1;")
+    run, listener = RunDirectory.create(tmp_path / "runs", study_of(dump)), Listening()
+
+    def opened(setup, program="1"):
+        load = KeptLoads(pool, run, listener, program, resumed=True).open(setup, 0)
+        note = listener.notes.pop()
+        (load.home / "data").mkdir(parents=True, exist_ok=True)
+        load.write()
+        return load.resumed, note.partition(": the load of build 1 ")[2]
+
+    with KeptLoads(pool, run, listener, "1", resumed=True):
+        assert opened(setup_of(dump)) == (False, "begins anew: nothing of it was kept")
+        assert opened(setup_of(dump)) == (True, "goes on; 0% of it was there")
+        assert opened(setup_of(dump, "b")) == (False, "begins anew: the server changed")
+        assert opened(setup_of(dump, "b"), "2") == (False, "begins anew: bakeoff changed")
+        dump.write_text("SELECT 2;")
+        assert opened(setup_of(dump, "b"), "2") == (False, "begins anew: the dump changed")
+    assert kept_loads.kept_bytes(run) == 0
+
+
+def test_a_deleted_run_takes_its_loads_along(pool, tmp_path, capsys):
+    dump = tmp_path / "a.sql"
+    dump.write_text("SELECT 1;")
+    run = RunDirectory.create(tmp_path / "runs", study_of(dump))
+    load = KeptLoads(pool, run, Listening(), "1", resumed=False).open(setup_of(dump), 0)
+    load.home.mkdir()
+    (load.home / "data").write_bytes(b"x" * 5_000_000)
+    assert main.run(["runs", "rm", str(run.path)]) == 0
+    assert "deleted, 5." in capsys.readouterr().out
+    assert not load.home.parent.exists()
+
+
+@pytest.mark.parametrize("error", [None, KeyboardInterrupt(), ServerError("gone"), ValueError()])
+@pytest.mark.parametrize("seconds", [1.0, 100.0])
+def test_loads_are_kept_when_they_have_cost_something_and_are_not_at_fault(pool, tmp_path, error, seconds):
+    dump = tmp_path / "a.sql"
+    dump.write_text("SELECT 1;")
+    run = RunDirectory.create(tmp_path / "runs", study_of(dump))
+    listener = Listening()
+    with KeptLoads(pool, run, listener, "1", resumed=False) as kept:
+        load = kept.open(setup_of(dump), 0)
+        load.home.mkdir()
+        load.before_s = seconds
+        load.write()
+        kept.__exit__(type(error), error, None)
+        stays = seconds > 10 and isinstance(error, (KeyboardInterrupt, ServerError))
+        assert (load.home.exists(), kept_loads.kept_bytes(run) > 0, len(listener.notes) == 1) == (stays,) * 3
+
+
+def test_a_kept_load_is_stale_without_its_run_or_after_days(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    dead = ProcessId(2**22 + 1, 1)
+
+    def left(process=dead, age_s=0.0, kept_for=run, **given):
+        folder = tmp_path / "work" / "load-0123abcd"
+        folder.mkdir(parents=True, exist_ok=True)
+        owner = Owner(Owner.current(()).boot, process, (), str(kept_for))
+        (folder / OWNER_FILE).write_text(json.dumps(owner.as_json()))
+        os.utime(folder / OWNER_FILE, (time.time() - age_s,) * 2)
+        remove_stale(folder.parent, **given)
+        return folder.exists()
+
+    assert left()
+    assert left(age_s=2 * 86_400)
+    assert not left(age_s=4 * 86_400)
+    assert not left(kept_for=tmp_path / "gone")
+    assert not left(kept_s=0.0)
+    assert left(Owner.current(()).process, age_s=4 * 86_400, kept_s=0.0)
