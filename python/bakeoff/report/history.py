@@ -23,6 +23,7 @@ from bakeoff.report.view import Charts, Panel, Prose, ReportView, Row, Section, 
 from bakeoff.results import RunDirectory
 from bakeoff.results.history import P95, THROUGHPUT, Annotation, Point
 from bakeoff.results.manifest import Host
+from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.changes import POINTS_MIN, Change, Track, changes_of
 from bakeoff.stats.model import Analysis, Interval, Stop
@@ -73,9 +74,10 @@ def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime 
             "cell": each.cell, "baseline": labels[each.baseline], "contender": labels[each.contender],
             "versions": tuple(variables.get(arm, {}).get("version", "") for arm in (each.baseline, each.contender)),
         }  # fmt: skip
+        found = hosts.moments(values, [point.host for point in each.points])
         points.append(
             Point(
-                **shared, ratio=each.estimate.mean, error=iv.standard_deviation(values) / math.sqrt(len(values)),
+                **shared, ratio=each.estimate.mean, error=found.sd / math.sqrt(found.n),
                 low=each.estimate.interval.low, high=each.estimate.interval.high, epochs=len(values),
                 reference=base.tps, value=own.tps,
             )
