@@ -109,6 +109,7 @@ def test_compare_takes_series_of_single_runs_only(inside, shell):
         assert (ran.code, says in ran.complaint) == (ExitCode.USAGE, True), ran
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.timeout(600)
 def test_a_gate_adds_its_run_to_a_history(shell):

@@ -66,6 +66,7 @@ def test_every_input_of_the_workflow_reaches_it():
     assert variables == set(job["env"])
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.timeout(600)
 def test_the_commands_of_the_github_workflow_run(shell, commands):

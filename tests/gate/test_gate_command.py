@@ -175,6 +175,7 @@ def test_a_gate_that_cannot_tell(shell):
     assert [child.tag for child in case] == ["error"]
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.timeout(600)
 def test_ctrl_c_reports_what_is_known_and_exits_with_130(shell):

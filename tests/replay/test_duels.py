@@ -125,6 +125,7 @@ def test_writes_on_running_servers_need_a_backup(inside):
     assert "--writes changes the data of running servers" in refused.complaint
 
 
+@pytest.mark.slow
 def test_on_running_servers_writes_are_replayed_when_a_backup_is_named(shell):
     log = shell.folder / "log.sql"
     log.write_text("USE shop;\n" + "".join(f"UPDATE t SET v = 'x{row}' WHERE id = {row};\n" for row in range(1, 900)))

@@ -66,7 +66,9 @@ def failures(run):
 
 @pytest.mark.server
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("form", ["url", "option", "qualified"])
+@pytest.mark.parametrize(
+    "form", ["url", *(pytest.param(form, marks=pytest.mark.slow) for form in ("option", "qualified"))]
+)
 def test_statements_without_a_schema_run_in_the_database_that_is_named(pair, shell, form):
     table = "shop.t" if form == "qualified" else "t"
     (shell.folder / "log.sql").write_text(
@@ -112,7 +114,7 @@ def test_digests_of_a_running_server_which_have_no_connection_are_replayed(pair,
 
 @pytest.mark.server
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", ["pair", "pair_of_mariadb"])
+@pytest.mark.parametrize("name", ["pair", pytest.param("pair_of_mariadb", marks=pytest.mark.slow)])
 def test_the_server_refuses_a_read_that_writes_in_both_passes(request, shell, name):
     pair = request.getfixturevalue(name)
     lines = [

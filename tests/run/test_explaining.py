@@ -68,6 +68,7 @@ def test_a_budget_too_small_is_said_in_a_line(shell, finished):
     assert "Explaining needs about" in shell.run("report", "latest", "--format", "md").out
 
 
+@pytest.mark.slow
 def test_without_perf_the_report_says_so_and_the_rest_stands(shell, finished):
     empty = shell.folder / "bin"
     empty.mkdir()
@@ -83,6 +84,7 @@ def test_arms_that_are_not_there_are_refused(shell, finished, arms):
     assert ran.code == 2 and "does not name two arms of the run" in ran.complaint
 
 
+@pytest.mark.slow
 def test_running_servers_are_not_profiled(shell, sandbox):
     url = f"mysql://root@localhost/?socket={sandbox['socket']}"
     ran = shell.run(
