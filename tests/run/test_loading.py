@@ -32,7 +32,7 @@ class Server:
     def start(self):
         pass
 
-    def remove(self):
+    def remove(self, **_):
         self._removed.append(self.name)
 
 
@@ -97,7 +97,7 @@ def test_rows_beside_a_running_server_are_the_same_whatever_the_seed(monkeypatch
         engine = Engine(lambda: None)
         loader = Loader(asked, None, None, LiveView(), engine, threading.Event())
         loader.load_remote(ArmSetup(arms[0], remote=object()))
-        loader._fill_all(ArmSetup(arms[1], installation=object()), SimpleNamespace(ours=True), build=0)
+        loader._fill_all(ArmSetup(arms[1], installation=object()), SimpleNamespace(ours=True), build=0, kept=None)
         assert len(set(engine.seeds)) == 1 and len(engine.seeds) == 2
         return engine.seeds[0]
 

@@ -166,14 +166,14 @@ def test_only_the_budget_can_be_changed(tmp_path, monkeypatch, capsys, flags, na
 def test_what_the_run_has_already_may_be_said_again(tmp_path, monkeypatch):
     went_on = []
     monkeypatch.setattr(run_command, "run_and_report", lambda asked, _options: went_on.append(asked) or 0)
-    monkeypatch.setattr(run_command, "require_disk", lambda _seen: None)
+    monkeypatch.setattr(run_command, "require_disk", lambda _seen, **_: None)
     run = RunDirectory.create(tmp_path, study())
     assert main.run(["run", "--resume", str(run.path), "--seed", str(study().seed), "--control"]) == 0
     assert went_on == [study()]
 
 
 def test_a_resumed_run_needs_its_disk_too(tmp_path, monkeypatch, capsys):
-    def full(seen):
+    def full(seen, **_):
         assert seen.study == study()
         raise HostError("disk: it is full.")
 

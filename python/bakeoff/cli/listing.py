@@ -189,7 +189,7 @@ def remove_runs(
     ],
     runs: Runs = None,
 ) -> None:
-    """Delete runs, with loads that are kept for them, and say what that frees."""
+    """Delete runs, with the loads kept for them."""
     _delete(list(dict.fromkeys(find_run(name, runs) for name in names)))
 
 
