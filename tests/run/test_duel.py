@@ -80,7 +80,7 @@ def test_the_interleaved_time_is_shared_fairly(slowed_duel):
     warmed_s = [run.outcome(epoch).phases_s["warm"] for epoch in run.finished_epochs() if epoch > 0]
     assert run.outcome(0).phases_s["warm"] < 1 < run.outcome(0).phases_s["pilot"]
     assert min(warmed_s) >= 1  # until the arms' ratio is steady, which takes a second to see
-    assert max(warmed_s) < 4 * run.study().warm_s + 1  # reads may take four times as long
+    assert max(warmed_s) < 4 * run.study().warm_s + 2  # reads may take four times as long; connecting is part of it
     assert run.study().warm_s == 1
     arms = run.slices().by("arm").frames()
     by_arm = {arm: slices["length_ns"].sum() for arm, slices in arms.items()}

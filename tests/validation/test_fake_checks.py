@@ -35,8 +35,8 @@ def test_an_interval_over_slices_is_caught(monkeypatch, setting):
     monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench(Noise(restart_sd=0.02, wander_sd=0, slice_sd=0.01)))
     assert fake_checks.injected(setting).passed
 
-    monkeypatch.setattr(iv, "precision_half_width", lambda sd, n: 1.96 * sd / math.sqrt(n * 40))
-    monkeypatch.setattr(iv, "anytime_half_width", lambda sd, n, alpha: 1.96 * sd / math.sqrt(n * 40))
+    monkeypatch.setattr(iv, "precision_half_width", lambda sd, n, *_: 1.96 * sd / math.sqrt(n * 40))
+    monkeypatch.setattr(iv, "anytime_half_width", lambda sd, n, *_, alpha: 1.96 * sd / math.sqrt(n * 40))
     assert fake_checks.injected(setting).passed is False
 
 

@@ -41,7 +41,7 @@ def test_intervals_that_know_nothing_of_restarts_fail(check, tmp_path, monkeypat
 def test_stopping_at_the_first_look_that_excludes_1_fails_without_the_anytime_interval(tmp_path, monkeypatch):
     monkeypatch.setattr(campaign, "run_duel", simulated_duel())
     assert real_checks.peeking(setting(tmp_path)).passed
-    monkeypatch.setattr("validation.campaign.iv.anytime_half_width", lambda sd, n, alpha: 2 * sd / n**0.5)
+    monkeypatch.setattr("validation.campaign.iv.anytime_half_width", lambda sd, n, *_, alpha: 2 * sd / n**0.5)
     finding = real_checks.peeking(setting(tmp_path))
     assert finding.passed is False, finding.found
 

@@ -128,7 +128,6 @@ impl Shared {
                 reported: 0,
                 failure: None,
                 statements: 0,
-                in_doubt: self.resumed,
             };
             loading.run()?;
         }
@@ -162,8 +161,6 @@ struct Loading<'a> {
     failure: Option<Failure>,
     /// That have been read, but for those that are left out.
     statements: u64,
-    /// The next change may have been made by the load that is resumed: a definition commits before its mark.
-    in_doubt: bool,
 }
 
 impl Loading<'_> {
@@ -270,10 +267,7 @@ impl Loading<'_> {
                 None => self.run_one(sql),
             };
             let error = match ran {
-                Ok(()) => {
-                    self.in_doubt &= mark.is_none();
-                    return Ok(());
-                }
+                Ok(()) => return Ok(()),
                 Err(error) => error,
             };
             let is_set = sql.len() < 1000 && beginning(sql).starts_with("SET");
@@ -284,8 +278,8 @@ impl Loading<'_> {
             if error.code == DEADLOCK && !self.client.in_transaction() {
                 continue;
             }
-            if let Some(mark) = mark.filter(|_| self.in_doubt && DONE_BEFORE.contains(&error.code)) {
-                self.in_doubt = false;
+            // Definitions outlive marks: each commits before its own, and routines of 5.7 are kept without a transaction.
+            if let Some(mark) = mark.filter(|_| self.shared.resumed && DONE_BEFORE.contains(&error.code)) {
                 return self.run_together(&[mark]).map_err(|error| self.refused(sql, line, &error));
             }
             renames += 1;
