@@ -13,7 +13,7 @@ from bakeoff.cli.main import with_address
 from bakeoff.cluster import Wanted, worker
 from bakeoff.cluster.driver import require_cluster_run, smallest_share
 from bakeoff.cluster.nodes import Node, choose, differences, require_same_programs
-from bakeoff.errors import HostError, ResultsError, SpecError
+from bakeoff.errors import HostError, ResultsError, RunInvalid, SpecError
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.resume import check_machine, read_before
@@ -124,7 +124,7 @@ def test_a_node_writes_nothing_outside_the_run(tmp_path, name):
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         tar.addfile(tarfile.TarInfo(name))
-    with pytest.raises(ValueError, match="outside its run directory"):
+    with pytest.raises(RunInvalid, match="outside its run directory"):
         worker.unpack(archive.getvalue(), tmp_path)
 
 

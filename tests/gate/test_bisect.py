@@ -25,12 +25,6 @@ def test_the_posterior_is_that_of_the_model_integrated_numerically():
     assert posterior(VALUES, 6) == pytest.approx(expected, abs=2e-3)
 
 
-def test_a_prior_weighs():
-    flat, weighed = posterior(VALUES, 6), posterior(VALUES, 6, prior=[0, 1, 1, 4, 1, 1])
-    assert weighed[3] / weighed[1] == pytest.approx(4 * flat[3] / flat[1])
-    assert weighed.sum() == pytest.approx(1)
-
-
 def test_builds_between_which_nothing_was_measured_are_alike():
     probabilities = posterior({63: [-0.03, -0.029, -0.031], 31: [0.001]}, 64)
     assert probabilities[0] == 0
@@ -40,13 +34,11 @@ def test_builds_between_which_nothing_was_measured_are_alike():
     assert culprit(posterior({2: [-0.03, -0.0301, -0.0299], 1: [0.0001] * 5}, 3)) == 2
 
 
-def test_the_next_build_halves_what_is_open_and_time_counts():
+def test_the_next_build_halves_what_is_open():
     values = {63: [-0.03, -0.031, -0.029]}
     probabilities = posterior(values, 64)
     assert next_build(values, probabilities) in (31, 32)
-    seconds = [60.0] * 64
-    seconds[20] = 10.0
-    assert next_build(values, probabilities, seconds=seconds) == 20
+    assert next_build(values, probabilities, without=range(25, 40)) in (24, 40)
 
 
 def test_the_information_of_one_value():

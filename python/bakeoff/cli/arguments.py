@@ -167,6 +167,18 @@ ExplainBudget = Annotated[
 ]
 NoExplain = Annotated[bool, typer.Option("--no-explain", help="Leave differences unexplained.")]
 
+Tables = Annotated[int, typer.Option("--tables", metavar="N", min=1, max=1000, help="Tables to load.")]
+TableSize = Annotated[
+    str, typer.Option("--table-size", metavar="ROWS", help="Rows a table; k and m are 1,000 and 1,000,000.")
+]
+ScriptOptions = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the workload's script; repeatable."),
+]
+Dump = Annotated[
+    str | None, typer.Option(metavar="DUMP", help="Your own tables instead of the script's (docs/data.md).")
+]
+
 Ray = Annotated[
     str | None,
     typer.Option(

@@ -8,13 +8,25 @@ from typing import Annotated
 
 import typer
 
-from bakeoff.cli.arguments import Budget, Format, Open, Precision, Quiet, Runs, Seed, format_option
+from bakeoff.cli.arguments import (
+    Budget,
+    Dump,
+    Format,
+    Open,
+    Precision,
+    Quiet,
+    Runs,
+    ScriptOptions,
+    Seed,
+    Tables,
+    TableSize,
+    format_option,
+)
 from bakeoff.cli.duel import data_and_connection, number_of, passwords_of, threads_of, workloads_of
 from bakeoff.cli.run import RunOptions, check_and_run
-from bakeoff.errors import ExitCode, SpecError
+from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import arm_names
-from bakeoff.report.view import ReportView
-from bakeoff.results import RunDirectory, runs_root
+from bakeoff.results import runs_root
 from bakeoff.run.own_data import own_data
 from bakeoff.servers import install
 from bakeoff.servers.options import read_cnf
@@ -41,17 +53,10 @@ def bisect(
         str, typer.Option("--workload", "-w", metavar="SCRIPT", help="The script that shows the difference.")
     ] = "oltp_read_only",
     threads: Annotated[str, typer.Option(metavar="N", help="Connections.")] = "4",
-    tables: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Tables to load.")] = 4,
-    table_size: Annotated[
-        str, typer.Option("--table-size", metavar="ROWS", help="Rows a table; k and m are 1,000 and 1,000,000.")
-    ] = "100k",
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the workload's script; repeatable."),
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option(metavar="DUMP", help="Your own tables instead of the script's (docs/data.md).")
-    ] = None,
+    tables: Tables = 4,
+    table_size: TableSize = "100k",
+    option: ScriptOptions = None,
+    data: Dump = None,
     precision: Precision = None,
     budget: Budget = "30m",
     seed: Seed = None,
@@ -60,7 +65,7 @@ def bisect(
     quiet: Quiet = False,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:
-    """Measure what tells most, until it is known which build or which options made a server slower.
+    """Measure what is most informative, until it is known which build or which options made a server slower.
 
     Exit codes: 0 found, 6 not decided in the budget.
     """
@@ -91,13 +96,8 @@ def bisect(
         quiet=quiet,
         json=output is Format.JSON,
         open_report=open_report,
-        finish=_exit_code,
     )
     return check_and_run(study, options, no_verdict=False)
-
-
-def _exit_code(_run: RunDirectory, view: ReportView) -> ExitCode:
-    return ExitCode.DONE if view.bisection and view.bisection.named is not None else ExitCode.UNCLEAR
 
 
 def _refuse_running(specs: list[ServerSpec]) -> None:

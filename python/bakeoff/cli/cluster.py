@@ -1,5 +1,6 @@
 """`bakeoff cluster check`: what each node of a Ray cluster is, and whether the nodes are alike."""
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -81,7 +82,7 @@ def check(
     late = [
         f"{each.name}: its clock is off by {each.clock_s:+.1f} s" for each in checked if abs(each.clock_s) > _CLOCK_S
     ]
-    problems = [f"{each.problem}" for each in checked if each.problem]
+    problems = [each.problem for each in checked if each.problem]
     if output is Format.JSON:
         _print_json(checked, alike, [*burning, *nice, *late], problems)
     else:
@@ -96,10 +97,8 @@ def _check(ray: ModuleType) -> list[_Checked]:
 
     found = []
     for node in cluster_nodes.alive_nodes(ray):
-        begin = time.time()
         try:
-            (asked,) = cluster_nodes.ask_facts(ray, [node])
-            # The first answer has waited for a Python program to start.
+            cluster_nodes.ask_facts(ray, [node])  # waits for a Python program to start, which the next answer does not
             begin = time.time()
             (asked,) = cluster_nodes.ask_facts(ray, [node])
             clock_s = asked.facts["time_s"] - (begin + time.time()) / 2
@@ -144,8 +143,6 @@ def _row(each: _Checked) -> dict[str, Any]:
 
 
 def _print_json(checked: list[_Checked], alike: list[str], notes: list[str], problems: list[str]) -> None:
-    import json
-
     rows = [_row(each) for each in checked if each.facts]
     typer.echo(json.dumps({"nodes": rows, "differences": alike, "notes": notes, "problems": problems}, indent=1))
 

@@ -23,7 +23,10 @@ from bakeoff.cli.arguments import (
     Quiet,
     Ray,
     Runs,
+    ScriptOptions,
     Seed,
+    Tables,
+    TableSize,
     format_option,
     nodes_wanted,
 )
@@ -64,10 +67,8 @@ def duel(
         typer.Option("--workload", "-w", metavar="SCRIPT", help="One script, or several with commas; repeatable."),
     ] = ["oltp_read_only"],  # noqa: B006 — typer's own way of a default list
     threads: Annotated[str, typer.Option(metavar="N,...", help="Connections; several with commas: 1,16,64.")] = "4",
-    tables: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Tables to load.")] = 4,
-    table_size: Annotated[
-        str, typer.Option("--table-size", metavar="ROWS", help="Rows a table; k and m are 1,000 and 1,000,000.")
-    ] = "100000",
+    tables: Tables = 4,
+    table_size: TableSize = "100000",
     database: Annotated[
         str | None, typer.Option(metavar="NAME", help="Database of the tables. [default: the dump's, or sbtest]")
     ] = None,
@@ -82,10 +83,7 @@ def duel(
     warehouses: Annotated[
         int, typer.Option(metavar="N", min=1, max=100_000, help="Warehouses of the workload tpcc.")
     ] = 2,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the workload's script; repeatable."),
-    ] = None,
+    option: ScriptOptions = None,
     rate: Annotated[float | None, typer.Option(metavar="N", help="Open loop at this many events per second.")] = None,
     precision: Precision = None,
     equivalence: Annotated[

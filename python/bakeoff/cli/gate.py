@@ -13,7 +13,17 @@ from typing import Annotated
 
 import typer
 
-from bakeoff.cli.arguments import Format, Quiet, Runs, Seed, format_option, naming_the_line, request_study
+from bakeoff.cli.arguments import (
+    Dump,
+    Format,
+    Quiet,
+    Runs,
+    ScriptOptions,
+    Seed,
+    format_option,
+    naming_the_line,
+    request_study,
+)
 from bakeoff.cli.duel import (
     arm_of,
     data_and_connection,
@@ -84,13 +94,8 @@ def gate(
     table_size: Annotated[
         str | None, typer.Option("--table-size", metavar="ROWS", help="Rows a table. [default: 100k]")
     ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the workload's script; repeatable."),
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option(metavar="DUMP", help="Your own tables instead of the script's (docs/data.md).")
-    ] = None,
+    option: ScriptOptions = None,
+    data: Dump = None,
     budget: Annotated[
         str | None,
         typer.Option(metavar="DURATION", help="Wall time from loading to answer. [default: the study's, or 10m]"),

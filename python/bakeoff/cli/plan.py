@@ -5,8 +5,9 @@ from typing import Annotated
 
 import typer
 
-from bakeoff.cli.arguments import Format, format_option, naming_the_line, request_study
+from bakeoff.cli.arguments import Format, On, Ray, format_option, naming_the_line, nodes_wanted, request_study
 from bakeoff.cli.printing import console, print_sentence, print_table
+from bakeoff.cluster import Wanted
 from bakeoff.plan.timing import report_seconds, seconds_with_hosts
 from bakeoff.run.arms import check_workloads
 from bakeoff.run.forecast import Forecast, forecast
@@ -21,15 +22,33 @@ def plan(
     precision: Annotated[str | None, typer.Option(metavar="PERCENT", help="Instead of the study's: 1%.")] = None,
     hosts: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, max=10_000, help="Minutes on 1, 2, 4 … N hosts of a cluster."),
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=10_000,
+            help="Minutes on 1, 2, 4 … N hosts of a cluster. [default: with --ray its nodes]",
+        ),
     ] = None,
+    ray: Ray = None,
+    on: On = None,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> None:
     """Show what a study would run: arms, cells, loads, minutes, memory and disk. Nothing is fetched or started."""
+    if ray is not None or on is not None:
+        hosts = _nodes_of(nodes_wanted(ray, hosts, on, explain_budget=None))
     request = request_study(study, scale=scale, budget=budget, precision=precision)
     with naming_the_line(request):
         check_workloads(request.study.workloads, request.study.arms)
         show(forecast(with_expected_sizes(request.study, {})), output, hosts=hosts)
+
+
+def _nodes_of(wanted: Wanted | None) -> int:
+    """How many nodes of a running cluster would measure."""
+    from bakeoff.cluster.nodes import alive_nodes, choose, connected
+
+    assert wanted
+    with connected(wanted.address) as cluster:
+        return len(choose(alive_nodes(cluster), wanted))
 
 
 def show(seen: Forecast, output: Format, *, hosts: int | None = None) -> None:

@@ -154,6 +154,8 @@ def run_and_report(study: Study, options: RunOptions) -> int:
         return ExitCode.INTERRUPTED
     if code is not ExitCode.DONE:
         return code
+    if study.search and (view.bisection is None or view.bisection.named is None):
+        return ExitCode.UNCLEAR
     return ExitCode.DIFFERENCE if _differences(analysis, view) & (options.fail_on or set()) else ExitCode.DONE
 
 

@@ -25,11 +25,12 @@ from bakeoff.cluster.nodes import (
     connected,
     differences,
     engine_hello,
+    get,
     last_words,
     on_node,
     require_same_programs,
 )
-from bakeoff.cluster.worker import Answer, Parcel, Preparation, Ready, Told, Worker, unpack
+from bakeoff.cluster.worker import Answer, Parcel, Preparation, Ready, Reports, Worker, unpack
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, SpecError
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
@@ -50,7 +51,7 @@ HOSTS = "hosts"
 """Folder of the run directory: `NAME.json`, the machine of each node."""
 
 _LOOK_S = 0.5  # how soon a Ctrl-C is seen
-_TELL_S = 2.0  # a call costs the node a fraction of a millisecond
+_REPORT_S = 2.0  # a call costs the node a fraction of a millisecond
 _CLOSE_S = 60.0
 
 
@@ -247,6 +248,8 @@ class RayHosts:
                 self._remotes.append(_Remote(node, actor.options(**options).remote()))
             except ValueError:  # the name is taken
                 raise HostError(f"node {node.name}: another bakeoff measures there.") from None
+        for remote in self._remotes:
+            get(self.ray, remote.node.name, remote.actor.pid.remote(), what=f"no worker starts{_taken(self.resource)}")
         known = self.before.plan is not None
         waiting = list(self._remotes)
         while self._first is None:
@@ -288,7 +291,7 @@ class RayHosts:
 
     def busy(self) -> bool:
         """Whether a worker loads or measures."""
-        return any(what != "tell" for _, what in self._waiting.values())
+        return any(what != "report" for _, what in self._waiting.values())
 
     def begin(self, order: EpochOrder) -> None:
         """Give an epoch to the free worker that has measured the fewest."""
@@ -314,10 +317,10 @@ class RayHosts:
                 try:
                     value = self.ray.get(reference)
                 except self.ray.exceptions.RayError as error:
-                    if what == "tell":
+                    if what == "report":
                         continue
                     return self._lose(remote, f"node {remote.node.name} was lost: {last_words(error)}")
-                if what == "tell":
+                if what == "report":
                     self._relay(remote, value)
                 elif what == "prepare":
                     self._welcome(remote, value)
@@ -414,26 +417,30 @@ class RayHosts:
         now = time.monotonic()
         for remote in self._remotes:
             works = not remote.left_out and (remote.order is not None or not remote.ready)
-            if works and not remote.asking and now - remote.asked_s > _TELL_S:
+            if works and not remote.asking and now - remote.asked_s > _REPORT_S:
                 remote.asked_s, remote.asking = now, True
-                self._waiting[remote.actor.take.remote()] = (remote, "tell")
+                self._waiting[remote.actor.take.remote()] = (remote, "report")
 
-    def _relay(self, remote: _Remote, told: Told) -> None:
-        """Pass on what a worker told; rates only of one node, since those of others would take turns in one place."""
+    def _relay(self, remote: _Remote, reports: Reports) -> None:
+        """Pass on what a worker reports; rates of one node only, since all are shown in one place."""
         remote.asking = False
         name = remote.node.name
-        for text in told.notes:
+        for text in reports.notes:
             self.listener.note(f"{name}: {text}")
-        for label, (done, total, unit) in told.amounts.items():
+        for label, (done, total, unit) in reports.amounts.items():
             self.listener.progress(f"{name}: {label}", done, total, unit)
         if remote is next((each for each in self._remotes if each.order), None):
-            for (cell, arm), per_s in told.rates.items():
+            for (cell, arm), per_s in reports.rates.items():
                 self.listener.throughput(cell, arm, per_s)
-        if told.stage_text != remote.stage:
-            remote.stage = told.stage_text
+        if reports.stage_text != remote.stage:
+            remote.stage = reports.stage_text
             working = [each for each in self._remotes if each.order or not each.ready]
             more = f" ({len(working)} nodes at work)" if len(working) > 1 else ""
-            self.listener.stage(f"{name}: {told.stage_text}{more}")
+            self.listener.stage(f"{name}: {reports.stage_text}{more}")
+
+
+def _taken(resource: str) -> str:
+    return f", perhaps because another program has taken the resource {resource}" if resource else ""
 
 
 def _named(error: BakeoffError, name: str) -> BakeoffError:

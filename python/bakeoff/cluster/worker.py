@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import psutil
 
 from bakeoff.engine import Engine
-from bakeoff.errors import BakeoffError
+from bakeoff.errors import BakeoffError, RunInvalid
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import write_atomically
 from bakeoff.results.manifest import bakeoff_version, checkout_commit, gather_host
@@ -70,9 +70,9 @@ def facts(study: str | None = None) -> dict[str, Any]:
     """What this node is, in types that every version of bakeoff understands.
 
     Args:
-        study: as JSON; its servers' share of this machine's memory is then told, or why they do not fit.
+        study: as JSON; its servers' share of this machine's memory is then reported, or why they do not fit.
     """
-    told: dict[str, Any] = {
+    found: dict[str, Any] = {
         "bakeoff": bakeoff_version(),
         "commit": checkout_commit() or "",
         "boot": boot_id(),
@@ -85,16 +85,16 @@ def facts(study: str | None = None) -> dict[str, Any]:
     }
     try:
         with Engine() as engine:
-            told["engine"] = {name: value for name, value in engine.hello.items() if name not in ("type", "pid")}
+            found["engine"] = {name: value for name, value in engine.hello.items() if name not in ("type", "pid")}
     except BakeoffError as error:
-        told["problem"] = str(error)
+        found["problem"] = str(error)
     if study is not None:
         try:
             share = share_memory(Study.model_validate_json(study), at_most=servers_by_aio())
-            told["share"] = asdict(share)
+            found["share"] = asdict(share)
         except BakeoffError as error:
-            told["problem"] = told["problem"] or str(error)
-    return told
+            found["problem"] = found["problem"] or str(error)
+    return found
 
 
 def daemons_cpu_s() -> dict[str, float]:
@@ -160,7 +160,7 @@ class Parcel:
 
 
 @dataclass
-class Told:
+class Reports:
     """A listener that keeps what happens until the driver asks for it."""
 
     stage_text: str = ""
@@ -197,9 +197,9 @@ class Told:
 
     left_behind = note
 
-    def take(self) -> "Told":
+    def take(self) -> "Reports":
         """What has happened since the last call."""
-        taken = Told(self.stage_text, list(self.notes), dict(self.rates), dict(self.amounts))
+        taken = Reports(self.stage_text, list(self.notes), dict(self.rates), dict(self.amounts))
         del self.notes[: len(taken.notes)]
         self.rates.clear()
         self.amounts.clear()
@@ -210,7 +210,7 @@ class Worker:
     """One node's part of a run. `take` and `end` may be called while `prepare` or `measure` runs."""
 
     def __init__(self) -> None:
-        self._told = Told()
+        self._reports = Reports()
         self._stop = threading.Event()
         self._open = contextlib.ExitStack()
         self._tools: EpochTools | None = None
@@ -231,9 +231,9 @@ class Worker:
         """Measure one epoch; the value is a `Parcel`."""
         return self._answer(lambda: self._measure(order))
 
-    def take(self) -> Told:
+    def take(self) -> Reports:
         """What has happened since the last call."""
-        return self._told.take()
+        return self._reports.take()
 
     def end(self) -> None:
         """Break off what runs now."""
@@ -254,21 +254,23 @@ class Worker:
         return Answer(stopped=True) if value is None else Answer(value)
 
     def _prepare(self, given: Preparation) -> Ready:
-        told, stop = self._told, self._stop
+        reports, stop = self._reports, self._stop
         study = with_captures(given.study)
         check_workloads(study.workloads, study.arms)
         require_disk(forecast(study))
         _be_no_nicer()
         if (niceness := os.getpriority(os.PRIO_PROCESS, 0)) > _OWN_NICENESS:
-            told.note(f"servers run at niceness {niceness}, as Ray's workers do; start Ray with RAY_worker_niceness=0")
+            reports.note(
+                f"servers run at niceness {niceness}, as Ray's workers do; start Ray with RAY_worker_niceness=0"
+            )
         setups = prepare_arms(
-            study, given.share.memory, passwords={}, on_progress=download_reporter(told, stop), stop=stop
+            study, given.share.memory, passwords={}, on_progress=download_reporter(reports, stop), stop=stop
         )
         pool = self._open.enter_context(ServerPool(work_root()))
-        with Engine(stop=stop, on_log=told.note) as engine:
+        with Engine(stop=stop, on_log=reports.note) as engine:
             run = RunDirectory.create(pool.work / "run", study, engine=engine.hello, data_path=work_root())
             limit_s = study.budget_s * LOADING_SHARE if given.first else math.inf
-            loader = Loader(study, pool, run, told, engine, stop)
+            loader = Loader(study, pool, run, reports, engine, stop)
             tools = load(loader, setups, given.share, limit_s=limit_s, host=given.name)
         if given.first:
             compare_answers(tools, run)
@@ -337,7 +339,7 @@ def _members(content: bytes) -> Iterator[tuple[PurePosixPath, bytes]]:
         for member in tar:
             path = PurePosixPath(member.name)
             if path.is_absolute() or ".." in path.parts:
-                raise ValueError(f"a node sent a file outside its run directory: {member.name!r}")
+                raise RunInvalid(f"a node sent a file outside its run directory: {member.name!r}")
             file = tar.extractfile(member) if member.isfile() else None
             if file:
                 yield path, file.read()

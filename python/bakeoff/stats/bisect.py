@@ -2,9 +2,10 @@
 
 Every value is an epoch's log ratio of one build over build 0, which is known to be good; the last build is known to be
 slow. Under 'the culprit is k' the builds before k have mean 0, those from k on have one unknown mean, and all share one
-unknown variance. Flat priors of mean and log variance integrate both out, so nothing is estimated beforehand:
+unknown variance. Flat priors of mean and log variance integrate both out, so nothing is estimated beforehand, and k has
+a flat prior, too:
 
-    p(k | values) ~ prior(k) n_k^(-1/2) RSS_k^(-(n - 1)/2)
+    p(k | values) ~ n_k^(-1/2) RSS_k^(-(n - 1)/2)
 
 n_k: values of builds from k on; RSS_k: squares of the values before k, and of those from k on about their mean.
 
@@ -32,13 +33,12 @@ Values = Mapping[int, Sequence[float]]
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 
 
-def posterior(values: Values, builds: int, *, prior: Sequence[float] | None = None) -> NDArray[np.float64]:
+def posterior(values: Values, builds: int) -> NDArray[np.float64]:
     """Probability that each build is the first slow one; that of build 0 is 0.
 
     Args:
         values: of any builds but 0, `EPOCHS_FIRST` of the last one among them.
         builds: how many there are, the first and the last included.
-        prior: weight of each build, of size `builds`; None: all alike.
     """
     sums = np.zeros((3, builds))  # of values: their number, sum and squares
     for build, of_build in values.items():
@@ -48,7 +48,6 @@ def posterior(values: Values, builds: int, *, prior: Sequence[float] | None = No
     with np.errstate(divide="ignore", invalid="ignore"):
         residuals = squares[0] - total**2 / count
         log = -0.5 * np.log(count) - (n - 1) / 2 * np.log(np.maximum(residuals, 1e-300))
-        log += np.log(np.ones(builds) if prior is None else np.asarray(prior, dtype=np.float64))
     log[0] = -math.inf
     weights: NDArray[np.float64] = np.exp(log - log.max())
     weights /= weights.sum()
@@ -65,26 +64,23 @@ def next_build(
     values: Values,
     probabilities: NDArray[np.float64],
     *,
-    seconds: Sequence[float] | None = None,
     without: Collection[int] = (),
 ) -> int:
-    """The build whose next epoch is expected to tell most about the culprit for its time.
+    """The build whose next epoch is expected to be most informative about the culprit.
 
     Args:
         values: as in `posterior`.
         probabilities: its result.
-        seconds: of an epoch of each build, with building and loading where that is still to be done; None: all alike.
         without: builds that cannot be measured.
     """
     builds = len(probabilities)
     slow = np.cumsum(probabilities)  # probability that each build is slow
     distance = _distance(values, probabilities)
     by_share = {share: _information(share, distance) for share in {*slow[1 : builds - 1].tolist()}}
-    told = np.array([by_share.get(share, 0.0) for share in slow.tolist()])
-    told /= np.ones(builds) if seconds is None else np.asarray(seconds)
-    # The last build tells of the difference alone, which is the next question when no other can be measured.
-    told[[0, *without]], told[builds - 1] = -1.0, -0.5
-    return int(np.argmax(told))
+    bits = np.array([by_share.get(share, 0.0) for share in slow.tolist()])
+    # The last build shows the difference alone, which is the next question when no other can be measured.
+    bits[[0, *without]], bits[builds - 1] = -1.0, -0.5
+    return int(np.argmax(bits))
 
 
 def _distance(values: Values, probabilities: NDArray[np.float64]) -> float:
@@ -98,7 +94,7 @@ def _distance(values: Values, probabilities: NDArray[np.float64]) -> float:
 
 
 def _information(share: float, distance: float) -> float:
-    """Bits that one normal value tells about whether its mean is 0 or `distance`, the latter with probability `share`.
+    """Bits that one normal value gives about whether its mean is 0 or `distance`, the latter with probability `share`.
 
     The entropy of that question less its expected entropy after the value, by Gauss-Hermite quadrature.
     """

@@ -135,7 +135,7 @@ def beliefs(design: Design, values: Sequence[float]) -> Beliefs:
 def next_subset(found: Beliefs, rng: np.random.Generator) -> tuple[bool, ...]:
     """Options to have their second value in the next epoch: those whose sum of effects is least known.
 
-    For normal beliefs that value tells most. Options that make no difference to that are drawn.
+    For normal beliefs that value is the most informative. Options that make no difference to that are drawn.
     """
     spread, best, best_value = found.covariance, np.zeros(found.options), -1.0
     for _ in range(_STARTS):
