@@ -159,7 +159,7 @@ def hosts_findings(context: Context) -> tuple[str, ...]:
     where = f"{context.labels[most.comparison.contender]} in {context.cell_title(most.comparison.cell)}"
     return (
         f"{numbers.ratio_of(lowest)} on {low}, {numbers.ratio_of(highest)} on {high}: the machine matters ({where}; "
-        f"hosts differ by {_percent(most.spread.sd)} beyond the noise of their epochs).",
+        f"hosts differ by {percent_text(most.spread.sd)} beyond the noise of their epochs).",
     )
 
 
@@ -199,17 +199,13 @@ def _host_rows(context: Context, across: _AcrossHosts) -> Iterable[Row]:
     if not context.analysis.by_machine:
         yield _host_row("all hosts", comparison.estimate, group)
     if found := across.spread:
-        interval = f"{_percent(found.low)} to {_percent(found.high)}"
-        yield Row.of("spread between hosts", "", _percent(found.sd), interval, group=group)
+        interval = f"{percent_text(found.low)} to {percent_text(found.high)}"
+        yield Row.of("spread between hosts", "", percent_text(found.sd), interval, group=group)
 
 
 def _host_row(name: str, estimate: Estimate, group: str) -> Row:
     interval = numbers.interval(estimate.interval)
     return Row.of(name, str(estimate.n), numbers.ratio_of(estimate), interval or "n/a", group=group)
-
-
-def _percent(log_ratio: float) -> str:
-    return percent_text(log_ratio)
 
 
 def _machines(context: Context) -> Prose | Table | None:
