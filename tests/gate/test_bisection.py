@@ -191,7 +191,7 @@ def test_the_first_slow_build_of_four_is_found_and_a_broken_one_is_passed_over(s
     """The slow ones write every statement into a table; the second does not start."""
     broken = f"{SERVER},innodb_page_size=5"
     ran = shell.run("bisect", SERVER, broken, f"{SERVER},back_log=60", LOGGED, f"{LOGGED},back_log=60", *SMALL,
-                    "--budget", "100s", "--format", "json", limit_s=300)  # fmt: skip
+                    "--budget", "240s", "--format", "json", limit_s=360)  # fmt: skip
     assert ran.code == ExitCode.DONE, ran
     document = json.loads(ran.out)
     assert document["bisection"]["named"] == [LOGGED]

@@ -128,7 +128,7 @@ def _builds_table(context: Context, believed: Found) -> Table:
                 slot=context.slots.get(arm.name),
             )
         )
-    note = f"In the order given. {left_out} builds that were neither measured nor are likely are left out."
+    note = f"In the order given; not shown are builds that were neither measured nor are likely ({left_out})."
     return Table(
         id="bisection",
         columns=("build", "throughput", "restarts", "first changed"),
