@@ -1,6 +1,6 @@
 """What replays of equal servers claim about queries, and whether they find one query of thirty that takes 20 % longer.
 
-    python bench/replay/claims.py [--equal 20] [--slowed 5] [--server mysql:8.0.15] [--budget 90s]
+    python bench/replay/claims.py [--equal 20] [--slowed 5] [--server mysql:8.0.15] [--budget 90s] [--seed 0]
 
 Real servers, restarted for every epoch. One query spends nearly all of its time in BENCHMARK, whose count is a setting
 of the server (max_error_count): the second server of a slowed replay has 20 % more.
@@ -74,6 +74,7 @@ def main() -> None:
     parser.add_argument("--slowed", type=int, default=5)
     parser.add_argument("--server", default="mysql:8.0.15")
     parser.add_argument("--budget", default="90s")
+    parser.add_argument("--seed", type=int, default=0, help="of the first replay; the next ones count on")
     asked = parser.parse_args()
     at = datetime.now(UTC)
     with tempfile.TemporaryDirectory() as name:
@@ -85,7 +86,7 @@ def main() -> None:
         found = []
         to = ROOT / "bench" / "results" / f"replay-claims-{at:%Y%m%dT%H%M%SZ}.json"
         host = gather_host(folder, None).model_dump(mode="json")
-        for seed, kind in enumerate(kinds):
+        for seed, kind in enumerate(kinds, asked.seed):
             arms = equal if kind == "equal" else slowed
             found.append({"kind": kind, **replay(folder, arms, budget=asked.budget, seed=seed)})
             print(json.dumps(found[-1]), flush=True)
