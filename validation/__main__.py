@@ -21,6 +21,7 @@ from bakeoff.spec import Origin, parse_server
 from validation import (
     bisections,
     gates,
+    gates_measured,
     histories,
     hosts,
     machines,
@@ -38,6 +39,7 @@ from validation.duels import LoadClass, Outcome
 from validation.soak import soak
 
 _SERVER = "mysql:8.0.15"
+_GATES = Path(__file__).parent.parent / "bench/results/validation/gates.jsonl"
 
 app = typer.Typer(
     name="validation",
@@ -394,6 +396,22 @@ def simulate_gates(
         f"(standard deviation {recorded.values.std(ddof=1):.2%})\n"
     )
     print(gates.table(gates.all_rates(seed, runs=runs)))
+    return ExitCode.DONE
+
+
+@app.command("gates-measured")
+def measure_gates(
+    minutes: Annotated[float, typer.Option(help="Run further gates for so long; 0: only print.")] = 0.0,
+    server: Server = _SERVER,
+    journal: Annotated[Path, typer.Option(help="Of all gates; server accounts must enter its folder.")] = _GATES,
+    seed: Seed = 1,
+) -> int:
+    """What gates of a real server against itself said, slowed by nothing, 1 and 3 %; beside it the rules of others."""
+    if minutes:
+        gates_measured.series(journal, server, minutes=minutes, seed=seed, report=lambda each: print(each, flush=True))
+    if not (found := gates_measured.read(journal)):
+        raise SpecError(f"{journal}: no gate has been run.", hint="Give --minutes 60.")
+    print(gates_measured.table(found))
     return ExitCode.DONE
 
 
