@@ -219,7 +219,7 @@ def test_measured_gates_are_counted_beside_the_rules_of_others(tmp_path):
             **common, slowdown_percent=3, answer="fail", wall_s=60, ratios=(math.log(0.97), 0.0)
         ),
         gates_measured.GateOutcome(**common, slowdown_percent=0, answer="pass", wall_s=90, ratios=(0.001,)),
-        gates_measured.GateOutcome(**common, slowdown_percent=0, answer="unclear", wall_s=210, ratios=(-0.03,)),
+        gates_measured.GateOutcome(**common, slowdown_percent=0, answer="cannot tell", wall_s=210, ratios=(-0.03,)),
     ]
     journal.write_text("".join(f"{each.model_dump_json()}\n" for each in ran))
     assert gates_measured.read(journal) == ran
