@@ -441,7 +441,8 @@ def simulate_bisections(
     seed: Seed = 1,
 ) -> int:
     """How often `bakeoff bisect` finds a known build or known options, and in how many epochs."""
-    print(bisections.table(seed, runs=runs))
+    for line in bisections.table(seed, runs=runs):
+        print(line, flush=True)
     return ExitCode.DONE
 
 
