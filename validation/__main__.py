@@ -405,9 +405,13 @@ def simulate_histories(
         bool, typer.Option("--others", help="Also Otava and ruptures, from an environment made for them by pip.")
     ] = False,
     watched: Annotated[bool, typer.Option("--watched", help="Only: one that is looked at after every run.")] = False,
+    published: Annotated[bool, typer.Option("--published", help="Only: series that others published.")] = False,
 ) -> int:
     """Change points in simulated histories: false ones, and true ones found (docs/history.md)."""
-    if watched:
+    if published:
+        for line in histories.published_table(others=others):
+            print(line)
+    elif watched:
         print(f"{histories.watched(seed=seed, runs=runs):.1%} of {runs} stationary histories ever had a change")
     else:
         for line in histories.table(seed=seed, runs=runs, others=others):
