@@ -429,9 +429,13 @@ def simulate_histories(
         bool, typer.Option("--others", help="Also Otava and ruptures, from an environment made for them by pip.")
     ] = False,
     watched: Annotated[bool, typer.Option("--watched", help="Only: one that is looked at after every run.")] = False,
+    published: Annotated[bool, typer.Option("--published", help="Only: series that others published.")] = False,
 ) -> int:
     """Change points in simulated histories: false ones, and true ones found (docs/history.md)."""
-    if watched:
+    if published:
+        for line in histories.published_table(others=others):
+            print(line)
+    elif watched:
         print(f"{histories.watched(seed=seed, runs=runs):.1%} of {runs} stationary histories ever had a change")
     else:
         for line in histories.table(seed=seed, runs=runs, others=others):
@@ -465,7 +469,8 @@ def simulate_bisections(
     seed: Seed = 1,
 ) -> int:
     """How often `bakeoff bisect` finds a known build or known options, and in how many epochs."""
-    print(bisections.table(seed, runs=runs))
+    for line in bisections.table(seed, runs=runs):
+        print(line, flush=True)
     return ExitCode.DONE
 
 

@@ -32,6 +32,9 @@ OTHERS_RUNS = 100
 
 OURS = "bakeoff"
 
+PUBLISHED = Path(__file__).parent.parent / "bench/results/histories/published.json"
+"""Series that others published, with their sources and licence."""
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -175,6 +178,53 @@ def by_others(histories: Sequence[Sequence[Made]]) -> dict[str, list[list[list[i
     ran = subprocess.run([python, script], input=json.dumps(given), stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, list[list[list[int]]]] = json.loads(ran.stdout)
     return found
+
+
+@dataclass(frozen=True)
+class Published:
+    """A series that others published.
+
+    Attributes:
+        said: where its authors say that it changes; None: they do not say.
+        values: absolute figures in the order of time, without an uncertainty.
+    """
+
+    name: str
+    said: tuple[int, ...] | None
+    values: tuple[float, ...]
+
+
+def read_published(path: Path = PUBLISHED) -> list[Published]:
+    """The series of a file."""
+    series = json.loads(path.read_text("utf-8"))["series"]
+    return [
+        Published(each["name"], each["said"] and tuple(each["said"]), tuple(each["values"])) for each in series
+    ]  # fmt: skip
+
+
+def published_table(*, others: bool) -> Iterator[str]:
+    """The lines of a Markdown table: where each program finds changes in published series.
+
+    Args:
+        others: also the other programs.
+    """
+    series = read_published()
+    logs = [np.log(each.values) for each in series]
+    histories = [[Made(each, np.zeros(len(each)), each)] for each in logs]
+    found = {OURS: by_bakeoff(histories)}
+    for name, places in (by_others(histories) if others else {}).items():
+        program, _, figure = name.rpartition(", ")
+        if figure == "absolute":  # which is all that there is
+            found[program] = places
+    rows = []
+    for at, each in enumerate(series):
+        said = "" if each.said is None else _listed(each.said)
+        rows.append([each.name, str(len(each.values)), said, *(_listed(places[at][0]) for places in found.values())])
+    yield from markdown(["series", "points", "its authors", *found], rows).splitlines()
+
+
+def _listed(places: Sequence[int]) -> str:
+    return ", ".join(map(str, places)) or "none"
 
 
 def table(*, seed: int, runs: int, others: bool) -> Iterator[str]:

@@ -33,6 +33,7 @@ from bakeoff.cli.arguments import (
     nodes_wanted,
     request_study,
 )
+from bakeoff.cli.gate_outputs import outputs_of
 from bakeoff.cli.plan import show
 from bakeoff.cli.printing import console
 from bakeoff.cluster import Wanted
@@ -311,7 +312,8 @@ def _resume(
     study = resumed_study(run, budget_s=parse_duration_s(budget) if budget else None, asked=named)
     if not options.cluster:
         require_disk(forecast(study), there_bytes=kept_bytes(run))
-    return run_and_report(study, replace(options, resume=run))
+    outputs = outputs_of(study)
+    return run_and_report(study, replace(options, resume=run, finish=outputs.write if outputs else None))
 
 
 def _refuse_changes(

@@ -306,6 +306,30 @@ class Search(Frozen):
     options: tuple[OptionPair, ...] = ()
 
 
+class OnUnclear(StrEnum):
+    """What a gate that cannot tell does to the pipeline."""
+
+    PASS = "pass"
+    FAIL = "fail"
+
+
+class GateEnd(Frozen):
+    """What a gate does with its answer.
+
+    Attributes:
+        name: of this gate, where a project has several.
+        on_unclear: None: exit code 6.
+        bisect: exit codes are those of git bisect run.
+        junit, history: files that are written, too; absolute.
+    """
+
+    name: str
+    on_unclear: OnUnclear | None = None
+    bisect: bool = False
+    junit: Path | None = None
+    history: Path | None = None
+
+
 class Study(Frozen):
     """Everything that a run needs to know.
 
@@ -319,6 +343,7 @@ class Study(Frozen):
         has_target: the precision was asked for, so that a report remarks when the budget ends before it is reached.
         equivalence: margin Delta of the verdict EQUIVALENT, natural-log units.
         limit: of a gate: log ratio of the largest slowdown allowed; None: it asks about a ratio of 1.
+        gate: of a gate: what it does with its answer.
         warm_s: seconds of load before each workload's measuring, after every start.
         budget_s: wall time from loading to verdict, downloads left out.
         builds: independent loads of the data per arm, rotated over epochs.
@@ -342,6 +367,7 @@ class Study(Frozen):
     has_target: bool = False
     equivalence: float = Field(default=math.log(1.01), gt=0)
     limit: float | None = Field(default=None, lt=0)
+    gate: GateEnd | None = Field(default=None, exclude_if=lambda gate: gate is None)
     budget_s: float = Field(default=600.0, gt=0)
     builds: int = Field(default=2, ge=1)
     combine_hosts: bool = Field(default=False, exclude_if=lambda combined: not combined)
