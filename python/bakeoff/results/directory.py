@@ -44,6 +44,7 @@ from bakeoff.results.manifest import (
     FORMAT,
     Host,
     Manifest,
+    Network,
     bakeoff_version,
     checkout_commit,
     gather_host,
@@ -58,6 +59,9 @@ Json = Any  # what JSON holds
 _REASON_MAX = 200  # characters: a reason may quote the file
 _DERIVED = ("analysis.json", "wall.json", "report.html")  # made anew when a run ends
 _EPOCHS = "epochs"
+
+NETWORK = "network.json"
+"""Of a run with client and servers on hosts of their own: `bakeoff.results.manifest.Network`."""
 _UNPACKED_MAX = 2**27
 
 
@@ -218,6 +222,10 @@ class RunDirectory:
         """The machine of each host of a cluster, by name; none of a run on one machine."""
         found = sorted((self.path / "hosts").glob("*.json"))
         return {unquote(path.stem): self._needed(f"hosts/{path.name}", Host) for path in found}
+
+    def network(self) -> Network | None:
+        """Between client and servers that were on hosts of their own; None: they were not."""
+        return self.read(NETWORK, Network)
 
     def study(self) -> Study:
         """The study as asked for."""
