@@ -168,7 +168,8 @@ class ClientLink:
 
     def _probe(self, plain: socket.socket) -> Network:
         receive(plain, PING_BYTES)
-        ping, times_s = b"." * PING_BYTES, []
+        ping = b"." * PING_BYTES
+        times_s: list[float] = []
         end_s = time.monotonic() + _PINGS_S
         while len(times_s) < _PINGS and (not times_s or time.monotonic() < end_s):
             begin_s = time.perf_counter()
