@@ -59,7 +59,7 @@ def open_end(space: str, address: str) -> int:
             raise OSError(ctypes.get_errno(), f"setns {space}")
     device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(device, TUNSETIFF, struct.pack("16sH22x", b"link", IFF_TUN | IFF_NO_PI))
-    for command in (["address", "add", f"{address}/24", "dev", "link"], ["link", "set", "link", "up"]):
+    for command in (["address", "add", f"{address}/24", "dev", "link"], ["link", "set", "dev", "link", "up"]):
         subprocess.run(["ip", *command], check=True)
     return device
 

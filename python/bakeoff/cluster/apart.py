@@ -121,6 +121,7 @@ class ClientLink:
         self.client = ""
         self._peer = client_certificate
         self._context = identity.context(client_certificate, listens=True)
+        self._closed = False
         self._waiting: queue.Queue[ssl.SSLSocket] = queue.Queue()
         family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
         self._listener = socket.create_server((self.address, 0), family=family)
@@ -137,6 +138,10 @@ class ClientLink:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # or `accept` goes on waiting
         self._listener.close()
+        self._closed = True
+        self._let_go()
+
+    def _let_go(self) -> None:
         while True:
             try:
                 self._waiting.get_nowait().close()
@@ -217,3 +222,5 @@ class ClientLink:
             connection = shake_hands(raw, self._context, self._peer, listens=True)
             connection.settimeout(SHAKE_S)
             self._waiting.put(connection)
+            if self._closed:
+                self._let_go()
