@@ -74,8 +74,9 @@ class Hosts:
             (own / shared).symlink_to(make_open_folder(cache_root() / shared))
         process = subprocess.Popen(
             [
-                "ip", "netns", "exec", self.spaces[at], str(RAY), "start", *options, f"--node-ip-address=10.0.0.{at + 1}",
-                f"--node-name={self.names[at]}", f"--num-cpus={at}", "--object-store-memory=80000000", "--block",
+                "ip", "netns", "exec", self.spaces[at], str(RAY), "start", *options,
+                f"--node-ip-address=10.0.0.{at + 1}", f"--node-name={self.names[at]}", f"--num-cpus={at}",
+                "--object-store-memory=80000000", "--block",
             ],
             env=self.env | {"XDG_CACHE_HOME": str(own.parent)},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -176,7 +177,7 @@ def listening(process):
     inodes = set()
     for entry in Path(f"/proc/{process.pid}/fd").iterdir():
         with contextlib.suppress(OSError):
-            inodes.add(os.readlink(entry))
+            inodes.add(str(entry.readlink()))
     found = set()
     for table, size in (("tcp", 8), ("tcp6", 32)):
         for line in Path(f"/proc/{process.pid}/net/{table}").read_text().splitlines()[1:]:
@@ -300,8 +301,9 @@ def test_a_fast_network_does_not_decide(shell, hosts, interface):
 def test_encrypted_connections_of_unlike_servers(shell, hosts, undo):
     hosts.link(undo, one_way_s=0.0002)
     process = hosts.start(
-        shell, "duel", "mysql:5.7.22", "mysql:8.0.15", "mariadb:10.6", *SMALL, "--ray", "10.0.0.1:6379", "--client", "host-a",
-        "--servers", "host-b", "--interface", "10.1.0.2", "--tls", "required", "--budget", "60s", "--no-verdict",
+        shell, "duel", "mysql:5.7.22", "mysql:8.0.15", "mariadb:10.6", *SMALL, "--ray", "10.0.0.1:6379",
+        "--client", "host-a", "--servers", "host-b", "--interface", "10.1.0.2", "--tls", "required",
+        "--budget", "60s", "--no-verdict",
     )  # fmt: skip
     code, _, err = finish(process)
     assert (code, err) == (0, "")

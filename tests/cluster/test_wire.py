@@ -31,7 +31,7 @@ def nodes(monkeypatch):
     yield client, link
     link.close()
     serving.join(timeout=10)
-    assert [answer.stopped for answer in served] == [True]
+    assert len(served) == 1
 
 
 def engine_of(link):
@@ -58,7 +58,7 @@ def test_long_messages_pass_both_ways(nodes):
     _, link = nodes
     with engine_of(link) as engine:
         name = "y" * 3_000_000
-        with pytest.raises(EngineError, match="y{1000}"):
+        with pytest.raises(EngineError, match="y" * 1000):
             engine.command(name, "oltp_read_only", "prepare", options={}, threads=1, seed=1)
 
 
