@@ -36,9 +36,8 @@ from bakeoff.cluster.nodes import (
 from bakeoff.cluster.worker import Answer, Parcel, Preparation, Ready, Reports, Worker, unpack
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, SpecError
 from bakeoff.results import Outcome, RunDirectory
-from bakeoff.results.directory import NETWORK
 from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
-from bakeoff.results.manifest import Host
+from bakeoff.results.manifest import NETWORK, Host
 from bakeoff.run.arms import MemoryShare, check_workloads
 from bakeoff.run.captures import with_captures
 from bakeoff.run.epoch import Interrupted

@@ -42,6 +42,7 @@ from bakeoff.results.epoch_data import (
 from bakeoff.results.frame import Frame, Schema, read_parquet
 from bakeoff.results.manifest import (
     FORMAT,
+    NETWORK,
     Host,
     Manifest,
     Network,
@@ -59,9 +60,6 @@ Json = Any  # what JSON holds
 _REASON_MAX = 200  # characters: a reason may quote the file
 _DERIVED = ("analysis.json", "wall.json", "report.html")  # made anew when a run ends
 _EPOCHS = "epochs"
-
-NETWORK = "network.json"
-"""Of a run with client and servers on hosts of their own: `bakeoff.results.manifest.Network`."""
 _UNPACKED_MAX = 2**27
 
 

@@ -59,6 +59,10 @@ class Host(Frozen):
         return same and abs(self.memory_bytes - other.memory_bytes) < 0.02 * self.memory_bytes
 
 
+NETWORK = "network.json"
+"""In the run directory: a `Network`."""
+
+
 class Network(Frozen):
     """The way between the host of the client and that of the servers, measured once before a run measures.
 
