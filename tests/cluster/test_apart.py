@@ -301,7 +301,7 @@ def test_a_fast_network_does_not_decide(shell, hosts, interface):
 def test_encrypted_connections_of_unlike_servers(shell, hosts, undo):
     hosts.link(undo, one_way_s=0.0002)
     process = hosts.start(
-        shell, "duel", "mysql:5.7.22", "mysql:8.0.15", "mariadb:10.6", *SMALL, "--ray", "10.0.0.1:6379",
+        shell, "duel", "mysql:5.7.22", "mysql:9", "mariadb:10.11", *SMALL, "--ray", "10.0.0.1:6379",
         "--client", "host-a", "--servers", "host-b", "--interface", "10.1.0.2", "--tls", "required",
         "--budget", "60s", "--no-verdict",
     )  # fmt: skip

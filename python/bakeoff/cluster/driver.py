@@ -375,8 +375,8 @@ class RayHosts:
                 elif what == "prepare":
                     self._welcome(remote, value)
                     return None
-                elif what == "client":
-                    self._client_lost = value.error or HostError(f"node {remote.node.name}: the client has ended.")
+                elif what == "client":  # without an error the servers' node has ended it, of which that node tells
+                    self._client_lost = value.error and _named(value.error, remote.node.name)
                 else:
                     return self._receive(remote, value)
 
