@@ -35,8 +35,10 @@ LONG = {
     "cli/test_bad_input.py", "cluster/test_clusters.py", "first_hour/test_jobs.py", "first_hour/test_walk.py",
     "gate/test_bisection.py", "gate/test_gate_command.py", "replay/test_duels.py", "replay/test_examples.py",
     "run/test_unlike_servers.py", "servers/test_running.py",
-    "studies/test_resume.py", "test_engine_network.py", "tpcc/test_tpcc_conditions.py", "tpcc/test_tpcc_variants.py",
+    "studies/test_resume.py", "test_engine_network.py", "tpcc",
 }  # fmt: skip
+# Folders whose files share a server and its data.
+TOGETHER = {"tpcc"}
 
 
 # A background job inherits that Ctrl-C is ignored, and so would the commands that the tests interrupt.
@@ -52,8 +54,8 @@ class OneFileAtATime(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid):
-        file = file_of(nodeid)
-        return "measuring" if file in MEASURING else file
+        scope = scope_of(nodeid)
+        return "measuring" if scope in MEASURING else scope
 
     def _is_measuring(self):
         units = [self.workqueue, *self.assigned_work.values()]
@@ -71,17 +73,20 @@ class OneFileAtATime(LoadScopeScheduling):
                 self._reschedule(other)
 
 
-def file_of(nodeid):
-    return nodeid.partition("::")[0].removeprefix("tests/")
+def scope_of(nodeid):
+    """The file of a test, or its folder where one worker runs all files of that."""
+    file = nodeid.partition("::")[0].removeprefix("tests/")
+    folder = file.partition("/")[0]
+    return folder if folder in TOGETHER else file
 
 
 def pytest_collection_modifyitems(items):
     """First what measures and, beside it, what starts no server; then the other files, long ones first."""
-    with_server = {file_of(item.nodeid) for item in items if item.get_closest_marker("server")}
+    with_server = {scope_of(item.nodeid) for item in items if item.get_closest_marker("server")}
 
     def turn(item):
-        file = file_of(item.nodeid)
-        return 0 if file in MEASURING else 1 if file not in with_server else 2 if file in LONG else 3
+        scope = scope_of(item.nodeid)
+        return 0 if scope in MEASURING else 1 if scope not in with_server else 2 if scope in LONG else 3
 
     items.sort(key=turn)
 

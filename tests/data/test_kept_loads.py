@@ -256,7 +256,7 @@ def wait_for(condition, what, limit_s=60):
 
 def resumed(shell):
     (path,) = shell.runs
-    ran = shell.run("run", "--resume", str(path), "--no-verdict", limit_s=280)
+    ran = shell.run("run", "--resume", str(path), "--no-verdict", "--budget", "8s", limit_s=280)
     assert ran.code == 0, ran
     assert open_run(path).finished_epochs()
     rows = json.loads((path / "rows" / "0.json").read_text())
