@@ -30,13 +30,14 @@ MEASURING = {
     "run/test_duel.py", "run/test_explaining.py", "servers/test_placement.py", "sysbench/test_idle.py",
     "sysbench/test_numbers.py", "validation/test_causes.py", "validation/test_fake_checks.py",
 }  # fmt: skip
-# Files that take half a minute or more: begun before the short ones, so that both workers end together.
-LONG = {
-    "cli/test_bad_input.py", "cluster/test_clusters.py", "first_hour/test_jobs.py", "first_hour/test_walk.py",
-    "gate/test_bisection.py", "gate/test_gate_command.py", "replay/test_duels.py", "replay/test_examples.py",
-    "run/test_unlike_servers.py", "servers/test_running.py",
-    "studies/test_resume.py", "test_engine_network.py", "tpcc",
-}  # fmt: skip
+# Files that take half a minute or more, the longest first: begun before the short ones, so that all workers end
+# together.
+LONG = (
+    "cli/test_bad_input.py", "cluster/test_clusters.py", "replay/test_examples.py", "gate/test_bisection.py",
+    "tpcc", "gate/test_gate_command.py", "data/test_kept_loads.py", "replay/test_duels.py", "servers/test_running.py",
+    "test_engine_network.py", "replay/test_running.py", "run/test_unlike_servers.py", "studies/test_resume.py",
+    "first_hour/test_jobs.py", "first_hour/test_walk.py",
+)  # fmt: skip
 # Folders whose files share a server and its data.
 TOGETHER = {"tpcc"}
 
@@ -86,7 +87,9 @@ def pytest_collection_modifyitems(items):
 
     def turn(item):
         scope = scope_of(item.nodeid)
-        return 0 if scope in MEASURING else 1 if scope not in with_server else 2 if scope in LONG else 3
+        if scope in LONG:
+            return 2 + LONG.index(scope)
+        return 0 if scope in MEASURING else 1 if scope not in with_server else 2 + len(LONG)
 
     items.sort(key=turn)
 

@@ -18,6 +18,7 @@ from unittest.mock import patch
 from bakeoff.cli import main
 
 ROWS, COLUMNS = 40, 80
+_END = b"\0"
 _TOKEN = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|([\r\n])|([^\x1b\r\n]+)")
 
 
@@ -70,12 +71,13 @@ def type_inside(line, *, folder, env):
         with contextlib.chdir(folder), patch.dict(os.environ, env, clear=True), _standard_streams():
             code = main.run(shlex.split(line)[1:])
     finally:
+        os.write(1, _END)  # a helper process of the command may hold the terminal open
         for number, descriptor in enumerate(kept):
             os.dup2(descriptor, number)
             os.close(descriptor)
         reader.join()
         os.close(parent)
-    raw = written.decode()
+    raw = written.removesuffix(_END).decode()
     return Seen(int(code), screen_of(raw), raw)
 
 
@@ -92,9 +94,8 @@ def _standard_streams():
 
 
 def _read_all(parent, written):
-    with contextlib.suppress(OSError):  # the other end is closed
-        while piece := os.read(parent, 65536):
-            written += piece
+    while not written.endswith(_END):
+        written += os.read(parent, 65536)
 
 
 def _read(parent, process, keys, deadline):
