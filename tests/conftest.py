@@ -115,6 +115,12 @@ class Ran:
         return lines[0]
 
 
+@pytest.fixture(params=["some", pytest.param("all", marks=pytest.mark.slow)])
+def of_runs(request):
+    """`of_runs(400)`: how many runs a simulation makes here: a third of these, in the slow tests all of them."""
+    return lambda runs: runs if request.param == "all" else runs // 3
+
+
 class Shell:
     """A folder for runs, a cache with a work folder of its own (servers and templates are shared), and the command."""
 

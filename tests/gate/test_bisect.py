@@ -50,10 +50,9 @@ def test_the_information_of_one_value():
     assert _information(0.3, 2.0) == pytest.approx(_information(0.7, 2.0), abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("percent", "runs"), [(5.0, 30), *(pytest.param(percent, 100, marks=pytest.mark.slow) for percent in (3.0, 5.0))]
-)
-def test_simulated_bisections_are_right_and_take_half_of_the_epochs(percent, runs):
+@pytest.mark.parametrize("percent", [pytest.param(3.0, marks=pytest.mark.slow), 5.0])
+def test_simulated_bisections_are_right_and_take_half_of_the_epochs(of_runs, percent):
+    runs = of_runs(100)
     ended = bisections.compare(1, runs=runs, slowdown_percent=percent)
     assert ended.right * runs >= fewest(runs, 0.95)
     assert ended.epochs <= ended.epochs_plain / 2

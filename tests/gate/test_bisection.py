@@ -127,11 +127,10 @@ def test_the_same_values_ask_for_the_same_arm():
 # ---- simulated -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("options", "runs"),
-    [(12, 8), *(pytest.param(*each, marks=[pytest.mark.slow, pytest.mark.timeout(1200)]) for each in ((12, 20), (40, 60)))],
-)
-def test_three_guilty_options_are_found(options, runs):
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("options", "runs"), [(12, 20), pytest.param(40, 60, marks=pytest.mark.slow)])
+def test_three_guilty_options_are_found(of_runs, options, runs):
+    runs = of_runs(runs)
     ended = bisections.find_options(2, runs=runs, options=options)
     assert ended.right * runs >= fewest(runs, 0.95)
     assert ended.epochs < 40
