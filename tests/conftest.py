@@ -28,7 +28,7 @@ COMMAND = (sys.executable, "-m", "bakeoff.cli.start")
 MEASURING = {
     "bench/test_client_cost.py", "bench/test_connections.py", "run/test_budget.py", "run/test_counters.py",
     "run/test_duel.py", "run/test_explaining.py", "servers/test_placement.py", "sysbench/test_idle.py",
-    "sysbench/test_numbers.py", "validation/test_causes.py", "validation/test_fake_checks.py",
+    "validation/test_causes.py", "validation/test_fake_checks.py",
 }  # fmt: skip
 # Files that take half a minute or more, the longest first: begun before the short ones, so that all workers end
 # together.

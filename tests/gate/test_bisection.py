@@ -180,14 +180,14 @@ def test_a_mistake_is_one_line_and_exit_code_2(inside, shell, arguments, says):
     assert says in ran.complaint
 
 
-SMALL = ("-w", "oltp_point_select", "--threads", "1", "--tables", "1", "--table-size", "1000", "--seed", "3")
-LOGGED = f"{SERVER},general_log=ON,log_output=TABLE"
+SMALL = ("-w", "oltp_point_select", "--threads", "2", "--tables", "1", "--table-size", "1000", "--seed", "3")
+LOGGED = f"{SERVER},general_log=ON,slow_query_log=ON,long_query_time=0,log_output=TABLE"
 
 
 @pytest.mark.server
 @pytest.mark.timeout(400)
 def test_the_first_slow_build_is_found_and_a_broken_one_is_passed_over(shell):
-    """The slow one writes every statement into a table; the second, which is tried first, does not start."""
+    """The slow one writes every statement into two tables; the second, which is tried first, does not start."""
     broken, sound = f"{SERVER},default_authentication_plugin=none", f"{SERVER},back_log=60"
     ran = shell.run("bisect", SERVER, broken, sound, LOGGED, *SMALL, "--budget", "240s", "--format", "json",
                     limit_s=360)  # fmt: skip
