@@ -52,8 +52,8 @@ def test_the_information_of_one_value():
 
 
 @pytest.mark.parametrize("percent", [pytest.param(3.0, marks=pytest.mark.slow), 5.0])
-def test_simulated_bisections_are_right_and_take_half_of_the_epochs(percent):
-    runs = 100
+def test_simulated_bisections_are_right_and_take_half_of_the_epochs(of_runs, percent):
+    runs = of_runs(100)
     ended = bisections.compare(1, runs=runs, slowdown_percent=percent)
     assert ended.right * runs >= fewest(runs, 0.95)
     assert ended.epochs <= ended.epochs_plain / 2

@@ -102,13 +102,13 @@ def test_shipped_studies_are_listed(shell, inside):
 @pytest.mark.server
 def test_a_study_is_run_to_its_report(shell):
     ran = shell.run(
-        "run", write(shell), "--scale", "demo", "--seed", "5", "--budget", "15s", "--no-verdict", limit_s=280
+        "run", write(shell), "--scale", "demo", "--seed", "5", "--budget", "8s", "--no-verdict", limit_s=280
     )
     assert ran.code == 0, ran
     (path,) = shell.runs
     run = open_run(path)
     study = run.study()
-    assert (study.seed, study.budget_s, study.design.scale) == (5, 15.0, "demo")
+    assert (study.seed, study.budget_s, study.design.scale) == (5, 8.0, "demo")
     assert len(study.arms) == 4
     analysis = Analysis.model_validate(run.analysis())
     assert analysis.contenders == ("B", "C", "D")
