@@ -81,7 +81,7 @@ def permission() -> Permission:
     """Ask perf by a few short commands; the answer is kept."""
     perf = shutil.which("perf")
     if perf is None:
-        return Permission("perf is not installed, so profiles cannot be made (Debian: linux-perf).")
+        return Permission("perf is not installed, so profiles and off-CPU time cannot be had (Debian: linux-perf).")
     paranoid = int(_PARANOID.read_text("ascii")) if _PARANOID.exists() else 2
     # Asked for more than user code perf would give that alone, and not say so.
     of_threads = "cpu-clock" if os.geteuid() == 0 or paranoid <= 1 else "cpu-clock:u"
@@ -89,12 +89,12 @@ def permission() -> Permission:
         with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
             scope = ["--all-cpus"] if whole else []
             command = [perf, "record", *scope, "--event", event, "-g", "--output", f"{folder}/data", "--", "true"]
-            asked = _ask(command)
+            asked = ask(command)
         if asked.returncode == 0:
-            counted = _ask([perf, "stat", "--field-separator", ",", "--event", ",".join(_HARDWARE), "--", "true"])
+            counted = ask([perf, "stat", "--field-separator", ",", "--event", ",".join(_HARDWARE), "--", "true"])
             return Permission("", event, whole, tuple(counters_of(counted.stderr)))
-    why = f"kernel.perf_event_paranoid is {paranoid}" if paranoid > 2 else _complaint(asked.stderr)
-    return Permission(f"perf may not profile here ({why}), so profiles cannot be made.")
+    why = f"kernel.perf_event_paranoid is {paranoid}" if paranoid > 2 else complaint(asked.stderr)
+    return Permission(f"perf may not profile here ({why}), so profiles and off-CPU time cannot be had.")
 
 
 def hindrance(setups: Sequence[ArmSetup]) -> str:
@@ -105,7 +105,8 @@ def hindrance(setups: Sequence[ArmSetup]) -> str:
     return permission().reason
 
 
-def _ask(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def ask(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a short command; one that cannot be started or does not end counts as failed."""
     env = os.environ | {"LC_ALL": "C"}
     try:
         return subprocess.run(argv, capture_output=True, text=True, timeout=_PROBE_S, check=False, env=env)
@@ -113,7 +114,7 @@ def _ask(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(argv, 1, "", str(problem))
 
 
-def _complaint(text: str) -> str:
+def complaint(text: str) -> str:
     """The line of perf's complaint that says what is wrong: the first one after its headings."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("Error:")]
     return lines[0].rstrip(".:")[:120] if lines else "it gives no reason"
