@@ -55,8 +55,7 @@ def _table(context: Context, pair: Pair, found: OffCpuComparison, number: int) -
         rows=tuple(rows),
         note=f"{title}: time off the CPU of the threads that run statements, in {epochs} that count for no verdict. "
         "Below “all of statements”: files that other threads wait for meanwhile, and the wait for the next statement, "
-        "which are in no sum. Intervals are over restarts, each for itself; those with · exclude 0."
-        + _incomplete(labels, found.incomplete),
+        "which are in no sum. Intervals are over restarts, each for itself; those with · exclude 0.",
         wide=("95% interval",),
     )
 
@@ -87,12 +86,3 @@ def _values(cost: Paired) -> tuple[Value, ...]:
 def _of_all(cost: Paired, whole: Paired) -> str:
     """Share of the whole difference; nothing where that one is not clear."""
     return numbers.percent(cost.difference.mean / whole.difference.mean) if whole.is_clear else ""
-
-
-def _incomplete(labels: Sequence[str], shares: Sequence[float]) -> str:
-    said = [
-        f" Of {numbers.share(share)} of the time of {label} the outer callers are not known."
-        for label, share in zip(labels, shares, strict=True)
-        if share > 0.2
-    ]
-    return "".join(said)

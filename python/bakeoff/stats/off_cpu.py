@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bakeoff.results.profiles import KERNEL, PREEMPTED, SERVING, Function, Profile, Stack
 from bakeoff.stats.interval import Paired
-from bakeoff.stats.profile import OTHER, Subsystems, incomplete_share, is_servers
+from bakeoff.stats.profile import OTHER, Subsystems, is_servers
 
 Column = NDArray[np.float64]
 
@@ -71,7 +71,6 @@ class OffCpuComparison:
         all: of threads that serve connections, within statements; the sum of `statements`.
         statements, others: of those threads, and files of all others, by size of the difference.
         client: waiting for the client, which is in neither.
-        incomplete: share of the time whose stack does not reach its thread's beginning, of each arm.
     """
 
     epochs: int
@@ -79,7 +78,6 @@ class OffCpuComparison:
     statements: tuple[OffCpuCost, ...]
     others: tuple[OffCpuCost, ...]
     client: Paired
-    incomplete: tuple[float, float]
 
 
 def compare_off_cpu(baseline: Mapping[int, Profile], contender: Mapping[int, Profile]) -> OffCpuComparison | None:
@@ -120,7 +118,6 @@ def compare_off_cpu(baseline: Mapping[int, Profile], contender: Mapping[int, Pro
         statements=statements,
         others=tuple(each for each in costs if not each.waiting.serving),
         client=paired([None]),
-        incomplete=(incomplete_share(sides[0]), incomplete_share(sides[1])),
     )
 
 

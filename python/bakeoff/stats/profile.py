@@ -266,7 +266,7 @@ def compare_profiles(baseline: Mapping[int, Profile], contender: Mapping[int, Pr
         functions=tuple(sorted(costs, key=lambda each: -abs(each.own.difference.mean))),
         trees=trees,
         events=frozenset(profile.event for side in sides for profile in side),
-        incomplete=(incomplete_share(sides[0]), incomplete_share(sides[1])),
+        incomplete=(_incomplete(sides[0]), _incomplete(sides[1])),
     )
 
 
@@ -311,7 +311,6 @@ def _home_groups(trees: Sequence[Tree]) -> dict[str, str]:
     return {name: max(groups, key=groups.__getitem__) for name, groups in spent.items()}
 
 
-def incomplete_share(profiles: Sequence[Profile]) -> float:
-    """Share of samples whose stack does not reach its thread's beginning."""
+def _incomplete(profiles: Sequence[Profile]) -> float:
     samples = sum(sum(profile.counts) for profile in profiles)
     return sum(profile.incomplete for profile in profiles) / samples if samples else 0.0
