@@ -9,7 +9,6 @@ The software event `context-switches` needs no tracefs, and less permission than
 """
 
 import contextlib
-import os
 import re
 import shutil
 import tempfile
@@ -32,12 +31,11 @@ from bakeoff.run.perf import Recorder, Slices, Window, records_of, without_begin
 from bakeoff.stats.off_cpu import CONNECTION
 
 _EVENT = "context-switches"
-_SAMPLES_A_S = 1_000  # of the whole machine; each has a copy of its stack
-_SAMPLES_A_THREAD_S = 200  # where threads are sampled, each with a rate of its own
+_SAMPLES_A_S = 600  # of the threads that serve connections; each sample has a copy of its stack
+_RATE_LEAST = 10  # samples a second of a thread
 # mysqld's frames are large: half of the stacks of a commit are incomplete with 8 KiB, a hundredth with 16.
 _STACK_BYTES = 16_384
 _BYTES_MAX = "48M"  # perf then ends: slices after that have no part in it
-_BUFFER = "8M"  # of each CPU, so that few switches are lost
 _US = 1_000  # ns
 _HEADER = re.compile(r"\s(\d+)/(\d+)\s+\[(\d+)\]\s+(\d+)\.(\d{9}):\s*(?:PERF_RECORD_SWITCH\S*\s+(IN|OUT)( preempt)?)?")
 
@@ -56,19 +54,17 @@ def _reason() -> str:
             "switched by the kernel."
         )
     with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
-        scope = ["--all-cpus"] if perf.permission().whole else []
-        output = str(Path(folder) / "data")
-        asked = perf.ask([shutil.which("perf") or "perf", "record", *scope, *_sampling(), "--output", output, "true"])
+        perf_program, output = shutil.which("perf") or "perf", str(Path(folder) / "data")
+        asked = perf.ask([perf_program, "record", *_sampling(1), "--output", output, "--", "true"])
     return "" if asked.returncode == 0 else f"Off-CPU time cannot be had: perf says “{perf.complaint(asked.stderr)}”."
 
 
-def _sampling() -> tuple[str, ...]:
-    """Arguments of `perf record`; the rate is that of each CPU or each thread."""
-    whole = perf.permission().whole
-    rate = max(1, _SAMPLES_A_S // (os.cpu_count() or 1)) if whole else _SAMPLES_A_THREAD_S
+def _sampling(connections: int) -> tuple[str, ...]:
+    """Arguments of `perf record`; every thread has a rate of its own, so that those that rarely wait are seen, too."""
+    rate = max(_RATE_LEAST, _SAMPLES_A_S // connections)
     return (
         "--event", _EVENT, "--freq", str(rate), "--call-graph", f"dwarf,{_STACK_BYTES}", "--sample-cpu",
-        "--switch-events", "--max-size", _BYTES_MAX, *(("--mmap-pages", _BUFFER) if whole else ()),
+        "--switch-events", "--max-size", _BYTES_MAX,
     )  # fmt: skip
 
 
@@ -91,7 +87,7 @@ class OffCpu:
             HostError: perf failed.
         """
         slices = Slices()
-        with recorded(servers.pids, self._writer.path) as recording:
+        with recorded(servers.pids, cell.threads, self._writer.path) as recording:
             yield slices.add
             recording.read()
         for arm, pid in servers.pids.items():
@@ -160,21 +156,19 @@ class Recording:
     def _pauses(self, lines: Iterable[str]) -> Iterator[tuple[int, Pause]]:
         leaving: dict[int, tuple[Stack, int]] = {}  # a sample comes right before its thread's switch
         away: dict[int, tuple[int, Pause]] = {}
-        whole = perf.permission().whole
-        since: Counter[tuple[int, int]] = Counter()  # switches that a CPU, or a thread on it, had since its last sample
+        since: Counter[tuple[int, int]] = Counter()  # switches of a thread on a CPU since its last sample there
         for header, stack in records_of(lines):
             found = _HEADER.search(header)
             if not found:
                 continue
             pid, tid, cpu = int(found[1]), int(found[2]), int(found[3])
-            counter = (0 if whole else tid), cpu
             self.end_ns = int(found[4]) * 10**9 + int(found[5])
             if not found[6]:
-                leaving[tid] = stack, since.pop(counter, 0) + 1
+                leaving[tid] = stack, since.pop((tid, cpu), 0) + 1
                 continue
-            since[counter] += found[6] == "OUT"
             if pid not in self.pauses:
                 continue
+            since[tid, cpu] += found[6] == "OUT"
             if found[6] == "OUT":  # a return that was lost is overwritten
                 away[tid] = pid, Pause(tid, self.end_ns, 0, bool(found[7]), *leaving.pop(tid, ((), 0)))
             elif tid in away:
@@ -185,14 +179,19 @@ class Recording:
 
 
 @contextlib.contextmanager
-def recorded(pids: dict[str, int], folder: Path) -> Iterator[Recording]:
-    """Record the switches of servers (by arm) in the block, which calls `read` at its end; perf's file is in `folder`.
+def recorded(pids: dict[str, int], connections: int, folder: Path) -> Iterator[Recording]:
+    """Record the switches of servers in the block, which calls `read` at its end.
+
+    Args:
+        pids: of the servers, by arm.
+        connections: which are at work at once.
+        folder: of perf's file, which is there as long as the block runs.
 
     Raises:
         HostError: perf failed.
     """
     with tempfile.TemporaryDirectory(prefix=".perf-", dir=folder) as name:
-        recorder = Recorder(pids, Path(name).resolve(), _sampling())
+        recorder = Recorder(pids, Path(name).resolve(), _sampling(connections), whole=False)
         with recorder:
             yield Recording(recorder, {pid: [] for pid in pids.values()})
 

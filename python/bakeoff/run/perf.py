@@ -144,8 +144,11 @@ class Profiler:
         slices = Slices()
         with tempfile.TemporaryDirectory(prefix=".perf-", dir=self._writer.path) as name:
             allowed = permission()
-            sampling = ("--event", allowed.event, "--count", str(allowed.period_ns), "--call-graph", "fp")
-            recorder = Recorder(servers.pids, Path(name).resolve(), (*sampling, "--max-size", _BYTES_MAX))
+            sampling = (
+                "--event", allowed.event, "--count", str(allowed.period_ns), "--call-graph", "fp",
+                "--max-size", _BYTES_MAX,
+            )  # fmt: skip
+            recorder = Recorder(servers.pids, Path(name).resolve(), sampling, whole=allowed.whole)
             with recorder:
                 recorder.count(allowed.hardware)
                 yield slices.add
@@ -212,11 +215,13 @@ class Recorder:
         pids: of the servers, by arm.
         folder: for perf's files.
         sampling: arguments of `perf record` that say what is sampled, and how much is kept.
+        whole: sample the whole machine, and not the threads of the servers.
     """
 
-    def __init__(self, pids: Mapping[str, int], folder: Path, sampling: Sequence[str]) -> None:
+    def __init__(self, pids: Mapping[str, int], folder: Path, sampling: Sequence[str], *, whole: bool) -> None:
         self._pids = dict(pids)
         self._sampling = sampling
+        self._whole = whole
         self._folder = folder
         self._data = folder / "samples"
         self._said = folder / "said"
@@ -236,8 +241,7 @@ class Recorder:
         self._kill()
 
     def _start(self) -> None:
-        whole = permission().whole
-        scope = ["--all-cpus"] if whole else ["--pid", ",".join(map(str, self._pids.values()))]
+        scope = ["--all-cpus"] if self._whole else ["--pid", ",".join(map(str, self._pids.values()))]
         self._spawn(
             "record", *self._sampling, "--clockid", "CLOCK_MONOTONIC", "--no-buildid", "--no-buildid-cache",
             "--delay", "-1", "--control", "fd:0,1", "--output", str(self._data), *scope,
