@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from bakeoff.report.causes import compared_waits
 from bakeoff.report.context import Context
 from bakeoff.report.flame import compared_profiles
+from bakeoff.report.off_cpu import compared_off_cpu
 from bakeoff.report.why import evidence
 from bakeoff.results import open_run
 from bakeoff.stats.model import Analysis
@@ -207,7 +208,9 @@ def found_in(path: Path) -> Evidence:
     run = open_run(path)
     context = Context.read(run, Analysis.model_validate(run.analysis()))
     (explanation,) = context.explanations
-    return evidence(context, explanation, compared_profiles(context), compared_waits(context))
+    return evidence(
+        context, explanation, compared_profiles(context), compared_waits(context), compared_off_cpu(context)
+    )
 
 
 def judge(name: str, found: Evidence, *, seed: int) -> Told:

@@ -95,7 +95,9 @@ def asked_anew():
 
 def test_without_perf_it_is_said_in_a_sentence(asked_anew, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert perf.hindrance([]) == "perf is not installed, so profiles cannot be made (Debian: linux-perf)."
+    assert perf.hindrance([]) == (
+        "perf is not installed, so profiles and off-CPU time cannot be had (Debian: linux-perf)."
+    )
 
 
 def test_without_permission_it_is_said_why(asked_anew, monkeypatch, tmp_path):

@@ -24,7 +24,9 @@ from bakeoff.units import format_ns
 
 T = TypeVar("T")
 
-_COMPARISONS_MAX = 4
+COMPARISONS_MAX = 4
+"""Comparisons that are shown, those with the largest differences."""
+
 _FUNCTIONS_MAX = 12
 _GROUPS_MAX = 12
 _GROUP_SHARE = 0.02  # of the time of either arm, or of the difference: what a part needs for a line
@@ -51,18 +53,18 @@ def profile_section(context: Context, profiles: Mapping[Pair, ProfileComparison]
 
 
 def compared_profiles(context: Context) -> dict[Pair, ProfileComparison]:
-    """The largest differences that were profiled, at most `_COMPARISONS_MAX` of them.
+    """The largest differences that were profiled, at most `COMPARISONS_MAX` of them.
 
     Raises:
         ResultsError: a profile is damaged.
     """
-    pairs = context.explained_pairs[:_COMPARISONS_MAX]
+    pairs = context.explained_pairs[:COMPARISONS_MAX]
     epochs = context.explaining(PROFILES, PROFILE_FILE, dict[str, Profile]) if pairs else {}
-    found = {pair: compare_profiles(*_sides(pair, epochs)) for pair in pairs}
+    found = {pair: compare_profiles(*sides_of(pair, epochs)) for pair in pairs}
     return {pair: profile for pair, profile in found.items() if profile}
 
 
-def _sides(pair: Pair, epochs: Mapping[int, Mapping[str, Mapping[str, T]]]) -> tuple[dict[int, T], dict[int, T]]:
+def sides_of(pair: Pair, epochs: Mapping[int, Mapping[str, Mapping[str, T]]]) -> tuple[dict[int, T], dict[int, T]]:
     """What the baseline and the contender have of a cell, by epoch."""
     baseline, contender = (
         {epoch: by_arm[arm][pair.cell] for epoch, by_arm in epochs.items() if pair.cell in by_arm.get(arm, {})}
@@ -169,7 +171,7 @@ def _processors_table(
             numbers.signed(each.difference.mean, numbers.count),
             numbers.signed_interval(each.difference.interval, numbers.count) + _clear(each),
         )
-        for name, each in compare_processors(*_sides(pair, counted))
+        for name, each in compare_processors(*sides_of(pair, counted))
     )
     return Table(
         id=f"profile-{number}-processor",

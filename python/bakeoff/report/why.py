@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bakeoff.report import causes, flame, numbers
+from bakeoff.report import causes, flame, numbers, off_cpu
 from bakeoff.report.context import Context, Pair
 from bakeoff.report.verdicts import Record
 from bakeoff.report.view import Prose, Row, Section, Table, Value
 from bakeoff.stats.causes import WaitDifference
 from bakeoff.stats.costs import BUSY, TIME, Cost, Explanation, name_of
+from bakeoff.stats.off_cpu import OffCpuComparison
 from bakeoff.stats.profile import ProfileComparison
 from bakeoff.stats.why import Evidence, sentence
 from bakeoff.units import format_bytes, format_ns
@@ -23,11 +24,13 @@ def why_section(context: Context) -> Section | None:
     explained = [each for each in context.explanations if each.claimed]
     explained.sort(key=lambda each: -abs(each.time.mean))
     profiles, waits = flame.compared_profiles(context), causes.compared_waits(context)
+    pauses = off_cpu.compared_off_cpu(context)
     return Section.of(
         "Why",
-        *_sentences(context, explained, profiles, waits),
+        *_sentences(context, explained, profiles, waits, pauses),
         _costs(context, explained),
         flame.profile_section(context, profiles),
+        off_cpu.off_cpu_section(context, pauses),
         causes.attribution_section(context),
         causes.plans_section(context),
         causes.waits_section(context, waits),
@@ -42,12 +45,13 @@ def evidence(
     explanation: Explanation,
     profiles: Mapping[Pair, ProfileComparison],
     waits: Mapping[Pair, Sequence[WaitDifference]],
+    pauses: Mapping[Pair, OffCpuComparison],
 ) -> Evidence:
     """All that was found out about a comparison with the run's baseline."""
     pair = Pair(explanation.cell, context.analysis.baseline, explanation.contender)
     mine, theirs = (causes.event_ns(context, pair.cell, arm) for arm in (pair.baseline, pair.contender))
     longer_ns = theirs - mine if mine and theirs else 0.0
-    return Evidence(explanation, profiles.get(pair), waits.get(pair), longer_ns)
+    return Evidence(explanation, profiles.get(pair), waits.get(pair), longer_ns, pauses.get(pair))
 
 
 def _sentences(
@@ -55,10 +59,11 @@ def _sentences(
     explained: Sequence[Explanation],
     profiles: Mapping[Pair, ProfileComparison],
     waits: Mapping[Pair, Sequence[WaitDifference]],
+    pauses: Mapping[Pair, OffCpuComparison],
 ) -> Iterator[Prose]:
     for each in explained[:_COMPARISONS]:
         where = f"{context.cell_title(each.cell)}: " if len(context.cells) > 1 else ""
-        found = evidence(context, each, profiles, waits)
+        found = evidence(context, each, profiles, waits, pauses)
         yield Prose(text=f"{where}{sentence(found, context.labels[each.contender])}")
     if (left := len(explained) - _COMPARISONS) > 0:
         yield Prose(text=f"{left} more comparisons are explained in `--format json`.", small=True)

@@ -17,6 +17,12 @@ PMU_FILE = "pmu.json"
 PROFILE_FILE = "profile.json.gz"
 """Of an arm in an explaining epoch: cell -> `Profile`."""
 
+OFF_CPU = "off-cpu"
+"""Kind of the explaining epochs in which the threads' switches are recorded.
+
+An arm has a `PROFILE_FILE` there, too. A sample is then a microsecond in which a thread was off the CPU. Its stack,
+where the thread waited, begins with `SERVING` or `BACKGROUND`, and ends with `PREEMPTED` where it could have run."""
+
 KERNEL = "[kernel]"
 """Object of functions of the kernel and its modules."""
 
@@ -28,6 +34,12 @@ class Function(NamedTuple):
     object: str
 
 
+SERVING, BACKGROUND = Function("thread of a connection", "[thread]"), Function("other thread", "[thread]")
+"""What a stack of `OFF_CPU` begins with: whether its thread ever runs statements."""
+
+PREEMPTED = Function("preempted", "[thread]")
+"""What it ends with where the thread waited for a processor alone."""
+
 Stack = tuple[Function, ...]
 """Functions from the thread's first one to that which runs."""
 
@@ -36,8 +48,9 @@ class Profile(Frozen):
     """Samples in the slices that counted, by call stack: a tree, in which parents come before their children.
 
     Attributes:
-        event: what made the kernel sample: `cpu-clock`, or `cpu-clock:u` when the kernel's part is missing.
-        period_ns: CPU time that a sample stands for.
+        event: what made the kernel sample: `cpu-clock`, or `cpu-clock:u` when the kernel's part is missing;
+            `context-switches`.
+        period_ns: time that a sample stands for, of the CPU or (`OFF_CPU`) off it.
         events: the workload's, in these slices.
         seconds: length of these slices.
         outside: samples between the slices, which are left out.

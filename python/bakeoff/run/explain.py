@@ -14,8 +14,8 @@ from bakeoff.errors import BakeoffError, ResultsError, SpecError
 from bakeoff.plan import EpochDraft, Plan, epoch_draft
 from bakeoff.plan.model import rounds, seed_for
 from bakeoff.results import EpochWriter, RunDirectory
-from bakeoff.results.profiles import PROFILES
-from bakeoff.run import causes, perf
+from bakeoff.results.profiles import OFF_CPU, PROFILES
+from bakeoff.run import causes, off_cpu, perf
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.data_check import CountsDisagree
 from bakeoff.run.epoch import Epoch, Interrupted, TooManyErrors, Watch
@@ -46,6 +46,7 @@ class Kind:
         prepare: changes the servers of its epochs.
         epochs: how many are of use.
         replays: it tells something of a replay, too.
+        spare: left out where the budget does not hold it besides the others.
     """
 
     name: str
@@ -54,12 +55,14 @@ class Kind:
     prepare: Callable[[EpochTools], EpochTools] = lambda tools: tools
     epochs: int = _EPOCHS_MAX
     replays: bool = True
+    spare: bool = False
 
 
 KINDS = (
     Kind(PLANS, causes.plans_hindrance, causes.Plans, epochs=1, replays=False),
     Kind(PROFILES, perf.hindrance, perf.Profiler),
     Kind(WAITS, causes.waits_hindrance, causes.Waits, causes.with_instruments),
+    Kind(OFF_CPU, off_cpu.hindrance, off_cpu.OffCpu, spare=True),
 )
 
 
@@ -151,13 +154,14 @@ class _Explanation:
         notes = dict(self.run.read("explain/notes.json", dict[str, list[str]]) or {})
         wanted = {arm for arms in self.arms_of.values() for arm in arms}
         setups = [setup for setup in self.tools.setups if setup.arm.name in wanted]
-        kinds = []
+        kinds, said = [], set[str]()  # two kinds may need the same
         only_replays = all(self.plan.cell(cell).replay for cell in self.arms_of)
         for kind in KINDS:
             if only_replays and not kind.replays:
                 continue
             hindrance = kind.hindrance(setups)
-            notes[kind.name] = [hindrance] if hindrance else []
+            notes[kind.name] = [hindrance] if hindrance and hindrance not in said else []
+            said.add(hindrance)
             kinds += [] if hindrance else [kind]
         for sentences in notes.values():
             for sentence in sentences:
@@ -170,6 +174,7 @@ class _Explanation:
         """An epoch of each kind after the other, as long as another is expected to fit."""
         overhead_s, begin = self._overhead_s(), time.monotonic()
         turns = sum(map(len, self.arms_of.values()))
+        kinds = self._affordable(kinds, notes, overhead_s + turns * _ARM_MIN_S)
         share_s = self.explaining.budget_s / sum(min(kind.epochs, EPOCHS_MIN_PAIRED) for kind in kinds)
         arm_s = min(_ARM_S, max(_ARM_MIN_S, (share_s - overhead_s) / turns))
         longest_s = dict.fromkeys((kind.name for kind in kinds), overhead_s + turns * arm_s)
@@ -193,6 +198,19 @@ class _Explanation:
                 failures[kind.name] = failures[kind.name] + 1 if reason else 0
                 if failures[kind.name] >= _FAILURES_MAX:
                     self._note(notes, [kind], f"{kind.name} epochs failed: {reason}.")
+
+    def _affordable(self, kinds: list[Kind], notes: dict[str, list[str]], least_s: float) -> list[Kind]:
+        """The kinds without those that the budget does not hold, which are noted.
+
+        `least_s`: what an epoch takes at least.
+        """
+        needed_s = least_s * sum(min(kind.epochs, EPOCHS_MIN_PAIRED) for kind in kinds)
+        spare = [kind for kind in kinds if kind.spare]
+        if not spare or self.explaining.budget_s >= needed_s or len(spare) == len(kinds):
+            return kinds
+        needed = format_duration(math.ceil(needed_s))
+        self._note(notes, spare, f"Off-CPU time is measured from --explain-budget {needed} on.")
+        return [kind for kind in kinds if not kind.spare]
 
     def _note(self, notes: dict[str, list[str]], kinds: Sequence[Kind], sentence: str) -> None:
         self.tools.listener.note(sentence)

@@ -81,7 +81,7 @@ def permission() -> Permission:
     """Ask perf by a few short commands; the answer is kept."""
     perf = shutil.which("perf")
     if perf is None:
-        return Permission("perf is not installed, so profiles cannot be made (Debian: linux-perf).")
+        return Permission("perf is not installed, so profiles and off-CPU time cannot be had (Debian: linux-perf).")
     paranoid = int(_PARANOID.read_text("ascii")) if _PARANOID.exists() else 2
     # Asked for more than user code perf would give that alone, and not say so.
     of_threads = "cpu-clock" if os.geteuid() == 0 or paranoid <= 1 else "cpu-clock:u"
@@ -89,12 +89,12 @@ def permission() -> Permission:
         with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
             scope = ["--all-cpus"] if whole else []
             command = [perf, "record", *scope, "--event", event, "-g", "--output", f"{folder}/data", "--", "true"]
-            asked = _ask(command)
+            asked = ask(command)
         if asked.returncode == 0:
-            counted = _ask([perf, "stat", "--field-separator", ",", "--event", ",".join(_HARDWARE), "--", "true"])
+            counted = ask([perf, "stat", "--field-separator", ",", "--event", ",".join(_HARDWARE), "--", "true"])
             return Permission("", event, whole, tuple(counters_of(counted.stderr)))
-    why = f"kernel.perf_event_paranoid is {paranoid}" if paranoid > 2 else _complaint(asked.stderr)
-    return Permission(f"perf may not profile here ({why}), so profiles cannot be made.")
+    why = f"kernel.perf_event_paranoid is {paranoid}" if paranoid > 2 else complaint(asked.stderr)
+    return Permission(f"perf may not profile here ({why}), so profiles and off-CPU time cannot be had.")
 
 
 def hindrance(setups: Sequence[ArmSetup]) -> str:
@@ -105,7 +105,8 @@ def hindrance(setups: Sequence[ArmSetup]) -> str:
     return permission().reason
 
 
-def _ask(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def ask(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a short command; one that cannot be started or does not end counts as failed."""
     env = os.environ | {"LC_ALL": "C"}
     try:
         return subprocess.run(argv, capture_output=True, text=True, timeout=_PROBE_S, check=False, env=env)
@@ -113,7 +114,7 @@ def _ask(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(argv, 1, "", str(problem))
 
 
-def _complaint(text: str) -> str:
+def complaint(text: str) -> str:
     """The line of perf's complaint that says what is wrong: the first one after its headings."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("Error:")]
     return lines[0].rstrip(".:")[:120] if lines else "it gives no reason"
@@ -142,11 +143,17 @@ class Profiler:
         """
         slices = Slices()
         with tempfile.TemporaryDirectory(prefix=".perf-", dir=self._writer.path) as name:
-            recorder = _Recorder(servers.pids, Path(name).resolve())
+            allowed = permission()
+            sampling = (
+                "--event", allowed.event, "--count", str(allowed.period_ns), "--call-graph", "fp",
+                "--max-size", _BYTES_MAX,
+            )  # fmt: skip
+            recorder = Recorder(servers.pids, Path(name).resolve(), sampling, whole=allowed.whole)
             with recorder:
+                recorder.count(allowed.hardware)
                 yield slices.add
                 recorder.end()
-                samples = recorder.samples()
+                samples = _samples(recorder, servers.pids)
                 for arm, windows in ((arm, slices.of(arm)) for arm in servers.pids):
                     if windows:
                         self._folds[arm].setdefault(cell.name, _Fold()).add(samples[arm], windows)
@@ -199,18 +206,22 @@ class Slices:
         return sorted(Window(start_ns, start_ns + each["length_ns"], each["events"]) for start_ns, each in starts)
 
 
-class _Recorder:
-    """One `perf record` for all servers, and a `perf stat` beside each where the machine counts anything.
+class Recorder:
+    """One `perf record` for all servers; `count` adds a `perf stat` beside each.
 
     Use as a context manager: sampling has begun when the block begins, and perf has ended after it in any case.
 
     Args:
         pids: of the servers, by arm.
         folder: for perf's files.
+        sampling: arguments of `perf record` that say what is sampled, and how much is kept.
+        whole: sample the whole machine, and not the threads of the servers.
     """
 
-    def __init__(self, pids: Mapping[str, int], folder: Path) -> None:
+    def __init__(self, pids: Mapping[str, int], folder: Path, sampling: Sequence[str], *, whole: bool) -> None:
         self._pids = dict(pids)
+        self._sampling = sampling
+        self._whole = whole
         self._folder = folder
         self._data = folder / "samples"
         self._said = folder / "said"
@@ -230,20 +241,19 @@ class _Recorder:
         self._kill()
 
     def _start(self) -> None:
-        allowed = permission()
-        scope = ["--all-cpus"] if allowed.whole else ["--pid", ",".join(map(str, self._pids.values()))]
+        scope = ["--all-cpus"] if self._whole else ["--pid", ",".join(map(str, self._pids.values()))]
         self._spawn(
-            "record", "--event", allowed.event, "--count", str(allowed.period_ns), "--call-graph", "fp",
-            "--clockid", "CLOCK_MONOTONIC", "--no-buildid", "--no-buildid-cache", "--max-size", _BYTES_MAX,
+            "record", *self._sampling, "--clockid", "CLOCK_MONOTONIC", "--no-buildid", "--no-buildid-cache",
             "--delay", "-1", "--control", "fd:0,1", "--output", str(self._data), *scope,
         )  # fmt: skip
-        if allowed.hardware:
-            events = ",".join(allowed.hardware)
-            for arm, pid in self._pids.items():
-                self._spawn(
-                    "stat", "--field-separator", ",", "--event", events, "--pid", str(pid),
-                    "--output", str(self._counted(arm)),
-                )  # fmt: skip
+
+    def count(self, events: Sequence[str]) -> None:
+        """Count these events of the processor for each server; none: nothing is counted."""
+        for arm, pid in self._pids.items() if events else ():
+            self._spawn(
+                "stat", "--field-separator", ",", "--event", ",".join(events), "--pid", str(pid),
+                "--output", str(self._counted(arm)),
+            )  # fmt: skip
 
     def _spawn(self, *arguments: str) -> None:
         self._running.append(
@@ -295,17 +305,16 @@ class _Recorder:
                 with contextlib.suppress(OSError):
                     process.stdin.close()
 
-    def samples(self) -> dict[str, list[tuple[int, Stack]]]:
-        """By arm the moment (ns of CLOCK_MONOTONIC) and stack of every sample of its server.
+    @contextlib.contextmanager
+    def text(self, *arguments: str) -> Iterator[Iterable[str]]:
+        """The lines of `perf script` with these arguments: samples of the servers, by time.
 
         Raises:
             HostError: perf cannot read its own file.
         """
-        arms = {pid: arm for arm, pid in self._pids.items()}
-        found: dict[str, list[tuple[int, Stack]]] = {arm: [] for arm in self._pids}
         argv = [
             shutil.which("perf") or "perf", "script", "--input", str(self._data), "--no-inline", "--ns",
-            "--pid", ",".join(map(str, arms)), "--fields", "comm,pid,tid,time,ip,sym,dso",
+            "--pid", ",".join(map(str, self._pids.values())), *arguments,
         ]  # fmt: skip
         with (
             self._errors.open("wb") as errors,
@@ -313,15 +322,12 @@ class _Recorder:
         ):
             assert reading.stdout
             try:
-                for pid, at_ns, stack in samples_of(reading.stdout):
-                    if pid in arms:
-                        found[arms[pid]].append((at_ns, stack))
+                yield reading.stdout
                 failed = reading.wait(_FOLD_S) != 0
             finally:
                 reading.kill()
         if failed:
             raise self._failed()
-        return found
 
     def counters(self, arm: str) -> dict[str, int]:
         """The processor's counters by name; empty where it has none."""
@@ -333,6 +339,17 @@ class _Recorder:
 
     def _failed(self) -> HostError:
         return HostError(f"perf failed: {last_line(self._errors.read_text('utf-8', 'replace'))}")
+
+
+def _samples(recorder: Recorder, pids: Mapping[str, int]) -> dict[str, list[tuple[int, Stack]]]:
+    """By arm the moment (ns of CLOCK_MONOTONIC) and stack of every sample of its server."""
+    arms = {pid: arm for arm, pid in pids.items()}
+    found: dict[str, list[tuple[int, Stack]]] = {arm: [] for arm in pids}
+    with recorder.text("--fields", "comm,pid,tid,time,ip,sym,dso") as lines:
+        for pid, at_ns, stack in samples_of(lines):
+            if pid in arms:
+                found[arms[pid]].append((at_ns, stack))
+    return found
 
 
 @dataclass
@@ -372,26 +389,27 @@ class _Fold:
 
 def samples_of(lines: Iterable[str]) -> Iterator[tuple[int, int, Stack]]:
     """Process, moment (ns) and stack of the samples in the text of `perf script`, whose stacks begin with what runs."""
+    for header, stack in records_of(lines):
+        if found := _SAMPLE.search(header):
+            yield int(found[1]), int(found[2]) * 10**9 + int(found[3]), stack
+
+
+def records_of(lines: Iterable[str]) -> Iterator[tuple[str, Stack]]:
+    """Headline and stack, from the outermost function on, of all records in the text of `perf script`."""
     known: dict[str, Function] = {}
-    pid = 0
-    at_ns: int | None = None
-    stack: list[Function] = []
+    header, stack = "", list[Function]()
     for line in lines:
-        if not line.strip():
-            if at_ns is not None:
-                yield pid, at_ns, tuple(reversed(stack))
-            at_ns, stack = None, []
-        elif at_ns is None:
-            found = _SAMPLE.search(line)
-            if found:
-                pid, at_ns = int(found[1]), int(found[2]) * 10**9 + int(found[3])
-        else:
+        if line.startswith("\t"):
             text = line.strip().partition(" ")[2]
             function = known.get(text) or known.setdefault(text, _function(text))
             if not (function.object == KERNEL and function.name in _ENTERING):
                 stack.append(function)
-    if at_ns is not None:
-        yield pid, at_ns, tuple(reversed(stack))
+        elif line.strip():
+            if header:
+                yield header, tuple(reversed(stack))
+            header, stack = line, []
+    if header:
+        yield header, tuple(reversed(stack))
 
 
 def without_beginning(stack: Stack) -> Stack:

@@ -67,7 +67,7 @@ class Subsystems:
     def group_of(self, function: Function) -> str:
         """Name of the group of a function; empty: it belongs to whoever calls it."""
         is_kernel = function.object == KERNEL
-        if not (is_kernel or _is_servers(function) or _COMMON.fullmatch(function.object)):
+        if not (is_kernel or is_servers(function) or _COMMON.fullmatch(function.object)):
             # Whatever its functions are called: a preloaded library may have a `recv` of its own.
             by_file = (group.name for group in self.groups if group.objects.fullmatch(function.object))
             return next(by_file, f"library {function.object}")
@@ -126,7 +126,7 @@ def shown_name(function: Function, renamed: Mapping[str, str]) -> str:
     if function.name == "[unknown]":
         return NAMELESS
     name = renamed.get(function.name, function.name)
-    if _is_servers(function):
+    if is_servers(function):
         return name
     return f"{name} ({_SO.sub('', function.object).strip('[]')})"
 
@@ -147,7 +147,8 @@ def _nameless(function: Function, group: str, caller: str) -> str:
     return f"{NAMELESS} below {caller}" if caller else NAMELESS
 
 
-def _is_servers(function: Function) -> bool:
+def is_servers(function: Function) -> bool:
+    """Whether it is in the server's own binary."""
     return not function.object or bool(_SERVERS.fullmatch(function.object))
 
 
@@ -177,7 +178,7 @@ def tree_of(profiles: Sequence[Profile]) -> Tree:
             if node == len(groups):
                 is_kernel = profile.functions[call].object == KERNEL
                 entered = is_kernel and not (above >= 0 and kernel[above])
-                outermost = OTHER if _is_servers(profile.functions[call]) else CALLER_UNKNOWN
+                outermost = OTHER if is_servers(profile.functions[call]) else CALLER_UNKNOWN
                 inherited = KERNEL_OTHER if entered else groups[above] if above >= 0 else outermost
                 groups.append(own_groups[call] or inherited)
                 kernel.append(is_kernel)

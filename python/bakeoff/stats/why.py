@@ -8,6 +8,7 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.causes import WaitDifference
 from bakeoff.stats.costs import BUSY, NAMED_FROM, TIME, Cost, Explanation, name_of
 from bakeoff.stats.model import Estimate
+from bakeoff.stats.off_cpu import OffCpuComparison, OffCpuCost
 from bakeoff.stats.profile import CALLER_UNKNOWN, KERNEL_OTHER, NAMELESS, OTHER, ProfileComparison, Subsystems
 from bakeoff.units import format_ns
 
@@ -28,12 +29,14 @@ class Evidence:
         profile: None: it was not profiled.
         waits: None: they were not recorded.
         longer_ns: how much longer an event of one connection takes on the contender.
+        off_cpu: None: it was not recorded.
     """
 
     costs: Explanation
     profile: ProfileComparison | None = None
     waits: Sequence[WaitDifference] | None = None
     longer_ns: float = 0.0
+    off_cpu: OffCpuComparison | None = None
 
 
 def causes(evidence: Evidence) -> tuple[str, ...]:
@@ -63,7 +66,7 @@ def sentence(evidence: Evidence, contender: str) -> str:
         said += [_measured(tested), _counters(found.causes)]
     else:
         said.append(f"Counters are compared from {iv.N_MIN_DECISIVE} restarts on.")
-    said += [_cpu(evidence.profile), _waits(evidence)]
+    said += [_cpu(evidence.profile), _off_cpu(evidence), _waits(evidence)]
     if tested and not causes(evidence) and not any(_carries(evidence, each) for each in evidence.waits or ()):
         said.append("No counter explains it.")
     return " ".join(filter(None, said))
@@ -137,6 +140,33 @@ def _function(profile: ProfileComparison, part: str) -> str:
         if each.group == part and is_most and not each.name.startswith(NAMELESS):
             return f" (`{each.name}`)"
     return ""
+
+
+def _off_cpu(evidence: Evidence) -> str:
+    """How much longer a statement is off the CPU, where that is much of the difference, and what it waits in."""
+    found = evidence.off_cpu
+    if not found or not evidence.longer_ns or not found.all.is_clear:
+        return ""
+    whole = found.all.difference
+    if abs(whole.mean) < _SAID_FROM * abs(evidence.longer_ns):
+        return ""
+    low, high = sorted(abs(end) for end in (whole.interval.low, whole.interval.high) if end is not None)
+    clear = [(each.time.difference.mean / whole.mean, each) for each in found.statements if each.time.is_clear]
+    clear.sort(key=lambda part: -part[0])
+    parts = [f"{share:.0%} of it {_waited(each)}" for share, each in clear if share >= _SAID_FROM][:_SAID_MAX]
+    text = (
+        f"Statements are off the CPU for {format_ns(abs(whole.mean))} ({format_ns(low)} to {format_ns(high)}) "
+        f"{'more' if whole.mean > 0 else 'less'} an event"
+    )
+    return ", ".join([text, *parts]) + "."
+
+
+def _waited(each: OffCpuCost) -> str:
+    """`in redo log: files and disk`, `with no processor free`."""
+    if not each.waiting.way:
+        return f"with {each.waiting.part}"
+    function = f" (`{each.function}`)" if each.function else ""
+    return f"in {each.waiting.part}: {each.waiting.way}{function}"
 
 
 def _waits(evidence: Evidence) -> str:

@@ -1,0 +1,250 @@
+"""Record where the threads of servers wait off the CPU, in epochs that explain (`bakeoff.run.explain`).
+
+The kernel notes every switch from one thread to another, and whether the thread that leaves could have run on: so how
+long threads were off the CPU is known of all. Why, the stacks say that perf keeps of some switches, each for the number
+of switches since the one before. The C library's waits for locks have no frame pointers, so that stacks are unwound
+from a copy of them (DWARF): too much for every switch.
+
+The software event `context-switches` needs no tracefs, and less permission than the tracepoints of the scheduler.
+"""
+
+import contextlib
+import re
+import shutil
+import tempfile
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bakeoff.engine import Message
+from bakeoff.plan import Cell
+from bakeoff.results import EpochWriter
+from bakeoff.results.profiles import BACKGROUND, PREEMPTED, PROFILE_FILE, SERVING, Profile, Stack
+from bakeoff.run import perf
+from bakeoff.run.arms import ArmSetup
+from bakeoff.run.epoch_servers import EpochServers
+from bakeoff.run.perf import Recorder, Slices, Window, records_of, without_beginning
+from bakeoff.stats.off_cpu import CONNECTION
+
+_EVENT = "context-switches"
+_SAMPLES_A_S = 600  # of the threads that serve connections; each sample has a copy of its stack
+_RATE_LEAST = 10  # samples a second of a thread
+# mysqld's frames are large: half of the stacks of a commit are incomplete with 8 KiB, a hundredth with 16.
+_STACK_BYTES = 16_384
+_BYTES_MAX = "48M"  # perf then ends: slices after that have no part in it
+_US = 1_000  # ns
+_HEADER = re.compile(r"\s(\d+)/(\d+)\s+\[(\d+)\]\s+(\d+)\.(\d{9}):\s*(?:PERF_RECORD_SWITCH\S*\s+(IN|OUT)( preempt)?)?")
+
+
+def hindrance(setups: Sequence[ArmSetup]) -> str:
+    """Why the switches of these arms' servers cannot be recorded, in a sentence; empty: they can."""
+    return perf.hindrance(setups) or _reason()
+
+
+@cache
+def _reason() -> str:
+    """What is missing though perf may profile."""
+    if perf.permission().event.endswith(":u"):
+        return (
+            "Off-CPU time cannot be had: kernel.perf_event_paranoid allows samples of user code only, and threads are "
+            "switched by the kernel."
+        )
+    with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
+        perf_program, output = shutil.which("perf") or "perf", str(Path(folder) / "data")
+        asked = perf.ask([perf_program, "record", *_sampling(1), "--output", output, "--", "true"])
+    return "" if asked.returncode == 0 else f"Off-CPU time cannot be had: perf says “{perf.complaint(asked.stderr)}”."
+
+
+def _sampling(connections: int) -> tuple[str, ...]:
+    """Arguments of `perf record`; every thread has a rate of its own, so that those that rarely wait are seen, too."""
+    rate = max(_RATE_LEAST, _SAMPLES_A_S // connections)
+    return (
+        "--event", _EVENT, "--freq", str(rate), "--call-graph", f"dwarf,{_STACK_BYTES}", "--sample-cpu",
+        "--switch-events", "--max-size", _BYTES_MAX,
+    )  # fmt: skip
+
+
+class OffCpu:
+    """Surrounds the measuring of a cell with a recorder; a `bakeoff.run.epoch.Watch`.
+
+    Args:
+        writer: of the epoch; each arm's `profile.json.gz` grows with every cell.
+    """
+
+    def __init__(self, writer: EpochWriter) -> None:
+        self._writer = writer
+        self._folds: defaultdict[str, dict[str, Fold]] = defaultdict(dict)
+
+    @contextlib.contextmanager
+    def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
+        """Record every server of this round; fold what was recorded when the block ends well.
+
+        Raises:
+            HostError: perf failed.
+        """
+        slices = Slices()
+        with recorded(servers.pids, cell.threads, self._writer.path) as recording:
+            yield slices.add
+            recording.read()
+        for arm, pid in servers.pids.items():
+            windows = [each for each in slices.of(arm) if each.end_ns <= recording.end_ns]
+            if windows:
+                self._folds[arm].setdefault(cell.name, Fold()).add(recording.pauses[pid], windows)
+                self._keep(arm)
+
+    def _keep(self, arm: str) -> None:
+        profiles: dict[str, Any] = {
+            name: fold.profile().model_dump(mode="json") for name, fold in self._folds[arm].items()
+        }
+        self._writer.write_server_gz(arm, PROFILE_FILE, profiles)
+
+
+class Pause(NamedTuple):
+    """A thread's time off the CPU, by CLOCK_MONOTONIC.
+
+    Attributes:
+        preempted: the thread could have run.
+        stands_for: pauses of which this one has the stack; 0: no stack was kept.
+    """
+
+    tid: int
+    begin_ns: int
+    end_ns: int
+    preempted: bool
+    stack: Stack
+    stands_for: int
+
+    def inside_ns(self, windows: Sequence[Window], ends: Sequence[int]) -> int:
+        """How much of it lies in these windows, which are ascending and have these ends."""
+        found = 0
+        for window in windows[bisect_right(ends, self.begin_ns) :]:
+            if window.begin_ns >= self.end_ns:
+                break
+            found += min(window.end_ns, self.end_ns) - max(window.begin_ns, self.begin_ns)
+        return found
+
+
+@dataclass
+class Recording:
+    """What was recorded of some servers.
+
+    Attributes:
+        pauses: by process; those of threads that had not come back, until the end.
+        end_ns: moment of the last record.
+    """
+
+    recorder: Recorder
+    pauses: dict[int, list[Pause]]
+    end_ns: int = 0
+
+    def read(self) -> None:
+        """End recording, and read what there is.
+
+        Raises:
+            HostError: perf failed.
+        """
+        self.recorder.end()
+        fields = ("--show-switch-events", "--fields", "comm,pid,tid,cpu,time,ip,sym,dso")
+        with self.recorder.text(*fields) as lines:
+            for pid, pause in self._pauses(lines):
+                self.pauses[pid].append(pause)
+
+    def _pauses(self, lines: Iterable[str]) -> Iterator[tuple[int, Pause]]:
+        leaving: dict[int, tuple[Stack, int]] = {}  # a sample comes right before its thread's switch
+        away: dict[int, tuple[int, Pause]] = {}
+        since: Counter[tuple[int, int]] = Counter()  # switches of a thread on a CPU since its last sample there
+        for header, stack in records_of(lines):
+            found = _HEADER.search(header)
+            if not found:
+                continue
+            pid, tid, cpu = int(found[1]), int(found[2]), int(found[3])
+            self.end_ns = int(found[4]) * 10**9 + int(found[5])
+            if not found[6]:
+                leaving[tid] = stack, since.pop((tid, cpu), 0) + 1
+                continue
+            if pid not in self.pauses:
+                continue
+            since[tid, cpu] += found[6] == "OUT"
+            if found[6] == "OUT":  # a return that was lost is overwritten
+                away[tid] = pid, Pause(tid, self.end_ns, 0, bool(found[7]), *leaving.pop(tid, ((), 0)))
+            elif tid in away:
+                _, pause = away.pop(tid)
+                yield pid, pause._replace(end_ns=self.end_ns)
+        for pid, pause in away.values():
+            yield pid, pause._replace(end_ns=self.end_ns)
+
+
+@contextlib.contextmanager
+def recorded(pids: dict[str, int], connections: int, folder: Path) -> Iterator[Recording]:
+    """Record the switches of servers in the block, which calls `read` at its end.
+
+    Args:
+        pids: of the servers, by arm.
+        connections: which are at work at once.
+        folder: of perf's file, which is there as long as the block runs.
+
+    Raises:
+        HostError: perf failed.
+    """
+    with tempfile.TemporaryDirectory(prefix=".perf-", dir=folder) as name:
+        recorder = Recorder(pids, Path(name).resolve(), _sampling(connections), whole=False)
+        with recorder:
+            yield Recording(recorder, {pid: [] for pid in pids.values()})
+
+
+@dataclass
+class Fold:
+    """Off-CPU time of one arm in one cell, of all rounds, in its slices."""
+
+    stacks: Counter[Stack] = field(default_factory=Counter)
+    events: int = 0
+    length_ns: int = 0
+    incomplete: int = 0
+
+    def add(self, pauses: Sequence[Pause], windows: Sequence[Window]) -> None:
+        """Add what lies in these windows, which are ascending.
+
+        The time of threads that serve connections is divided by the stacks of all of them, that of any other thread by
+        its own: most of them sleep, and few of their stacks are known.
+        """
+        serving = {each.tid for each in pauses if any(function.name in CONNECTION for function in each.stack)}
+        ends = [window.end_ns for window in windows]
+        whole_ns: Counter[tuple[int, bool]] = Counter()
+        known: defaultdict[tuple[int, bool], Counter[Stack]] = defaultdict(Counter)
+        for each in pauses:
+            inside_ns = each.inside_ns(windows, ends)
+            whose = (0 if each.tid in serving else each.tid), each.preempted
+            whole_ns[whose] += inside_ns
+            if each.stands_for and inside_ns:
+                known[whose][each.stack] += inside_ns * each.stands_for
+        for whose, stacks in known.items():
+            part = whole_ns[whose] / stacks.total() / _US
+            for stack, weight in stacks.items():
+                self._add(stack, round(weight * part), serving=not whose[0], preempted=whose[1])
+        self.events += sum(window.events for window in windows)
+        self.length_ns += sum(window.end_ns - window.begin_ns for window in windows)
+
+    def _add(self, stack: Stack, count: int, *, serving: bool, preempted: bool) -> None:
+        whole = without_beginning(stack)
+        if whole is stack:
+            self.incomplete += count
+        while whole and whole[0].object == "[unknown]":  # beyond the copy of the stack
+            whole = whole[1:]
+        last = (PREEMPTED,) if preempted else ()
+        self.stacks[(SERVING if serving else BACKGROUND, *whole, *last)] += count
+
+    def profile(self) -> Profile:
+        """All of it."""
+        return Profile.of_stacks(
+            self.stacks,
+            event=_EVENT,
+            period_ns=_US,
+            events=self.events,
+            seconds=self.length_ns / 1e9,
+            outside=0,
+            incomplete=self.incomplete,
+        )

@@ -1,0 +1,150 @@
+"""Switches as perf prints them become off-CPU time in slices; on a real server a row lock is found as the cause."""
+
+import contextlib
+import threading
+import time
+from contextlib import contextmanager
+
+import pymysql
+import pytest
+
+from bakeoff.results.profiles import BACKGROUND, KERNEL, PREEMPTED, SERVING, Function
+from bakeoff.run import off_cpu, perf
+from bakeoff.run.off_cpu import Fold, Pause, Recording, recorded
+from bakeoff.run.perf import Window
+from bakeoff.stats.off_cpu import LOCK, compare_off_cpu
+
+TEXT = """\
+mysqld 10/11 [001]     1.000000100: PERF_RECORD_SWITCH OUT
+mysqld 10/11 [000]     1.000000400: PERF_RECORD_SWITCH IN
+mysqld 10/11 [000]     1.000000420: PERF_RECORD_SWITCH OUT preempt
+mysqld 10/11 [000]     1.000000450: PERF_RECORD_SWITCH IN
+mysqld 10/11 [000]     1.000000500:\x20
+\tffffffff81 schedule ([kernel.kallsyms])
+\tffffffff82 do_fsync ([kernel.kallsyms])
+\t      5601 os_file_fsync_posix (/opt/my sql/bin/mysqld)
+
+mysqld 10/11 [000]     1.000000510: PERF_RECORD_SWITCH OUT preempt
+mysqld 10/11 [001]     1.000000700: PERF_RECORD_SWITCH IN
+other  77/77 [001]     1.000000800: PERF_RECORD_SWITCH OUT
+mysqld 10/12 [001]     1.000000900: PERF_RECORD_SWITCH OUT
+other  77/77 [001]     1.000001000: PERF_RECORD_SWITCH IN
+"""
+STACK = (Function("os_file_fsync_posix", "mysqld"), Function("do_fsync", KERNEL), Function("schedule", KERNEL))
+
+
+def test_switches_become_pauses_with_the_stacks_that_were_kept():
+    class Recorder:
+        def end(self):
+            pass
+
+        @contextmanager
+        def text(self, *_):
+            yield TEXT.splitlines(keepends=True)
+
+    recording = Recording(Recorder(), {10: []})
+    recording.read()
+    second = 10**9
+    assert recording.pauses[10] == [
+        Pause(11, second + 100, second + 400, False, (), 0),
+        Pause(11, second + 420, second + 450, True, (), 0),
+        Pause(11, second + 510, second + 700, True, STACK, 2),  # both that it had on this CPU
+        Pause(12, second + 900, second + 1000, False, (), 0),  # until the end: it did not come back
+    ]
+    assert recording.end_ns == second + 1000
+
+
+def test_time_of_connections_is_divided_by_the_stacks_of_all_of_them():
+    command, sync = Function("do_command", "mysqld"), Function("fsync", "libc.so.6")
+    beyond = Function("[unknown]", "[unknown]")
+    pauses = [
+        Pause(1, 0, 150_000, False, (command, sync), 3),  # 50 µs of it in a slice
+        Pause(1, 200_000, 250_000, False, (beyond, sync), 1),  # between the slices
+        Pause(2, 300_000, 350_000, False, (beyond, sync), 1),
+        Pause(2, 350_000, 370_000, False, (), 0),
+        Pause(2, 370_000, 380_000, True, (command,), 7),
+        Pause(3, 100_000, 400_000, False, (), 0),  # nobody knows what it is
+        Pause(4, 390_000, 500_000, False, (sync,), 9),
+    ]
+    fold = Fold()
+    fold.add(pauses, [Window(100_000, 200_000, 5), Window(300_000, 400_000, 6)])
+    assert fold.stacks == {
+        (SERVING, command, sync): 90,  # of 120 µs of threads 1 and 2, by 3 times 50 and once 50 µs
+        (SERVING, sync): 30,
+        (SERVING, command, PREEMPTED): 10,
+        (BACKGROUND, sync): 10,
+    }
+    assert (fold.events, fold.length_ns) == (11, 200_000)
+
+
+def test_user_code_alone_has_no_switches(monkeypatch):
+    off_cpu._reason.cache_clear()
+    monkeypatch.setattr(perf, "permission", lambda: perf.Permission("", "cpu-clock:u"))
+    assert off_cpu.hindrance([]).startswith("Off-CPU time cannot be had: kernel.perf_event_paranoid")
+    off_cpu._reason.cache_clear()
+
+
+# ---- on a real server ------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def updating(box, keys):
+    """One connection for each of these rows, which locks it, works for 3 ms and commits, again and again."""
+    done = threading.Event()
+    counts = [0] * len(keys)
+
+    def work(at):
+        with contextlib.closing(connect(box)) as connection, connection.cursor() as cursor:
+            while not done.is_set():
+                cursor.execute(f"SELECT v FROM off_cpu.t WHERE id = {keys[at]} FOR UPDATE")
+                time.sleep(0.003)
+                connection.commit()
+                counts[at] += 1
+
+    threads = [threading.Thread(target=work, args=(at,)) for at in range(len(keys))]
+    for each in threads:
+        each.start()
+    try:
+        yield counts
+    finally:
+        done.set()
+        for each in threads:
+            each.join()
+
+
+def connect(box):
+    return pymysql.connect(unix_socket=box["socket"], user="root")
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_connections_that_lock_one_row_wait_for_its_lock(sandbox, tmp_path):
+    """Where switches cannot be recorded, it is said why: nothing else can be tested there."""
+    if reason := off_cpu.hindrance([]):
+        assert reason.endswith(".") and ("off-CPU time cannot be had" in reason or "Off-CPU time cannot" in reason)
+        pytest.skip(reason)
+    with contextlib.closing(connect(sandbox)) as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE off_cpu")
+        cursor.execute("CREATE TABLE off_cpu.t (id INT PRIMARY KEY, v INT)")
+        cursor.execute("INSERT INTO off_cpu.t VALUES (1, 0), (2, 0), (3, 0), (4, 0)")
+        connection.commit()
+    pid, profiles = sandbox["pid"], []
+    for keys in ((1, 2, 3, 4), (1, 1, 1, 1)):
+        with updating(sandbox, keys) as counts:
+            time.sleep(0.3)
+            with recorded({"A": pid}, 4, tmp_path) as recording:
+                begin_ns, before = time.monotonic_ns(), sum(counts)
+                time.sleep(1.0)
+                window = Window(begin_ns, time.monotonic_ns(), sum(counts) - before)
+                recording.read()
+        fold = Fold()
+        fold.add(recording.pauses[pid], [window])
+        profiles.append(fold.profile())
+    assert not list(tmp_path.iterdir()), "perf's file is gone"
+    found = compare_off_cpu({0: profiles[0]}, {0: profiles[1]})
+    first = found.statements[0]
+    assert (first.waiting.part, first.waiting.way) == ("transactions and row locks", LOCK), found.statements
+    # Three of four connections wait while one works for 3 ms.
+    assert first.time.baseline < 2e6 < 6e6 < first.time.contender < 60e6
+    assert first.time.difference.mean > 0.8 * found.all.difference.mean
+    assert found.client.baseline > 2e6, "the client sleeps meanwhile"
