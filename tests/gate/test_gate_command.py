@@ -103,7 +103,8 @@ def failed(tmp_path_factory):
     ran = shell.run(
         "gate", *write_study(shell, f"servers: [mysql:5.7.22, mysql:8.0.15]\n{small}"), SERVER,
         f"{SERVER},max_connections=151", "--max-slowdown", "20%", "--inject-slowdown", "100%", "--junit", "gate.xml",
-        "--format", "json", "--name", "small", "--seed", "3", GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY=str(summary), limit_s=400,
+        "--format", "json", "--name", "small", "--seed", "3", GITHUB_ACTIONS="true",
+        GITHUB_STEP_SUMMARY=str(summary), limit_s=400,
     )  # fmt: skip
     return shell, ran
 
