@@ -46,6 +46,7 @@ class Kind:
         between: as `BETWEEN`.
         noisy: points whose epochs scatter three times as much.
         swap: index from which another machine measures: 20 % slower, and epochs scatter half as much again.
+        bad: index of a run that is 40 % slower.
         points: how many.
     """
 
@@ -55,6 +56,7 @@ class Kind:
     between: float = BETWEEN
     noisy: range = range(0)
     swap: int | None = None
+    bad: int | None = None
     points: int = POINTS
 
 
@@ -73,6 +75,8 @@ KINDS = (
     Kind("2 % slower, 3 runs later", steps=((57, DOWN),)),
     Kind("2 % slower for ten runs", steps=((30, DOWN), (40, -DOWN))),
     Kind("1 % slower from the 30th on", steps=((30, DOWN / 2),)),
+    Kind("one run 40 % slower", bad=25),
+    Kind("2 % slower from the 30th on, and the 25th run 40 %", steps=((30, DOWN),), bad=25),
 )
 
 
@@ -102,6 +106,8 @@ def make(kind: Kind, rng: np.random.Generator, epochs: NDArray[np.float64], days
         level, machine = np.zeros(n), np.zeros(n)
         for at, size in kind.steps if number == 0 else ():
             level[at:] += size
+        if kind.bad is not None and number == 0:
+            level[kind.bad] += math.log(0.6)
         if kind.swap is not None:
             machine[kind.swap :] = math.log(0.8)
             scale[kind.swap :] *= 1.5
