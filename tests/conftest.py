@@ -32,7 +32,8 @@ MEASURING = {
 }  # fmt: skip
 # Files that take half a minute or more: begun before the short ones, so that both workers end together.
 LONG = {
-    "cli/test_bad_input.py", "cluster/test_clusters.py", "first_hour/test_jobs.py", "first_hour/test_walk.py",
+    "cli/test_bad_input.py", "cluster/test_apart.py", "cluster/test_clusters.py",
+    "first_hour/test_jobs.py", "first_hour/test_walk.py",
     "gate/test_bisection.py", "gate/test_gate_command.py", "replay/test_duels.py", "replay/test_examples.py",
     "run/test_unlike_servers.py", "servers/test_running.py",
     "studies/test_resume.py", "test_engine_network.py", "tpcc/test_tpcc_conditions.py", "tpcc/test_tpcc_variants.py",

@@ -99,6 +99,7 @@ class Hosts:
         undo.callback(process.wait, 10)
         undo.callback(process.stdin.close)
         assert process.stdout.readline() == b"up\n"
+        return process
 
     def start(self, shell, *arguments):
         process = subprocess.Popen(
@@ -321,6 +322,7 @@ def test_encrypted_connections_of_unlike_servers(shell, hosts, undo):
 
 @pytest.mark.slow
 @pytest.mark.server
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("victim", ["client", "servers"])
 def test_a_killed_actor_ends_the_run_and_what_is_finished_stays(shell, hosts, undo, victim):
     hosts.link(undo, one_way_s=0.0005)
@@ -352,6 +354,23 @@ def test_a_killed_actor_ends_the_run_and_what_is_finished_stays(shell, hosts, un
 
 @pytest.mark.slow
 @pytest.mark.server
+@pytest.mark.timeout(900)
+def test_a_network_that_is_cut_ends_the_run(shell, hosts, undo):
+    link = hosts.link(undo, one_way_s=0.0005)
+    process = hosts.duel(shell, "--budget", "100s", "--no-verdict", "--precision", "0.1%")
+    _, engine, _ = wait_for(lambda: measuring(hosts), 150, "a server with an account")
+    os.kill(link.pid, signal.SIGSTOP)
+    undo.callback(os.kill, link.pid, signal.SIGCONT)
+    engine.wait(timeout=60)
+    code, _, err = finish(process)
+    assert code == 4, err
+    assert "the client's node does not connect" in err
+    assert hosts.on("host-b", "mysqld") == hosts.on("host-a", "bakeoff-engine") == []
+
+
+@pytest.mark.slow
+@pytest.mark.server
+@pytest.mark.timeout(900)
 def test_ctrl_c_ends_both_hosts(shell, hosts, undo):
     hosts.link(undo, one_way_s=0.0005)
     process = hosts.duel(shell, "--budget", "100s", "--no-verdict")
