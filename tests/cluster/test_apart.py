@@ -40,7 +40,7 @@ class Hosts:
     names = ("host-a", "host-b")
 
     def __init__(self, undo):
-        self.undo = undo
+        self.started = []
         self.folder = Path(tempfile.mkdtemp(prefix="ba-"))  # short: sockets lie below it
         undo.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self.folder.chmod(0o755)
@@ -99,13 +99,16 @@ class Hosts:
         undo.callback(process.wait, 10)
         undo.callback(process.stdin.close)
         assert process.stdout.readline() == b"up\n"
+        return process
 
     def start(self, shell, *arguments):
-        return subprocess.Popen(
+        process = subprocess.Popen(
             ["ip", "netns", "exec", self.spaces[0], *COMMAND, *arguments],
             cwd=shell.folder, env=shell.env | self.env, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
+        self.started.append(process)
+        return process
 
     def duel(self, shell, *more, interface="10.1.0.2"):
         """A duel of equal servers, loaded from host-a."""
@@ -136,11 +139,19 @@ class Hosts:
 
 
 @pytest.fixture(scope="module")
-def hosts():
+def namespaces():
     if os.geteuid() != 0 or not Path("/dev/net/tun").exists() or not shutil.which("ip"):
         pytest.skip("network namespaces and TUN devices need root, ip and /dev/net/tun")
     with contextlib.ExitStack() as undo:
         yield Hosts(undo)
+
+
+@pytest.fixture
+def hosts(namespaces):
+    yield namespaces
+    for process in namespaces.started:
+        process.kill()  # of a test that failed
+        process.wait()
 
 
 @pytest.fixture
@@ -301,7 +312,7 @@ def test_a_fast_network_does_not_decide(shell, hosts, interface):
 def test_encrypted_connections_of_unlike_servers(shell, hosts, undo):
     hosts.link(undo, one_way_s=0.0002)
     process = hosts.start(
-        shell, "duel", "mysql:5.7.22", "mysql:9", "mariadb:10.11", *SMALL, "--ray", "10.0.0.1:6379",
+        shell, "duel", "mysql:8.0.15", "mysql:9", "mariadb:11.8", *SMALL, "--ray", "10.0.0.1:6379",
         "--client", "host-a", "--servers", "host-b", "--interface", "10.1.0.2", "--tls", "required",
         "--budget", "60s", "--no-verdict",
     )  # fmt: skip
@@ -311,13 +322,15 @@ def test_encrypted_connections_of_unlike_servers(shell, hosts, undo):
 
 @pytest.mark.slow
 @pytest.mark.server
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("victim", ["client", "servers"])
 def test_a_killed_actor_ends_the_run_and_what_is_finished_stays(shell, hosts, undo, victim):
     hosts.link(undo, one_way_s=0.0005)
     process = hosts.duel(shell, "--budget", "100s", "--no-verdict", "--precision", "0.1%")
 
     def second_epoch():
-        run = open_run(shell.runs[0]) if shell.runs else None
+        path = next((path for path in shell.runs if not path.name.startswith(".")), None)
+        run = open_run(path) if path else None
         return measuring(hosts) if run and run.finished_epochs() else None
 
     server, engine, _ = wait_for(second_epoch, 150, "a second epoch")
@@ -341,6 +354,23 @@ def test_a_killed_actor_ends_the_run_and_what_is_finished_stays(shell, hosts, un
 
 @pytest.mark.slow
 @pytest.mark.server
+@pytest.mark.timeout(900)
+def test_a_network_that_is_cut_ends_the_run(shell, hosts, undo):
+    link = hosts.link(undo, one_way_s=0.0005)
+    process = hosts.duel(shell, "--budget", "100s", "--no-verdict", "--precision", "0.1%")
+    _, engine, _ = wait_for(lambda: measuring(hosts), 150, "a server with an account")
+    os.kill(link.pid, signal.SIGSTOP)
+    undo.callback(os.kill, link.pid, signal.SIGCONT)
+    engine.wait(timeout=60)
+    code, _, err = finish(process)
+    assert code == 4, err
+    assert re.search(r"had to be discarded: the (client's node does not connect|connection to the client's node)", err)
+    assert hosts.on("host-b", "mysqld") == hosts.on("host-a", "bakeoff-engine") == []
+
+
+@pytest.mark.slow
+@pytest.mark.server
+@pytest.mark.timeout(900)
 def test_ctrl_c_ends_both_hosts(shell, hosts, undo):
     hosts.link(undo, one_way_s=0.0005)
     process = hosts.duel(shell, "--budget", "100s", "--no-verdict")

@@ -204,8 +204,8 @@ class ClientLink:
             connection.sendall(order)
         except queue.Empty:
             raise EngineError("the client's node does not connect", code="engine_lost") from None
-        except OSError as error:
-            raise EngineError(f"the client's node is lost: {error.strerror or error}", code="engine_lost") from None
+        except OSError:
+            raise EngineError("the connection to the client's node is lost", code="engine_lost") from None
         return connection
 
     def _accept(self) -> None:
