@@ -50,8 +50,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 class OneFileAtATime(LoadScopeScheduling):
     """Shares out tests by files, and those of `MEASURING` as if they were one file.
 
-    Beside what measures one worker runs; the others rest until it has ended. After it three keep two CPUs busy, since
-    tests wait for servers a third of their time. xdist's groups (`--dist loadgroup`) have no effect with pytest 9.2.
+    Beside what measures one worker runs; the others rest until it has ended. After it four keep two CPUs busy, since
+    tests of servers take half a CPU each. xdist's groups (`--dist loadgroup`) have no effect with pytest 9.2.
     """
 
     def _split_scope(self, nodeid):

@@ -66,7 +66,9 @@ def test_what_is_not_decided_is_named_as_a_range(tmp_path):
 
 def test_a_build_that_could_not_be_measured_has_no_ratio(tmp_path):
     effect = {"C": math.log(0.9), "D": math.log(0.9)}
-    run = make_run(tmp_path, of_builds("ACD"), Truth(effect=effect, sd_restart=0.002, sd_slice=0.002), epochs=8, blocks=2)
+    run = make_run(
+        tmp_path, of_builds("ACD"), Truth(effect=effect, sd_restart=0.002, sd_slice=0.002), epochs=8, blocks=2
+    )
     study = of_builds()
     run.write_json("study.json", study)
     view = build_view(run, analyse(list(run.load_epochs()), study, ended=Stop.ANSWERED))
