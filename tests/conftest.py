@@ -33,9 +33,9 @@ MEASURING = {
 # Files that take half a minute or more, the longest first: begun before the short ones, so that all workers end
 # together.
 LONG = (
-    "cli/test_bad_input.py", "cluster/test_clusters.py", "cluster/test_apart.py", "replay/test_examples.py", "gate/test_bisection.py",
-    "tpcc", "gate/test_gate_command.py", "data/test_kept_loads.py", "replay/test_duels.py", "servers/test_running.py",
-    "test_engine_network.py", "replay/test_running.py", "run/test_unlike_servers.py", "studies/test_resume.py",
+    "cli/test_bad_input.py", "cluster/test_clusters.py", "cluster/test_apart.py", "replay/test_examples.py",
+    "gate/test_bisection.py", "tpcc", "gate/test_gate_command.py", "data/test_kept_loads.py", "replay/test_duels.py",
+    "servers/test_running.py", "test_engine_network.py", "replay/test_running.py", "run/test_unlike_servers.py", "studies/test_resume.py",
     "first_hour/test_jobs.py", "first_hour/test_walk.py",
 )  # fmt: skip
 # Folders whose files share a server and its data.
@@ -50,8 +50,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 class OneFileAtATime(LoadScopeScheduling):
     """Shares out tests by files, and those of `MEASURING` as if they were one file.
 
-    Beside what measures one worker runs; the others rest until it has ended. After it three keep two CPUs busy, since
-    tests wait for servers a third of their time. xdist's groups (`--dist loadgroup`) have no effect with pytest 9.2.
+    Beside what measures one worker runs; the others rest until it has ended. After it four keep two CPUs busy, since
+    tests of servers take half a CPU each. xdist's groups (`--dist loadgroup`) have no effect with pytest 9.2.
     """
 
     def _split_scope(self, nodeid):

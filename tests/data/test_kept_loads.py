@@ -328,7 +328,7 @@ def test_ctrl_c_keeps_a_load_that_took_long_and_says_how_to_go_on(shell):
 
 @pytest.mark.server
 def test_ctrl_c_soon_after_the_start_leaves_nothing(shell):
-    process = begin_duel(shell, 12)
+    process = begin_duel(shell, 5)
     wait_for(lambda: "A-0" in records(shell), "the first load")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)

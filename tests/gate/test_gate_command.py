@@ -99,12 +99,11 @@ def failed(tmp_path_factory):
     shell = Shell(make_shell_folder())
     summary = shell.folder / "summary.md"
     summary.write_text("before\n")
-    small = "tables: 1\ntable_size: 1000\nbuilds: 1\nwarm_up: 1s\nbudget: 4m"
+    small = "servers: [mysql:5.7.22, mysql:8.0.15]\ntables: 1\ntable_size: 1000\nbuilds: 1\nwarm_up: 1s\nbudget: 4m"
     ran = shell.run(
-        "gate", *write_study(shell, f"servers: [mysql:5.7.22, mysql:8.0.15]\n{small}"), SERVER,
-        f"{SERVER},max_connections=151", "--max-slowdown", "20%", "--inject-slowdown", "100%", "--junit", "gate.xml",
-        "--format", "json", "--name", "small", "--seed", "3", GITHUB_ACTIONS="true",
-        GITHUB_STEP_SUMMARY=str(summary), limit_s=400,
+        "gate", *write_study(shell, small), SERVER, f"{SERVER},max_connections=151", "--max-slowdown", "20%",
+        "--inject-slowdown", "100%", "--junit", "gate.xml", "--format", "json", "--name", "small", "--seed", "3",
+        GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY=str(summary), limit_s=400,
     )  # fmt: skip
     return shell, ran
 

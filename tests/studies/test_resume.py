@@ -128,7 +128,7 @@ def test_a_killed_run_goes_on_and_measures_nothing_twice(shell, capsys):
 def test_another_study_is_refused_and_a_run_that_is_being_written_too(shell, inside):
     (shell.folder / "my.yaml").write_text(STUDY)
     begun = RunDirectory.create(shell.folder / "runs", make_study(read_study(shell.folder / "my.yaml"), seed=3))
-    (shell.folder / "other.yaml").write_text(STUDY.replace("threads: [2]", "threads: [3]"))
+    (shell.folder / "other.yaml").write_text(STUDY.replace("threads: [1]", "threads: [3]"))
     ran = inside("run", "other.yaml", "--resume", begun.name)
     assert ran.code == 2
     assert "threads differ" in ran.complaint
