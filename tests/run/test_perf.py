@@ -1,9 +1,16 @@
 """What perf prints, as stacks in the slices of the right server; and what is said where it may not profile."""
 
+import os
+import shutil
+import subprocess
+import sys
+from types import SimpleNamespace
+
 import pytest
 
 from bakeoff.results.profiles import KERNEL, Function
 from bakeoff.run import perf
+from bakeoff.run.explain import KINDS
 from bakeoff.run.perf import Slices, Window, counters_of, plain_name, samples_of, without_beginning
 
 TEXT = """\
@@ -115,16 +122,68 @@ def test_without_permission_it_is_said_why(asked_anew, monkeypatch, tmp_path):
     assert "Access to performance monitoring is limited" in perf.hindrance([])
 
 
-@pytest.mark.parametrize(
-    ("user", "paranoid", "event"), [(0, 2, "cpu-clock"), (1000, 1, "cpu-clock"), (1000, 2, "cpu-clock:u")]
-)
-def test_where_only_user_code_may_be_sampled_it_is_known(asked_anew, monkeypatch, tmp_path, user, paranoid, event):
-    """perf refuses the whole machine here, and takes any event of threads."""
+@pytest.mark.parametrize(("refused", "event"), [("--all-cpus", "cpu-clock"), ("--all-cpus*|*:k", "cpu-clock:u")])
+def test_where_only_user_code_may_be_sampled_it_is_known(asked_anew, monkeypatch, tmp_path, refused, event):
+    """perf refuses the whole machine here, and the kernel's part; asked for both parts it would give one alone."""
     program = tmp_path / "perf"
-    program.write_text('#!/bin/sh\ncase "$*" in *--all-cpus*) exit 1;; esac\n')
+    program.write_text(f'#!/bin/sh\ncase "$*" in *{refused}*) exit 1;; esac\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(perf, "_PARANOID", tmp_path / "paranoid")
-    (tmp_path / "paranoid").write_text(f"{paranoid}\n")
-    monkeypatch.setattr(perf.os, "geteuid", lambda: user)
     assert perf.permission() == perf.Permission("", event, whole=False, hardware=())
+
+
+WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+"""Root as in a container: without CAP_PERFMON, and without a right to processes of other accounts."""
+
+
+def without_rights(program, *arguments):
+    ran = subprocess.run(
+        [*WITHOUT_RIGHTS, sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+@pytest.fixture
+def needs_rights_to_lose():
+    if shutil.which("perf") is None or shutil.which("setpriv") is None or os.geteuid() != 0:
+        pytest.skip("needs perf, setpriv and root")
+    if int(perf._PARANOID.read_text()) < 2:
+        pytest.skip("kernel.perf_event_paranoid lets everybody sample the kernel")
+
+
+def test_root_without_capabilities_sees_user_code_only_and_says_so(needs_rights_to_lose):
+    said = without_rights(
+        "from bakeoff.run import off_cpu, perf; print(perf.permission().event, '|', off_cpu.hindrance([]))"
+    )
+    event, _, why = said.partition(" | ")
+    if event:
+        assert event == "cpu-clock:u" and why.startswith("Off-CPU time cannot be had: kernel.perf_event_paranoid")
+    else:
+        assert "perf may not profile here (kernel.perf_event_paranoid is" in why
+
+
+def test_a_server_of_another_account_that_may_not_be_profiled_is_said_in_a_line(needs_rights_to_lose, tmp_path):
+    sleeping = subprocess.Popen(["setpriv", "--reuid=65534", "--clear-groups", "sleep", "60"])
+    try:
+        said = without_rights(
+            "import sys\nfrom pathlib import Path\nfrom bakeoff.errors import HostError\n"
+            "from bakeoff.run.perf import Recorder\n"
+            "try:\n"
+            "    with Recorder({'A': int(sys.argv[1])}, Path(sys.argv[2]), ('--event', 'cpu-clock:u'), whole=False):\n"
+            "        print('it may')\n"
+            "except HostError as error:\n    print(error)",
+            str(sleeping.pid), str(tmp_path),
+        )  # fmt: skip
+    finally:
+        sleeping.kill()
+        sleeping.wait()
+    assert said.startswith("perf failed: ") and "\n" not in said and "limited" in said.lower(), said
+
+
+def test_of_running_servers_every_kind_of_explanation_says_why_it_is_not_to_be_had():
+    setup = SimpleNamespace(remote=True, arm=SimpleNamespace(server="mysql://root@db1/", label="mysql://root@db1/"))
+    said = {kind.name: kind.hindrance([setup]) for kind in KINDS}
+    assert said.keys() == {"plans", "profile", "waits", "off-cpu"}
+    assert all("mysql://root@db1/" in sentence and sentence.endswith(".") for sentence in said.values())
+    assert said["profile"] == said["off-cpu"], "it is said once"

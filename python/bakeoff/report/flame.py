@@ -87,12 +87,14 @@ def _comparison_section(
         _flame(context, pair, found, number),
         functions,
         processors,
-        note=" ".join(_sentences(context, pair, found, labels)),
+        note=" ".join(_sentences(context, pair, found, labels, counted=bool(processors.rows))),
         in_terminal=True,
     )
 
 
-def _sentences(context: Context, pair: Pair, found: ProfileComparison, labels: tuple[str, str]) -> Iterator[str]:
+def _sentences(
+    context: Context, pair: Pair, found: ProfileComparison, labels: tuple[str, str], *, counted: bool
+) -> Iterator[str]:
     cost = found.all
     within = numbers.signed_interval(cost.difference.interval, numbers.of_event)
     yield (
@@ -105,6 +107,8 @@ def _sentences(context: Context, pair: Pair, found: ProfileComparison, labels: t
         yield f"In the epochs that count, without a profiler: {format_ns(known[0])} and {format_ns(known[1])}."
     if any(event.endswith(":u") for event in found.events):
         yield "The kernel's part is missing: kernel.perf_event_paranoid allows none of it."
+    if not counted:
+        yield "perf counts no instructions or cycles here, as in many virtual machines: the processor's table is missing."
     for label, share in zip(labels, found.incomplete, strict=True):
         if share > _INCOMPLETE:
             yield (

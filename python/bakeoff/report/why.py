@@ -96,9 +96,16 @@ def _costs(context: Context, explained: Sequence[Explanation]) -> Section | None
         rows=tuple(rows),
         note="Per event, over all epochs. It is more or less after correction over all counters. CPU and waiting "
         "carry the measured share of the difference in time; of a count it is an upper bound (≤). All counters: "
-        "--format json.",
+        "--format json." + _unread(shown),
     )
     return Section.of("Costs per event", table, anchor="why-costs")
+
+
+def _unread(explained: Sequence[Explanation]) -> str:
+    """What the kernel did not show of the servers: of a process of another account it hides what was read and written."""
+    if any(cost.counter.startswith("io.") for each in explained for cost in each.costs):
+        return ""
+    return " What the servers read and wrote is missing: the kernel shows it only to the account that runs them."
 
 
 def _worth_a_row(explanation: Explanation, most: int) -> list[Cost]:

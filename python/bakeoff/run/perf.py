@@ -30,7 +30,7 @@ from bakeoff.results import EpochWriter
 from bakeoff.results.profiles import KERNEL, PMU_FILE, PROFILE_FILE, Function, Profile, Stack
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers
-from bakeoff.servers.process import Identity, last_line, spawn
+from bakeoff.servers.process import Identity, spawn
 from bakeoff.units import visible
 
 _PERIOD_NS = 1_000_003  # a prime: never in step with slices
@@ -82,17 +82,18 @@ def permission() -> Permission:
     perf = shutil.which("perf")
     if perf is None:
         return Permission("perf is not installed, so profiles and off-CPU time cannot be had (Debian: linux-perf).")
-    paranoid = int(_PARANOID.read_text("ascii")) if _PARANOID.exists() else 2
-    # Asked for more than user code perf would give that alone, and not say so.
-    of_threads = "cpu-clock" if os.geteuid() == 0 or paranoid <= 1 else "cpu-clock:u"
-    for event, whole in (("cpu-clock:I", True), (of_threads, False)):
+    # Asked for both parts perf would give user code alone, and not say so: the kernel's is asked for by itself.
+    for asked_for, event, whole in (
+        ("cpu-clock:I", "cpu-clock:I", True), ("cpu-clock:k", "cpu-clock", False), ("cpu-clock:u", "cpu-clock:u", False)
+    ):  # fmt: skip
         with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
             scope = ["--all-cpus"] if whole else []
-            command = [perf, "record", *scope, "--event", event, "-g", "--output", f"{folder}/data", "--", "true"]
+            command = [perf, "record", *scope, "--event", asked_for, "-g", "--output", f"{folder}/data", "--", "true"]
             asked = ask(command)
         if asked.returncode == 0:
             counted = ask([perf, "stat", "--field-separator", ",", "--event", ",".join(_HARDWARE), "--", "true"])
             return Permission("", event, whole, tuple(counters_of(counted.stderr)))
+    paranoid = int(_PARANOID.read_text("ascii")) if _PARANOID.exists() else 0
     why = f"kernel.perf_event_paranoid is {paranoid}" if paranoid > 2 else complaint(asked.stderr)
     return Permission(f"perf may not profile here ({why}), so profiles and off-CPU time cannot be had.")
 
@@ -101,7 +102,10 @@ def hindrance(setups: Sequence[ArmSetup]) -> str:
     """Why the servers of these arms cannot be profiled, in a sentence; empty: they can."""
     running = [str(setup.arm.server) for setup in setups if setup.remote]
     if running:
-        return f"{', '.join(running)}: a running server is not profiled; bakeoff profiles servers that it starts."
+        return (
+            f"{', '.join(running)}: a running server is not profiled, on the CPU or off it; bakeoff profiles servers "
+            "that it starts."
+        )
     return permission().reason
 
 
@@ -338,7 +342,7 @@ class Recorder:
         return self._folder / f"counted-{self._pids[arm]}"
 
     def _failed(self) -> HostError:
-        return HostError(f"perf failed: {last_line(self._errors.read_text('utf-8', 'replace'))}")
+        return HostError(f"perf failed: {complaint(self._errors.read_text('utf-8', 'replace'))}.")
 
 
 def _samples(recorder: Recorder, pids: Mapping[str, int]) -> dict[str, list[tuple[int, Stack]]]:
