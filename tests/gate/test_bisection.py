@@ -92,6 +92,17 @@ def test_first_the_last_build_then_the_middle_and_never_one_that_does_not_start(
     assert other.joins.name in "DF"
 
 
+def test_a_last_build_that_is_the_first_slow_one_is_measured_until_its_difference_is_shown():
+    study = bisections.study_of_builds(3)
+    study = study.model_copy(update={"arms": (*study.arms, study.search.builds[1])})
+    values = {"C": [-0.11, -0.1, -0.12], "B": [0.01, -0.01, 0.0, 0.02]}
+    believed = found(study, values)
+    assert believed.probabilities[2] > 0.99 and believed.named is None
+    again = decision(study, values)
+    assert (again.stop, {arm for _, arm in again.settled}) == (Stop.RUNNING, {"B"})
+    assert decision(study, values | {"C": [*values["C"], -0.11, -0.09]}).stop is Stop.ANSWERED
+
+
 def test_it_ends_when_it_is_known_or_time_is_over():
     study = bisections.study_of_builds(3)
     study = study.model_copy(update={"arms": (*study.arms, study.search.builds[1])})
