@@ -92,6 +92,17 @@ def test_first_the_last_build_then_the_middle_and_never_one_that_does_not_start(
     assert other.joins.name in "DF"
 
 
+def test_a_last_build_that_is_the_first_slow_one_is_measured_until_its_difference_is_shown():
+    study = bisections.study_of_builds(3)
+    study = study.model_copy(update={"arms": (*study.arms, study.search.builds[1])})
+    values = {"C": [-0.11, -0.1, -0.12], "B": [0.01, -0.01, 0.0, 0.02]}
+    believed = found(study, values)
+    assert believed.probabilities[2] > 0.99 and believed.named is None
+    again = decision(study, values)
+    assert (again.stop, {arm for _, arm in again.settled}) == (Stop.RUNNING, {"B"})
+    assert decision(study, values | {"C": [*values["C"], -0.11, -0.09]}).stop is Stop.ANSWERED
+
+
 def test_it_ends_when_it_is_known_or_time_is_over():
     study = bisections.study_of_builds(3)
     study = study.model_copy(update={"arms": (*study.arms, study.search.builds[1])})
@@ -185,12 +196,12 @@ LOGGED = f"{SERVER},general_log=ON,slow_query_log=ON,long_query_time=0,log_outpu
 
 
 @pytest.mark.server
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_the_first_slow_build_is_found_and_a_broken_one_is_passed_over(shell):
     """The slow one writes every statement into two tables; the second, which is tried first, does not start."""
     broken, sound = f"{SERVER},default_authentication_plugin=none", f"{SERVER},back_log=60"
-    ran = shell.run("bisect", SERVER, broken, sound, LOGGED, *SMALL, "--precision", "20%", "--budget", "240s",
-                    "--format", "json", limit_s=360)  # fmt: skip
+    ran = shell.run("bisect", SERVER, broken, sound, LOGGED, *SMALL, "--precision", "20%", "--budget", "400s",
+                    "--format", "json", limit_s=560)  # fmt: skip
     assert ran.code == ExitCode.DONE, ran
     document = json.loads(ran.out)
     assert document["bisection"]["named"] == [LOGGED]

@@ -48,7 +48,7 @@ def finished(shell, slowed_duel):
 def test_a_finished_run_is_explained_and_keeps_its_evidence(shell, finished):
     evidence = digests(finished.path / "epochs") | digests(finished.path / "builds")
     analysis = (finished.path / "analysis.json").read_bytes()
-    ran = shell.run("explain", "latest", "--explain-budget", "15s", "--quiet")
+    ran = shell.run("explain", "latest", "--explain-budget", "20s", "--quiet")
     assert ran.code == 0 and "kernel: network" in ran.out, ran
     assert digests(finished.path / "epochs") | digests(finished.path / "builds") == evidence
     assert (finished.path / "analysis.json").read_bytes() == analysis

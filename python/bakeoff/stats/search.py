@@ -190,6 +190,9 @@ def next_arm(study: Study, believed: Found, values: Values, *, skipped: Collecti
     search = study.search
     assert search
     if search.builds:
+        # Which build it is is known; that there is a difference at all is not shown yet.
+        if bisect.culprit(np.array(believed.probabilities)) is not None:
+            return study.arms[1]
         numbers = [number for number, arm in enumerate(search.builds) if arm.name in skipped]
         return search.builds[
             bisect.next_build(by_build(search, values), np.array(believed.probabilities), without=numbers)
