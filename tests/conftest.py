@@ -11,6 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import hypothesis
 import psutil
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -21,6 +22,12 @@ from bakeoff.results import RunDirectory, open_run
 from bakeoff.servers.paths import cache_root, make_open_folder
 from bakeoff.spec import parse_server
 from bakeoff.stats.model import Analysis
+
+# A busy machine is no defect of what is tested, nor is one that takes long to make examples.
+hypothesis.settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("any machine")
 
 COMMAND = (sys.executable, "-m", "bakeoff.cli.start")
 

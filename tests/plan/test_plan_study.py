@@ -40,7 +40,7 @@ studies = st.builds(
 
 
 @given(studies, st.floats(0, 60), st.floats(0, 100))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_same_study_same_plan_and_json_round_trip(asked, overhead_s, load_s):
     plan = plan_study(asked, overhead_s=overhead_s, load_s=load_s)
     assert plan == plan_study(asked, overhead_s=overhead_s, load_s=load_s)
@@ -48,7 +48,7 @@ def test_same_study_same_plan_and_json_round_trip(asked, overhead_s, load_s):
 
 
 @given(studies)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_epoch_measures_every_cell_once_with_reads_before_writes(asked):
     plan = plan_study(asked, overhead_s=5, load_s=0)
     names = [cell.name for cell in plan.cells]
@@ -65,7 +65,7 @@ def test_every_epoch_measures_every_cell_once_with_reads_before_writes(asked):
 
 
 @given(studies)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_builds_rotate_and_start_orders_balance(asked):
     plan = plan_study(asked, overhead_s=5, load_s=0)
     drafts = [epoch_draft(plan, asked, epoch) for epoch in range(4 * asked.builds)]
@@ -124,7 +124,7 @@ def test_a_budget_too_small_is_said_and_priced():
 
 
 @given(studies, st.floats(0, 30), st.floats(0, 60))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_the_plan_says_it_takes_fits_the_budget(asked, overhead_s, load_s):
     plan = plan_study(asked, overhead_s=overhead_s, load_s=load_s)
     assert 2.0 <= plan.seconds_per_cell <= 120.0
@@ -137,7 +137,7 @@ def test_what_the_plan_says_it_takes_fits_the_budget(asked, overhead_s, load_s):
 
 
 @given(studies)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_default_slices_keep_two_blocks_and_a_tenth_of_guard(asked):
     plan = plan_study(asked, overhead_s=5, load_s=0)
     for cell in plan.cells:
@@ -177,7 +177,7 @@ def test_many_short_slices_stay_as_the_pilot_chose_them():
 
 
 @given(studies, st.integers(1, 8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_slices_are_doubled_while_enough_blocks_fit(asked, times):
     plan = plan_study(asked, overhead_s=5, load_s=0)
     name = plan.cells[0].name

@@ -255,7 +255,7 @@ def test_sign_flip_and_check():
 
 
 @given(st.permutations(range(7)), st.integers(0, 50))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_the_order_of_epochs_does_not_matter(order, seed):
     epochs = simulated({"A": 0.0, "B": -0.02}, epochs=7, seed=seed, seconds=2)
     study = simulated_study()
@@ -264,7 +264,7 @@ def test_the_order_of_epochs_does_not_matter(order, seed):
 
 
 @given(st.integers(0, 1000))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 def test_swapping_the_arms_mirrors_the_answer(seed):
     epochs = simulated({"A": 0.0, "B": -0.03}, epochs=7, seed=seed, seconds=2)
     (there,) = analyse(epochs, simulated_study(arms=("A", "B")), ended=Stop.BUDGET).comparisons

@@ -163,7 +163,7 @@ def test_trimmed_mean_of_few_and_none():
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_swapping_the_labels_flips_every_sign(seed):
     epoch = simulated(seed)
     there, back = only(epoch), only(epoch, baseline="B")
@@ -174,7 +174,7 @@ def test_swapping_the_labels_flips_every_sign(seed):
 
 
 @given(st.integers(0, 10_000), st.integers(2, 50))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_a_machine_n_times_as_fast_changes_nothing(seed, factor):
     epoch = simulated(seed)
     faster = only(epoch_like(epoch, epoch.slices.with_columns(events=epoch.slices["events"] * factor)))
@@ -183,7 +183,7 @@ def test_a_machine_n_times_as_fast_changes_nothing(seed, factor):
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_the_order_of_rows_does_not_matter(seed):
     epoch = simulated(seed)
     order = np.random.default_rng(seed).permutation(len(epoch.slices))

@@ -61,7 +61,7 @@ def test_p_without_spread_or_epochs(mean, sd, n, p):
 
 
 @given(values)
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_sign_flip_equals_enumeration(sample):
     total = abs(math.fsum(sample)) * (1 - 1e-12)
     flips = [

@@ -123,7 +123,7 @@ def test_a_dead_pilot_gives_a_length_all_the_same(dead):
 
 
 @given(st.integers(0, 1000), st.floats(0, 0.3), st.floats(100, 1e5))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_guard_is_at_most_a_tenth(seed, wander, rate):
     choice = choose_slice_length(pilot(Noise(wander_sd=wander), seconds=5, rate_per_s=rate, seed=seed), cell=CELL)
     assert choice.guard_ns == guard_ns(choice.slice_ns) <= choice.slice_ns / 10

@@ -74,7 +74,7 @@ def test_never_a_stop_below_five_epochs(values):
 
 
 @given(st.lists(st.floats(-0.1, 0.1), min_size=5, max_size=30), st.integers(1, 30))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_stop_is_what_its_interval_says(values, family):
     n, mean, sd = len(values), math.fsum(values) / len(values), iv.standard_deviation(values)
     stop = stop_state(values, precision=0.01, family=family)
@@ -153,7 +153,7 @@ def test_all_contenders_of_a_cell_must_be_ready_but_never_the_control():
 
 
 @given(st.permutations(range(9)), st.integers(0, 100))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_order_of_epochs_does_not_matter(order, seed):
     draws = np.random.default_rng(seed).normal(0, 0.01, 9)
     study = simulated_study(precision=0.01)
