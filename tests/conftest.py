@@ -26,13 +26,14 @@ COMMAND = (sys.executable, "-m", "bakeoff.cli.start")
 
 # Tests that measure, pin threads to CPUs, or share one duel. Two tests run at a time, but never two of these.
 MEASURING = {
-    "bench/test_client_cost.py", "bench/test_connections.py", "cluster/test_apart.py", "run/test_budget.py",
-    "run/test_counters.py", "run/test_duel.py", "run/test_explaining.py", "servers/test_placement.py",
-    "sysbench/test_idle.py", "sysbench/test_numbers.py", "validation/test_causes.py", "validation/test_fake_checks.py",
+    "bench/test_client_cost.py", "bench/test_connections.py", "run/test_budget.py", "run/test_counters.py",
+    "run/test_duel.py", "run/test_explaining.py", "servers/test_placement.py", "sysbench/test_idle.py",
+    "sysbench/test_numbers.py", "validation/test_causes.py", "validation/test_fake_checks.py",
 }  # fmt: skip
 # Files that take half a minute or more: begun before the short ones, so that both workers end together.
 LONG = {
-    "cli/test_bad_input.py", "cluster/test_clusters.py", "first_hour/test_jobs.py", "first_hour/test_walk.py",
+    "cli/test_bad_input.py", "cluster/test_apart.py", "cluster/test_clusters.py",
+    "first_hour/test_jobs.py", "first_hour/test_walk.py",
     "gate/test_bisection.py", "gate/test_gate_command.py", "replay/test_duels.py", "replay/test_examples.py",
     "run/test_unlike_servers.py", "servers/test_running.py",
     "studies/test_resume.py", "test_engine_network.py", "tpcc/test_tpcc_conditions.py", "tpcc/test_tpcc_variants.py",
