@@ -23,6 +23,7 @@ PACKET = 65_536
 
 def main(ends: list[tuple[str, str]], delay_s: float, lost: float) -> None:
     first, second = (open_end(*end) for end in ends)
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))  # the delay is the link's, however busy the machine is
     print("up", flush=True)
     rng = random.Random(1)
     other, waiting = {first: second, second: first}, {first: deque(), second: deque()}

@@ -355,6 +355,22 @@ def test_a_killed_actor_ends_the_run_and_what_is_finished_stays(shell, hosts, un
 @pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.timeout(900)
+def test_a_killed_engine_costs_its_epoch_and_no_other(shell, hosts, undo):
+    hosts.link(undo, one_way_s=0.0005)
+    process = hosts.duel(shell, "--budget", "60s", "--no-verdict", "--precision", "0.1%")
+    _, engine, _ = wait_for(lambda: measuring(hosts), 150, "a server with an account")
+    engine.kill()
+    code, _, err = finish(process)
+    assert (code, err) == (0, "")
+    run = open_run(shell.runs[0])
+    outcomes = [run.outcome(epoch) for epoch in run.finished_epochs()]
+    assert [outcome.valid for outcome in outcomes][:2] == [False, True]
+    assert "there: status -9" in outcomes[0].discard_reason
+
+
+@pytest.mark.slow
+@pytest.mark.server
+@pytest.mark.timeout(900)
 def test_a_network_that_is_cut_ends_the_run(shell, hosts, undo):
     link = hosts.link(undo, one_way_s=0.0005)
     process = hosts.duel(shell, "--budget", "100s", "--no-verdict", "--precision", "0.1%")

@@ -85,6 +85,28 @@ def test_a_running_server_is_not_placed(inside):
     assert (ran.code, "a running server is where it is" in ran.complaint) == (2, True)
 
 
+WHERE = ("--client", "a", "--servers", "b", "--interface", "eth0")
+
+
+def test_a_study_of_transports_is_not_placed(inside, shell):
+    text = 'title: t\nservers: ["mysql:8.0.15"]\nfactors: {transport: [socket, tcp]}\nworkloads: [oltp_point_select]\n'
+    (shell.folder / "my.yaml").write_text(text)
+    ran = inside("run", "my.yaml", "--no-verdict", *WHERE)
+    assert (ran.code, "factor transport: client and servers are on" in ran.complaint) == (2, True)
+
+
+def test_a_resumed_run_keeps_its_hosts(inside, shell):
+    (shell.folder / "runs").mkdir()
+    apart = study().placed_apart(Apart(client="a", servers="c", interface="eth0"))
+    run = RunDirectory.create(shell.folder / "runs", apart)
+    ran = inside("run", "--resume", run.name, *WHERE)
+    assert (ran.code, "Leave --client, --servers and --interface out." in ran.complaint) == (2, True)
+    ran = inside("run", "--resume", run.name, "--hosts", "2")
+    assert (ran.code, "--hosts: --client and --servers name the nodes" in ran.complaint) == (2, True)
+    ran = inside("run", "--resume", run.name, "--ray", "127.0.0.1:1024")
+    assert (ran.code, "no cluster can be reached at 127.0.0.1:1024" in ran.complaint) == (3, True)
+
+
 def test_client_and_servers_apart_are_never_paired_nor_frozen():
     apart = study().placed_apart(Apart(client="a", servers="b", interface="eth0"))
     plan = plan_study(apart, overhead_s=1.0, load_s=1.0)
