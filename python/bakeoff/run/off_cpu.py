@@ -72,7 +72,7 @@ def _tried(sampling: Sequence[str]) -> subprocess.CompletedProcess[str]:
 
 def _sampling(connections: int) -> tuple[str, ...]:
     """Arguments of `perf record`; every thread has a rate of its own, so that those that rarely wait are seen, too."""
-    rate = max(_RATE_LEAST, _SAMPLES_A_S // connections)
+    rate = max(_RATE_LEAST, _SAMPLES_A_S // max(1, connections))
     return (
         "--event", _EVENT, "--freq", str(rate), "--call-graph", f"dwarf,{_STACK_BYTES}", "--sample-cpu",
         "--switch-events", "--max-size", _BYTES_MAX, *_buffer(),
