@@ -28,15 +28,18 @@ COMMAND = (sys.executable, "-m", "bakeoff.cli.start")
 MEASURING = {
     "bench/test_client_cost.py", "bench/test_connections.py", "run/test_budget.py", "run/test_counters.py",
     "run/test_duel.py", "run/test_explaining.py", "servers/test_placement.py", "sysbench/test_idle.py",
-    "sysbench/test_numbers.py", "validation/test_causes.py", "validation/test_fake_checks.py",
+    "validation/test_causes.py", "validation/test_fake_checks.py",
 }  # fmt: skip
-# Files that take half a minute or more: begun before the short ones, so that both workers end together.
-LONG = {
-    "cli/test_bad_input.py", "cluster/test_clusters.py", "first_hour/test_jobs.py", "first_hour/test_walk.py",
-    "gate/test_bisection.py", "gate/test_gate_command.py", "replay/test_duels.py", "replay/test_examples.py",
-    "run/test_unlike_servers.py", "servers/test_running.py",
-    "studies/test_resume.py", "test_engine_network.py", "tpcc/test_tpcc_conditions.py", "tpcc/test_tpcc_variants.py",
-}  # fmt: skip
+# Files that take half a minute or more, the longest first: begun before the short ones, so that all workers end
+# together.
+LONG = (
+    "cli/test_bad_input.py", "cluster/test_clusters.py", "cluster/test_apart.py", "replay/test_examples.py",
+    "gate/test_bisection.py", "tpcc", "gate/test_gate_command.py", "data/test_kept_loads.py", "replay/test_duels.py",
+    "servers/test_running.py", "test_engine_network.py", "replay/test_running.py", "run/test_unlike_servers.py",
+    "studies/test_resume.py", "first_hour/test_jobs.py", "first_hour/test_walk.py",
+)  # fmt: skip
+# Folders whose files share a server and its data.
+TOGETHER = {"tpcc"}
 
 
 # A background job inherits that Ctrl-C is ignored, and so would the commands that the tests interrupt.
@@ -47,13 +50,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 class OneFileAtATime(LoadScopeScheduling):
     """Shares out tests by files, and those of `MEASURING` as if they were one file.
 
-    Beside what measures one worker runs; the others rest until it has ended. After it three keep two CPUs busy, since
-    tests wait for servers a third of their time. xdist's groups (`--dist loadgroup`) have no effect with pytest 9.2.
+    Beside what measures one worker runs; the others rest until it has ended. After it four keep two CPUs busy, since
+    tests of servers take half a CPU each. xdist's groups (`--dist loadgroup`) have no effect with pytest 9.2.
     """
 
     def _split_scope(self, nodeid):
-        file = file_of(nodeid)
-        return "measuring" if file in MEASURING else file
+        scope = scope_of(nodeid)
+        return "measuring" if scope in MEASURING else scope
 
     def _is_measuring(self):
         units = [self.workqueue, *self.assigned_work.values()]
@@ -71,17 +74,22 @@ class OneFileAtATime(LoadScopeScheduling):
                 self._reschedule(other)
 
 
-def file_of(nodeid):
-    return nodeid.partition("::")[0].removeprefix("tests/")
+def scope_of(nodeid):
+    """The file of a test, or its folder where one worker runs all files of that."""
+    file = nodeid.partition("::")[0].removeprefix("tests/")
+    folder = file.partition("/")[0]
+    return folder if folder in TOGETHER else file
 
 
 def pytest_collection_modifyitems(items):
     """First what measures and, beside it, what starts no server; then the other files, long ones first."""
-    with_server = {file_of(item.nodeid) for item in items if item.get_closest_marker("server")}
+    with_server = {scope_of(item.nodeid) for item in items if item.get_closest_marker("server")}
 
     def turn(item):
-        file = file_of(item.nodeid)
-        return 0 if file in MEASURING else 1 if file not in with_server else 2 if file in LONG else 3
+        scope = scope_of(item.nodeid)
+        if scope in LONG:
+            return 2 + LONG.index(scope)
+        return 0 if scope in MEASURING else 1 if scope not in with_server else 2 + len(LONG)
 
     items.sort(key=turn)
 
@@ -105,6 +113,12 @@ class Ran:
         lines = [line for line in self.err.splitlines() if line.startswith("bakeoff:")]
         assert len(lines) == 1, self.err
         return lines[0]
+
+
+@pytest.fixture(params=["some", pytest.param("all", marks=pytest.mark.slow)])
+def of_runs(request):
+    """`of_runs(400)`: how many runs a simulation makes here: a third of these, in the slow tests all of them."""
+    return lambda runs: runs if request.param == "all" else runs // 3
 
 
 class Shell:

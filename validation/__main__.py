@@ -21,6 +21,7 @@ from bakeoff.spec import Origin, parse_server
 from validation import (
     bisections,
     gates,
+    gates_measured,
     histories,
     hosts,
     machines,
@@ -38,6 +39,7 @@ from validation.duels import LoadClass, Outcome
 from validation.soak import soak
 
 _SERVER = "mysql:8.0.15"
+_GATES = Path(__file__).parent.parent / "bench/results/validation/gates.jsonl"
 
 app = typer.Typer(
     name="validation",
@@ -217,19 +219,25 @@ def causes(
     times: Annotated[int, typer.Option(help="How often each is planted.")] = 1,
     seed: Seed = 1,
 ) -> int:
-    """Plant causes on real servers and print which family the report names; exit code 1 below nine of ten right."""
+    """Plant causes on real servers and print which family the report names; exit code 1 below nine of ten right.
+
+    Those that `FOLDER/causes.jsonl` has are not planted again.
+    """
     unknown = set(names or ()) - planted.CAUSES.keys()
     if unknown:
         raise SpecError(f"no cause is called {min(unknown)!r}.", hint=f"There are: {', '.join(planted.CAUSES)}.")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.INTERRUPTED))
-    told: list[planted.Told] = []
+    journal = folder / planted.JOURNAL
     for turn in range(times):
         for name in names or planted.CAUSES:
-            told.append(planted.plant(name, folder / f"{name.replace(' ', '-')}-{turn}", seed=seed + turn))
-            _report(f"{name}: {'right' if told[-1].right else 'WRONG'}: {told[-1].sentence}")
+            if not any((each.cause, each.seed) == (name, seed + turn) for each in planted.read(journal)):
+                found = planted.plant(name, folder / f"{name.replace(' ', '-')}-{turn}", seed=seed + turn)
+                planted.append(journal, found)
+                _report(f"{name}: {'right' if found.right else 'WRONG'}: {found.sentence}")
+    told = planted.read(journal)
     print(planted.table(told))
-    right = {name: sum(each.right for each in told if each.cause == name) for name in names or planted.CAUSES}
-    return ExitCode.DIFFERENCE if any(10 * count < 9 * times for count in right.values()) else ExitCode.DONE
+    asked = {name: [each.right for each in told if each.cause == name] for name in names or planted.CAUSES}
+    return ExitCode.DIFFERENCE if any(10 * sum(own) < 9 * len(own) for own in asked.values()) else ExitCode.DONE
 
 
 @app.command()
@@ -397,6 +405,22 @@ def simulate_gates(
     return ExitCode.DONE
 
 
+@app.command("gates-measured")
+def measure_gates(
+    minutes: Annotated[float, typer.Option(help="Run further gates for so long; 0: only print.")] = 0.0,
+    server: Server = _SERVER,
+    journal: Annotated[Path, typer.Option(help="Of all gates; server accounts must enter its folder.")] = _GATES,
+    seed: Seed = 1,
+) -> int:
+    """What gates of a real server against itself said, slowed by nothing, 1 and 3 %; beside it the rules of others."""
+    if minutes:
+        gates_measured.series(journal, server, minutes=minutes, seed=seed, report=lambda each: print(each, flush=True))
+    if not (found := gates_measured.read(journal)):
+        raise SpecError(f"{journal}: no gate has been run.", hint="Give --minutes 60.")
+    print(gates_measured.table(found))
+    return ExitCode.DONE
+
+
 @app.command("histories")
 def simulate_histories(
     runs: Annotated[int, typer.Option(metavar="N", min=1, help="Simulated histories of each kind.")] = 1000,
@@ -405,9 +429,13 @@ def simulate_histories(
         bool, typer.Option("--others", help="Also Otava and ruptures, from an environment made for them by pip.")
     ] = False,
     watched: Annotated[bool, typer.Option("--watched", help="Only: one that is looked at after every run.")] = False,
+    published: Annotated[bool, typer.Option("--published", help="Only: series that others published.")] = False,
 ) -> int:
     """Change points in simulated histories: false ones, and true ones found (docs/history.md)."""
-    if watched:
+    if published:
+        for line in histories.published_table(others=others):
+            print(line)
+    elif watched:
         print(f"{histories.watched(seed=seed, runs=runs):.1%} of {runs} stationary histories ever had a change")
     else:
         for line in histories.table(seed=seed, runs=runs, others=others):
@@ -441,7 +469,8 @@ def simulate_bisections(
     seed: Seed = 1,
 ) -> int:
     """How often `bakeoff bisect` finds a known build or known options, and in how many epochs."""
-    print(bisections.table(seed, runs=runs))
+    for line in bisections.table(seed, runs=runs):
+        print(line, flush=True)
     return ExitCode.DONE
 
 

@@ -150,6 +150,9 @@ ssize_t recv(int descriptor, void *buffer, size_t length, int flags) {
 """
 
 
+JOURNAL = "causes.jsonl"
+
+
 class Told(BaseModel):
     """What the report of one run said.
 
@@ -160,6 +163,7 @@ class Told(BaseModel):
     """
 
     cause: str
+    seed: int
     claimed: bool
     named: tuple[str, ...]
     right: bool
@@ -168,6 +172,8 @@ class Told(BaseModel):
 
 def plant(name: str, folder: Path, *, seed: int) -> Told:
     """Run the study of one cause in a folder that servers can enter, and read what its report says.
+
+    The folder is made, and deleted with the run.
 
     Raises:
         RuntimeError: the command failed.
@@ -192,9 +198,9 @@ def plant(name: str, folder: Path, *, seed: int) -> Told:
         )
         if ran.returncode != 0:
             raise RuntimeError(f"{name}: exit code {ran.returncode}: {ran.stderr.strip()[-300:]}")
-        return judge(name, found_in(next((folder / "runs").iterdir())))
+        return judge(name, found_in(next((folder / "runs").iterdir())), seed=seed)
     finally:
-        shutil.rmtree(folder / "runs", ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def found_in(path: Path) -> Evidence:
@@ -207,16 +213,30 @@ def found_in(path: Path) -> Evidence:
     )
 
 
-def judge(name: str, found: Evidence) -> Told:
+def judge(name: str, found: Evidence, *, seed: int) -> Told:
     """Whether the right family is named first."""
     named = causes(found)
     return Told(
         cause=name,
+        seed=seed,
         claimed=found.costs.claimed,
         named=named,
         right=found.costs.claimed and named[:1] != () and named[0] in CAUSES[name].families,
         sentence=sentence(found, name),
     )
+
+
+def read(journal: Path) -> list[Told]:
+    """What was planted so far; nothing when the journal is not there."""
+    if not journal.exists():
+        return []
+    return [Told.model_validate_json(line) for line in journal.read_text("utf-8").splitlines()]
+
+
+def append(journal: Path, told: Told) -> None:
+    """Keep one more."""
+    with journal.open("a", encoding="utf-8") as file:
+        file.write(f"{told.model_dump_json()}\n")
 
 
 def _loop(folder: Path) -> Path:

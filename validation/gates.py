@@ -190,7 +190,8 @@ class Rates:
 OTHER_RULES = ("ratio to one value, 200 %", "ratio to one value, 102 %", "mean of one run each, -2.5 %")
 
 
-def _others(ratios: Sequence[float]) -> tuple[bool, bool, bool]:
+def others(ratios: Sequence[float]) -> tuple[bool, bool, bool]:
+    """Whether each of `OTHER_RULES` fails, given the log ratio of every cell in one run of each build."""
     return one_value_rule(ratios, threshold=2.0), one_value_rule(ratios, threshold=1.02), mean_rule(ratios)
 
 
@@ -205,8 +206,8 @@ def rates(
     rng = np.random.default_rng((seed, cells, slow_cells, round(10 * slowdown_percent)))
     found = [run_gate(rng, study, plan, recorded.values, truths.tolist()) for _ in range(runs)]
     told = Counter(run.answer for run in found)
-    paired = np.mean([_others(run.first) for run in found], axis=0)
-    unpaired = np.mean([_others((truths + rng.choice(serial, cells)).tolist()) for _ in range(runs)], axis=0)
+    paired = np.mean([others(run.first) for run in found], axis=0)
+    unpaired = np.mean([others((truths + rng.choice(serial, cells)).tolist()) for _ in range(runs)], axis=0)
     named = {f"{rule}; first epoch": float(share) for rule, share in zip(OTHER_RULES, paired, strict=True)}
     named |= {f"{rule}; serial runs": float(share) for rule, share in zip(OTHER_RULES, unpaired, strict=True)}
     return Rates(
@@ -235,7 +236,7 @@ def all_rates(seed: int, *, runs: int) -> list[Rates]:
 def table(found: Sequence[Rates]) -> str:
     """A Markdown table of gates, and below it one of the other rules' failures."""
     heads = ["cells", "slower in", "by", "budget", *(answer.value for answer in Answer), "median minutes"]
-    others = ["cells", "slower in", "by", *found[0].others]
+    heads_of_others = ["cells", "slower in", "by", *found[0].others]
     rows, rows_of_others = [], []
     for each in found:
         truth = [str(each.cells), str(each.slow_cells), f"{each.slowdown_percent:g} %"]
@@ -243,7 +244,7 @@ def table(found: Sequence[Rates]) -> str:
         rows.append([*truth, f"{each.budget_s / 60:.0f} min", *told, f"{each.minutes:.1f}"])
         if each.budget_s == found[0].budget_s:
             rows_of_others.append([*truth, *(f"{share:.1%}" for share in each.others.values())])
-    return "\n\n".join(markdown(*part) for part in ((heads, rows), (others, rows_of_others)))
+    return "\n\n".join(markdown(*part) for part in ((heads, rows), (heads_of_others, rows_of_others)))
 
 
 def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -32,6 +32,9 @@ OTHERS_RUNS = 100
 
 OURS = "bakeoff"
 
+PUBLISHED = Path(__file__).parent.parent / "bench/results/histories/published.json"
+"""Series that others published, with their sources and licence."""
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -43,6 +46,7 @@ class Kind:
         between: as `BETWEEN`.
         noisy: points whose epochs scatter three times as much.
         swap: index from which another machine measures: 20 % slower, and epochs scatter half as much again.
+        bad: index of a run that is 40 % slower.
         points: how many.
     """
 
@@ -52,6 +56,7 @@ class Kind:
     between: float = BETWEEN
     noisy: range = range(0)
     swap: int | None = None
+    bad: int | None = None
     points: int = POINTS
 
 
@@ -70,6 +75,8 @@ KINDS = (
     Kind("2 % slower, 3 runs later", steps=((57, DOWN),)),
     Kind("2 % slower for ten runs", steps=((30, DOWN), (40, -DOWN))),
     Kind("1 % slower from the 30th on", steps=((30, DOWN / 2),)),
+    Kind("one run 40 % slower", bad=25),
+    Kind("2 % slower from the 30th on, and the 25th run 40 %", steps=((30, DOWN),), bad=25),
 )
 
 
@@ -99,6 +106,8 @@ def make(kind: Kind, rng: np.random.Generator, epochs: NDArray[np.float64], days
         level, machine = np.zeros(n), np.zeros(n)
         for at, size in kind.steps if number == 0 else ():
             level[at:] += size
+        if kind.bad is not None and number == 0:
+            level[kind.bad] += math.log(0.6)
         if kind.swap is not None:
             machine[kind.swap :] = math.log(0.8)
             scale[kind.swap :] *= 1.5
@@ -175,6 +184,53 @@ def by_others(histories: Sequence[Sequence[Made]]) -> dict[str, list[list[list[i
     ran = subprocess.run([python, script], input=json.dumps(given), stdout=subprocess.PIPE, text=True, check=True)
     found: dict[str, list[list[list[int]]]] = json.loads(ran.stdout)
     return found
+
+
+@dataclass(frozen=True)
+class Published:
+    """A series that others published.
+
+    Attributes:
+        said: where its authors say that it changes; None: they do not say.
+        values: absolute figures in the order of time, without an uncertainty.
+    """
+
+    name: str
+    said: tuple[int, ...] | None
+    values: tuple[float, ...]
+
+
+def read_published(path: Path = PUBLISHED) -> list[Published]:
+    """The series of a file."""
+    series = json.loads(path.read_text("utf-8"))["series"]
+    return [
+        Published(each["name"], each["said"] and tuple(each["said"]), tuple(each["values"])) for each in series
+    ]  # fmt: skip
+
+
+def published_table(*, others: bool) -> Iterator[str]:
+    """The lines of a Markdown table: where each program finds changes in published series.
+
+    Args:
+        others: also the other programs.
+    """
+    series = read_published()
+    logs = [np.log(each.values) for each in series]
+    histories = [[Made(each, np.zeros(len(each)), each)] for each in logs]
+    found = {OURS: by_bakeoff(histories)}
+    for name, places in (by_others(histories) if others else {}).items():
+        program, _, figure = name.rpartition(", ")
+        if figure == "absolute":  # which is all that there is
+            found[program] = places
+    rows = []
+    for at, each in enumerate(series):
+        said = "" if each.said is None else _listed(each.said)
+        rows.append([each.name, str(len(each.values)), said, *(_listed(places[at][0]) for places in found.values())])
+    yield from markdown(["series", "points", "its authors", *found], rows).splitlines()
+
+
+def _listed(places: Sequence[int]) -> str:
+    return ", ".join(map(str, places)) or "none"
 
 
 def table(*, seed: int, runs: int, others: bool) -> Iterator[str]:

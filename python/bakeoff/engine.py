@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Protocol, Self
 
 from bakeoff.errors import BakeoffError, EngineError, HostError, SpecError
 from bakeoff.find_engine import find_engine
@@ -84,6 +84,28 @@ class Measurement:
     seconds: float
     cancelled: bool
     failures: list[Message] = field(default_factory=list)
+
+
+class EngineProcess(Protocol):
+    """An engine that runs already, as `subprocess.Popen` has it: here or on another host.
+
+    Attributes:
+        returncode: None while it runs, or when it is not known.
+    """
+
+    stdin: IO[str] | None
+    stdout: IO[str] | None
+    stderr: IO[str] | None
+    returncode: int | Any
+
+    def wait(self, timeout: float | None = None) -> Any:  # noqa: ANN401 — of no interest here
+        """Wait for its end; raises `subprocess.TimeoutExpired`."""
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+
+    def kill(self) -> None:
+        """End it."""
 
 
 def engine_path() -> Path:
@@ -273,6 +295,23 @@ def _capture_error(said: str, code: int) -> BakeoffError:
     return EngineError(f"the engine ended unexpectedly (status {code}): {reason}", code="engine_lost")
 
 
+def _start(cpus: frozenset[int] | None) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [str(engine_path()), "drive"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        # A script may write any byte to standard error.
+        errors="replace",
+        # Ctrl-C at the terminal must not reach the engine, so that the run can end in order.
+        start_new_session=True,
+    )
+    if cpus:
+        os.sched_setaffinity(process.pid, cpus)
+    return process
+
+
 class Engine:
     """A running engine. Use as a context manager; requests block and are made from one thread.
 
@@ -280,6 +319,7 @@ class Engine:
         stop: when set, a running request is cancelled and returns what it has.
         cpus: CPUs that the engine may use; None: all.
         on_log: receives the engine's warnings.
+        process: one that was started already, on whatever host; None: one is started here.
     """
 
     def __init__(
@@ -288,25 +328,14 @@ class Engine:
         stop: threading.Event | None = None,
         cpus: frozenset[int] | None = None,
         on_log: Callable[[str], None] | None = None,
+        process: EngineProcess | None = None,
     ) -> None:
         self._stop = stop or threading.Event()
         self._on_log = on_log or (lambda _line: None)
         self._lines: queue.Queue[Message | None] = queue.Queue()
         self._stderr: deque[str] = deque(maxlen=20)
         self._next_id = 1
-        # A session of its own: Ctrl-C at the terminal must not reach the engine, so that the run can end in order.
-        self._process = subprocess.Popen(
-            [str(engine_path()), "drive"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            # A script may write any byte to standard error.
-            errors="replace",
-            start_new_session=True,
-        )
-        if cpus:
-            os.sched_setaffinity(self._process.pid, cpus)
+        self._process = process or _start(cpus)
         threading.Thread(target=self._read_stdout, daemon=True).start()
         self._stderr_reader = threading.Thread(target=self._read_stderr, daemon=True)
         self._stderr_reader.start()
@@ -329,8 +358,8 @@ class Engine:
 
     @property
     def pid(self) -> int:
-        """Process id of the engine."""
-        return self._process.pid
+        """Process id of the engine, on its host."""
+        return int(self.hello["pid"])
 
     def open(self, arms: Iterable[ArmAddress]) -> list[Message]:
         """Name the arms; returns the engine's `arms`: what each server reports about itself.
@@ -533,9 +562,8 @@ class Engine:
         # Its last words may still be on their way.
         self._stderr_reader.join(timeout=2)
         words = " | ".join(self._stderr) or "it said nothing"
-        return EngineError(
-            f"the engine ended unexpectedly (status {self._process.returncode}): {words}", code="engine_lost"
-        )
+        status = "" if self._process.returncode is None else f" (status {self._process.returncode})"
+        return EngineError(f"the engine ended unexpectedly{status}: {words}", code="engine_lost")
 
     def _read_stdout(self) -> None:
         assert self._process.stdout

@@ -13,7 +13,7 @@ import pytest
 from bakeoff.servers import ServerPool
 
 SMALL = (
-    "--tables", "1", "--table-size", "2000", "--builds", "1", "--threads", "2", "--workload", "oltp_point_select",
+    "--tables", "1", "--table-size", "2000", "--builds", "1", "--threads", "1", "--workload", "oltp_point_select",
     "--warm-up", "1s", "--budget", "40s", "--no-verdict",
 )  # fmt: skip
 

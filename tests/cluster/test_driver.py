@@ -14,10 +14,12 @@ from bakeoff.cluster import Wanted, worker
 from bakeoff.cluster.driver import require_cluster_run, smallest_share
 from bakeoff.cluster.nodes import Node, choose, differences, require_same_programs
 from bakeoff.errors import HostError, ResultsError, RunInvalid, SpecError
+from bakeoff.plan import plan_study
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.resume import check_machine, read_before
 from bakeoff.servers import ServerMemory
+from bakeoff.spec import Apart, Study
 
 
 def node(name, *, resources=None, **facts):
@@ -54,6 +56,41 @@ def test_passwords_do_not_travel(inside):
 def test_options_of_a_cluster_need_one(inside):
     ran = inside("duel", "mysql:5.7", "mysql:8.0", "--hosts", "2")
     assert (ran.code, "Write --ray --hosts 2." in ran.complaint) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--client", "a"), "--servers and --interface: missing"),
+        (("--servers", "b", "--interface", "eth0"), "--client: missing"),
+        (("--client", "a", "--servers", "b"), "--interface: missing"),
+        (("--client", "a", "--servers", "a", "--interface", "eth0"), "both are one node"),
+        (("--client", "a", "--servers", "b", "--interface", "eth0", "--hosts", "2"), "--hosts: --client and --servers"),
+        (("--client", "a", "--servers", "b", "--interface", "eth0", "--freeze"), "--freeze: client and servers are on"),
+        (
+            ("--client", "a", "--servers", "b", "--interface", "eth0", "--placement", "paired"),
+            "--placement: client and",
+        ),
+    ],
+)
+def test_client_and_servers_apart_are_asked_for_in_full(inside, options, words):
+    ran = inside("duel", "mysql:5.7", "mysql:8.0.15", "--no-verdict", *options)
+    assert ran.code == 2
+    assert words in ran.complaint
+
+
+def test_a_running_server_is_not_placed(inside):
+    where = ("--client", "a", "--servers", "b", "--interface", "eth0")
+    ran = inside("duel", "mysql://root@db1/", "mysql:8.0.15", "--no-verdict", *where)
+    assert (ran.code, "a running server is where it is" in ran.complaint) == (2, True)
+
+
+def test_client_and_servers_apart_are_never_paired_nor_frozen():
+    apart = study().placed_apart(Apart(client="a", servers="b", interface="eth0"))
+    plan = plan_study(apart, overhead_s=1.0, load_s=1.0)
+    assert {(cell.placement, cell.freeze) for cell in plan.cells} == {("free", False)}
+    assert plan.unpaired == "client and servers are on hosts of their own"
+    assert Study.model_validate_json(apart.model_dump_json()) == apart
 
 
 def test_without_ray_one_line_says_how_to_get_it():

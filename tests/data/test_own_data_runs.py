@@ -47,7 +47,7 @@ def test_the_data_of_a_running_server_is_measured_on_two_others(shell):
         url = f"mysql://reader:s3cret-word@localhost/shop?socket={source.socket_path}"
         ran = shell.run(
             "duel", "mysql:8.0.15", "mysql:5.7.22", "--data", url, "--workload", "own.lua", "--threads", "2",
-            "--budget", "20s", "--no-verdict", "--builds", "1", "--warm-up", "2s", "--seed", "5",
+            "--budget", "10s", "--no-verdict", "--builds", "1", "--warm-up", "1s", "--seed", "5",
         )  # fmt: skip
         assert written(source) == before
     assert ran.code == 0, ran

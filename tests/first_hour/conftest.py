@@ -4,20 +4,26 @@ import re
 
 import pytest
 
-from tests.first_hour.terminal import COLUMNS, type_line
+from tests.first_hour.terminal import COLUMNS, type_inside, type_line
 
 COPIED = ("Report: ", "Again: ", "<folder>", "mysql-8.0.15-")  # paths, names of runs and commands to be copied
 
 
 @pytest.fixture
 def typed(shell):
-    """`typed(line)`: what is seen after it was typed; with `empty` the cache holds no servers."""
+    """`typed(line)`: what is seen after it was typed.
+
+    With `empty` the cache holds no servers; with `inside` the command has no process of its own.
+    """
     env = {name: value for name, value in shell.env.items() if name not in ("NO_COLOR", "COLUMNS")}
     env |= {"TERM": "xterm-256color"}
 
-    def type_it(line, *, empty=False, **how):
+    def type_it(line, *, empty=False, inside=False, **how):
         cache = {"XDG_CACHE_HOME": str(shell.folder / "empty")} if empty else {}
-        seen = type_line(line, command=shell.command, folder=shell.folder, env=env | cache, **how)
+        if inside:
+            seen = type_inside(line, folder=shell.folder, env=env | cache)
+        else:
+            seen = type_line(line, command=shell.command, folder=shell.folder, env=env | cache, **how)
         assert "Traceback" not in seen.raw
         return seen
 

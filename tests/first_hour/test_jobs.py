@@ -50,6 +50,7 @@ def test_slips_in_files_are_named_with_a_remedy(walked, files):
         "bakeoff duel mysql:8.0.15 mysql:8.0.15 -w bare.lua",
         "bakeoff list workloads bare.lua",
         "bakeoff run my.yaml",
+        inside=True,
     )
 
 
@@ -75,7 +76,7 @@ def test_two_cnf_files_then_an_allocator_by_a_study_and_both_side_by_side(typed,
     assert seen.code == 0 and too_wide(seen, shell) == [], seen.screen
     assert "libjemalloc" in seen.screen and "UNDECLARED" not in seen.screen
 
-    seen = typed("bakeoff compare -2 -1")
+    seen = typed("bakeoff compare -2 -1", inside=True)
     assert seen.code == 0 and too_wide(seen, shell) == []
     lines = seen.screen.splitlines()
     assert [line.split(":")[0] for line in lines[:2]] == ["run 1", "run 2"]
@@ -83,7 +84,7 @@ def test_two_cnf_files_then_an_allocator_by_a_study_and_both_side_by_side(typed,
     assert head[:6] == ["cell", "what", "run", "1", "run", "2"]
     assert [line.split()[:2] for line in lines if line.startswith("mine/2")] == [["mine/2", "A"]]
 
-    walked("bakeoff report -1 --format csv -O r.csv", "bakeoff report -1 --format json -O r.json")
+    walked("bakeoff report -1 --format csv -O r.csv", "bakeoff report -1 --format json -O r.json", inside=True)
     (row,) = csv.DictReader(files.joinpath("r.csv").read_text().splitlines())
     assert row["cell"] == "mine/2" and float(row["ratio"]) > 0
     assert json.loads(files.joinpath("r.json").read_text())["comparisons"][0]["cell"] == "mine/2"
@@ -92,5 +93,6 @@ def test_two_cnf_files_then_an_allocator_by_a_study_and_both_side_by_side(typed,
         "bakeoff runs prune",
         "bakeoff runs prune --keep 2",
         "bakeoff runs prune --keep 1 --yes",
+        inside=True,
     )
     assert len(shell.runs) == 1

@@ -28,6 +28,7 @@ def test_what_there_is(walked):
         "bakeoff cache prune",
         "bakeoff cache prune --all",
         empty=True,
+        inside=True,
     )
 
 
@@ -56,6 +57,7 @@ def test_slips_are_named_with_a_remedy(walked):
         "bakeoff report -1",
         "bakeoff runs rm latest",
         "bakeoff server rm mysql:5.1",
+        inside=True,
     )
 
 
@@ -65,6 +67,7 @@ def test_what_it_would_take(walked):
         "bakeoff duel mysql:5.7.22 mysql:8.0.15,innodb_flush_method=fsync --threads 1,4,16 --dry-run",
         "bakeoff duel mysql:8.0.15 mysql:8.0.31 --dry-run --budget 40s",
         empty=True,
+        inside=True,
     )
 
 
@@ -79,7 +82,7 @@ def test_the_doctor_looks(typed, shell):
 
 @pytest.mark.server
 def test_a_duel_and_what_is_left_of_it(typed, walked, shell):
-    seen = typed(f"bakeoff duel {TWO} {TINY} --budget 14s --no-verdict --seed 1")
+    seen = typed(f"bakeoff duel {TWO} {TINY} --budget 8s --no-verdict --seed 1")
     assert seen.code == 0, seen.screen
     for stage in ("loading mysql:8.0.15 (A)", "choosing the slice length", "measuring oltp_point_select/2", "report"):
         assert f"● \x1b[0m{stage}" in seen.raw or re.search(f"● \x1b\\[0m.*{re.escape(stage)}", seen.raw)
@@ -87,16 +90,16 @@ def test_a_duel_and_what_is_left_of_it(typed, walked, shell):
     assert "Is mysql:8.0.15 (B) faster than mysql:8.0.15 (A)?" in seen.screen
     assert re.search(r"^cell +ratio +95% interval +verdict$", seen.screen, re.MULTILINE)
     assert "a verdict takes at least 6." in " ".join(seen.screen.split())
-    again = f"Again:  bakeoff duel {TWO} {TINY} --budget 14s --no-verdict --seed 1"
+    again = f"Again:  bakeoff duel {TWO} {TINY} --budget 8s --no-verdict --seed 1"
     assert seen.screen.splitlines()[-1] == again
     assert too_wide(seen, shell) == []
 
-    listed = typed("bakeoff list runs").screen.splitlines()
+    listed = typed("bakeoff list runs", inside=True).screen.splitlines()
     assert listed[0].split() == ["run", "age", "epochs", "size", "verdict", "question"]
     assert re.fullmatch(rf"-1 +\d+ (s|min) +\d +[\d.]+ kB +INCONCLUSIVE +{TWO.replace(' ', ' against ')}", listed[2])
-    markdown = typed("bakeoff report latest --format md").screen.splitlines()
+    markdown = typed("bakeoff report latest --format md", inside=True).screen.splitlines()
     assert markdown[0] == "# Is mysql:8.0.15 (B) faster than mysql:8.0.15 (A)?"
-    walked("bakeoff report -1", "bakeoff report -2", "bakeoff runs rm -1", "bakeoff list runs")
+    walked("bakeoff report -1", "bakeoff report -2", "bakeoff runs rm -1", "bakeoff list runs", inside=True)
 
 
 @pytest.mark.server

@@ -42,17 +42,18 @@ def test_the_next_build_halves_what_is_open():
 
 
 def test_the_information_of_one_value():
-    assert _information(0.5, 0.0) == pytest.approx(0, abs=1e-9)
-    assert _information(0.5, 12.0) == pytest.approx(1, abs=1e-6)
-    assert _information(0.0, 3.0) == 0
+    assert _information(np.array([0.0, 0.5, 1.0]), 0.0) == pytest.approx([0, 0, 0], abs=1e-9)
+    assert _information(np.array([0.5]), 12.0) == pytest.approx([1], abs=1e-6)
     # The capacity of a binary channel with normal noise at -+1 standard deviations: 0.4859 bits.
-    assert _information(0.5, 2.0) == pytest.approx(0.4859, abs=1e-3)
-    assert _information(0.3, 2.0) == pytest.approx(_information(0.7, 2.0), abs=1e-6)
+    none, less, half, more, all_ = _information(np.array([0.0, 0.3, 0.5, 0.7, 1.0]), 2.0)
+    assert (none, all_) == pytest.approx((0, 0), abs=1e-9)
+    assert half == pytest.approx(0.4859, abs=1e-3)
+    assert less == pytest.approx(more, abs=1e-6)
 
 
 @pytest.mark.parametrize("percent", [pytest.param(3.0, marks=pytest.mark.slow), 5.0])
-def test_simulated_bisections_are_right_and_take_half_of_the_epochs(percent):
-    runs = 100
+def test_simulated_bisections_are_right_and_take_half_of_the_epochs(of_runs, percent):
+    runs = of_runs(100)
     ended = bisections.compare(1, runs=runs, slowdown_percent=percent)
     assert ended.right * runs >= fewest(runs, 0.95)
     assert ended.epochs <= ended.epochs_plain / 2

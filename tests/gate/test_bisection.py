@@ -127,11 +127,10 @@ def test_the_same_values_ask_for_the_same_arm():
 # ---- simulated -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "options", [pytest.param(12), pytest.param(40, marks=[pytest.mark.slow, pytest.mark.timeout(1200)])]
-)
-def test_three_guilty_options_are_found(options):
-    runs = 20 if options < 40 else 60
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(("options", "runs"), [(12, 20), pytest.param(40, 60, marks=pytest.mark.slow)])
+def test_three_guilty_options_are_found(of_runs, options, runs):
+    runs = of_runs(runs)
     ended = bisections.find_options(2, runs=runs, options=options)
     assert ended.right * runs >= fewest(runs, 0.95)
     assert ended.epochs < 40
@@ -182,16 +181,16 @@ def test_a_mistake_is_one_line_and_exit_code_2(inside, shell, arguments, says):
 
 
 SMALL = ("-w", "oltp_point_select", "--threads", "2", "--tables", "1", "--table-size", "1000", "--seed", "3")
-LOGGED = f"{SERVER},general_log=ON,log_output=TABLE"
+LOGGED = f"{SERVER},general_log=ON,slow_query_log=ON,long_query_time=0,log_output=TABLE"
 
 
 @pytest.mark.server
 @pytest.mark.timeout(400)
-def test_the_first_slow_build_of_four_is_found_and_a_broken_one_is_passed_over(shell):
-    """The slow ones write every statement into a table; the second does not start."""
-    broken = f"{SERVER},innodb_page_size=5"
-    ran = shell.run("bisect", SERVER, broken, f"{SERVER},back_log=60", LOGGED, f"{LOGGED},back_log=60", *SMALL,
-                    "--budget", "240s", "--format", "json", limit_s=360)  # fmt: skip
+def test_the_first_slow_build_is_found_and_a_broken_one_is_passed_over(shell):
+    """The slow one writes every statement into two tables; the second, which is tried first, does not start."""
+    broken, sound = f"{SERVER},default_authentication_plugin=none", f"{SERVER},back_log=60"
+    ran = shell.run("bisect", SERVER, broken, sound, LOGGED, *SMALL, "--precision", "20%", "--budget", "240s",
+                    "--format", "json", limit_s=360)  # fmt: skip
     assert ran.code == ExitCode.DONE, ran
     document = json.loads(ran.out)
     assert document["bisection"]["named"] == [LOGGED]

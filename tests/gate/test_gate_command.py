@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bakeoff.errors import ExitCode
+from bakeoff.results.history import History
 
 SERVER = "mysql:8.0.15"
 # Slower by half, and a fifth allowed: known after five restarts however busy the machine is.
@@ -98,9 +99,11 @@ def failed(tmp_path_factory):
     shell = Shell(make_shell_folder())
     summary = shell.folder / "summary.md"
     summary.write_text("before\n")
+    small = "servers: [mysql:5.7.22, mysql:8.0.15]\ntables: 1\ntable_size: 1000\nbuilds: 1\nwarm_up: 1s\nbudget: 4m"
     ran = shell.run(
-        "gate", *PAIR, *SMALL, "--inject-slowdown", "100%", "--junit", "gate.xml", "--format", "json",
-        "--name", "small", "--seed", "3", GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY=str(summary), limit_s=400,
+        "gate", *write_study(shell, small), SERVER, f"{SERVER},max_connections=151", "--max-slowdown", "20%",
+        "--inject-slowdown", "100%", "--junit", "gate.xml", "--format", "json", "--name", "small", "--seed", "3",
+        GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY=str(summary), limit_s=400,
     )  # fmt: skip
     return shell, ran
 
@@ -195,6 +198,29 @@ def test_ctrl_c_reports_what_is_known_and_exits_with_130(shell):
     watcher.join()
     assert "The gate cannot tell" in out and "ENDED BY HAND" in out
     assert "Traceback" not in "".join(err) and shell.left_behind() == []
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_gate_that_was_killed_goes_on_and_answers_as_it_would_have(shell):
+    process = shell.start(
+        "gate", *PAIR, *SMALL, "--inject-slowdown", "100%", "--junit", "gate.xml", "--name", "reads",
+        "--history", "h.db",
+    )  # fmt: skip
+    for line in process.stderr:
+        if "epoch 2 finished" in line:
+            process.kill()
+    process.communicate()
+    (run,) = shell.runs
+    assert not (run / "gate.md").exists() and not (shell.folder / "gate.xml").exists()
+    ran = shell.run("run", "--resume", run.name, limit_s=400)
+    assert ran.code == ExitCode.DIFFERENCE, ran
+    assert "The gate failed: the comparison is beyond the allowed 20%" in ran.out
+    assert (run / "gate.md").read_text().startswith("<!-- bakeoff:gate:reads -->\n# bakeoff gate reads: failed")
+    suite = ElementTree.parse(shell.folder / "gate.xml").getroot().find("testsuite")
+    assert suite.get("failures") == "1"
+    assert {point.series for point in History(shell.folder / "h.db").points()} == {"reads"}
 
 
 @pytest.mark.server

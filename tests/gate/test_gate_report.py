@@ -8,10 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bakeoff.cli.gate import OnUnclear, Outputs
+from bakeoff.cli.gate_outputs import Outputs
+from bakeoff.errors import ExitCode
 from bakeoff.report import build_view, render_html, render_json, render_markdown
 from bakeoff.report.gate import annotations, gate_markdown, junit
 from bakeoff.results import RunDirectory
+from bakeoff.spec.study import GateEnd, OnUnclear
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.gate import as_gate
 from bakeoff.stats.model import Stop
@@ -131,6 +133,42 @@ def test_junit_has_a_test_for_each_comparison(view_of, effect, unclear, kinds):
 )
 def test_exit_codes(view_of, tmp_path, monkeypatch, effect, on_unclear, bisect, code):
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    outputs = Outputs("gate", tmp_path / "gate.xml", on_unclear, bisect=bisect)
+    outputs = Outputs(GateEnd(name="gate", junit=tmp_path / "gate.xml", on_unclear=on_unclear, bisect=bisect))
     assert outputs.write(RunDirectory(tmp_path), view_of(effect)) == code
     assert (tmp_path / "gate.md").exists() and (tmp_path / "gate.xml").exists()
+
+
+@pytest.mark.parametrize(
+    ("effect", "end", "code"),
+    [
+        (EQUAL, None, ExitCode.DONE),
+        (SLOWER, None, ExitCode.DIFFERENCE),
+        (AT_THE_LIMIT, None, ExitCode.UNCLEAR),
+        (AT_THE_LIMIT, GateEnd(name="reads", on_unclear=OnUnclear.FAIL), ExitCode.DIFFERENCE),
+        (AT_THE_LIMIT, GateEnd(name="reads", bisect=True), ExitCode.BISECT_SKIP),
+    ],
+)
+def test_a_gate_that_is_resumed_ends_as_it_would_have(inside, shell, monkeypatch, effect, end, code):
+    """All but the measuring; a run of an earlier bakeoff does not say how its gate was to end."""
+    study = as_gate(duel_study(control=False, threads=(4,)), 0.02).model_copy(update={"gate": end})
+    truth = Truth(effect={"B": effect}, sd_slice=0.02, sd_restart=0.006)
+    run = make_run(shell.folder, study, truth, epochs=8)
+    assert run.study().gate == end
+
+    def ended(study, *_, resume, **__):
+        return resume, analyse(resume.load_epochs(), study, ended=Stop.BUDGET)
+
+    monkeypatch.setattr("bakeoff.cli.run.run_study", ended)
+    ran = inside("run", "--resume", str(run.path))
+    assert ran.code == code, ran
+    assert "The gate " in ran.out
+    name = end.name if end else "gate"
+    assert (run.path / "gate.md").read_text().startswith(f"<!-- bakeoff:gate:{name} -->")
+
+
+def test_a_gate_is_not_resumed_whose_files_cannot_be_written(inside, shell):
+    end = GateEnd(name="gate", junit=shell.folder / "nowhere" / "gate.xml")
+    study = as_gate(duel_study(control=False, threads=(4,)), 0.02).model_copy(update={"gate": end})
+    run = make_run(shell.folder, study, epochs=2)
+    ran = inside("run", "--resume", str(run.path))
+    assert ran.code == ExitCode.USAGE and "gate.xml cannot be written" in ran.complaint

@@ -11,7 +11,7 @@ from bakeoff.stats.gate import PRECISION_SHARE, Answer, Sample, answers, as_gate
 from bakeoff.stats.model import Stop
 from bakeoff.stats.stopping import decide, stop_state
 from bakeoff.stats.verdict import AnalysisContext, compare
-from validation import gates
+from validation import gates, gates_measured
 from validation.check import fewest, most
 
 LIMIT = math.log(0.98)
@@ -180,12 +180,12 @@ def test_the_question_of_a_gate():
 
 
 @pytest.mark.parametrize(("cells", "slow_cells", "passed"), [(1, 1, 0.9), (3, 1, 0.9), (3, 3, 0.75)])
-def test_error_rates_at_the_noise_of_recorded_epochs(cells, slow_cells, passed):
+def test_error_rates_at_the_noise_of_recorded_epochs(of_runs, cells, slow_cells, passed):
     """The promises of docs/ci.md, which the command there prints for more runs.
 
     Three cells that are all 1 % slower take more than ten minutes to pass nine times in ten.
     """
-    runs = 100
+    runs = of_runs(100)
 
     def rates(percent):
         return gates.rates(7, runs=runs, cells=cells, slow_cells=slow_cells, slowdown_percent=percent).told
@@ -208,3 +208,21 @@ def test_the_rules_of_others():
     assert gates.one_value_rule([0.3, math.log(0.97)], threshold=1.02)
     assert gates.mean_rule([math.log(0.97)])
     assert not gates.mean_rule([math.log(0.97), 0.0])
+
+
+def test_measured_gates_are_counted_beside_the_rules_of_others(tmp_path):
+    journal = tmp_path / "gates.jsonl"
+    assert gates_measured.read(journal) == []
+    common = {"server": "mysql:8.0.15", "seed": 1, "other": 0.02}
+    ran = [
+        gates_measured.GateOutcome(
+            **common, slowdown_percent=3, answer="fail", wall_s=60, ratios=(math.log(0.97), 0.0)
+        ),
+        gates_measured.GateOutcome(**common, slowdown_percent=0, answer="pass", wall_s=90, ratios=(0.001,)),
+        gates_measured.GateOutcome(**common, slowdown_percent=0, answer="cannot tell", wall_s=210, ratios=(-0.03,)),
+    ]
+    journal.write_text("".join(f"{each.model_dump_json()}\n" for each in ran))
+    assert gates_measured.read(journal) == ran
+    _, _, equal, slowed = gates_measured.table(ran).splitlines()
+    assert equal == "| mysql:8.0.15 | 0 % | 2 | 1 | 0 | 1 | 2.5 | 0 | 1 | 1 |"
+    assert slowed == "| mysql:8.0.15 | 3 % | 1 | 0 | 1 | 0 | 1.0 | 0 | 1 | 1 |"

@@ -74,7 +74,7 @@ def test_the_query_without_its_index_is_claimed_and_no_other_as_clearly(tmp_path
             epochs[epoch] = engine.measure(
                 {
                     "cell": "shop/4", "capture": str(path), "chunk_events": 200, "speed": None, "reads_only": True,
-                    "threads": CONNECTIONS, "arms": ["A", "B"], "seconds": 2.5, "slice_ns": 50_000_000,
+                    "threads": CONNECTIONS, "arms": ["A", "B"], "seconds": 1.5, "slice_ns": 50_000_000,
                     "order_seed": epoch, "key_seed": epoch * 1_000,
                 }
             ).histograms  # fmt: skip

@@ -47,7 +47,7 @@ def made(folder, log):
 
 def test_a_capture_with_writes_runs_once_an_epoch_and_its_failures_are_kept(shell):
     path = shop(shell.folder)
-    ran = shell.run("duel", "mysql:8.0.15", "mysql:8.0.15", "-w", path.name, *SMALL, "--budget", "25s")
+    ran = shell.run("duel", "mysql:8.0.15", "mysql:8.0.15", "-w", path.name, *SMALL, "--budget", "10s")
     assert ran.code == 0, ran
     assert "once in every epoch because it writes" in ran.err
     fewer = "2 of 3 sessions are idle: the capture has fewer connections, and each is replayed once because it writes"
@@ -107,7 +107,7 @@ def test_on_running_servers_only_reads_are_replayed(shell):
         before = box.instance.query("CHECKSUM TABLE shop.t")
         place, account = box.instance.address("tcp"), box.instance.account("tcp")
         url = f"mysql://{account.user}:{account.password}@{place['host']}:{place['port']}/"
-        ran = shell.run("duel", url, url, "--allow-same", "-w", shop(shell.folder).name, *SMALL, "--budget", "20s")
+        ran = shell.run("duel", url, url, "--allow-same", "-w", shop(shell.folder).name, *SMALL, "--budget", "8s")
         assert ran.code == 0, ran
         assert box.instance.query("CHECKSUM TABLE shop.t") == before
         databases = {name for (name,) in box.instance.query("SHOW DATABASES")}

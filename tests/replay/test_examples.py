@@ -37,7 +37,7 @@ def run_of(shell):
 
 def replayed(shell, log, data, arms=UPGRADE):
     """A short replay in which no query fails: records of its queries, all timed on both arms, its run, its answers."""
-    short = ("--budget", "15s", "--no-verdict", "--seed", "1", "--format", "json")
+    short = ("--budget", "10s", "--no-verdict", "--seed", "1", "--format", "json")
     ran = shell.run("replay", log, *arms, "--data", data, *short, "--fail-on", "errors")
     assert ran.code == 0, ran
     queries = json.loads(ran.out)["queries"]
@@ -48,14 +48,14 @@ def replayed(shell, log, data, arms=UPGRADE):
 @pytest.mark.server
 @pytest.mark.timeout(300)
 def test_an_upgrade_of_the_shop_is_judged_by_query(shell):
-    make("shop", shell.folder, rows=600, statements=3000)
+    make("shop", shell.folder, rows=300, statements=1000)
     ran = shell.run(
-        "replay", "shop.log", *UPGRADE, "--data", "shop.sql", "--budget", "45s", "--no-verdict",
+        "replay", "shop.log", *UPGRADE, "--data", "shop.sql", "--budget", "10s", "--no-verdict",
         "--fail-on", "errors", "--show-literals",
     )  # fmt: skip
     assert ran.code == 1, ran
     assert "2 queries fail on one side only" in ran.out and "DIFFERENT WORK" in ran.out and "GROUP BY" in ran.out
-    assert "3,000 statements" in ran.err, "what is in the log is said first"
+    assert "1,000 statements" in ran.err, "what is in the log is said first"
     run, of_capture = run_of(shell)
     failing = [each for each in of_capture["digests"].values() if each["compared"]["B"]["differences"].get("errors")]
     assert {each["text"].split()[1] for each in failing} == {"`category_id`", "COUNT"}
@@ -126,7 +126,7 @@ def test_a_server_that_dies_while_answers_are_compared_ends_the_replay_in_a_line
 @pytest.mark.timeout(200)
 def test_every_query_of_the_wiki_is_timed_and_answers_alike_but_for_its_collation(shell):
     """It only reads, so the log begins again as long as an epoch lasts."""
-    make("wiki", shell.folder, rows=600, statements=2000)
+    make("wiki", shell.folder, rows=600, statements=1000)
     queries, run, answers = replayed(shell, "wiki.log", "wiki.sql")
     assert len(queries) == 11 and answers["not_reached"] == 0
     assert run.study().workloads[0].writes is False and answers["tables"] == 0
@@ -144,7 +144,7 @@ def test_a_sysbench_run_is_captured_whole_and_replayed_on_its_tables(shell):
     with servers.sandbox(parse_server("mysql:5.7.22")) as box:
         socket = box.instance.socket_path
         said = subprocess.run(
-            [EXAMPLES / "sysbench.sh", socket, "oltp.log", "--table-size=1000", "--events=200"],
+            [EXAMPLES / "sysbench.sh", socket, "oltp.log", "--table-size=1000", "--events=100"],
             cwd=shell.folder, env=env, check=True, capture_output=True, text=True,
         ).stdout  # fmt: skip
         executed = int(box.instance.status()["Com_stmt_execute"])

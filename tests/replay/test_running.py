@@ -12,7 +12,7 @@ from bakeoff.spec import parse_server
 from bakeoff.spec.study_file import read_study
 from tests.replay.test_duels import made
 
-SHORT = ("--no-verdict", "--budget", "15s", "--seed", "3", "--format", "json")
+SHORT = ("--no-verdict", "--budget", "8s", "--seed", "3", "--format", "json")
 
 
 def url(instance, database=""):

@@ -10,6 +10,7 @@ from bakeoff.cli.main import run as command
 from bakeoff.errors import ResultsError
 from bakeoff.plan.factorial import make_study
 from bakeoff.report.compare import arm_labels, compare_runs
+from bakeoff.spec import Apart
 from bakeoff.spec.study_file import read_study, shipped_studies
 from bakeoff.stats.interval import welch
 
@@ -156,3 +157,11 @@ def test_welch_is_the_textbooks():
     assert (found.estimate.interval.low, found.estimate.interval.high) == (pytest.approx(low), pytest.approx(high))
     assert welch([], earlier) is None
     assert welch([0.1] * 4, [0.1] * 4).p_value == 1.0
+
+
+def test_where_the_client_was_is_said(tmp_path):
+    study = duel_study(workloads=("oltp_point_select",), threads=(1, 4))
+    made(tmp_path, "first")
+    made(tmp_path, "apart", study=study.placed_apart(Apart(client="a", servers="b", interface="eth0")))
+    notes = compare_runs(runs(tmp_path, "first", "apart")).notes
+    assert notes == ("apart: client on a and servers on b instead of client and servers on one machine.",)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from plain_analysis import plain_analysis
-from synthetic import Truth, duel_study, make_run
+from synthetic import HOST, Truth, duel_study, make_run
 from synthetic_history import BEGIN, STEP_AT, history, nights
 
 from bakeoff.errors import ResultsError, SpecError
@@ -25,7 +25,10 @@ from bakeoff.report.history import (
     otava_json,
     points_of,
 )
-from bakeoff.results.history import Point
+from bakeoff.results.history import P95, Point
+from bakeoff.stats import hosts
+from bakeoff.stats.analysis import analyse
+from bakeoff.stats.model import Stop
 
 FIRST = "nightly: oltp_read_only/4 throughput over mysql:8.0.15"
 
@@ -166,6 +169,36 @@ class TestPointsOfARun:
         assert point.low < point.ratio < point.high
         assert 0 < point.error < point.high - point.ratio
         assert point.at == analysed.manifest().created_at and "×" in point.machine
+
+    @pytest.mark.parametrize(
+        ("machines", "epochs", "ended"),
+        [
+            ({}, 12, Stop.PRECISE),
+            ({}, 5, Stop.DECISIVE),
+            ({}, 12, Stop.ABORTED),
+            ({"bench-1": (HOST, 0.0), "bench-2": (HOST, 0.05), "bench-3": (HOST, 0.02)}, 18, Stop.BUDGET),
+        ],
+    )
+    def test_the_error_of_a_latency_is_that_over_epochs_or_over_hosts(self, tmp_path, machines, epochs, ended):
+        study = duel_study(control=False, threads=(4,)).model_copy(update={"precision": 1e-5})
+        effect = 0.0 if ended is Stop.ABORTED else -0.1  # which is decisive however measuring ended
+        run = make_run(tmp_path, study, Truth(effect={"B": effect}), epochs=epochs, hosts=machines or None)
+        run.write_json("analysis.json", analyse(run.load_epochs(), study, ended=ended))
+        points = [point for point in points_of(run, series="x") if point.metric == P95]
+        assert len(points) == len(study.workloads)
+        for point in points:
+            values, measured_by = [], []
+            for epoch in run.load_epochs():
+                own, base = (
+                    next(row["quantiles_ns"]["0.95"] for row in epoch.histograms
+                         if (row["cell"], row["operation"], row["arm"]) == (point.cell, "event", arm))
+                    for arm in "BA"
+                )  # fmt: skip
+                values.append(math.log(own / base))
+                measured_by.append(epoch.host)
+            found = hosts.moments(values, measured_by)
+            assert (found.n, found.degrees) == (epochs, len(machines) - 1 if machines else epochs - 1)
+            assert point.error == pytest.approx(found.sd / math.sqrt(found.n), rel=1e-6)
 
     def test_it_can_be_of_another_day(self, analysed):
         day = datetime(2020, 1, 2, tzinfo=UTC)

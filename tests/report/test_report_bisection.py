@@ -64,6 +64,19 @@ def test_what_is_not_decided_is_named_as_a_range(tmp_path):
     assert view.bisection.named is None
 
 
+def test_a_build_that_could_not_be_measured_has_no_ratio(tmp_path):
+    effect = {"C": math.log(0.9), "D": math.log(0.9)}
+    run = make_run(
+        tmp_path, of_builds("ACD"), Truth(effect=effect, sd_restart=0.002, sd_slice=0.002), epochs=8, blocks=2
+    )
+    study = of_builds()
+    run.write_json("study.json", study)
+    view = build_view(run, analyse(list(run.load_epochs()), study, ended=Stop.ANSWERED))
+    (row,) = view.tables["throughput"].rows
+    assert [value.text for value in row.values].count("n/a") == 4, "its events per second, ratio, interval, verdict"
+    assert "build B" in render_html(view) and json.loads(render_json(view))["bisection"]["named"] is None
+
+
 def test_where_nothing_changed_there_is_nothing_to_be_found(tmp_path):
     view = built(tmp_path, of_builds("AD"), {})
     assert view.summary[0] == "Nothing to be found: the last build is as fast as build A within ±1%."

@@ -2,12 +2,14 @@
 
 import json
 import os
+import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from bakeoff.errors import ResultsError, SpecError
+from bakeoff.results.history import History
 from bakeoff.results.imports import read_points
 
 WRITTEN = Path(__file__).parent.parent / "data" / "imports"
@@ -151,6 +153,79 @@ def test_files_that_the_tools_wrote(name, expected):
 )
 def test_files_as_the_documentation_of_the_tools_shows_them(tmp_path, text, expected):
     assert figures(read(tmp_path, text)) == expected
+
+
+HAMMERDB_TABLES = """
+CREATE TABLE JOBMAIN(jobid TEXT primary key, db TEXT, bm TEXT, jobdict TEXT, timestamp DATETIME{profile});
+CREATE TABLE JOBTIMING(jobid TEXT, vu INTEGER, procname TEXT, calls INTEGER, min_ms REAL, avg_ms REAL, max_ms REAL,
+    total_ms REAL, p99_ms REAL, p95_ms REAL, {more} p50_ms REAL, sd REAL, ratio_pct REAL, summary INTEGER,
+    elapsed_ms REAL);
+CREATE TABLE JOBTCOUNT(jobid TEXT, counter INTEGER, metric TEXT, timestamp DATETIME);
+CREATE TABLE JOBOUTPUT(jobid TEXT, vu INTEGER, output TEXT);
+"""
+
+
+def add_jobs(path, jobs, *, tables=""):
+    """HammerDB's database of jobs: of each its name, its time, its log and by transaction the 95th percentiles."""
+    with sqlite3.connect(path) as connection:
+        connection.executescript(tables)
+        for job, at, lines, timings in jobs:
+            connection.execute(
+                "INSERT INTO JOBMAIN(jobid, db, bm, timestamp) VALUES(?, 'MariaDB', 'TPC-C', ?)", (job, at)
+            )
+            connection.executemany("INSERT INTO JOBOUTPUT VALUES(?, 1, ?)", [(job, line) for line in lines])
+            connection.executemany(
+                "INSERT INTO JOBTIMING(jobid, vu, procname, p95_ms, summary) VALUES(?, ?, ?, ?, ?)",
+                [(job, *timing) for timing in timings],
+            )
+    connection.close()
+    return path
+
+
+BUILT = ("65A", "2026-03-01 09:00:00", ["CREATING MARIADB SCHEMA FOR TPROC-C"], [])
+RAN = (
+    "65B", "2026-03-01 10:00:00",
+    ["Beginning rampup time of 1 minutes", "2 Active Virtual Users configured",
+     "TEST RESULT : System achieved 19845 NOPM from 46113 MariaDB TPM"],
+    [(2, "NEWORD", 99.0, 0), (2, "NEWORD", 9.5, 1), (2, "PAYMENT", 4.25, 1)],
+)  # fmt: skip
+RAN_LATER = ("65C", "2026-03-02 10:00:00", RAN[2][1:], [])
+
+
+@pytest.mark.parametrize(("profile", "more"), [("", ""), (", profile_id INTEGER", "p75_ms REAL,")])
+def test_hammerdbs_database_has_a_run_for_each_job_with_a_result(tmp_path, profile, more):
+    tables = HAMMERDB_TABLES.format(profile=profile, more=more)
+    path = add_jobs(tmp_path / "hammer.DB", [BUILT, RAN], tables=tables)
+    points = read_points(path, series="old")
+    assert figures(points) == [
+        ("HammerDB", "TPROC-C/2", "NOPM", "MariaDB", 19845.0),
+        ("HammerDB", "TPROC-C NEWORD/2", "p95", "MariaDB", 9.5),
+        ("HammerDB", "TPROC-C PAYMENT/2", "p95", "MariaDB", 4.25),
+    ]
+    local = datetime(2026, 3, 1, 10).astimezone(UTC)
+    assert {(point.at, point.run, point.is_single) for point in points} == {(local, "hammerdb-65B", True)}
+
+
+def test_a_database_of_hammerdb_that_has_grown_adds_what_is_new(tmp_path):
+    history = History(tmp_path / "history.db")
+    path = add_jobs(tmp_path / "hammer.DB", [RAN], tables=HAMMERDB_TABLES.format(profile="", more=""))
+    assert history.add(read_points(path, series="old")) == 3
+    add_jobs(path, [RAN_LATER])
+    assert history.add(read_points(path, series="old")) == 1
+    assert [point.run for point in history.points() if point.metric == "NOPM"] == ["hammerdb-65B", "hammerdb-65C"]
+
+
+def test_another_sqlite_file_is_refused_in_a_sentence(tmp_path):
+    History(tmp_path / "history.db").add([])
+    with pytest.raises(SpecError, match="cannot be read as HammerDB's database of jobs: no such table: JOBMAIN"):
+        read_points(tmp_path / "history.db", series="old")
+    path = add_jobs(tmp_path / "hammer.DB", [BUILT], tables=HAMMERDB_TABLES.format(profile="", more=""))
+    with pytest.raises(SpecError, match="has no result of sysbench"):
+        read_points(path, series="old")
+    torn = tmp_path / "torn.DB"
+    torn.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(SpecError, match="cannot be read as HammerDB's database"):
+        read_points(torn, series="old")
 
 
 def test_the_date_is_the_files_own_else_when_it_was_written_and_can_be_given(tmp_path):

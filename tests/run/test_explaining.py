@@ -49,7 +49,7 @@ def finished(shell, slowed_duel):
 def test_a_finished_run_is_explained_and_keeps_its_evidence(shell, finished):
     evidence = digests(finished.path / "epochs") | digests(finished.path / "builds")
     analysis = (finished.path / "analysis.json").read_bytes()
-    ran = shell.run("explain", "latest", "--explain-budget", "30s", "--quiet")
+    ran = shell.run("explain", "latest", "--explain-budget", "15s", "--quiet")
     assert ran.code == 0 and "kernel: network" in ran.out and "Off-CPU time" in ran.out + ran.err, ran
     assert digests(finished.path / "epochs") | digests(finished.path / "builds") == evidence
     assert (finished.path / "analysis.json").read_bytes() == analysis
@@ -63,10 +63,10 @@ def test_a_finished_run_is_explained_and_keeps_its_evidence(shell, finished):
     assert not list(finished.path.rglob("*.data")) and not list(finished.path.rglob(".perf-*"))
 
 
-def test_a_budget_too_small_is_said_in_a_line(shell, finished):
+def test_a_budget_too_small_is_said_in_a_line(shell, inside, finished):
     ran = shell.run("explain", "latest", "--explain-budget", "1s")
     assert ran.code == 0 and "Explaining needs about" in ran.out + ran.err, ran
-    assert "Explaining needs about" in shell.run("report", "latest", "--format", "md").out
+    assert "Explaining needs about" in inside("report", "latest", "--format", "md").out
 
 
 @pytest.mark.slow
@@ -99,8 +99,8 @@ def test_without_capabilities_the_report_says_what_it_cannot_tell_and_the_rest_s
 
 
 @pytest.mark.parametrize("arms", ["A", "A,C", "A,A", "nobody"])
-def test_arms_that_are_not_there_are_refused(shell, finished, arms):
-    ran = shell.run("explain", "latest", "--arms", arms)
+def test_arms_that_are_not_there_are_refused(inside, finished, arms):
+    ran = inside("explain", "latest", "--arms", arms)
     assert ran.code == 2 and "does not name two arms of the run" in ran.complaint
 
 

@@ -223,18 +223,19 @@ def test_equal_arms_and_running_servers_are_refused():
 
 
 @pytest.mark.parametrize("count", [3, 6])
-def test_settings_without_effect_are_seldom_named(count):
-    """Equal arms: in 400 runs of six epochs a setting or a pair is named in at most one of twenty (fixed seeds)."""
+def test_settings_without_effect_are_seldom_named(of_runs, count):
+    """Equal arms: in runs of six epochs a setting or a pair is named in at most one of twenty (fixed seeds)."""
     names = NAMES[:count]
     study = study_of(*(",".join(["mysql:8.0", *(f"{name}={value}" for name in names)]) for value in "12"))
     asked, made = in_between(study)
     named = paired = 0
-    for seed in range(400):
+    runs = of_runs(400)
+    for seed in range(runs):
         analysis = measured(made, lambda _: 1.0, noise=0.01, seed=seed)
         named += any(each.carries for each in setting_effects(analysis, made.design, asked.contender_arm))
         paired += bool(setting_interactions(analysis, made.design))
-    assert named <= 20
-    assert paired <= 20
+    assert named <= runs / 20
+    assert paired <= runs / 20
 
 
 def test_the_interval_of_a_share_holds_the_truth():

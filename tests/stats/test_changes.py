@@ -57,6 +57,17 @@ def test_a_run_that_stands_out_is_no_change():
     assert sum(any(changes_of([track(rng, steps=steps)], seed=number)) for number in range(40)) <= 4
 
 
+def test_a_run_that_stands_out_neither_moves_nor_hides_a_change_near_it():
+    rng = np.random.default_rng(12)
+    for out in (0.5, -0.5):
+        steps = ((20, out), (21, -out), (25, STEP), (33, -STEP))
+        found = [
+            [change.at for change in changes_of([track(rng, steps=steps)], seed=number)[0]] for number in range(20)
+        ]
+        near = [[min(abs(at - place) for at in places) <= 1 for place in (25, 33)] for places in found if places]
+        assert sum(map(all, near)) >= 17
+
+
 def test_a_change_of_one_series_is_found_beside_others_and_is_not_theirs():
     rng = np.random.default_rng(11)
     first, *others = changes_of([track(rng, steps=((20, 2 * STEP),)), *(track(rng) for _ in range(5))])

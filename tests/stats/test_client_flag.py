@@ -1,9 +1,11 @@
-"""CLIENT is raised where the client decided the throughput, and nowhere else."""
+"""CLIENT and NETWORK are raised where the client or the way to it decided the throughput, and nowhere else."""
 
 import pytest
 
+from bakeoff.plan.model import Cell, SliceLength
+from bakeoff.results.manifest import Network
 from bakeoff.stats.model import ArmSummary
-from bakeoff.stats.summary import client_flag
+from bakeoff.stats.summary import client_flag, network_flag
 
 
 def arm(*, client_ns, server_ns, share=0.1):
@@ -49,3 +51,35 @@ def test_a_client_at_its_limit_is_flagged(summary):
 def test_nothing_measured_is_no_limit():
     assert client_flag([arm(client_ns=0.0, server_ns=0.0, share=0.0)]) is None
     assert client_flag([]) is None
+
+
+def cell(*, open_loop=False):
+    slices = SliceLength(slice_ns=10**8, guard_ns=10**6)
+    return Cell(
+        name="oltp_point_select/4", workload="oltp_point_select", workload_index=0, script="oltp_point_select",
+        threads=4, writes=False, freeze=False, placement="free", open_loop=open_loop, slices=slices,
+    )  # fmt: skip
+
+
+def network(*, rtt_ns, bytes_per_s=1e9):
+    return Network(client_address="10.0.0.1", servers_address="10.0.0.2", rtt_ns=rtt_ns, bytes_per_s=bytes_per_s)
+
+
+def busy(**known):
+    return arm(client_ns=6_000, server_ns=None).model_copy(update={"qps": 8_000.0, "tps": 8_000.0} | known)
+
+
+def test_a_round_trip_of_more_than_half_a_statement_is_flagged():
+    # 4 connections, 8,000 statements a second: each takes 0.5 ms.
+    assert network_flag([busy()], cell(), network(rtt_ns=240_000)) is None
+    flag = network_flag([busy(qps=100.0), busy()], cell(), network(rtt_ns=300_000))
+    assert flag.kind == "NETWORK"
+    assert "60% of a statement's time on arm A was the round trip of 300 µs" in flag.text
+    assert network_flag([busy()], cell(open_loop=True), network(rtt_ns=300_000)) is None
+
+
+def test_results_that_fill_the_network_are_flagged():
+    full = busy(received_bytes_per_event=10_000.0)  # 80 MB a second
+    assert network_flag([full], cell(), network(rtt_ns=1_000, bytes_per_s=110e6)) is None
+    flag = network_flag([full], cell(), network(rtt_ns=1_000, bytes_per_s=90e6))
+    assert "took 89% of the 90 MB a second" in flag.text

@@ -219,14 +219,14 @@ def test_counters_belong_to_families(counter, family):
 
 @pytest.mark.parametrize("slower", [1.0, 1.2])
 @pytest.mark.parametrize("workload", ["oltp_read_only/4", "oltp_update_non_index/4"])
-def test_equal_servers_have_no_cause_named(workload, slower):
+def test_equal_servers_have_no_cause_named(of_runs, workload, slower):
     """Counters of equal servers, recorded, drawn anew by restart and arm; that one is slower is only pretended.
 
     The recorded values are those of `bakeoff duel mysql:8.0.15 mysql:8.0.15 --workload oltp_read_only,\
     oltp_update_non_index --threads 4 --tables 1 --table-size 20000 --budget 3m --seed 5`, both arms of all epochs.
     """
     recorded = json.loads(RECORDED.read_text())[workload]
-    rng, runs, names = np.random.default_rng(11), 200, recorded["counters"]
+    rng, runs, names = np.random.default_rng(11), of_runs(200), recorded["counters"]
     values, events = np.array(recorded["values"]), np.array(recorded["events"])
     wrong = 0
     for _ in range(runs):

@@ -45,15 +45,15 @@ def judge(epochs, ended=Stop.PRECISE, **more):
 
 @pytest.mark.parametrize("ended", [Stop.PRECISE, Stop.ABORTED])
 @pytest.mark.parametrize("epochs", [6, 10])
-def test_equal_arms_claim_anything_in_at_most_5_percent_of_runs(ended, epochs, monkeypatch):
+def test_equal_arms_claim_anything_in_at_most_5_percent_of_runs(of_runs, ended, epochs, monkeypatch):
     monkeypatch.setattr("bakeoff.stats.digests.quantiles_of", lambda rows, wanted: ())
-    rng, runs = np.random.default_rng(epochs), 300
+    rng, runs = np.random.default_rng(epochs), of_runs(300)
     noise = dict(restart=0.02, own=0.015)
     claims = sum(
         any(each.word in ("FASTER", "SLOWER") for each in judge(simulated(rng, epochs=epochs, **noise), ended).values())
         for _ in range(runs)
     )
-    # 4 % allowed by the rule; 5 % and three standard errors of 300 runs.
+    # 4 % allowed by the rule; 5 % and three standard errors.
     assert claims / runs <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs), claims
 
 

@@ -16,7 +16,7 @@ factors:
 where:
   - not: {server: "mysql:5.7.22", collation: utf8mb4_0900_ai_ci}
 workloads: [oltp_point_select]
-threads: [2]
+threads: [1]
 tables: 1
 table_size: 2k
 builds: 1
@@ -77,7 +77,7 @@ def test_plan_shows_arms_cells_loads_memory_and_disk(shell, inside):
     assert [arm["label"] for arm in planned["arms"]][:2] == [
         "mysql:5.7.22 · latin1_swedish_ci", "mysql:5.7.22 · utf8mb4_general_ci",
     ]  # fmt: skip
-    assert (len(planned["arms"]), planned["cells"], planned["loads"]) == (5, ["oltp_point_select/2"], 5)
+    assert (len(planned["arms"]), planned["cells"], planned["loads"]) == (5, ["oltp_point_select/1"], 5)
     assert planned["disk_bytes"] > 5 * planned["load_bytes"] > 0
     assert planned["memory_bytes"] >= 5 * planned["buffer_pool_bytes"]
     text = inside("plan", write(shell), "--scale", "demo")
@@ -102,13 +102,13 @@ def test_shipped_studies_are_listed(shell, inside):
 @pytest.mark.server
 def test_a_study_is_run_to_its_report(shell):
     ran = shell.run(
-        "run", write(shell), "--scale", "demo", "--seed", "5", "--budget", "15s", "--no-verdict", limit_s=280
+        "run", write(shell), "--scale", "demo", "--seed", "5", "--budget", "8s", "--no-verdict", limit_s=280
     )
     assert ran.code == 0, ran
     (path,) = shell.runs
     run = open_run(path)
     study = run.study()
-    assert (study.seed, study.budget_s, study.design.scale) == (5, 15.0, "demo")
+    assert (study.seed, study.budget_s, study.design.scale) == (5, 8.0, "demo")
     assert len(study.arms) == 4
     analysis = Analysis.model_validate(run.analysis())
     assert analysis.contenders == ("B", "C", "D")

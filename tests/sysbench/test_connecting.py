@@ -198,7 +198,7 @@ def test_a_server_that_dies_ends_the_run_even_when_its_errors_are_ignored(ours, 
 
     def dying(program):
         with servers.sandbox(parse_server("mysql:8.0.15")) as box:
-            killer = threading.Timer(2.0, os.kill, (box.instance.pid, signal.SIGKILL))
+            killer = threading.Timer(1.0, os.kill, (box.instance.pid, signal.SIGKILL))
             killer.start()
             where = (f"--mysql-socket={box.instance.socket_path}", "--mysql-user=root", "--mysql-db=mysql")
             options = (*where, f"--mysql-ignore-errors={ignored}", "--time=30", "--report-interval=1")

@@ -39,15 +39,13 @@ def open_shop():
 
 @pytest.fixture(scope="session")
 def loaded_shop(open_shop):
-    """The same with one warehouse loaded, which stays."""
-    loaded = set()
+    """`loaded_shop("mysql:8.0")`: the same with one warehouse loaded, which stays; and the progress of that load."""
+    loaded = {}
 
     def create(text):
         shop = open_shop(text)
         if text not in loaded:
-            shop.command("cleanup")
-            shop.command("prepare")
-            loaded.add(text)
-        return shop
+            loaded[text] = shop.command("prepare")
+        return shop, loaded[text]
 
     return create

@@ -34,9 +34,9 @@ def just_filled(open_shop):
 
 
 @pytest.fixture
-def filled(just_filled):
+def filled(loaded_shop):
     """One warehouse, for tests that leave it consistent and need no more."""
-    return just_filled[0]
+    return loaded_shop(SERVER)[0]
 
 
 def tables(shop):
@@ -125,7 +125,7 @@ def test_a_lock_wait_is_retried_and_told_by_type(filled):
     try:
         shop.sql("SET GLOBAL innodb_lock_wait_timeout = 1")
         with blocker.cursor() as cursor:
-            cursor.execute("USE filled")
+            cursor.execute(f"USE {shop.database}")
             cursor.execute("SET innodb_lock_wait_timeout = 50")
             cursor.execute("BEGIN")
             cursor.execute("UPDATE district SET d_tax = d_tax WHERE d_id = 1")

@@ -9,5 +9,5 @@ pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(900)]
 
 @pytest.mark.parametrize("name", CAUSES)
 def test_a_planted_cause_is_named(name, shell):
-    told = plant(name, shell.folder, seed=1)
+    told = plant(name, shell.folder / "cause", seed=1)
     assert told.claimed and told.right, told

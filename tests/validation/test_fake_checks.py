@@ -120,7 +120,7 @@ def test_through_the_engine_a_factor_of_two_is_seen(monkeypatch, setting, fakese
 
 def test_a_whole_run_on_fake_servers_outlives_a_crash(monkeypatch, setting, fakeserver_binary):
     monkeypatch.setenv("BAKEOFF_FAKESERVER", str(fakeserver_binary))
-    monkeypatch.setattr(fault_injection, "_BUDGET_S", 20.0)
-    monkeypatch.setattr(fault_injection, "_CRASH_AT", 6000)  # while its first epoch is warmed or measured
+    monkeypatch.setattr(fault_injection, "_BUDGET_S", 8.0)
+    monkeypatch.setattr(fault_injection, "_CRASH_AT", 2000)  # while its first epoch is warmed or measured
     found = fault_injection.crash(setting)
     assert found.passed, found

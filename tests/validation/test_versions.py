@@ -3,7 +3,7 @@
 from synthetic_history import BEGIN, nights
 
 from bakeoff.report.history import lines_of
-from validation.histories import KINDS, Kind, judge
+from validation.histories import KINDS, Kind, by_bakeoff, judge, published_table, read_published, simulate
 from validation.versions import in_order, versions_of
 
 
@@ -25,3 +25,20 @@ def test_what_is_found_is_judged_by_the_truth():
     assert (told.any_false, told.right) == (2 / 5, 3 / 5)
     stationary = judge(KINDS[0], "x", [[[]], [[4]]])
     assert stationary.any_false == 0.5
+
+
+def test_a_single_bad_run_is_no_change_and_hides_none():
+    for kind in KINDS[-2:]:
+        told = judge(kind, "bakeoff", by_bakeoff(simulate(kind, seed=2, runs=20)))
+        assert told.any_false <= 0.15 and told.right >= 0.9
+
+
+def test_published_series_change_where_their_authors_say():
+    series = read_published()
+    assert [len(each.values) for each in series] == [365, 173, 132]
+    heading, _, *rows = published_table(others=False)
+    assert heading == "| series | points | its authors | bakeoff |"
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    found = [[int(place) for place in each[-1].split(", ") if place != "none"] for each in cells]
+    assert all(min(abs(at - place) for at in found[0]) <= 1 for place in series[0].said)
+    assert found[2] == []

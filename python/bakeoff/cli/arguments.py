@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from bakeoff.cluster import Wanted
+from bakeoff.cluster import RUNNING, Wanted
 from bakeoff.errors import HostError, KeyPath, SpecError
 from bakeoff.plan.factorial import make_study
-from bakeoff.spec import Profile, Study
+from bakeoff.spec import Apart, Profile, Study
 from bakeoff.spec.study import SEED_MAX
 from bakeoff.spec.study_file import LoadedStudy, find_study, read_study
 from bakeoff.units import parse_duration_s, parse_precision
@@ -193,13 +193,58 @@ On = Annotated[
     str | None, typer.Option("--on", metavar="RESOURCE", help="With --ray: on nodes that offer this resource.")
 ]
 
+Client = Annotated[
+    str | None,
+    typer.Option("--client", metavar="NODE", help="The client on this node of a Ray cluster, with --servers."),
+]
+Servers = Annotated[
+    str | None, typer.Option("--servers", metavar="NODE", help="The servers on this node of a Ray cluster.")
+]
+Interface = Annotated[
+    str | None,
+    typer.Option(
+        "--interface",
+        metavar="NAME",
+        help="With --servers: an interface of that node or its address, where they listen.",
+    ),
+]
 
-def nodes_wanted(ray: str | None, hosts: int | None, on: str | None, *, explain_budget: str | None) -> Wanted | None:
+
+def placed_apart(client: str | None, servers: str | None, interface: str | None) -> Apart | None:
+    """Client and servers on two nodes; None: on one.
+
+    Raises:
+        SpecError: one of the three options is missing, or both nodes are one.
+    """
+    given = {"--client": client, "--servers": servers, "--interface": interface}
+    if not any(given.values()):
+        return None
+    if not client or not servers or not interface:
+        missing = " and ".join(option for option, value in given.items() if not value)
+        raise SpecError(
+            f"{missing}: missing; client and servers on hosts of their own take --client, --servers and --interface.",
+            hint="Write --client NODE --servers NODE --interface ADDRESS, an address of the servers' node.",
+        )
+    if client == servers:
+        raise SpecError(
+            f"--client {client} --servers {servers}: both are one node.", hint="Name two, or leave the options out."
+        )
+    return Apart(client=client, servers=servers, interface=interface)
+
+
+def nodes_wanted(
+    ray: str | None, hosts: int | None, on: str | None, *, explain_budget: str | None, apart: Apart | None = None
+) -> Wanted | None:
     """Where a run is measured; None: on this machine.
 
     Raises:
         SpecError: an option of a cluster without one, or of one machine with one.
     """
+    if apart:
+        for option, chosen in (("--hosts", hosts), ("--on", on)):
+            if chosen is not None:
+                raise SpecError(f"{option}: --client and --servers name the nodes.", hint=f"Leave {option} out.")
+        ray = ray or RUNNING
     if ray is not None and explain_budget is not None:
         raise SpecError("--explain-budget: differences are explained on one machine.", hint="Leave it or --ray out.")
     if ray is None:

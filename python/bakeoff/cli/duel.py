@@ -9,10 +9,12 @@ import typer
 
 from bakeoff.cli.arguments import (
     Budget,
+    Client,
     ExplainBudget,
     FailOnOption,
     Format,
     Hosts,
+    Interface,
     NoExplain,
     NoVerdict,
     On,
@@ -25,10 +27,12 @@ from bakeoff.cli.arguments import (
     Runs,
     ScriptOptions,
     Seed,
+    Servers,
     Tables,
     TableSize,
     format_option,
     nodes_wanted,
+    placed_apart,
 )
 from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.errors import SpecError
@@ -132,7 +136,7 @@ def duel(
     ] = "server",
     transport: Annotated[str, typer.Option(metavar="KIND", help="socket or tcp.")] = "socket",
     tls: Annotated[
-        str, typer.Option("--mysql-ssl", metavar="MODE", help="disabled, preferred or required.")
+        str, typer.Option("--mysql-ssl", "--tls", metavar="MODE", help="disabled, preferred or required.")
     ] = "disabled",
     freeze: Annotated[
         bool | None,
@@ -156,6 +160,9 @@ def duel(
     ray: Ray = None,
     hosts: Hosts = None,
     on: On = None,
+    client: Client = None,
+    servers_on: Servers = None,
+    interface: Interface = None,
     allow_same: Annotated[bool, typer.Option("--allow-same", help="Compare a running server with itself.")] = False,
     seed: Seed = None,
     runs: Runs = None,
@@ -204,6 +211,8 @@ def duel(
         placement=placement,
         seed=secrets.randbelow(2**31) if seed is None else seed,
     )
+    apart = placed_apart(client, servers_on, interface)
+    study = study.placed_apart(apart) if apart else study
     run_options = RunOptions(
         runs_root=runs_root(runs),
         command_line=("bakeoff", *sys.argv[1:]),
@@ -214,7 +223,7 @@ def duel(
         publish=publish,
         fail_on=fail_on,
         explaining=explaining(explain_budget, none=no_explain, of_s=study.budget_s),
-        cluster=nodes_wanted(ray, hosts, on, explain_budget=explain_budget),
+        cluster=nodes_wanted(ray, hosts, on, explain_budget=explain_budget, apart=apart),
     )
     return check_and_run(study, run_options, no_verdict=no_verdict, dry_run=dry_run)
 

@@ -1,13 +1,11 @@
 """`bakeoff gate`: whether a build is slower than allowed, for CI systems and for `git bisect run` (docs/ci.md)."""
 
-import os
 import re
 import secrets
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -34,36 +32,21 @@ from bakeoff.cli.duel import (
     threads_of,
     workloads_of,
 )
-from bakeoff.cli.history import add_run
+from bakeoff.cli.gate_outputs import outputs_of, writable
 from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
-from bakeoff.report.gate import DEFAULT_NAME, annotations, gate_markdown, junit, junit_of_error
+from bakeoff.report.gate import DEFAULT_NAME, junit_of_error
 from bakeoff.report.live import live_for
-from bakeoff.report.view import ReportView
-from bakeoff.results import RunDirectory, runs_root
+from bakeoff.results import runs_root
 from bakeoff.results.history import History
 from bakeoff.run.doctor import Severity, examine
 from bakeoff.run.own_data import OwnData, own_data
 from bakeoff.servers import install
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, ServerSpec, Study
-from bakeoff.stats.gate import Answer, as_gate
+from bakeoff.spec.study import GateEnd, OnUnclear
+from bakeoff.stats.gate import as_gate
 from bakeoff.units import parse_duration_s, parse_percent
-
-
-class OnUnclear(StrEnum):
-    """What a gate that cannot tell does to the pipeline."""
-
-    PASS = "pass"
-    FAIL = "fail"
-
-
-_CODES = {Answer.PASS: ExitCode.DONE, Answer.FAIL: ExitCode.DIFFERENCE, Answer.UNCLEAR: ExitCode.UNCLEAR}
-_UNCLEAR_CODES = {OnUnclear.PASS: ExitCode.DONE, OnUnclear.FAIL: ExitCode.DIFFERENCE}
-_UNCLEAR_TESTS = {OnUnclear.PASS: "skipped", OnUnclear.FAIL: "failure"}  # of JUnit; else `error`
-
-MARKDOWN = "gate.md"
-"""In the run directory: the summary for a pull request."""
 
 # Of a duel whose options the gate leaves to study files.
 _WAREHOUSES = 2
@@ -134,19 +117,20 @@ def gate(
         "--workload": workload, "--threads": threads, "--tables": tables, "--table-size": table_size,
         "--option": option, "--data": data,
     }  # fmt: skip
-    with _codes_for(bisect=bisect), _errors_in(_writable(junit_file, "--junit"), _checked_name(name)):
+    with _codes_for(bisect=bisect), _errors_in(writable(junit_file, "--junit"), _checked_name(name)):
+        share = _share(max_slowdown)
+        if history:
+            History(history).check()
         asked = _Asked(
             servers=([baseline] if baseline else []) + (servers or []),
             budget=budget,
             seed=seed,
-            share=_share(max_slowdown),
+            share=share,
             inject_slowdown=inject_slowdown,
-        )
-        if history:
-            History(history).check()
-        outputs = Outputs(
-            name, junit_file, on_unclear, bisect=bisect,
-            history=_writable(history, "--history"),
+            end=GateEnd(
+                name=name, on_unclear=on_unclear, bisect=bisect, junit=junit_file and junit_file.absolute(),
+                history=writable(history, "--history"),
+            ),
         )  # fmt: skip
         if study is not None and (given := [each for each, value in own_options.items() if value is not None]):
             raise SpecError(f"gate: with --study the file says what {given[0]} would.", hint="Leave it out.")
@@ -157,16 +141,15 @@ def gate(
             passwords={},
             quiet=quiet,
             json=output is Format.JSON,
-            finish=outputs.write,
         )
         if study is not None:
-            return _gate_of_study(study, asked, options, bisect=bisect)
+            return _gate_of_study(study, asked, options)
         made, own = asked.study_of(
             specs, workload=workload or ["oltp_read_only"], threads=threads or "4", tables=tables or 4,
             table_size=table_size or "100k", option=option, data=data,
         )  # fmt: skip
         passwords = passwords_of(made.arms, asked.servers, own)
-        return _run(made, replace(options, passwords=passwords), bisect=bisect)
+        return _run(made, replace(options, passwords=passwords))
 
 
 @contextmanager
@@ -209,6 +192,7 @@ class _Asked:
     seed: int | None
     share: float
     inject_slowdown: str | None
+    end: GateEnd
 
     def study_of(
         self,
@@ -249,24 +233,26 @@ class _Asked:
         if self.inject_slowdown:
             changed = {"slowdown_percent": slowdown_percent(self.inject_slowdown)}
             study = study.model_copy(update={"arms": (*study.arms[:-1], study.arms[-1].model_copy(update=changed))})
-        return as_gate(study, self.share)
+        return as_gate(study, self.share).model_copy(update={"gate": self.end})
 
 
-def _gate_of_study(name: str, asked: _Asked, options: RunOptions, *, bisect: bool) -> int:
+def _gate_of_study(name: str, asked: _Asked, options: RunOptions) -> int:
     request = request_study(name, scale="", budget=asked.budget, seed=asked.seed, servers=asked.servers)
     with nullcontext() if asked.servers else naming_the_line(request):
-        return _run(asked.as_gate(request.study), options, bisect=bisect)
+        return _run(asked.as_gate(request.study), options)
 
 
-def _run(study: Study, options: RunOptions, *, bisect: bool) -> int:
+def _run(study: Study, options: RunOptions) -> int:
     """Say what would spoil the measurement here, then run the gate."""
-    if bisect:
+    outputs = outputs_of(study)
+    assert outputs and study.gate
+    if study.gate.bisect:
         _require_builds(study)
     with live_for(study, quiet=options.quiet, json=options.json) as live:
         for finding in examine(work_root()):
             if finding.severity >= Severity.WARNING:
                 live.note(f"{finding.subject}: {finding.found}. {finding.advice}".strip())
-    return check_and_run(study, options, no_verdict=False)
+    return check_and_run(study, replace(options, finish=outputs.write), no_verdict=False)
 
 
 def _share(text: str) -> float:
@@ -283,13 +269,6 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _writable(path: Path | None, option: str) -> Path | None:
-    """The file, before minutes are spent, when something can be written there."""
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        raise SpecError(f"{option}: {path} cannot be written.", hint="Name a file in a folder that exists.")
-    return path
-
-
 def _require_builds(study: Study) -> None:
     """Check that the builds after the baseline are there: git bisect run passes over one that is not.
 
@@ -302,47 +281,3 @@ def _require_builds(study: Study) -> None:
         except BakeoffError as error:
             error.exit_code = ExitCode.BISECT_SKIP
             raise
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """What a gate writes besides the report, and its exit code."""
-
-    name: str
-    junit_file: Path | None
-    on_unclear: OnUnclear | None
-    bisect: bool
-    history: Path | None = None
-
-    def write(self, run: RunDirectory, view: ReportView) -> ExitCode:
-        """Write the Markdown summary, annotations and JUnit XML that were asked for."""
-        assert view.gate is not None
-        markdown = gate_markdown(view, self.name)
-        run.write_text(MARKDOWN, markdown)
-        if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-            with Path(summary).open("a", encoding="utf-8") as file:
-                file.write(markdown)
-        if os.environ.get("GITHUB_ACTIONS") == "true":
-            level = "error" if self.on_unclear is OnUnclear.FAIL else "warning"
-            for line in annotations(view, self.name, level=level):
-                print(line, file=sys.stderr)
-        if self.junit_file:
-            unclear = _UNCLEAR_TESTS[self.on_unclear] if self.on_unclear else "error"
-            self.junit_file.write_text(junit(view, self.name, unclear=unclear), encoding="utf-8")
-        self._remember(run)
-        return self._code(view.gate.answer)
-
-    def _remember(self, run: RunDirectory) -> None:
-        """Add the run to the history; what keeps it out is said and does not change the gate's answer."""
-        if self.history:
-            try:
-                add_run(run, self.history, series=self.name)
-            except BakeoffError as error:
-                print(f"bakeoff: not in the history: {error}", file=sys.stderr)
-
-    def _code(self, answer: Answer) -> ExitCode:
-        if answer is not Answer.UNCLEAR:
-            return _CODES[answer]
-        if self.on_unclear:
-            return _UNCLEAR_CODES[self.on_unclear]
-        return ExitCode.BISECT_SKIP if self.bisect else ExitCode.UNCLEAR

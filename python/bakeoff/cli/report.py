@@ -80,7 +80,12 @@ def report(
             raise ResultsError(f"run {directory.name} has no finished epoch.", hint="There is nothing to report.")
         plan = directory.read("plan.json", Plan)
         analysis = analyse(
-            epochs, directory.study(), plan=plan, ended=Stop.ABORTED, kinds=kinds_of(directory.machines())
+            epochs,
+            directory.study(),
+            plan=plan,
+            ended=Stop.ABORTED,
+            kinds=kinds_of(directory.machines()),
+            network=directory.network(),
         )
     view = build_view(directory, analysis)
     if output is ReportFormat.TEXT and to_screen:

@@ -14,11 +14,13 @@ from typing import Annotated
 import typer
 
 from bakeoff.cli.arguments import (
+    Client,
     ExplainBudget,
     FailOn,
     FailOnOption,
     Format,
     Hosts,
+    Interface,
     NoExplain,
     NoVerdict,
     On,
@@ -28,11 +30,14 @@ from bakeoff.cli.arguments import (
     Ray,
     Runs,
     Seed,
+    Servers,
     format_option,
     naming_the_line,
     nodes_wanted,
+    placed_apart,
     request_study,
 )
+from bakeoff.cli.gate_outputs import outputs_of
 from bakeoff.cli.plan import show
 from bakeoff.cli.printing import console
 from bakeoff.cluster import Wanted
@@ -49,7 +54,7 @@ from bakeoff.run.forecast import forecast, require_budget, require_disk
 from bakeoff.run.kept_loads import kept_bytes
 from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
-from bakeoff.spec import Origin, Study
+from bakeoff.spec import Apart, Origin, Study
 from bakeoff.stats.answers import ROWS_KINDS
 from bakeoff.stats.model import Analysis, Word
 from bakeoff.stats.stopping import control_name
@@ -259,6 +264,9 @@ def run(
     ray: Ray = None,
     hosts: Hosts = None,
     on: On = None,
+    client: Client = None,
+    servers: Servers = None,
+    interface: Interface = None,
     seed: Seed = None,
     runs: Runs = None,
     open_report: Open = False,
@@ -266,6 +274,10 @@ def run(
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:
     """Run a study: every arm in every cell, until the intervals are narrow enough or the budget is spent."""
+    begun = open_run(resume, runs) if resume is not None else None
+    apart = placed_apart(client, servers, interface)
+    if begun and not apart:
+        apart = begun.study().apart
     options = RunOptions(
         runs_root=runs_root(runs),
         command_line=("bakeoff", *sys.argv[1:]),
@@ -275,11 +287,10 @@ def run(
         open_report=open_report,
         publish=publish,
         fail_on=fail_on,
-        cluster=nodes_wanted(ray, hosts, on, explain_budget=explain_budget),
+        cluster=nodes_wanted(ray, hosts, on, explain_budget=explain_budget, apart=apart),
     )
-    if resume is not None:
-        begun = open_run(resume, runs)
-        _refuse_changes(study, begun.study(), scale=scale, precision=precision, seed=seed, control=control)
+    if begun is not None:
+        _refuse_changes(study, begun.study(), scale=scale, precision=precision, seed=seed, control=control, apart=apart)
         of_s = parse_duration_s(budget) if budget else begun.study().budget_s
         options = replace(options, explaining=explaining(explain_budget, none=no_explain, of_s=of_s))
         return _resume(study, begun, options, scale=scale, budget=budget, precision=precision)
@@ -290,7 +301,8 @@ def run(
     )
     asked = explaining(explain_budget, none=no_explain, of_s=request.study.budget_s)
     with naming_the_line(request):
-        return check_and_run(request.study, replace(options, explaining=asked), no_verdict=no_verdict)
+        asked_study = request.study.placed_apart(apart) if apart else request.study
+        return check_and_run(asked_study, replace(options, explaining=asked), no_verdict=no_verdict)
 
 
 def _resume(
@@ -311,11 +323,19 @@ def _resume(
     study = resumed_study(run, budget_s=parse_duration_s(budget) if budget else None, asked=named)
     if not options.cluster:
         require_disk(forecast(study), there_bytes=kept_bytes(run))
-    return run_and_report(study, replace(options, resume=run))
+    outputs = outputs_of(study)
+    return run_and_report(study, replace(options, resume=run, finish=outputs.write if outputs else None))
 
 
 def _refuse_changes(
-    name: str | None, begun: Study, *, scale: str, precision: str | None, seed: int | None, control: bool
+    name: str | None,
+    begun: Study,
+    *,
+    scale: str,
+    precision: str | None,
+    seed: int | None,
+    control: bool,
+    apart: Apart | None,
 ) -> None:
     """Refuse changes to a resumed run, except of its budget; --scale and --precision may describe the given study."""
     changes = {
@@ -323,6 +343,7 @@ def _refuse_changes(
         "--precision": name is None and precision is not None,
         "--seed": seed not in (None, begun.seed),
         "--control": control and control_name(begun) is None,
+        "--client, --servers and --interface": apart != begun.apart,
     }
     changed = [option for option, is_changed in changes.items() if is_changed]
     if changed:

@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from bakeoff.cluster import Wanted
+from bakeoff.cluster.client import EngineHost
 from bakeoff.cluster.nodes import (
     Node,
     alive_nodes,
@@ -28,13 +29,15 @@ from bakeoff.cluster.nodes import (
     get,
     last_words,
     on_node,
+    one_machine,
+    pair,
     require_same_programs,
 )
 from bakeoff.cluster.worker import Answer, Parcel, Preparation, Ready, Reports, Worker, unpack
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, SpecError
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
-from bakeoff.results.manifest import Host
+from bakeoff.results.manifest import NETWORK, Host
 from bakeoff.run.arms import MemoryShare, check_workloads
 from bakeoff.run.captures import with_captures
 from bakeoff.run.epoch import Interrupted
@@ -88,11 +91,13 @@ def run_over_cluster(
         require_cluster_run(resume)
     listener.stage("connecting to the cluster")
     with connected(wanted.address) as ray, ExitStack() as workers:
-        nodes = ask_facts(ray, choose(alive_nodes(ray), wanted), study)
+        alive = alive_nodes(ray)
+        nodes = ask_facts(ray, pair(alive, study.apart) if study.apart else choose(alive, wanted), study)
         require_same_programs(nodes)
         if resume:
             _check_machines(resume, nodes)
-        share = (kept_memory(resume) if resume else None) or smallest_share(nodes)
+        measuring, client = (nodes[:1], nodes[1]) if study.apart else (nodes, None)
+        share = (kept_memory(resume) if resume else None) or smallest_share(measuring)
         run = resume or RunDirectory.create(
             runs_root, study, command=command_line, engine=engine_hello(), data_path=work_root()
         )
@@ -101,12 +106,12 @@ def run_over_cluster(
             for node in nodes:
                 run.write_json(f"{HOSTS}/{arm_directory_name(node.name)}.json", node.host)
             begin_notes(study, listener)
-            for sentence in differences(nodes):
+            for sentence in one_machine(nodes) if client else differences(nodes):
                 listener.note(sentence)
             begin = time.monotonic()
             hosts = RayHosts(ray, run, study, share, listener, stop, before, resource=wanted.resource)
             workers.callback(hosts.close)
-            builds = hosts.prepare(nodes)
+            builds = hosts.prepare(measuring, client)
             return run, StudyRun(
                 study,
                 run,
@@ -228,11 +233,15 @@ class RayHosts:
     _remotes: list[_Remote] = field(default_factory=list)
     _waiting: dict[Any, tuple[_Remote, str]] = field(default_factory=dict)
     _first: Ready | None = None
+    _client: _Remote | None = None  # when client and servers are apart
+    _client_lost: BakeoffError | None = None
 
     # ---- workers -------------------------------------------------------------------------------------------------
 
-    def prepare(self, nodes: Sequence[Node]) -> int:
+    def prepare(self, nodes: Sequence[Node], client: Node | None = None) -> int:
         """Start a worker on each node; returns the builds, once a first host has loaded its data.
+
+        With a `client` there is one node, whose servers are loaded from there.
 
         The first decides how many builds fit into the budget; the others load as many while it measures its pilot.
 
@@ -240,16 +249,12 @@ class RayHosts:
             BakeoffError: the data cannot be loaded, or no node is left.
             KeyboardInterrupt: the user ended it.
         """
-        actor = self.ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=4)(Worker)
-        needs = {"resources": {self.resource: 1}} if self.resource else {}
         for node in nodes:
-            options = on_node(self.ray, node, name=f"bakeoff-{node.id}", **needs)
-            try:
-                self._remotes.append(_Remote(node, actor.options(**options).remote()))
-            except ValueError:  # the name is taken
-                raise HostError(f"node {node.name}: another bakeoff measures there.") from None
+            self._remotes.append(_Remote(node, self._actor(Worker, node)))
         for remote in self._remotes:
             get(self.ray, remote.node.name, remote.actor.pid.remote(), what=f"no worker starts{_taken(self.resource)}")
+        if client:
+            self._join(client, self._remotes[0])
         known = self.before.plan is not None
         waiting = list(self._remotes)
         while self._first is None:
@@ -265,6 +270,40 @@ class RayHosts:
             self._prepare(remote, first=False)
         return self._first.builds
 
+    def _actor(self, kind: type, node: Node) -> Any:  # noqa: ANN401
+        """Start an actor on a node, and take the node for this run."""
+        needs = {"resources": {self.resource: 1}} if self.resource else {}
+        options = on_node(self.ray, node, name=f"bakeoff-{node.id}", **needs)
+        actor = self.ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=4)(kind)
+        try:
+            return actor.options(**options).remote()
+        except ValueError:  # the name is taken
+            raise HostError(f"node {node.name}: another bakeoff measures there.") from None
+
+    def _join(self, client: Node, servers: _Remote) -> None:
+        """Connect the client's node with that of the servers, and measure the network between them."""
+        assert self.study.apart
+        self.listener.stage("measuring the network between client and servers")
+        self._client = _Remote(client, self._actor(EngineHost, client))
+        certificate = get(self.ray, client.name, self._client.actor.certificate.remote(), what="no client starts")
+        listening = self._ask_now(servers, servers.actor.listen.remote(self.study.apart.interface, certificate))
+        serving = self._client.actor.serve.remote(listening.address, listening.port, listening.certificate)
+        self._waiting[serving] = (self._client, "client")
+        try:
+            network = self._ask_now(servers, servers.actor.measure_network.remote())
+        except HostError:
+            if self.ray.wait([serving], timeout=0)[0]:  # it says why
+                self._ask_now(self._client, serving)
+            raise
+        self.run.write_json(NETWORK, network)
+
+    def _ask_now(self, remote: _Remote, reference: Any) -> Any:  # noqa: ANN401
+        """What a node's method answers; its error is raised, with the node's name."""
+        answer: Answer = get(self.ray, remote.node.name, reference, what="it does not work")
+        if answer.error:
+            raise _named(answer.error, remote.node.name)
+        return answer.value
+
     def _prepare(self, remote: _Remote, *, first: bool) -> None:
         study = self.study
         if self._first:
@@ -274,7 +313,8 @@ class RayHosts:
 
     def close(self) -> None:
         """End every worker: servers stop, files go. One that does not answer is killed, and its servers with it."""
-        closing = [(remote, remote.actor.close.remote()) for remote in self._remotes]
+        ours = [*self._remotes, *([self._client] if self._client else [])]
+        closing = [(remote, remote.actor.close.remote()) for remote in ours]
         self.ray.wait([reference for _, reference in closing], num_returns=len(closing), timeout=_CLOSE_S)
         for remote, _ in closing:
             with suppress(self.ray.exceptions.RayError):  # the cluster itself may be lost
@@ -284,14 +324,14 @@ class RayHosts:
 
     def free(self) -> int:
         """Workers that are ready and measure nothing."""
-        return sum(1 for remote in self._remotes if self._is_free(remote))
+        return 0 if self._client_lost else sum(1 for remote in self._remotes if self._is_free(remote))
 
     def _is_free(self, remote: _Remote) -> bool:
         return remote.ready and not remote.left_out and remote.order is None
 
     def busy(self) -> bool:
-        """Whether a worker loads or measures."""
-        return any(what != "report" for _, what in self._waiting.values())
+        """Whether a worker loads or measures, or the end of the client is to be told."""
+        return bool(self._client_lost) or any(what in ("prepare", "measure") for _, what in self._waiting.values())
 
     def begin(self, order: EpochOrder) -> None:
         """Give an epoch to the free worker that has measured the fewest."""
@@ -304,8 +344,15 @@ class RayHosts:
         self._waiting[remote.actor.measure.remote(order)] = (remote, "measure")
 
     def wait(self) -> EpochDone | None:
-        """Wait until an epoch ends, is lost, or a worker becomes ready."""
+        """Wait until an epoch ends, is lost, or a worker becomes ready.
+
+        Raises:
+            Interrupted: the user ended the run.
+            BakeoffError: what would be the same in every epoch; the client's node is lost.
+        """
         while True:
+            if self._client_lost and not any(remote.order for remote in self._remotes):
+                raise self._client_lost  # what was measured meanwhile has come back as a discarded epoch
             if self.stop.is_set():
                 for remote in self._remotes:
                     remote.actor.end.remote()
@@ -319,12 +366,17 @@ class RayHosts:
                 except self.ray.exceptions.RayError as error:
                     if what == "report":
                         continue
+                    if what == "client":
+                        self._client_lost = HostError(f"node {remote.node.name} was lost: {last_words(error)}.")
+                        continue
                     return self._lose(remote, f"node {remote.node.name} was lost: {last_words(error)}")
                 if what == "report":
                     self._relay(remote, value)
                 elif what == "prepare":
                     self._welcome(remote, value)
                     return None
+                elif what == "client":  # without an error the servers' node has ended it, of which that node tells
+                    self._client_lost = value.error and _named(value.error, remote.node.name)
                 else:
                     return self._receive(remote, value)
 

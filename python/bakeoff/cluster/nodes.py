@@ -21,7 +21,7 @@ from bakeoff.cluster import RUNNING, Wanted, worker
 from bakeoff.engine import Engine
 from bakeoff.errors import HostError, SpecError
 from bakeoff.results.manifest import Host, bakeoff_version
-from bakeoff.spec import Study
+from bakeoff.spec import Apart, Study
 from bakeoff.units import format_bytes
 
 LOCAL = "local"
@@ -197,6 +197,19 @@ def choose(nodes: Sequence[Node], wanted: Wanted) -> list[Node]:
     return fitting[: wanted.hosts]
 
 
+def pair(nodes: Sequence[Node], apart: Apart) -> tuple[Node, Node]:
+    """The servers' node and the client's.
+
+    Raises:
+        SpecError: there is no such node, or both are one.
+    """
+    known = {node.name: node for node in nodes}
+    for option, name in (("--client", apart.client), ("--servers", apart.servers)):
+        if name not in known:
+            raise SpecError(f"{option} {name}: ray has no node of that name.", hint=f"It has {', '.join(known)}.")
+    return known[apart.servers], known[apart.client]
+
+
 def on_node(ray: ModuleType, node: Node, **more: Any) -> dict[str, Any]:  # noqa: ANN401
     """Options of a task or an actor that runs on this node and nowhere else, and is never tried again."""
     strategy = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node.id, soft=False)
@@ -288,15 +301,19 @@ def differences(nodes: Sequence[Node]) -> list[str]:
         if len(by_value) > 1:
             parts = "; ".join(f"{value} on {', '.join(names)}" for value, names in by_value.items())
             sentences.append(f"{label} differ: {parts}")
+    return sentences + one_machine(nodes)
+
+
+def one_machine(nodes: Sequence[Node]) -> list[str]:
+    """Nodes that are on one machine, a sentence for each; none: they are on machines of their own."""
     by_boot: dict[str, list[str]] = {}
     for node in nodes:
         by_boot.setdefault(str(node.facts["boot"]), []).append(node.name)
-    sentences += [
+    return [
         f"{' and '.join(names)} are one machine: each disturbs the others' measurement"
         for names in by_boot.values()
         if len(names) > 1
     ]
-    return sentences
 
 
 def _rounded_memory(host: Host) -> str:

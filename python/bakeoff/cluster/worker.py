@@ -12,17 +12,18 @@ import shutil
 import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 import psutil
 
+from bakeoff.cluster.apart import ClientLink
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError, RunInvalid
 from bakeoff.results import RunDirectory
-from bakeoff.results.epoch_data import write_atomically
+from bakeoff.results.epoch_data import sync_file_system
 from bakeoff.results.manifest import bakeoff_version, checkout_commit, gather_host
 from bakeoff.run.answers import compare_answers
 from bakeoff.run.arms import MemoryShare, check_workloads, prepare_arms, servers_by_aio, share_memory
@@ -34,6 +35,7 @@ from bakeoff.run.loading import Loader
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.runner import LOADING_SHARE, builds_of, load
 from bakeoff.servers import ServerPool
+from bakeoff.servers.client import THIS_MACHINE
 from bakeoff.servers.paths import boot_id, work_root
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.model import Comparison
@@ -136,6 +138,15 @@ class Preparation:
 
 
 @dataclass(frozen=True)
+class Listening:
+    """Where the client's node finds this one, and the certificate that it is to know it by (PEM)."""
+
+    address: str
+    port: int
+    certificate: str
+
+
+@dataclass(frozen=True)
 class Ready:
     """A worker that has loaded its data.
 
@@ -215,6 +226,7 @@ class Worker:
         self._open = contextlib.ExitStack()
         self._tools: EpochTools | None = None
         self._run: RunDirectory | None = None
+        self._link: ClientLink | None = None
         # The kernel would take servers first when memory is short: Ray raises it for its workers.
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("0", encoding="ascii")
@@ -222,6 +234,15 @@ class Worker:
     def pid(self) -> int:
         """This process: the parent of the node's servers."""
         return os.getpid()
+
+    def listen(self, interface: str, client_certificate: str) -> Answer:
+        """Wait for the client's node, which measures from there; the value is `Listening`."""
+        return self._answer(lambda: self._listen(interface, client_certificate))
+
+    def measure_network(self) -> Answer:
+        """Measure the way to the client's node, once it has been told where to connect; the value is a `Network`."""
+        assert self._link
+        return self._answer(self._link.measure)
 
     def prepare(self, preparation: Preparation) -> Answer:
         """Install the servers and load the data; the value is `Ready`."""
@@ -253,12 +274,17 @@ class Worker:
             return Answer(stopped=True)
         return Answer(stopped=True) if value is None else Answer(value)
 
+    def _listen(self, interface: str, client_certificate: str) -> Listening:
+        link = self._link = ClientLink(interface, client_certificate)
+        self._open.callback(link.close)
+        return Listening(link.address, link.port, link.certificate)
+
     def _prepare(self, given: Preparation) -> Ready:
         reports, stop = self._reports, self._stop
         study = with_captures(given.study)
         check_workloads(study.workloads, study.arms)
         require_disk(forecast(study))
-        _be_no_nicer()
+        be_no_nicer()
         if (niceness := os.getpriority(os.PRIO_PROCESS, 0)) > _OWN_NICENESS:
             reports.note(
                 f"servers run at niceness {niceness}, as Ray's workers do; start Ray with RAY_worker_niceness=0"
@@ -266,12 +292,15 @@ class Worker:
         setups = prepare_arms(
             study, given.share.memory, passwords={}, on_progress=download_reporter(reports, stop), stop=stop
         )
-        pool = self._open.enter_context(ServerPool(work_root()))
+        access = self._link.access if self._link else THIS_MACHINE
+        pool = self._open.enter_context(ServerPool(work_root(), access=access))
         with Engine(stop=stop, on_log=reports.note) as engine:
             run = RunDirectory.create(pool.work / "run", study, engine=engine.hello, data_path=work_root())
             limit_s = study.budget_s * LOADING_SHARE if given.first else math.inf
             loader = Loader(study, pool, run, reports, engine, stop)
             tools = load(loader, setups, given.share, limit_s=limit_s, host=given.name)
+        if self._link:
+            tools = replace(tools, engine=self._link.engine)
         if given.first:
             compare_answers(tools, run)
         self._tools, self._run = tools, run
@@ -296,7 +325,7 @@ class Worker:
         return parcel
 
 
-def _be_no_nicer() -> None:
+def be_no_nicer() -> None:
     """Ray starts workers at niceness 15, which servers would inherit; without privileges it stays."""
     for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 — numbers, not paths; each thread has a niceness
         with contextlib.suppress(PermissionError, ProcessLookupError):
@@ -313,25 +342,32 @@ def pack(folder: Path, *, only: list[str] | None = None, leave_out: tuple[str, .
     return archive.getvalue()
 
 
-def unpack(content: bytes, folder: Path, *, last: str = "outcome.json", replaces: bool = True) -> None:
-    """Write an archive's files below a folder, each atomically, and those with the name `last` after all others.
+def unpack(content: bytes, folder: Path, *, replaces: bool = True) -> None:
+    """Write an archive's files below a folder; `outcome.json`, which says that the others are complete, is the last.
+
+    All are on the disk before the first has its name, by one sync: one for each file is most of a driver's time.
 
     Args:
         content: as `pack` gives.
         folder: there already.
-        last: what says that the others are complete.
         replaces: False: files that are there stay as they are.
     """
-    found = sorted(_files(content).items(), key=lambda pair: pair[0].name == last)
-    for path, data in found:
-        file = folder / path
-        if replaces or not file.exists():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(file, data)
-
-
-def _files(content: bytes) -> Mapping[PurePosixPath, bytes]:
-    return dict(_members(content))
+    files = {folder / path: data for path, data in _members(content)}
+    parts = {
+        path: path.with_name(f".{path.name}.part")
+        for path in sorted(files, key=lambda path: path.name == "outcome.json")
+        if replaces or not path.exists()
+    }
+    try:
+        for path, part in parts.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part.write_bytes(files[path])
+        sync_file_system(folder)
+        for path, part in parts.items():
+            part.replace(path)
+    finally:
+        for part in parts.values():
+            part.unlink(missing_ok=True)
 
 
 def _members(content: bytes) -> Iterator[tuple[PurePosixPath, bytes]]:

@@ -133,20 +133,22 @@ def _others(context: Context) -> float | None:
     known = context.processors.rows(~np.isnan(context.processors["others_cpus"]))
     if not len(known):
         return None
-    return float(np.average(known["others_cpus"], weights=known["seconds"])) / context.host.cpus
+    return float(np.average(known["others_cpus"], weights=known["seconds"])) / context.client_host.cpus
 
 
 def _conditions(context: Context) -> str:
     """How busy the machine was while measuring, and with what: a ratio found in contention is one of contention."""
     known = context.processors.rows(~np.isnan(context.processors["user"]))
+    where = f"C{'; '.join(context.apart)[1:]}. " if context.apart else ""
     if not len(known):
-        return ""
+        return where.rstrip()
     parts = (known["user"] + known["system"], known["steal"])
     busy, steal = (float(np.average(part, weights=known["seconds"])) for part in parts)
     others = _others(context)
     by_others = "" if others is None else f", {numbers.share(others)} with work that was not part of the measurement"
+    whose = f" of {context.study.apart.client}" if context.study.apart else ""
     return (
-        f"While measuring the processors were {numbers.share(busy)} busy{by_others}; the hypervisor took "
+        f"{where}While measuring the processors{whose} were {numbers.share(busy)} busy{by_others}; the hypervisor took "
         f"{numbers.share(steal)} (steal)."
     )
 

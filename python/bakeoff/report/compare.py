@@ -187,7 +187,7 @@ def _machines(one: Host, other: Host) -> str:
 
 
 def _differences(one: Study, other: Study) -> list[str]:
-    """What makes cells of one name different ones: sizes, options, profile."""
+    """What makes cells of one name different ones: sizes, options, profile, hosts."""
     names = (
         ("tables", "tables"), ("rows a table", "table_size"), ("profile", "profile"),
         ("placement of threads", "placement"), ("resting servers stopped", "freeze"),
@@ -197,12 +197,19 @@ def _differences(one: Study, other: Study) -> list[str]:
         for what, name in names
         if getattr(one, name) != getattr(other, name)
     ]
+    if _places(one) != _places(other):
+        found.append(f"{_places(other)} instead of {_places(one)}")
     before = {_name(workload): workload for workload in one.workloads}
     for workload in other.workloads:
         known = before.get(_name(workload))
         if known and (known.options, known.rate_per_s) != (workload.options, workload.rate_per_s):
             found.append(f"other options of {_name(workload)}")
     return found
+
+
+def _places(study: Study) -> str:
+    apart = study.apart
+    return f"client on {apart.client} and servers on {apart.servers}" if apart else "client and servers on one machine"
 
 
 def _name(workload: Workload) -> str:

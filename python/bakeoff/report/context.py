@@ -24,6 +24,7 @@ from bakeoff.stats.digests import OTHER, DigestTimes, digest_times
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
 from bakeoff.stats.search import Found, found
+from bakeoff.units import format_bytes, format_ns
 
 # A chart has bins of slices: sums over sums, never every n-th slice.
 
@@ -287,6 +288,25 @@ class Context:
     def host(self) -> Host:
         """The machine that measured; of a cluster the first host's."""
         return next(iter(self.machines.values()), self.manifest.host)
+
+    @cached_property
+    def client_host(self) -> Host:
+        """The machine on which the engine ran, whose processors it has counted."""
+        apart = self.study.apart
+        return self.run.machines().get(apart.client, self.host) if apart else self.host
+
+    @cached_property
+    def apart(self) -> tuple[str, str] | None:
+        """Where client and servers were, and the network between them; None: on one machine."""
+        apart, network = self.study.apart, self.run.network()
+        if not apart or not network:
+            return None
+        return (
+            f"client on {apart.client} ({network.client_address}), servers on {apart.servers} "
+            f"({network.servers_address})",
+            f"round trip {format_ns(network.rtt_ns)}, {format_bytes(network.bytes_per_s)} a second from servers to "
+            "client",
+        )
 
     @cached_property
     def _titles(self) -> dict[str, str]:

@@ -26,7 +26,7 @@ from bakeoff.results.manifest import Host
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.changes import POINTS_MIN, Change, Track, changes_of
-from bakeoff.stats.model import Analysis, Interval, Stop
+from bakeoff.stats.model import Analysis, Comparison, Interval
 from bakeoff.units import format_bytes, format_rate
 
 _P95_QUANTILE = 0.95
@@ -82,23 +82,29 @@ def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime 
                 reference=base.tps, value=own.tps,
             )
         )  # fmt: skip
-        points += _latency(analysis, each.cell, each.contender, each.stop, shared, base.quantiles_ns, own.quantiles_ns)
+        points += _latency(analysis, each, shared, base.quantiles_ns, own.quantiles_ns)
     if not points:
         raise ResultsError(f"run {run.name} has no comparison with two epochs.", hint="It is no point of a history.")
     return points
 
 
 def _latency(
-    analysis: Analysis, cell: str, contender: str, stop: Stop, shared: dict[str, Any], *quantiles_ns: dict[str, float]
+    analysis: Analysis, compared: Comparison, shared: dict[str, Any], *quantiles_ns: dict[str, float]
 ) -> list[Point]:
-    """The point of the events' 95th percentile, where every epoch had enough events."""
+    """The point of the events' 95th percentile, where every epoch had enough events.
+
+    Its error is that of which its interval was made (`stats.summary.latency_ratios`).
+    """
+    hosts_used = len({point.host for point in compared.points})
+    degrees = hosts_used - 1 if hosts_used > 1 else None
     for each in analysis.latencies:
-        estimate = each.estimate
-        if (each.cell, each.contender, each.operation, each.quantile) != (cell, contender, "event", _P95_QUANTILE):
+        estimate, what = each.estimate, (each.cell, each.contender, each.operation, each.quantile)
+        if what != (compared.cell, compared.contender, "event", _P95_QUANTILE):
             continue
         half, unit = (estimate.interval.half_width if estimate else None), None
         if estimate and half:
-            unit = iv.shown(0.0, 1.0, estimate.n, anytime=stop.anytime_only).half_width
+            anytime = analysis.stopped.anytime_only or estimate.n < iv.N_MIN
+            unit = iv.shown(0.0, 1.0, estimate.n, degrees, anytime=anytime).half_width
         if estimate is None or not half or not unit:
             return []
         ends = [quantiles.get(str(_P95_QUANTILE)) for quantiles in quantiles_ns]

@@ -240,9 +240,10 @@ def _by_kind(context: Context) -> list[Table]:
 
 def machine_section(context: Context) -> Section | None:
     """Processors, every server and the whole machine while measuring."""
+    whose = f" of {context.study.apart.client}, the client's host" if context.study.apart else ""
     return Section.of(
         "The machine meanwhile",
-        Section.of("Processors, while each arm alone was loaded", Bars(id="cpu-bars", bars=_cpu_bars(context))),
+        Section.of(f"Processors{whose}, while each arm alone was loaded", Bars(id="cpu-bars", bars=_cpu_bars(context))),
         Section.of("Each server, in its own slices", Charts(panels=_server_panels(context))),
         Section.of("The whole machine, restarts included", Charts(panels=_host_panels(context), legend=False)),
         anchor="machine",
@@ -268,7 +269,7 @@ def _cpu_bars(context: Context) -> tuple[Bar, ...]:
                     label=context.labels[arm],
                     slot=slot,
                     parts=tuple((kind, round(row[kind], 4)) for kind in _CPU_KINDS),
-                    text=f"{', '.join(busy)} of {context.host.cpus}",
+                    text=f"{', '.join(busy)} of {context.client_host.cpus}",
                 )
             )
     return tuple(bars)

@@ -59,7 +59,10 @@ def _throughput_table(context: Context) -> Table:
         summaries = [context.summaries.get((cell, arm)) for arm in context.compared_arms]
         values = [numbers.threads(first.threads), *(format_rate(s.tps) if s else "n/a" for s in summaries)]
         for contender in contenders:
-            comparison = by_cell[cell, contender]
+            comparison = by_cell.get((cell, contender))
+            if comparison is None:  # a build of a bisection that does not start
+                values += ["n/a"] * 3
+                continue
             values += [
                 numbers.ratio_of(comparison.estimate),
                 numbers.interval(comparison.estimate.interval) or "n/a",

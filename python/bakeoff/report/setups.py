@@ -416,6 +416,7 @@ def environment_section(context: Context) -> Section | None:
         ("engine", f"{manifest.engine.get('engine', 'unknown')}{profile}"),
         ("profile of settings", study.profile.value),
         ("data", f"{_sizes(study)}, {builds} build{'' if builds == 1 else 's'} an arm"),
+        *zip(("hosts", "network"), context.apart or (), strict=False),
         ("threads of a connection", _placement(context.plan)),
         ("seed", str(manifest.seed)),
         ("started", f"{manifest.created_at:%Y-%m-%d %H:%M:%S} UTC"),

@@ -42,8 +42,10 @@ from bakeoff.results.epoch_data import (
 from bakeoff.results.frame import Frame, Schema, read_parquet
 from bakeoff.results.manifest import (
     FORMAT,
+    NETWORK,
     Host,
     Manifest,
+    Network,
     bakeoff_version,
     checkout_commit,
     gather_host,
@@ -218,6 +220,10 @@ class RunDirectory:
         """The machine of each host of a cluster, by name; none of a run on one machine."""
         found = sorted((self.path / "hosts").glob("*.json"))
         return {unquote(path.stem): self._needed(f"hosts/{path.name}", Host) for path in found}
+
+    def network(self) -> Network | None:
+        """Between client and servers that were on hosts of their own; None: they were not."""
+        return self.read(NETWORK, Network)
 
     def study(self) -> Study:
         """The study as asked for."""

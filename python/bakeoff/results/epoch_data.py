@@ -6,6 +6,7 @@ zlib stream; inside, 40 bytes of header and counts as ZigZag LEB128, where a neg
 
 import base64
 import binascii
+import ctypes
 import gzip
 import hashlib
 import json
@@ -298,6 +299,20 @@ def write_atomically(path: Path, content: bytes) -> None:
         part.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+def sync_file_system(path: Path) -> None:
+    """Make everything durable that was written to the file system of a directory.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
+            raise OSError(ctypes.get_errno(), "syncfs", str(path))
+    finally:
+        os.close(descriptor)
 
 
 def sync_directory(path: Path) -> None:

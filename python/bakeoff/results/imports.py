@@ -3,14 +3,17 @@
 import csv
 import json
 import re
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+from urllib.parse import quote
 
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.results.history import P95, THROUGHPUT, Point
@@ -19,6 +22,8 @@ NOPM, TPMC = "NOPM", "tpmC"
 """Metrics of TPC-C: new orders a minute, as HammerDB and go-tpc call them."""
 
 _BYTES_MAX = 256 * 2**20
+_VALUE_MAX = 1e15
+_SQLITE = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class Figure:
         server: as the tool names it; empty likewise.
         at: when the run began; None likewise.
         number: of the run in the file.
+        run: the tool's own name of the run; empty: it has none.
     """
 
     tool: str
@@ -43,6 +49,7 @@ class Figure:
     server: str = ""
     at: datetime | None = None
     number: int = 1
+    run: str = ""
 
 
 def read_points(
@@ -65,16 +72,16 @@ def read_points(
     try:
         if path.stat().st_size > _BYTES_MAX:
             raise SpecError(f"{path} is larger than any result.", hint="Name the tool's own summary.")
-        text = path.read_text(encoding="utf-8", errors="replace")
+        content = path.read_bytes()
         written = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(microsecond=0)
     except OSError as error:
         raise ResultsError(f"{path} cannot be read: {error.strerror}.") from None
     points = []
-    for figure in _figures(path, text):
+    for figure in _figures(path, content):
         name = workload or figure.workload or path.stem
         began = at or figure.at or written
         # Every night's out.log is another run; the same file again is the same one.
-        run = f"{path.stem}-{sha256((text + began.isoformat()).encode()).hexdigest()[:6]}"
+        run = f"{path.stem}-{sha256(content + began.isoformat().encode()).hexdigest()[:6]}"
         points.append(
             Point(
                 series=series,
@@ -83,7 +90,7 @@ def read_points(
                 contender=server or figure.server or "unnamed server",
                 at=began,
                 commit=commit,
-                run=run if figure.number == 1 else f"{run}#{figure.number}",
+                run=figure.run or (run if figure.number == 1 else f"{run}#{figure.number}"),
                 path=str(path),
                 tool=figure.tool,
                 value=figure.value,
@@ -92,14 +99,21 @@ def read_points(
     return points
 
 
-def _figures(path: Path, text: str) -> list[Figure]:
+def _figures(path: Path, content: bytes) -> list[Figure]:
+    if content.startswith(_SQLITE):
+        return _hammerdb_jobs(path)
+    text = content.decode("utf-8", errors="replace")
     for reader in _READERS:
         try:
-            if found := [figure for figure in reader(text) if 0 < figure.value < 1e15]:
+            if found := [figure for figure in reader(text) if 0 < figure.value < _VALUE_MAX]:
                 return list(_numbered(found))
         except (AttributeError, KeyError, TypeError, ValueError, OSError, OverflowError, RecursionError, csv.Error):
             continue  # it looked like one and is none
-    raise SpecError(
+    raise _no_result(path)
+
+
+def _no_result(path: Path) -> SpecError:
+    return SpecError(
         f"{path} has no result of sysbench, HammerDB, BenchBase, go-tpc or mysqlslap.",
         hint="Name what the tool printed at its end.",
     )
@@ -153,6 +167,38 @@ def _hammerdb_timing(text: str) -> Iterator[Figure]:
     """`job JOBID timing` as JSON: 95th percentiles, a cell for each transaction."""
     for name, timing in json.loads(text).items():
         yield Figure("HammerDB", f"TPROC-C {name}", None, P95, float(timing["p95_ms"]))
+
+
+def _hammerdb_jobs(path: Path) -> list[Figure]:
+    """HammerDB's database of jobs (`hammer.DB`): of each finished run of TPROC-C what its log and its timing say.
+
+    Tables: JOBMAIN (jobid, db, bm, timestamp by the local clock …), JOBOUTPUT (jobid, vu, output: the lines of its
+    log), JOBTIMING (jobid, procname, p95_ms, summary: 1 for a row over all virtual users …).
+    """
+    found = []
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as jobs:
+            for job, at in jobs.execute("SELECT jobid, timestamp FROM JOBMAIN ORDER BY timestamp, rowid").fetchall():
+                lines = jobs.execute("SELECT output FROM JOBOUTPUT WHERE jobid = ? ORDER BY rowid", (job,))
+                results = list(_hammerdb("\n".join(str(line) for (line,) in lines)))[-1:]
+                # Of the machine that wrote it, which is taken to be in this one's time zone.
+                began = datetime.fromisoformat(str(at)).astimezone(UTC) if results else None
+                for result in results:
+                    own = replace(result, at=began, run=f"hammerdb-{job}")
+                    found.append(own)
+                    timings = jobs.execute(
+                        "SELECT procname, p95_ms FROM JOBTIMING "
+                        "WHERE jobid = ? AND summary = 1 AND p95_ms > 0 ORDER BY rowid",
+                        (job,),
+                    )
+                    found += [replace(own, workload=f"{own.workload} {name}", metric=P95, value=float(p95))
+                              for name, p95 in timings]  # fmt: skip
+    except (sqlite3.Error, TypeError, ValueError, OverflowError) as error:
+        message = f"{path} cannot be read as HammerDB's database of jobs: {error}."
+        raise SpecError(message, hint="Name hammer.DB.") from None
+    if not (usable := [figure for figure in found if 0 < figure.value < _VALUE_MAX]):
+        raise _no_result(path)
+    return usable
 
 
 def _benchbase(text: str) -> Iterator[Figure]:

@@ -59,6 +59,25 @@ class Host(Frozen):
         return same and abs(self.memory_bytes - other.memory_bytes) < 0.02 * self.memory_bytes
 
 
+NETWORK = "network.json"
+"""In the run directory: a `Network`."""
+
+
+class Network(Frozen):
+    """The way between the host of the client and that of the servers, measured once before a run measures.
+
+    Attributes:
+        client_address, servers_address: of the two hosts, on that way.
+        rtt_ns: of small messages there and back, the median.
+        bytes_per_s: from the servers to the client, over one connection.
+    """
+
+    client_address: str
+    servers_address: str
+    rtt_ns: float
+    bytes_per_s: float
+
+
 def gather_host(run_path: Path, data_path: Path | None = None) -> Host:
     """Read the facts; `data_path` is where the servers' data lies."""
     cpu = _cpu_info()

@@ -232,11 +232,15 @@ def _prepare_arm(
         raise error.within("arms", arm.name)  # noqa: B904 — the same error, with its place
 
 
-def address_of(setup: ArmSetup, server: Server, database: str, *, pid: int | None) -> ArmAddress:
-    """How the engine reaches an arm's server, in the character set of its data unless the study says otherwise."""
+def address_of(setup: ArmSetup, server: Server, database: str, *, pid: int | None, transport: str = "") -> ArmAddress:
+    """How the engine reaches an arm's server, in the character set of its data unless the study says otherwise.
+
+    `transport`: in place of the arm's own.
+    """
     arm = setup.arm
-    place = server.address(arm.connection.transport)
-    account = server.account(arm.connection.transport)
+    transport = transport or arm.connection.transport
+    place = server.address(transport)
+    account = server.account(transport, encrypted=arm.connection.tls == "required")
     charset = arm.connection.charset or client_charset(arm.data) or _database_charset(server, database)
     collation = arm.connection.collation
     if collation is None and charset == arm.data.text_charset:

@@ -126,7 +126,7 @@ class Epoch:
             self.servers.start()
             self.servers.make_ready()
             host = running.enter_context(HostWatch(self.servers.pids))
-            self._engine = running.enter_context(Engine(stop=tools.stop, on_log=tools.listener.note))
+            self._engine = running.enter_context(tools.engine(stop=tools.stop, on_log=tools.listener.note))
             self._other_bakeoffs.update(other_bakeoffs(RUNTIME_ROOT))
             yield
         finally:

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import psutil
 
-from bakeoff.engine import ArmAddress
+from bakeoff.engine import ArmAddress, Engine
 from bakeoff.plan import EpochDraft
 from bakeoff.plan.model import database_on
 from bakeoff.results import RSS_PREFIX, EpochWriter
@@ -61,6 +61,7 @@ class EpochTools:
         replay_rates: statements a second of captures, by cell and whether only reads ran: what chunks are made of.
         called: what an epoch is called while it goes on.
         host: this machine's name in a cluster; empty without one.
+        engine: starts the engine that measures.
     """
 
     study: Study
@@ -73,6 +74,7 @@ class EpochTools:
     replay_rates: dict[tuple[str, bool], float] = field(default_factory=dict)
     called: str = "epoch"
     host: str = ""
+    engine: Callable[..., Engine] = Engine
 
 
 class EpochServers:
@@ -111,13 +113,15 @@ class EpochServers:
 
     def addresses(self, workload: Workload) -> list[ArmAddress]:
         """Where the engine finds each arm's data of a workload."""
-        pids, study = self.pids, self._tools.study
+        study = self._tools.study
+        pids = {} if study.apart else self.pids  # of processes that the engine does not see
         addresses = [
             address_of(
                 setup,
                 self.all[setup.arm.name],
                 database_on(study, workload, setup.arm.server),
                 pid=pids.get(setup.arm.name),
+                transport="tcp" if study.apart else "",
             )
             for setup in self.setups
         ]

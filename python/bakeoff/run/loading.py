@@ -287,7 +287,9 @@ class Loader:
         pid = getattr(server, "pid", None)
         with self.engine_lock:
             self._end_if_stopped()
-            self.engine.open([address_of(setup, server, database, pid=pid)])
+            self.engine.open(
+                [address_of(setup, server, database, pid=pid, transport="socket" if self.study.apart else "")]
+            )
             try:
                 self.engine.command(
                     arm.name,

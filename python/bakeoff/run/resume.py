@@ -94,7 +94,7 @@ def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | N
     """
     study = run.study()
     if asked is not None:
-        same = {"seed": study.seed, "budget_s": study.budget_s}
+        same = {"seed": study.seed, "budget_s": study.budget_s, "apart": study.apart}
         if asked.model_copy(update=same) != study:
             names = [name for name in Study.model_fields if getattr(asked, name) != getattr(study, name)]
             other = [name for name in names if name not in same]

@@ -159,6 +159,11 @@ def begin_notes(study: Study, listener: Listener) -> None:
     """Say what a run leaves out, and who disturbs it."""
     for sentence in study.design.fraction.sentences() if study.design and study.design.fraction else ():
         listener.note(sentence)
+    if apart := study.apart:
+        listener.note(
+            f"client on {apart.client}, servers on {apart.servers}: the kernels place the threads, and resting servers "
+            "are not stopped"
+        )
     _note_other_bakeoffs(listener)
 
 
@@ -387,7 +392,14 @@ class StudyRun:
 
     def _finish(self, stop: Stop) -> Analysis:
         directory, ended = self.run_directory, ended_as(stop, self.run_directory)
-        analysis = analyse(directory.load_epochs(), self.study, plan=self.plan, ended=ended, kinds=self._kinds)
+        analysis = analyse(
+            directory.load_epochs(),
+            self.study,
+            plan=self.plan,
+            ended=ended,
+            kinds=self._kinds,
+            network=directory.network(),
+        )
         directory.write_analysis(analysis)
         outcomes = [directory.outcome(epoch) for epoch in directory.finished_epochs()]
         directory.write_json("wall.json", wall_time(directory.builds(), outcomes))

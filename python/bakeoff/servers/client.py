@@ -19,7 +19,7 @@ from bakeoff.spec.server import url_parts
 TCP_USER = "bakeoff"
 _ACCESS_DENIED = (1045, 1698)
 _NO_ANSWER = (2002, 2003, 2013)
-_UNKNOWN_VARIABLE = 1193
+_UNKNOWN_VARIABLE, _SYNTAX_ERROR = 1193, 1064
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,23 @@ class Account:
 
 
 ROOT = Account("root")
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who reaches our servers over TCP.
+
+    Attributes:
+        address: where they listen besides their sockets.
+        clients: the hosts that an account for TCP is allowed from.
+    """
+
+    address: str = "127.0.0.1"
+    # Both names are needed: which one matches depends on whether the server resolves names.
+    clients: tuple[str, ...] = ("127.0.0.1", "localhost")
+
+
+THIS_MACHINE = Access()
 
 
 class Server(ABC):
@@ -57,8 +74,8 @@ class Server(ABC):
         """Where it listens, as the engine's `open` wants it: `{"socket": PATH}` or `{"host": H, "port": P}`."""
 
     @abstractmethod
-    def account(self, transport: str = "socket") -> Account:
-        """Who to log in as over that transport."""
+    def account(self, transport: str = "socket", *, encrypted: bool = False) -> Account:
+        """Who to log in as over that transport; `encrypted`: an account that is made for it is let in with TLS only."""
 
     @abstractmethod
     def data_bytes(self, database: str) -> int:
@@ -146,11 +163,20 @@ def raw_rows(
         plain.decoders, plain.use_unicode = kept
 
 
-def make_tcp_account(connection: pymysql.connections.Connection) -> Account:
-    """Make an account that may do everything from 127.0.0.1, with a fresh random password; an older one is replaced.
+def make_tcp_account(
+    connection: pymysql.connections.Connection,
+    clients: Sequence[str] = THIS_MACHINE.clients,
+    *,
+    encrypted: bool = False,
+) -> Account:
+    """Make an account that may do everything, with a fresh random password; an older one is replaced.
 
-    Its plugin is the server's default. Both host names are needed: which one matches depends on whether the server
-    resolves names.
+    Its plugin is the server's default.
+
+    Args:
+        connection: as root.
+        clients: hosts that it is let in from.
+        encrypted: it is let in with TLS only.
 
     Raises:
         ServerError: the server refuses.
@@ -161,12 +187,24 @@ def make_tcp_account(connection: pymysql.connections.Connection) -> Account:
             cursor.execute("SELECT User, Host FROM mysql.user WHERE User=%s", (TCP_USER,))
             for user, host in cursor.fetchall():
                 cursor.execute("DROP USER %s@%s", (user, host))
-            for host in ("127.0.0.1", "localhost"):
+            for host in clients:
                 cursor.execute("CREATE USER %s@%s IDENTIFIED BY %s", (TCP_USER, host, account.password))
                 cursor.execute("GRANT ALL ON *.* TO %s@%s", (TCP_USER, host))
+                if encrypted:
+                    _require_tls(cursor, host)
     except pymysql.MySQLError as problem:
         raise ServerError(f"an account for TCP could not be made: {problem.args[-1]}.") from None
     return account
+
+
+def _require_tls(cursor: pymysql.cursors.Cursor, host: str) -> None:
+    """MySQL 8.0 knows the first form only, 5.6 and MariaDB before 10.2 the second only."""
+    try:
+        cursor.execute("ALTER USER %s@%s REQUIRE SSL", (TCP_USER, host))
+    except pymysql.ProgrammingError as problem:
+        if problem.args[0] != _SYNTAX_ERROR:
+            raise
+        cursor.execute("GRANT USAGE ON *.* TO %s@%s REQUIRE SSL", (TCP_USER, host))
 
 
 class RemoteServer(Server):
@@ -201,7 +239,7 @@ class RemoteServer(Server):
         """The URL's socket, or its host and port, whatever transport is asked for."""
         return {"socket": self.socket} if self.socket else {"host": self.host, "port": self.port}
 
-    def account(self, transport: str = "socket") -> Account:
+    def account(self, transport: str = "socket", *, encrypted: bool = False) -> Account:
         """The URL's, with its password."""
         return self._account
 

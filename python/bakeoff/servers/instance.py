@@ -22,7 +22,7 @@ import pymysql
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers import docker
 from bakeoff.servers.catalog import Installation
-from bakeoff.servers.client import ROOT, Account, Server, make_tcp_account, open_connection
+from bakeoff.servers.client import ROOT, THIS_MACHINE, Access, Account, Server, make_tcp_account, open_connection
 from bakeoff.servers.docker import prepare
 from bakeoff.servers.options import option_arguments, write_cnf
 from bakeoff.servers.paths import allocated_bytes, bytes_on_disk
@@ -137,7 +137,7 @@ class Instance(Server):
 
     Attributes:
         home: its folder: `data/`, `tmp/`, `error.log`, `console.log`.
-        port: on 127.0.0.1; 0 before the first start.
+        port: at `access.address`; 0 before the first start.
         removed: its files are gone; it cannot be started again.
         stopped_cleanly: the last stop ended with status 0, and it was not started since; a snapshot needs that.
     """
@@ -156,6 +156,7 @@ class Instance(Server):
         padding_bytes: int,
         *,
         on_spawn: Callable[[ProcessId], None],
+        access: Access = THIS_MACHINE,
     ) -> None:
         self.name = name
         self.installation = installation
@@ -164,6 +165,7 @@ class Instance(Server):
         self.socket_path = socket_folder / "s.sock"
         self.port = 0
         self.cpus = cpus
+        self.access = access
         self.removed = False
         self.stopped_cleanly = True  # a clone or a restored snapshot is
         self.environment = environment(installation, env or {}, padding_bytes)
@@ -221,7 +223,7 @@ class Instance(Server):
         self.stopped_cleanly = False
         self._tcp_account = None
         for attempt in range(_PORT_TRIES):
-            self.port = free_port()
+            self.port = free_port(self.access.address)
             log_start = self.error_log.stat().st_size if self.error_log.exists() else 0
             try:
                 return self._start_once(timeout_s)
@@ -291,19 +293,19 @@ class Instance(Server):
             raise self._failure(f"does not answer: {problem.args[-1]}") from None
 
     def address(self, transport: str = "socket") -> dict[str, Any]:
-        """`{"socket": PATH}` or `{"host": "127.0.0.1", "port": P}`."""
+        """`{"socket": PATH}` or `{"host": ADDRESS, "port": P}`."""
         if transport == "socket":
             return {"socket": str(self.socket_path)}
-        return {"host": "127.0.0.1", "port": self.port}
+        return {"host": self.access.address, "port": self.port}
 
-    def account(self, transport: str = "socket") -> Account:
+    def account(self, transport: str = "socket", *, encrypted: bool = False) -> Account:
         """Root without a password over the socket; over TCP an account that is made when first asked for."""
         if transport == "socket":
             return ROOT
         if self._tcp_account is None:
             connection = self.connect()
             try:
-                self._tcp_account = make_tcp_account(connection)
+                self._tcp_account = make_tcp_account(connection, self.access.clients, encrypted=encrypted)
             finally:
                 connection.close()
         return self._tcp_account
@@ -397,7 +399,7 @@ class Instance(Server):
             "tmpdir": str(self.home / "tmp"),
             "socket": str(self.socket_path),
             "port": str(self.port),
-            "bind_address": "127.0.0.1",
+            "bind_address": self.access.address,
             "pid_file": str(self.home / "pid"),
             "log_error": str(self.error_log),
         }
@@ -409,12 +411,13 @@ class Instance(Server):
             self._child.send_signal(number)
 
 
-def free_port() -> int:
-    """A free TCP port on 127.0.0.1, drawn at random so that two bakeoffs rarely draw the same one."""
+def free_port(address: str = THIS_MACHINE.address) -> int:
+    """A free TCP port at an address of this machine, drawn at random so that two bakeoffs rarely draw the same one."""
     for _ in range(200):
         port = random.SystemRandom().choice(PORTS)
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        with contextlib.suppress(OSError), socket.socket(family) as probe:
+            probe.bind((address, port))
             return port
     ports = f"{PORTS.start} and {PORTS.stop}"
-    raise ServerError(f"no free port on 127.0.0.1 between {ports}.", hint="Stop what listens there.")
+    raise ServerError(f"no free port at {address} between {ports}.", hint="Stop what listens there.")

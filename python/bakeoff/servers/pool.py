@@ -25,7 +25,7 @@ from typing import Self
 
 from bakeoff.errors import ServerError
 from bakeoff.servers.catalog import Installation
-from bakeoff.servers.client import Account
+from bakeoff.servers.client import THIS_MACHINE, Access, Account
 from bakeoff.servers.datadir import clone_template, copy_tree
 from bakeoff.servers.fetch import Progress, no_progress
 from bakeoff.servers.install import install
@@ -66,11 +66,15 @@ class ServerPool:
     Args:
         root: folder for the data, on the disk that is to be measured; None: `$XDG_CACHE_HOME/bakeoff/work`.
         progress: called while initialising and copying.
+        access: who reaches the servers over TCP.
     """
 
-    def __init__(self, root: Path | None = None, progress: Progress = no_progress) -> None:
+    def __init__(
+        self, root: Path | None = None, progress: Progress = no_progress, *, access: Access = THIS_MACHINE
+    ) -> None:
         self._root = root or work_root()
         self._progress = progress
+        self._access = access
         self._identity = server_identity()
         self._token = ""
         self._instances: list[Instance] = []
@@ -224,8 +228,9 @@ class ServerPool:
             slot = next(f"{number:03d}" for number in range(1000) if f"{number:03d}" not in taken)
             home, sockets = home or self.work / slot, self.runtime / slot
             instance = Instance(
-                name, installation, settings, home, sockets, env, cpus, padding_bytes, on_spawn=self._spawned
-            )
+                name, installation, settings, home, sockets, env, cpus, padding_bytes,
+                on_spawn=self._spawned, access=self._access,
+            )  # fmt: skip
             self._instances.append(instance)
         for folder in (home, home / "tmp", sockets):
             folder.mkdir(mode=0o755, exist_ok=True)

@@ -306,6 +306,44 @@ class Search(Frozen):
     options: tuple[OptionPair, ...] = ()
 
 
+class OnUnclear(StrEnum):
+    """What a gate that cannot tell does to the pipeline."""
+
+    PASS = "pass"
+    FAIL = "fail"
+
+
+class GateEnd(Frozen):
+    """What a gate does with its answer.
+
+    Attributes:
+        name: of this gate, where a project has several.
+        on_unclear: None: exit code 6.
+        bisect: exit codes are those of git bisect run.
+        junit, history: files that are written, too; absolute.
+    """
+
+    name: str
+    on_unclear: OnUnclear | None = None
+    bisect: bool = False
+    junit: Path | None = None
+    history: Path | None = None
+
+
+class Apart(Frozen):
+    """Client and servers on hosts of their own.
+
+    Attributes:
+        client: the node of a cluster on which the engine runs.
+        servers: the node on which the servers run.
+        interface: of the servers' node, its name or its address: where servers listen.
+    """
+
+    client: str
+    servers: str
+    interface: str
+
+
 class Study(Frozen):
     """Everything that a run needs to know.
 
@@ -319,6 +357,7 @@ class Study(Frozen):
         has_target: the precision was asked for, so that a report remarks when the budget ends before it is reached.
         equivalence: margin Delta of the verdict EQUIVALENT, natural-log units.
         limit: of a gate: log ratio of the largest slowdown allowed; None: it asks about a ratio of 1.
+        gate: of a gate: what it does with its answer.
         warm_s: seconds of load before each workload's measuring, after every start.
         budget_s: wall time from loading to verdict, downloads left out.
         builds: independent loads of the data per arm, rotated over epochs.
@@ -328,6 +367,7 @@ class Study(Frozen):
         seed: everything random in the run follows from it.
         design: the factors and levels behind the arms, and published figures; None: a duel.
         search: of a bisection, which adds arms as it goes; the baseline is good, and the second arm is bad.
+        apart: client and servers on two nodes of a cluster; None: both on the machine that measures.
     """
 
     title: str
@@ -342,6 +382,7 @@ class Study(Frozen):
     has_target: bool = False
     equivalence: float = Field(default=math.log(1.01), gt=0)
     limit: float | None = Field(default=None, lt=0)
+    gate: GateEnd | None = Field(default=None, exclude_if=lambda gate: gate is None)
     budget_s: float = Field(default=600.0, gt=0)
     builds: int = Field(default=2, ge=1)
     combine_hosts: bool = Field(default=False, exclude_if=lambda combined: not combined)
@@ -352,6 +393,7 @@ class Study(Frozen):
     seed: int = 0
     design: Design | None = None
     search: Search | None = None
+    apart: Apart | None = Field(default=None, exclude_if=lambda apart: apart is None)
 
     @property
     def baseline(self) -> Arm:
@@ -381,6 +423,23 @@ class Study(Frozen):
         if not self.workloads or not self.threads or min(self.threads) < 1:
             raise SpecError("study: it takes at least one workload and one number of threads above zero.")
         return self
+
+    def placed_apart(self, apart: Apart) -> "Study":
+        """This study with client and servers on hosts of their own.
+
+        Raises:
+            SpecError: it asks for what needs both on one machine.
+        """
+        both = "client and servers are on hosts of their own"
+        if self.has_running_server:
+            raise SpecError(f"--client: {both}, and a running server is where it is.", hint="Leave --client out.")
+        if self.placement is Placement.PAIRED:
+            raise SpecError(f"--placement: {both}, so no threads of both can share a CPU.", hint="Leave it out.")
+        if self.freeze:
+            raise SpecError(f"--freeze: {both}, and the client cannot stop a server there.", hint="Leave it out.")
+        if self.design and "transport" in [factor.name for factor in self.design.factors]:
+            raise SpecError(f"factor transport: {both}, so all connections are TCP.", hint="Leave the factor out.")
+        return self.model_copy(update={"apart": apart})
 
     def _check_sources(self) -> None:
         """Own data is loaded on every arm or on none, and never into a running server."""

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from bakeoff.plan import Plan, plan_study
 from bakeoff.results.epoch_data import EpochData
+from bakeoff.results.manifest import Network
 from bakeoff.spec import Study
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
@@ -17,7 +18,7 @@ from bakeoff.stats.differences import differences, settings_flag, undeclared
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison, epoch_estimates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, Stop
 from bakeoff.stats.stopping import contenders, control_name, family_size
-from bakeoff.stats.summary import arm_summaries, client_flag, dropped_flag, latency_ratios
+from bakeoff.stats.summary import arm_summaries, client_flag, dropped_flag, latency_ratios, network_flag
 from bakeoff.stats.verdict import AnalysisContext, compare
 
 CONTROL_ALPHA = 0.01
@@ -36,6 +37,7 @@ def analyse(
     plan: Plan | None = None,
     ended: Stop,
     kinds: hosts.Kinds = MappingProxyType({}),
+    network: Network | None = None,
 ) -> Analysis:
     """Analyse a run.
 
@@ -46,6 +48,7 @@ def analyse(
         ended: how measuring ended. After ABORTED (also of a run that was killed), EXTENDED and RUNNING only the
             anytime-valid interval is shown; anything else means that the stopping rule came to its end.
         kinds: of machine, by host (`bakeoff.results.manifest.kinds_of`).
+        network: between client and servers on hosts of their own; None: both were on one.
     """
     plan = plan or plan_study(study, overhead_s=0.0, load_s=0.0)
     ordered = sorted(epochs, key=lambda epoch: epoch.epoch)
@@ -69,7 +72,7 @@ def analyse(
                 for arm in (comparison.contender, comparison.baseline)
             ),
             settings_flag(settings.get(comparison.contender, {})),
-            *_load_flags(comparison, summaries),
+            *_load_flags(comparison, summaries, plan, network),
             *comparison.flags,
         )
         comparisons.append(comparison.model_copy(update={"flags": tuple(filter(None, flags))}))
@@ -125,11 +128,14 @@ def _by_machine(
     return {kind: compare({key: groups[key].get(kind, ()) for key in groups}, plan, alone) for kind in kinds}
 
 
-def _load_flags(comparison: Comparison, summaries: Sequence[ArmSummary]) -> tuple[Flag | None, ...]:
-    """Flags about the client, and about an open loop's schedule."""
+def _load_flags(
+    comparison: Comparison, summaries: Sequence[ArmSummary], plan: Plan, network: Network | None
+) -> tuple[Flag | None, ...]:
+    """Flags about the client, about the way to it, and about an open loop's schedule."""
     names = (comparison.baseline, comparison.contender)
     arms = [arm for arm in summaries if arm.cell == comparison.cell and arm.arm in names]
-    return client_flag(arms), dropped_flag(arms)
+    slow = network_flag(arms, plan.cell(comparison.cell), network) if network else None
+    return client_flag(arms), slow, dropped_flag(arms)
 
 
 def _states_flags(epochs: Sequence[EpochData], plan: Plan) -> dict[tuple[str, str], Flag]:

@@ -74,10 +74,9 @@ def next_build(
         without: builds that cannot be measured.
     """
     builds = len(probabilities)
-    slow = np.cumsum(probabilities)  # probability that each build is slow
-    distance = _distance(values, probabilities)
-    by_share = {share: _information(share, distance) for share in {*slow[1 : builds - 1].tolist()}}
-    bits = np.array([by_share.get(share, 0.0) for share in slow.tolist()])
+    slow = np.minimum(np.cumsum(probabilities), 1.0)  # probability that each build is slow
+    shares, of_build = np.unique(slow, return_inverse=True)  # equal ones tie, and the first of them is taken
+    bits = _information(shares, _distance(values, probabilities))[of_build]
     # The last build shows the difference alone, which is the next question when no other can be measured.
     bits[[0, *without]], bits[builds - 1] = -1.0, -0.5
     return int(np.argmax(bits))
@@ -93,20 +92,21 @@ def _distance(values: Values, probabilities: NDArray[np.float64]) -> float:
     return abs(float(slow.mean())) / max(sd, 1e-12)
 
 
-def _information(share: float, distance: float) -> float:
-    """Bits that one normal value gives about whether its mean is 0 or `distance`, the latter with probability `share`.
+def _information(shares: NDArray[np.float64], distance: float) -> NDArray[np.float64]:
+    """Bits that one normal value gives about whether its mean is 0 or `distance`, the latter with this probability.
 
     The entropy of that question less its expected entropy after the value, by Gauss-Hermite quadrature.
     """
-    if not 0 < share < 1:
-        return 0.0
-    left = 0.0
-    for probability, mean in ((1 - share, 0.0), (share, distance)):
+    left = np.zeros(len(shares))
+    with np.errstate(divide="ignore"):
+        before = np.log(shares) - np.log1p(-shares)  # infinite where nothing is asked, which gives 0 bits
+    for probability, mean in ((1 - shares, 0.0), (shares, distance)):
         value = mean + _NODES
-        odds = math.log(share / (1 - share)) + np.clip(distance * value - distance**2 / 2, -600, 600)
-        after = 1 / (1 + np.exp(-odds))
-        left += probability * float(_WEIGHTS @ _entropy(after)) / math.sqrt(2 * math.pi)
-    return float(_entropy(np.array([share]))[0]) - left
+        odds = before[:, None] + np.clip(distance * value - distance**2 / 2, -600, 600)
+        with np.errstate(over="ignore"):
+            after = 1 / (1 + np.exp(-odds))
+        left += probability * (_entropy(after) @ _WEIGHTS) / math.sqrt(2 * math.pi)
+    return _entropy(shares) - left
 
 
 def _entropy(share: NDArray[np.float64]) -> NDArray[np.float64]:

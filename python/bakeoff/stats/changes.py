@@ -36,6 +36,7 @@ _EXCEEDED = 20  # random orders as extreme as the one seen, after which p is kno
 _ORDERS_MIN = 999
 _BATCH = 100
 _NEIGHBOURS = 2  # on either side, whose variances are averaged
+_FAR = 5.0  # standard deviations
 
 Floats = NDArray[np.float64]
 
@@ -181,12 +182,12 @@ def _variances(values: Floats, errors: Floats) -> Floats:
 
     A standard error of six restarts is a rough one: one that is small by chance must not outweigh ten others. A noisy
     week makes neighbours noisy. What differs from run to run beyond the standard errors is judged by the median of the
-    differences of neighbours, which a few changes do not move.
+    differences of neighbours, which a few changes do not move. A point far away from the median of its neighbourhood is
+    a bad run: its variance is its distance, so that it cannot take a change's place. After a change, a point's
+    neighbourhood is on its own side.
     """
     squares = errors**2
-    ends = np.pad(squares, _NEIGHBOURS, mode="reflect")
-    near = np.lib.stride_tricks.sliding_window_view(ends, 2 * _NEIGHBOURS + 1).mean(axis=1)
-    own = np.maximum(squares, near)
+    own = np.maximum(squares, _neighbourhoods(squares).mean(axis=1))
     steps, of_steps = np.abs(np.diff(values)), own[1:] + own[:-1]
     floor = max(float(np.median(steps)) ** 2 * 1e-3, 1e-14)
     low, high = 0.0, float(steps.max()) ** 2 + floor
@@ -195,7 +196,15 @@ def _variances(values: Floats, errors: Floats) -> Floats:
         middle = (low + high) / 2
         fits = np.median(steps / np.sqrt(of_steps + 2 * middle + floor)) <= normal
         low, high = (low, middle) if fits else (middle, high)
-    return np.asarray(own + high + floor)
+    found = own + high + floor
+    apart = (values - np.median(_neighbourhoods(values), axis=1)) ** 2
+    return np.where(apart > _FAR**2 * found, apart, found)
+
+
+def _neighbourhoods(values: Floats) -> Floats:
+    """A row for each point: it and those on either side of it."""
+    ends = np.pad(values, _NEIGHBOURS, mode="reflect")
+    return np.lib.stride_tricks.sliding_window_view(ends, 2 * _NEIGHBOURS + 1)
 
 
 Stretches = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]

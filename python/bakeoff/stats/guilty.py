@@ -13,9 +13,10 @@ M. Aldridge, O. Johnson, J. Scarlett, Group testing: an information theory persp
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import nlargest
 from statistics import fmean
 
 import numpy as np
@@ -51,53 +52,50 @@ class Beliefs:
     Attributes:
         sets: of options, by number, the likeliest first.
         weights: their probabilities.
-        means, covariances: of the effects in each set, log ratios.
-        options: how many there are.
+        inside: a row for each set: whether it has each option.
+        means: a row for each set: the effect of each option, log ratio; 0 of those that it has not.
+        within: covariance of the effects in a set, mean over the sets.
         small: a log ratio below which an effect is not looked for.
     """
 
     sets: tuple[tuple[int, ...], ...]
     weights: NDArray[np.float64]
-    means: tuple[NDArray[np.float64], ...]
-    covariances: tuple[NDArray[np.float64], ...]
-    options: int
+    inside: NDArray[np.bool_]
+    means: NDArray[np.float64]
+    within: NDArray[np.float64]
     small: float
+
+    @property
+    def options(self) -> int:
+        """How many there are."""
+        return len(self.within)
 
     @cached_property
     def guilty(self) -> NDArray[np.float64]:
         """Probability that each option is guilty."""
-        found = np.zeros(self.options)
-        for members, weight in zip(self.sets, self.weights, strict=True):
-            found[list(members)] += weight
-        return found
+        return self.weights @ self.inside
 
     @cached_property
     def effects(self) -> NDArray[np.float64]:
         """Expected effect of each option, log ratio."""
-        found = np.zeros(self.options)
-        for members, weight, means in zip(self.sets, self.weights, self.means, strict=True):
-            found[list(members)] += weight * means
-        return found
+        return self.weights @ self.means
 
     @cached_property
     def covariance(self) -> NDArray[np.float64]:
         """Of the effects, over sets and within them."""
-        found = -np.outer(self.effects, self.effects)
-        for members, weight, means, own in zip(self.sets, self.weights, self.means, self.covariances, strict=True):
-            found[np.ix_(members, members)] += weight * (np.outer(means, means) + own)
-        return found
+        apart = self.means - self.effects
+        return apart.T @ (self.weights[:, None] * apart) + self.within
 
     def named(self, confidence: float = CONFIDENCE) -> tuple[int, ...] | None:
         """The guilty options, once it is likely enough that they are, and no other of any weight; None before that.
 
         A set speaks against that when it lacks one of them, or has another whose effect is `SMALL_SHARE` of the whole.
         """
-        inside = {int(each) for each in np.flatnonzero(self.guilty >= confidence)}
-        against = 0.0
-        for members, weight, means in zip(self.sets, self.weights, self.means, strict=True):
-            others = (abs(mean) for each, mean in zip(members, means.tolist(), strict=True) if each not in inside)
-            against += weight if not inside <= set(members) or max(others, default=0.0) >= self.small else 0.0
-        return tuple(sorted(inside)) if against <= 1 - confidence else None
+        named = self.guilty >= confidence
+        lacks = (named & ~self.inside).any(axis=1)
+        more = ((np.abs(self.means) >= self.small) & ~named).any(axis=1)
+        against = self.weights[lacks | more].sum()
+        return tuple(np.flatnonzero(named).tolist()) if against <= 1 - confidence else None
 
 
 def beliefs(design: Design, values: Sequence[float]) -> Beliefs:
@@ -110,26 +108,20 @@ def beliefs(design: Design, values: Sequence[float]) -> Beliefs:
     scores = _Scores(np.array(design, dtype=np.float64), np.array(values))
     found: dict[tuple[int, ...], float] = {}
     fresh = {(), *((option,) for option in range(scores.options))}
+    extended: set[tuple[int, ...]] = set()
     for _ in range(_ROUNDS):
-        found |= scores.of([each for each in fresh if each not in found])
-        best = sorted(found, key=lambda each: -found[each])
-        fresh = {other for each in best[:_BEAM] for other in _neighbours(each, scores.options)} - found.keys()
+        found |= scores.of(sorted(fresh))
+        beam = [each for each in nlargest(_BEAM, found, key=found.__getitem__) if each not in extended]
+        extended.update(beam)
+        fresh = {other for each in beam for other in _neighbours(each, scores.options)} - found.keys()
         if not fresh:
             break
     best = sorted(found, key=lambda each: (-found[each], each))[:_KEPT]
     log = np.array([found[each] for each in best])
     weights = np.exp(log - log[0])
     kept = weights > 1e-5
-    best, weights = best[: int(kept.sum())], weights[kept] / weights[kept].sum()
-    effects = [scores.effects(each) for each in best]
-    return Beliefs(
-        tuple(best),
-        weights,
-        tuple(mean for mean, _ in effects),
-        tuple(own for _, own in effects),
-        scores.options,
-        scores.small,
-    )
+    sets, weights = best[: int(kept.sum())], weights[kept] / weights[kept].sum()
+    return Beliefs(tuple(sets), weights, *scores.effects(sets, weights), scores.small)
 
 
 def next_subset(found: Beliefs, rng: np.random.Generator) -> tuple[bool, ...]:
@@ -179,25 +171,54 @@ class _Scores:
         self._odds = math.log(share / (1 - share))
 
     def of(self, sets: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], float]:
+        """The log weight of each set."""
         found: dict[tuple[int, ...], float] = {}
-        by_size: dict[int, list[tuple[int, ...]]] = {}
-        for each in sets:
-            by_size.setdefault(len(each), []).append(each)
-        for size, group in by_size.items():
-            members = np.array(group, dtype=np.int64).reshape(len(group), size)
-            inner = self._gram[members[:, :, None], members[:, None, :]] + np.eye(size) / self._wide
-            sums = self._sums[members]
-            solved = np.linalg.solve(inner, sums[..., None])[..., 0]
+        for group in _by_size(sets):
+            inner, sums = self._inner(group.members), self._sums[group.members]
+            solved = np.asarray(np.linalg.solve(inner, sums[..., None])[..., 0], dtype=np.float64)
             _, log_det = np.linalg.slogdet(inner * self._wide)
-            rest = _NOISE_EPOCHS * _NOISE**2 + self._squares - (sums * solved).sum(axis=1)
-            log = size * self._odds - log_det / 2 - (_NOISE_EPOCHS + self._n) / 2 * np.log(np.maximum(rest, 1e-300))
-            found |= zip(group, log.tolist(), strict=True)
+            odds = group.members.shape[1] * self._odds
+            log = odds - log_det / 2 - (_NOISE_EPOCHS + self._n) / 2 * np.log(self._rest(sums, solved))
+            found |= zip((sets[row] for row in group.rows), log.tolist(), strict=True)
         return found
 
-    def effects(self, members: tuple[int, ...]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and covariance of the effects in a set."""
-        at = list(members)
-        inverse = np.linalg.inv(self._gram[np.ix_(at, at)] + np.eye(len(at)) / self._wide)
-        mean = inverse @ self._sums[at]
-        rest = _NOISE_EPOCHS * _NOISE**2 + self._squares - float(self._sums[at] @ mean)
-        return mean, np.asarray(inverse * rest / (_NOISE_EPOCHS + self._n), dtype=np.float64)
+    def effects(
+        self, sets: Sequence[tuple[int, ...]], weights: NDArray[np.float64]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.float64], NDArray[np.float64]]:
+        """`inside`, `means` and `within` of `Beliefs`."""
+        inside = np.zeros((len(sets), self.options), dtype=np.bool_)
+        means, within = np.zeros(inside.shape), np.zeros((self.options, self.options))
+        for group in _by_size(sets):
+            rows, members = np.array(group.rows)[:, None], group.members
+            inverse, sums = np.linalg.inv(self._inner(members)), self._sums[members]
+            inside[rows, members] = True
+            means[rows, members] = mean = (inverse @ sums[..., None])[..., 0]
+            scale = weights[group.rows] * self._rest(sums, mean) / (_NOISE_EPOCHS + self._n)
+            np.add.at(within, (members[:, :, None], members[:, None, :]), inverse * scale[:, None, None])
+        return inside, means, within
+
+    def _inner(self, members: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Of each set the precision of its effects, in units of the noise's."""
+        own = self._gram[members[:, :, None], members[:, None, :]]
+        return np.asarray(own + np.eye(members.shape[1]) / self._wide)
+
+    def _rest(self, sums: NDArray[np.float64], means: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Squares that the effects leave."""
+        squares = _NOISE_EPOCHS * _NOISE**2 + self._squares
+        return np.asarray(np.maximum(squares - (sums * means).sum(axis=1), 1e-300))
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Sets of one size: their rows in a list, and a row of options for each."""
+
+    rows: list[int]
+    members: NDArray[np.int64]
+
+
+def _by_size(sets: Sequence[tuple[int, ...]]) -> Iterator[_Group]:
+    sizes: dict[int, list[int]] = {}
+    for row, each in enumerate(sets):
+        sizes.setdefault(len(each), []).append(row)
+    for size, rows in sizes.items():
+        yield _Group(rows, np.array([sets[row] for row in rows], dtype=np.int64).reshape(len(rows), size))

@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from bakeoff.plan import Cell
 from bakeoff.results.epoch_data import EpochData
 from bakeoff.results.frame import Frame, quotients
+from bakeoff.results.manifest import Network
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import quotient, with_rates
 from bakeoff.stats.model import ArmSummary, Estimate, Flag, LatencyRatio
+from bakeoff.units import format_bytes, format_ns
 
 _SERVER = ("server_cpu_ns", "server_read_bytes", "server_write_bytes")
 _CLIENT = (
@@ -34,6 +37,8 @@ _FALSE_DISCOVERY = 0.05
 _CLIENT_SHARE_OF_CPUS = 0.7
 _CLIENT_SHARE_OF_EVENT = 0.4  # of the CPU time that client and server use for an event
 _LATE_PER_MILLION = 10_000
+_NETWORK_SHARE_OF_TIME = 0.5
+_NETWORK_SHARE_OF_BYTES = 0.8
 
 
 def arm_summaries(epochs: Sequence[EpochData]) -> tuple[ArmSummary, ...]:
@@ -154,6 +159,32 @@ def client_flag(arms: Sequence[ArmSummary]) -> Flag | None:
             share = min(arm.client_cpu_share, 1.0)
             text = f"client-bound, the client kept {share:.0%} of the CPUs busy; give it more of them."
             return Flag(kind="CLIENT", text=text)
+    return None
+
+
+def network_flag(arms: Sequence[ArmSummary], cell: Cell, network: Network) -> Flag | None:
+    """A flag when the way between client and servers decided the throughput.
+
+    It did when more than half of a statement's time was the round trip of a small message (not in an open loop, whose
+    throughput is that of the schedule), or when results took 80 % of the bytes a second that one connection carries.
+    `arms`: those compared in the cell.
+    """
+    for arm in arms:
+        waited = quotient(network.rtt_ns * arm.qps, 1e9 * cell.threads)
+        if waited > _NETWORK_SHARE_OF_TIME and not cell.open_loop:
+            text = (
+                f"network-bound, {min(waited, 1.0):.0%} of a statement's time on arm {arm.arm} was the round trip of "
+                f"{format_ns(network.rtt_ns)} between client and servers; the servers themselves are further apart "
+                "than this ratio."
+            )
+            return Flag(kind="NETWORK", text=text)
+        full = quotient(arm.received_bytes_per_event * arm.tps, network.bytes_per_s)
+        if full > _NETWORK_SHARE_OF_BYTES:
+            text = (
+                f"network-bound, results of arm {arm.arm} took {full:.0%} of the {format_bytes(network.bytes_per_s)} a "
+                "second that one connection carries from the servers to the client."
+            )
+            return Flag(kind="NETWORK", text=text)
     return None
 
 

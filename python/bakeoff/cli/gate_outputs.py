@@ -1,0 +1,88 @@
+"""What a gate leaves for CI systems when it has ended, also one that was killed and resumed (docs/ci.md)."""
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from bakeoff.cli.history import add_run
+from bakeoff.errors import BakeoffError, ExitCode, SpecError
+from bakeoff.report.gate import DEFAULT_NAME, annotations, gate_markdown, junit
+from bakeoff.report.view import ReportView
+from bakeoff.results import RunDirectory
+from bakeoff.spec import Study
+from bakeoff.spec.study import GateEnd, OnUnclear
+from bakeoff.stats.gate import Answer
+
+_CODES = {Answer.PASS: ExitCode.DONE, Answer.FAIL: ExitCode.DIFFERENCE, Answer.UNCLEAR: ExitCode.UNCLEAR}
+_UNCLEAR_CODES = {OnUnclear.PASS: ExitCode.DONE, OnUnclear.FAIL: ExitCode.DIFFERENCE}
+_UNCLEAR_TESTS = {OnUnclear.PASS: "skipped", OnUnclear.FAIL: "failure"}  # of JUnit; else `error`
+
+MARKDOWN = "gate.md"
+"""In the run directory: the summary for a pull request."""
+
+
+def outputs_of(study: Study) -> "Outputs | None":
+    """What is written of a study's run; None of one that is no gate.
+
+    Raises:
+        SpecError: a file cannot be written there.
+    """
+    if study.limit is None:
+        return None
+    end = study.gate or GateEnd(name=DEFAULT_NAME)
+    writable(end.junit, "--junit")
+    writable(end.history, "--history")
+    return Outputs(end)
+
+
+def writable(path: Path | None, option: str) -> Path | None:
+    """The absolute path, before minutes are spent, when something can be written there.
+
+    Raises:
+        SpecError: nothing can.
+    """
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        raise SpecError(f"{option}: {path} cannot be written.", hint="Name a file in a folder that exists.")
+    return path and path.absolute()
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a gate writes besides the report, and its exit code."""
+
+    end: GateEnd
+
+    def write(self, run: RunDirectory, view: ReportView) -> ExitCode:
+        """Write the Markdown summary, annotations and JUnit XML that were asked for."""
+        assert view.gate is not None
+        end = self.end
+        markdown = gate_markdown(view, end.name)
+        run.write_text(MARKDOWN, markdown)
+        if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+            with Path(summary).open("a", encoding="utf-8") as file:
+                file.write(markdown)
+        if os.environ.get("GITHUB_ACTIONS") == "true":
+            level = "error" if end.on_unclear is OnUnclear.FAIL else "warning"
+            for line in annotations(view, end.name, level=level):
+                print(line, file=sys.stderr)
+        if end.junit:
+            unclear = _UNCLEAR_TESTS[end.on_unclear] if end.on_unclear else "error"
+            end.junit.write_text(junit(view, end.name, unclear=unclear), encoding="utf-8")
+        self._remember(run)
+        return self._code(view.gate.answer)
+
+    def _remember(self, run: RunDirectory) -> None:
+        """Add the run to the history; what keeps it out is said and does not change the gate's answer."""
+        if self.end.history:
+            try:
+                add_run(run, self.end.history, series=self.end.name)
+            except BakeoffError as error:
+                print(f"bakeoff: not in the history: {error}", file=sys.stderr)
+
+    def _code(self, answer: Answer) -> ExitCode:
+        if answer is not Answer.UNCLEAR:
+            return _CODES[answer]
+        if self.end.on_unclear:
+            return _UNCLEAR_CODES[self.end.on_unclear]
+        return ExitCode.BISECT_SKIP if self.end.bisect else ExitCode.UNCLEAR

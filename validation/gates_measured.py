@@ -1,0 +1,118 @@
+"""Run `bakeoff gate` on real servers of known slowdown, keep each in a journal, and count what they said.
+
+Beside them the rules of others, on the same runs: they are given the first epoch, one run of each build.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import cycle
+from pathlib import Path
+from statistics import median
+
+from bakeoff.errors import RunInvalid
+from bakeoff.results import open_run
+from bakeoff.stats.gate import Answer
+from bakeoff.stats.model import Analysis
+from validation.duels import Frozen, Machine
+from validation.gates import OTHER_RULES, markdown, others
+
+KINDS = (0.0, 3.0, 0.0, 1.0)
+"""Slowdowns in per cent, one gate after the other: equal builds are asked for most."""
+
+_LIMIT_S = 900.0  # a budget of ten minutes, fetching and loading
+
+
+class GateOutcome(Frozen):
+    """One gate of one server against itself.
+
+    Attributes:
+        slowdown_percent: injected into the second.
+        ratios: log ratio of each epoch, in order.
+        other: share of the processors that other work took while it measured.
+    """
+
+    server: str
+    slowdown_percent: float
+    seed: int
+    answer: Answer
+    wall_s: float
+    ratios: tuple[float, ...]
+    other: float | None
+
+
+def run(server: str, slowdown_percent: float, *, seed: int, folder: Path) -> GateOutcome:
+    """Run one gate as a user types it: one cell, point selects of four connections, 2 % allowed, ten minutes.
+
+    The run's directory is made in `folder`, which server accounts must be able to enter, and deleted.
+
+    Raises:
+        RunInvalid: the gate ended without an answer.
+    """
+    runs = folder / f"gate-{os.getpid()}"
+    injected = ("--inject-slowdown", f"{slowdown_percent:g}%") if slowdown_percent else ()
+    command = [
+        sys.executable, "-m", "bakeoff.cli.start", "gate", server, server, "-w", "oltp_point_select",
+        "--max-slowdown", "2%", "--budget", "10m", *injected, "--seed", str(seed), "--runs", str(runs),
+        "--format", "json", "--quiet",
+    ]  # fmt: skip
+    begin = time.monotonic()
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+        wall_s = time.monotonic() - begin
+        if ran.returncode not in (0, 1, 6):
+            raise RunInvalid(f"gate of {server}: exit code {ran.returncode}: {ran.stderr.strip()[-500:]}")
+        directory = open_run("latest", runs)
+        analysis = directory.read("analysis.json", Analysis)
+        assert analysis
+        machine = Machine.of(directory.slices())
+        return GateOutcome(
+            server=server,
+            slowdown_percent=slowdown_percent,
+            seed=seed,
+            answer=Answer(json.loads(ran.stdout)["gate"]["answer"]),
+            wall_s=round(wall_s, 1),
+            ratios=tuple(point.value for point in analysis.comparisons[0].points),
+            other=machine.other if machine else None,
+        )
+    finally:
+        shutil.rmtree(runs, ignore_errors=True)
+
+
+def series(journal: Path, server: str, *, minutes: float, seed: int, report: Callable[[GateOutcome], None]) -> None:
+    """Run gates of `KINDS` in turn until the time is over, each appended to the journal."""
+    until = time.monotonic() + 60 * minutes
+    known = len(read(journal))
+    for number, slowdown_percent in enumerate(cycle(KINDS)):
+        if time.monotonic() > until:
+            break
+        outcome = run(server, slowdown_percent, seed=seed + known + number, folder=journal.parent)
+        with journal.open("a", encoding="utf-8") as file:
+            file.write(f"{outcome.model_dump_json()}\n")
+        report(outcome)
+
+
+def read(journal: Path) -> list[GateOutcome]:
+    """The gates of a journal; none when it is not there."""
+    if not journal.exists():
+        return []
+    return [GateOutcome.model_validate_json(line) for line in journal.read_text("utf-8").splitlines()]
+
+
+def table(found: Sequence[GateOutcome]) -> str:
+    """A Markdown table: a line for each server and slowdown."""
+    heads = ["server", "slower by", "gates", *(answer.value for answer in Answer), "median minutes", *OTHER_RULES]
+    rows = []
+    for server, percent in sorted({(each.server, each.slowdown_percent) for each in found}):
+        own = [each for each in found if (each.server, each.slowdown_percent) == (server, percent)]
+        told = Counter(each.answer for each in own)
+        failed = (sum(flags) for flags in zip(*(others(each.ratios[:1]) for each in own), strict=True))
+        minutes = f"{median(each.wall_s for each in own) / 60:.1f}"
+        counts = [str(told[answer]) for answer in Answer]
+        rows.append([server, f"{percent:g} %", str(len(own)), *counts, minutes, *map(str, failed)])
+    return markdown(heads, rows)
