@@ -170,7 +170,9 @@ def test_what_the_processor_counted_stands_with_the_profile(tmp_path):
             counters = {"pmu.instructions": 2e9 * more + 1e6 * epoch, "pmu.cycles": 1e9}
             cells = {CELL: {"events": 10_000, "seconds": 5.0, "counters": counters}}
             run.write_json(f"explain/profile/{epoch:03d}/servers/{arm}/{PMU_FILE}", cells)
-    rows = {row[0]: row for row in cells_of(build_view(run, analysis), "profile-1-processor")}
+    counted = build_view(run, analysis)
+    assert "perf counts no instructions" not in render_markdown(counted)
+    rows = {row[0]: row for row in cells_of(counted, "profile-1-processor")}
     assert rows["instructions"][1:4] == ["200,100", "260,100", "+60,000"] and rows["instructions"][4].endswith("·")
     assert rows["instructions per cycle"][1:4] == ["2", "2.6", "+0.6"]
     assert rows["cycles"][3] == "0"

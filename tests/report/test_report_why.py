@@ -11,7 +11,7 @@ from bakeoff.report.renderers import render_json, render_markdown
 from bakeoff.stats.model import Word
 
 
-def with_counters(run, rows=(0.0, 2000.0)):
+def with_counters(run, rows=(0.0, 2000.0), more=None):
     """Keep counters as if arm B read so many rows an event that arm A does not."""
     arms = [arm.name for arm in run.study().arms]
     for epoch in run.finished_epochs():
@@ -22,7 +22,7 @@ def with_counters(run, rows=(0.0, 2000.0)):
             for cell, part in slices.rows(slices["arm"] == arm).by("cell").frames().items():
                 events = int(part["events"].sum())
                 counted = {"status.Handler_read_rnd_next": events * read, "status.Questions": events + epoch}
-                counted |= {"cpu.user_ns": events * 3e4, "cpu.system_ns": events * 1e4}
+                counted |= {"cpu.user_ns": events * 3e4, "cpu.system_ns": events * 1e4} | (more or {})
                 cells[cell] = {"events": events, "seconds": 2.0, "counters": counted}
             folder = f"epochs/{epoch:03d}/servers/{arm}"
             run.write_json(f"{folder}/counters.json", cells)
@@ -55,6 +55,14 @@ def test_json_has_all_counters(explained):
     assert (found["status.Questions"]["carries"] or 0) < 0.001
     assert found["cpu.busy"]["family"] == "time"
     assert {row["contender"] for row in found.values()} == {"B"}
+
+
+def test_what_the_kernel_hides_of_other_accounts_servers_is_said(explained, tmp_path):
+    hidden = "What the servers read and wrote is missing"
+    assert hidden in render_markdown(explained)
+    study = duel_study(workloads=("oltp_read_only",), threads=(4,))
+    run = with_counters(make_run(tmp_path, study), more={"io.reads": 1000.0})
+    assert hidden not in render_markdown(build_view(run, plain_analysis(run, study)))
 
 
 def test_equal_arms_have_no_section_and_all_costs(tmp_path):

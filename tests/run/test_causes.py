@@ -4,7 +4,10 @@ import math
 
 import pytest
 
+from bakeoff.report.context import Context
+from bakeoff.report.off_cpu import compared_off_cpu
 from bakeoff.results import open_run
+from bakeoff.run import off_cpu
 from bakeoff.stats.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
 from bakeoff.stats.causes import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, wait_differences
 from bakeoff.stats.model import Analysis
@@ -50,6 +53,24 @@ def test_the_log_that_is_synced_at_every_commit_is_waited_for(shell, server):
     )  # fmt: skip
     named = [each.name for each in found if each.differs and each.difference.mean < 0]
     assert any("innodb_log" in name for name in named[:5]), [(each.name, each.difference) for each in found][:10]
+
+
+@pytest.mark.parametrize("server", ["mysql:8.0.15", "mysql:5.7.22", "mariadb:10.11"])
+def test_a_commit_that_syncs_keeps_statements_off_the_cpu_for_the_redo_log(shell, server):
+    """By MySQL 5.7 in the connection's own thread, by 8.0 in another one, for which it waits."""
+    if reason := off_cpu.hindrance([]):
+        pytest.skip(reason)
+    run = duel(
+        shell, f"{server},innodb_flush_log_at_trx_commit=2", f"{server},innodb_flush_log_at_trx_commit=1",
+        "--workload", "oltp_update_non_index", "--budget", "60s", "--no-explain", "--no-verdict",
+    )  # fmt: skip
+    explain(shell, run, "200s")
+    (found,) = compared_off_cpu(Context.read(run, Analysis.model_validate(run.analysis()))).values()
+    first = found.statements[0]
+    assert first.waiting.part == "redo log" and first.time.difference.mean > 0.5 * found.all.difference.mean, found
+    assert found.epochs < 3 or found.all.is_clear
+    assert "redo log: " in report_of(shell, run)
+    assert not list(run.path.rglob(".perf-*")), "perf's files are gone"
 
 
 @pytest.mark.parametrize("server", ["mysql:8.0.15", "mysql:5.7.22", "mysql:5.6.24", "mysql:5.5.9", "mariadb:10.11"])

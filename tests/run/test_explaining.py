@@ -5,6 +5,7 @@ import json
 import math
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -48,8 +49,8 @@ def finished(shell, slowed_duel):
 def test_a_finished_run_is_explained_and_keeps_its_evidence(shell, finished):
     evidence = digests(finished.path / "epochs") | digests(finished.path / "builds")
     analysis = (finished.path / "analysis.json").read_bytes()
-    ran = shell.run("explain", "latest", "--explain-budget", "20s", "--quiet")
-    assert ran.code == 0 and "kernel: network" in ran.out, ran
+    ran = shell.run("explain", "latest", "--explain-budget", "30s", "--quiet")
+    assert ran.code == 0 and "kernel: network" in ran.out and "Off-CPU time" in ran.out + ran.err, ran
     assert digests(finished.path / "epochs") | digests(finished.path / "builds") == evidence
     assert (finished.path / "analysis.json").read_bytes() == analysis
     (found,) = profiles_of(finished).values()
@@ -76,6 +77,25 @@ def test_without_perf_the_report_says_so_and_the_rest_stands(shell, finished):
     assert ran.code == 0 and "perf is not installed" in ran.out + ran.err, ran
     text = shell.run("report", "latest", "--format", "md").out
     assert "perf is not installed" in text and "SLOWER" in text.upper()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_without_capabilities_the_report_says_what_it_cannot_tell_and_the_rest_stands(shell, finished):
+    """Root as in a container, which has neither CAP_PERFMON nor a right to look into processes of other accounts."""
+    if int(Path("/proc/sys/kernel/perf_event_paranoid").read_text()) < 2:
+        pytest.skip("kernel.perf_event_paranoid lets everybody sample the kernel")
+    dropped = "-perfmon,-sys_admin,-sys_ptrace"
+    command = ["setpriv", f"--bounding-set={dropped}", f"--inh-caps={dropped}", *shell.command]
+    ran = subprocess.run(
+        [*command, "explain", "latest", "--explain-budget", "60s", "--quiet"],
+        env=shell.env, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran
+    text = shell.run("report", "latest", "--format", "md").out
+    assert "Off-CPU time cannot be had: kernel.perf_event_paranoid allows samples of user code only" in text
+    assert "The kernel's part is missing" in text or "profile epochs failed: perf failed: " in text
+    assert "### Waits" in text and "SLOWER" in text.upper()
 
 
 @pytest.mark.parametrize("arms", ["A", "A,C", "A,A", "nobody"])

@@ -4,12 +4,14 @@ import contextlib
 import threading
 import time
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pymysql
 import pytest
 
+from bakeoff.errors import HostError
 from bakeoff.results.profiles import BACKGROUND, KERNEL, PREEMPTED, SERVING, Function
-from bakeoff.run import off_cpu, perf
+from bakeoff.run import explain, off_cpu, perf
 from bakeoff.run.off_cpu import Fold, Pause, Recording, recorded
 from bakeoff.run.perf import Window
 from bakeoff.stats.off_cpu import LOCK, compare_off_cpu
@@ -33,16 +35,20 @@ other  77/77 [001]     1.000001000: PERF_RECORD_SWITCH IN
 STACK = (Function("os_file_fsync_posix", "mysqld"), Function("do_fsync", KERNEL), Function("schedule", KERNEL))
 
 
-def test_switches_become_pauses_with_the_stacks_that_were_kept():
+def recording_of(text):
     class Recorder:
         def end(self):
             pass
 
         @contextmanager
         def text(self, *_):
-            yield TEXT.splitlines(keepends=True)
+            yield text.splitlines(keepends=True)
 
-    recording = Recording(Recorder(), {10: []})
+    return Recording(Recorder(), {10: []})
+
+
+def test_switches_become_pauses_with_the_stacks_that_were_kept():
+    recording = recording_of(TEXT)
     recording.read()
     second = 10**9
     assert recording.pauses[10] == [
@@ -52,6 +58,11 @@ def test_switches_become_pauses_with_the_stacks_that_were_kept():
         Pause(12, second + 900, second + 1000, False, (), 0),  # until the end: it did not come back
     ]
     assert recording.end_ns == second + 1000
+
+
+def test_a_recording_of_which_much_was_lost_is_refused():
+    with pytest.raises(HostError, match=r"perf lost 50% of the threads' switches\."):
+        recording_of(TEXT + "mysqld 10/12 [001]     1.000001100: PERF_RECORD_LOST lost 10\n").read()
 
 
 def test_time_of_connections_is_divided_by_the_stacks_of_all_of_them():
@@ -82,6 +93,16 @@ def test_user_code_alone_has_no_switches(monkeypatch):
     monkeypatch.setattr(perf, "permission", lambda: perf.Permission("", "cpu-clock:u"))
     assert off_cpu.hindrance([]).startswith("Off-CPU time cannot be had: kernel.perf_event_paranoid")
     off_cpu._reason.cache_clear()
+
+
+@pytest.mark.parametrize(("budget_s", "left_out"), [(39.0, True), (40.0, False)])
+def test_a_budget_that_does_not_hold_three_epochs_of_every_kind_leaves_it_out(budget_s, left_out):
+    said, notes = [], {kind.name: [] for kind in explain.KINDS}
+    tools = SimpleNamespace(listener=SimpleNamespace(note=said.append))
+    explanation = explain._Explanation(explain.Explaining(budget_s), tools, None, None, {})
+    kinds = explanation._affordable(list(explain.KINDS), notes, 4.0)
+    assert ("off-cpu" not in [kind.name for kind in kinds]) is left_out and len(kinds) == 4 - left_out
+    assert notes["off-cpu"] == said == (["Off-CPU time is measured from --explain-budget 40 s on."] * left_out)
 
 
 # ---- on a real server ------------------------------------------------------------------------------------------------
@@ -131,7 +152,8 @@ def test_connections_that_lock_one_row_wait_for_its_lock(sandbox, tmp_path):
     pid, profiles = sandbox["pid"], []
     for keys in ((1, 2, 3, 4), (1, 1, 1, 1)):
         with updating(sandbox, keys) as counts:
-            time.sleep(0.3)
+            while not all(counts):
+                time.sleep(0.01)
             with recorded({"A": pid}, 4, tmp_path) as recording:
                 begin_ns, before = time.monotonic_ns(), sum(counts)
                 time.sleep(1.0)
@@ -147,4 +169,6 @@ def test_connections_that_lock_one_row_wait_for_its_lock(sandbox, tmp_path):
     # Three of four connections wait while one works for 3 ms.
     assert first.time.baseline < 2e6 < 6e6 < first.time.contender < 60e6
     assert first.time.difference.mean > 0.8 * found.all.difference.mean
-    assert found.client.baseline > 2e6, "the client sleeps meanwhile"
+    for side, profile in (("baseline", profiles[0]), ("contender", profiles[1])):
+        off_s = (getattr(found.all, side) + getattr(found.client, side)) / 1e9 * profile.events
+        assert 0.75 * 4 < off_s / profile.seconds <= 4.01, "four connections, which hardly ever run"

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from profiled import BASE, KERNEL, LIBC, READ, SERVER, STACKS, Function, profile
 
+from bakeoff.results.profiles import PREEMPTED, SERVING, Profile
 from bakeoff.stats.causes import WaitDifference
 from bakeoff.stats.costs import Cost, Explanation
 from bakeoff.stats.interval import Paired
 from bakeoff.stats.model import Estimate, Interval
+from bakeoff.stats.off_cpu import compare_off_cpu
 from bakeoff.stats.profile import compare_profiles
 from bakeoff.stats.why import Evidence, causes, sentence
 
@@ -104,6 +106,31 @@ def test_waits_that_have_not_changed_are_said_to_be_so_only_where_intervals_show
     assert "No wait changes by as much as 30% of it. No counter explains it." in sentence(still, "B")
     vague = Evidence(counted(), waits=(wait(LOG, 20_000, 20_100, spread=50_000.0),), longer_ns=100_000)
     assert "wait" not in sentence(vague, "B")
+
+
+def pauses(longer_us, *, epochs=4):
+    """Off-CPU time of two arms, whose contender waits longer for the redo log in every event."""
+    rng = np.random.default_rng(1)
+    commit = (SERVING, *BASE, Function("log_write_up_to", SERVER), Function("futex_wait", KERNEL))
+    fields = {"event": "context-switches", "period_ns": 1000, "seconds": 1.0, "outside": 0, "incomplete": 0}
+
+    def drawn(mean_us):
+        waits = {commit: 1000 * mean_us, (SERVING, *BASE, PREEMPTED): 1000 * 30}
+        return Profile.of_stacks({s: rng.poisson(n) for s, n in waits.items()}, events=1000, **fields)
+
+    sides = [{epoch: drawn(100 + more) for epoch in range(epochs)} for more in (0, longer_us)]
+    return compare_off_cpu(*sides)
+
+
+def test_what_statements_wait_in_is_said_where_the_intervals_carry_it():
+    found = Evidence(counted(), longer_ns=250_000, off_cpu=pauses(200))
+    text = sentence(found, "B")
+    assert "Statements are off the CPU for 200 µs (" in text and ") more an event, 100% of it in redo log: lock" in text
+    assert text.endswith("in redo log: lock or condition (`log_write_up_to`).")
+    for silent in (pauses(0), pauses(200, epochs=2)):
+        assert sentence(Evidence(counted(), longer_ns=250_000, off_cpu=silent), "B").endswith("No counter explains it.")
+    small = Evidence(counted(), longer_ns=5_000_000, off_cpu=pauses(200))
+    assert "off the CPU" not in sentence(small, "B")
 
 
 def test_time_in_a_handler_is_no_wait():

@@ -108,7 +108,7 @@ def _sentences(
     if any(event.endswith(":u") for event in found.events):
         yield "The kernel's part is missing: kernel.perf_event_paranoid allows none of it."
     if not counted:
-        yield "perf counts no instructions or cycles here, as in many virtual machines: the processor's table is missing."
+        yield "perf counts no instructions or cycles here, as on many virtual machines: that table is missing."
     for label, share in zip(labels, found.incomplete, strict=True):
         if share > _INCOMPLETE:
             yield (

@@ -48,12 +48,12 @@ def _table(context: Context, pair: Pair, found: OffCpuComparison, number: int) -
     others = sorted(found.others, key=lambda each: -max(each.time.baseline, each.time.contender))
     rows += [Row.of(_name(each), *_values(each.time), "") for each in others[:_OTHERS_MAX]]
     rows.append(Row.of("waiting for the client", *_values(found.client), ""))
-    epochs = f"{found.epochs} epoch{'s' if found.epochs > 1 else ''}"
+    epochs = f"{found.epochs} epochs that count" if found.epochs > 1 else "an epoch that counts"
     return Table(
         id=f"off-cpu-{number}",
         columns=("an event waits in", *labels, "difference", "95% interval", "of the difference"),
         rows=tuple(rows),
-        note=f"{title}: time off the CPU of the threads that run statements, in {epochs} that count for no verdict. "
+        note=f"{title}: time off the CPU of the threads that run statements, in {epochs} for no verdict. "
         "Below “all of statements”: files that other threads wait for meanwhile, and the wait for the next statement, "
         "which are in no sum. Intervals are over restarts, each for itself; those with · exclude 0.",
         wide=("95% interval",),

@@ -102,7 +102,7 @@ def _costs(context: Context, explained: Sequence[Explanation]) -> Section | None
 
 
 def _unread(explained: Sequence[Explanation]) -> str:
-    """What the kernel did not show of the servers: of a process of another account it hides what was read and written."""
+    """What the kernel hides of processes of other accounts: what they read and write."""
     if any(cost.counter.startswith("io.") for each in explained for cost in each.costs):
         return ""
     return " What the servers read and wrote is missing: the kernel shows it only to the account that runs them."

@@ -11,6 +11,7 @@ The software event `context-switches` needs no tracefs, and less permission than
 import contextlib
 import re
 import shutil
+import subprocess
 import tempfile
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bakeoff.engine import Message
+from bakeoff.errors import HostError
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
 from bakeoff.results.profiles import BACKGROUND, PREEMPTED, PROFILE_FILE, SERVING, Profile, Stack
@@ -33,11 +35,16 @@ from bakeoff.stats.off_cpu import CONNECTION
 _EVENT = "context-switches"
 _SAMPLES_A_S = 600  # of the threads that serve connections; each sample has a copy of its stack
 _RATE_LEAST = 10  # samples a second of a thread
+_BUFFER = "8M"  # of each processor
+_LOST_MAX = 0.02  # share of the records: what is lost of them is missing from the time off the CPU
 # mysqld's frames are large: half of the stacks of a commit are incomplete with 8 KiB, a hundredth with 16.
 _STACK_BYTES = 16_384
 _BYTES_MAX = "48M"  # perf then ends: slices after that have no part in it
 _US = 1_000  # ns
-_HEADER = re.compile(r"\s(\d+)/(\d+)\s+\[(\d+)\]\s+(\d+)\.(\d{9}):\s*(?:PERF_RECORD_SWITCH\S*\s+(IN|OUT)( preempt)?)?")
+_HEADER = re.compile(
+    r"\s(\d+)/(\d+)\s+\[(\d+)\]\s+(\d+)\.(\d{9}):\s*"
+    r"(?:PERF_RECORD_SWITCH\S*\s+(IN|OUT)( preempt)?|PERF_RECORD_LOST(?:_SAMPLES)?\s+lost (\d+))?"
+)
 
 
 def hindrance(setups: Sequence[ArmSetup]) -> str:
@@ -53,19 +60,30 @@ def _reason() -> str:
             "Off-CPU time cannot be had: kernel.perf_event_paranoid allows samples of user code only, and threads are "
             "switched by the kernel."
         )
-    with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
-        perf_program, output = shutil.which("perf") or "perf", str(Path(folder) / "data")
-        asked = perf.ask([perf_program, "record", *_sampling(1), "--output", output, "--", "true"])
+    asked = _tried(_sampling(1))
     return "" if asked.returncode == 0 else f"Off-CPU time cannot be had: perf says “{perf.complaint(asked.stderr)}”."
+
+
+def _tried(sampling: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
+        output = str(Path(folder) / "data")
+        return perf.ask([shutil.which("perf") or "perf", "record", *sampling, "--output", output, "--", "true"])
 
 
 def _sampling(connections: int) -> tuple[str, ...]:
     """Arguments of `perf record`; every thread has a rate of its own, so that those that rarely wait are seen, too."""
-    rate = max(_RATE_LEAST, _SAMPLES_A_S // connections)
+    rate = max(_RATE_LEAST, _SAMPLES_A_S // max(1, connections))
     return (
         "--event", _EVENT, "--freq", str(rate), "--call-graph", f"dwarf,{_STACK_BYTES}", "--sample-cpu",
-        "--switch-events", "--max-size", _BYTES_MAX,
+        "--switch-events", "--max-size", _BYTES_MAX, *_buffer(),
     )  # fmt: skip
+
+
+@cache
+def _buffer() -> tuple[str, ...]:
+    """A larger buffer than perf's own, where memory may be locked for it."""
+    larger = ("--mmap-pages", _BUFFER)
+    return larger if _tried(("--event", "cpu-clock:u", *larger)).returncode == 0 else ()
 
 
 class OffCpu:
@@ -145,22 +163,25 @@ class Recording:
         """End recording, and read what there is.
 
         Raises:
-            HostError: perf failed.
+            HostError: perf failed, or lost too much.
         """
         self.recorder.end()
-        fields = ("--show-switch-events", "--fields", "comm,pid,tid,cpu,time,ip,sym,dso")
+        fields = ("--show-switch-events", "--show-lost-events", "--fields", "comm,pid,tid,cpu,time,ip,sym,dso")
         with self.recorder.text(*fields) as lines:
             for pid, pause in self._pauses(lines):
                 self.pauses[pid].append(pause)
 
     def _pauses(self, lines: Iterable[str]) -> Iterator[tuple[int, Pause]]:
+        records = lost = 0
         leaving: dict[int, tuple[Stack, int]] = {}  # a sample comes right before its thread's switch
         away: dict[int, tuple[int, Pause]] = {}
         since: Counter[tuple[int, int]] = Counter()  # switches of a thread on a CPU since its last sample there
         for header, stack in records_of(lines):
             found = _HEADER.search(header)
-            if not found:
+            if not found or found[8]:
+                lost += int(found[8]) if found else 0
                 continue
+            records += 1
             pid, tid, cpu = int(found[1]), int(found[2]), int(found[3])
             self.end_ns = int(found[4]) * 10**9 + int(found[5])
             if not found[6]:
@@ -174,6 +195,8 @@ class Recording:
             elif tid in away:
                 _, pause = away.pop(tid)
                 yield pid, pause._replace(end_ns=self.end_ns)
+        if lost > _LOST_MAX * (records + lost):
+            raise HostError(f"perf lost {lost / (records + lost):.0%} of the threads' switches.")
         for pid, pause in away.values():
             yield pid, pause._replace(end_ns=self.end_ns)
 

@@ -67,7 +67,8 @@ def sentence(evidence: Evidence, contender: str) -> str:
     else:
         said.append(f"Counters are compared from {iv.N_MIN_DECISIVE} restarts on.")
     said += [_cpu(evidence.profile), _off_cpu(evidence), _waits(evidence)]
-    if tested and not causes(evidence) and not any(_carries(evidence, each) for each in evidence.waits or ()):
+    waited = any(_carries(evidence, each) for each in evidence.waits or ()) or _off_cpu_carries(evidence)
+    if tested and not causes(evidence) and not waited:
         said.append("No counter explains it.")
     return " ".join(filter(None, said))
 
@@ -159,6 +160,15 @@ def _off_cpu(evidence: Evidence) -> str:
         f"{'more' if whole.mean > 0 else 'less'} an event"
     )
     return ", ".join([text, *parts]) + "."
+
+
+def _off_cpu_carries(evidence: Evidence) -> bool:
+    """Whether statements wait longer in something by as much as names a cause."""
+    found = evidence.off_cpu
+    if not found or not evidence.longer_ns or not found.all.is_clear:
+        return False
+    shares = [each.time.difference.mean / evidence.longer_ns for each in found.statements if each.time.is_clear]
+    return any(share >= NAMED_FROM for share in shares)
 
 
 def _waited(each: OffCpuCost) -> str:
