@@ -251,7 +251,7 @@ def measuring(hosts):
 
 @pytest.mark.server
 def test_a_duel_over_a_slow_link(shell, hosts, undo):
-    hosts.link(undo, one_way_s=0.001)
+    hosts.link(undo, one_way_s=0.005)  # long beside what waiting for a CPU adds where other tests run
     process = hosts.duel(shell, "--threads", "4", "--budget", "30s", "--no-verdict", "--precision", "5%")
     server, engine, (allowed_from, stored) = wait_for(lambda: measuring(hosts), 120, "a server with an account")
     assert listening(server) == {"10.1.0.2"}
@@ -269,12 +269,12 @@ def test_a_duel_over_a_slow_link(shell, hosts, undo):
     run = open_run(path)
     network = run.network()
     assert (network.client_address, network.servers_address) == ("10.1.0.1", "10.1.0.2")
-    assert 2e6 < network.rtt_ns < 6e6
+    assert 10e6 < network.rtt_ns < 15e6
     assert network.bytes_per_s > 1e6
     assert names_in(path / "hosts") == {"host-a.json", "host-b.json"}
     assert {run.outcome(epoch).host for epoch in run.finished_epochs()} == {"host-b"}
     for arm in run.analysis()["arms"]:
-        assert 0.5 * 4 / (network.rtt_ns / 1e9) < arm["tps"] < 4 / 0.002
+        assert 0.5 * 4 / (network.rtt_ns / 1e9) < arm["tps"] < 4 / 0.010
         assert arm["server_cpu_ns_per_event"] is None
         assert 0 < arm["client_cpu_share"] < 1
     assert flags(run) == {"NETWORK"}
