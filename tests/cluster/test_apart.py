@@ -140,8 +140,13 @@ class Hosts:
 
 @pytest.fixture(scope="module")
 def namespaces():
-    if os.geteuid() != 0 or not Path("/dev/net/tun").exists() or not shutil.which("ip"):
-        pytest.skip("network namespaces and TUN devices need root, ip and /dev/net/tun")
+    probe = f"bakeoff-{os.getpid()}-probe"
+    try:
+        os.close(os.open("/dev/net/tun", os.O_RDWR))
+        ip("netns", "add", probe)
+        ip("netns", "delete", probe)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"network namespaces and TUN devices need root, ip and /dev/net/tun: {error}")
     with contextlib.ExitStack() as undo:
         yield Hosts(undo)
 
