@@ -1,11 +1,12 @@
 """A Ray cluster of a head and nodes on this machine, each node with a cache of its own; ends with standard input.
 
-`python nodes.py FOLDER NAME...` prints one line of JSON: address, process ids of the head's GCS and of every raylet.
+`python nodes.py FOLDER NAME...` prints one line of JSON: addresses, process ids of the head's GCS and of every raylet.
 """
 
 import contextlib
 import json
 import os
+import socket
 import sys
 import tempfile
 from pathlib import Path
@@ -25,7 +26,11 @@ def main(folder: Path, names: list[str]) -> None:
 
     small = {"object_store_memory": 80_000_000}
     cluster = Cluster()
-    head = cluster.add_node(num_cpus=0, include_dashboard=False, node_name="head", wait=False, **small)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    head = cluster.add_node(
+        num_cpus=0, include_dashboard=False, node_name="head", ray_client_server_port=port, wait=False, **small
+    )
     nodes = {
         name: cluster.add_node(
             num_cpus=1, node_name=name, resources={"bench": 1}, wait=False,
@@ -36,6 +41,7 @@ def main(folder: Path, names: list[str]) -> None:
     cluster.wait_for_nodes()
     told = {
         "address": cluster.address,
+        "client": f"ray://127.0.0.1:{port}",
         "gcs": pid_of(head, "gcs_server"),
         "raylets": {name: pid_of(node, "raylet") for name, node in nodes.items()},
     }

@@ -160,9 +160,27 @@ def test_a_study_over_nodes_has_the_directory_of_one_machine(shell, two_nodes):
         assert outcome.seeds["order"] == planned["seeds"]["order"]
     assert cluster.servers() == []
     assert [path for name in "ab" for path in (cluster.folder / name / "bakeoff" / "work").glob("*")] == []
-    ran = shell.run("cluster", "check", cluster.told["address"], **cluster.env)
+    ran = shell.run("cluster", "check", cluster.told["client"], **cluster.env)
     assert ran.code == 1, ran
     assert "a and b and head are one machine" in ran.out
+
+
+@pytest.mark.slow
+@pytest.mark.server
+@pytest.mark.timeout(600)
+def test_a_shipped_study_over_three_nodes_by_rays_own_client_has_the_plan_of_one_machine(shell, cluster):
+    asked = ("run", "prepare-mode", "--scale", "demo", "--seed", "3", "--quiet")
+    ran = shell.run(*asked, "--ray", cluster.told["client"], "--on", "bench", **cluster.env, limit_s=500)
+    assert ran.code == 0, ran
+    (path,) = shell.runs
+    run = open_run(path)
+    assert {run.outcome(epoch).host for epoch in run.finished_epochs()} == set("abc")
+    assert all(comparison["points"] for comparison in run.analysis()["comparisons"])
+    shell.run(*asked, "--budget", "20s", "--no-verdict", limit_s=200)
+    (alone,) = (open_run(each) for each in shell.runs if each != path)
+    assert alone.study().arms == run.study().arms
+    for mine, others in zip(alone.plan()["epochs"], run.plan()["epochs"], strict=False):
+        assert (mine["seeds"], mine["start_order"]) == (others["seeds"], others["start_order"])
 
 
 @pytest.mark.slow

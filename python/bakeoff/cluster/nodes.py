@@ -65,12 +65,19 @@ def import_ray() -> Any:  # noqa: ANN401 — there may be no such module
     Raises:
         HostError: it is not installed.
     """
-    os.environ.update({name: value for name, value in _QUIET.items() if name not in os.environ})
+    set_here = _QUIET | ({"RAY_AUTH_MODE": "token"} if _has_token() else {})
+    os.environ.update({name: value for name, value in set_here.items() if name not in os.environ})
     try:
         import ray
     except ImportError:
         raise HostError("ray is not installed.", hint="Write: pip install 'bakeoff[ray]'") from None
     return ray
+
+
+def _has_token() -> bool:
+    """Whether Ray asks for its token by itself; through `ray://` it sends none unless the mode is set."""
+    path = os.environ.get("RAY_AUTH_TOKEN_PATH", "~/.ray/auth_token")
+    return "RAY_AUTH_TOKEN" in os.environ or Path(path).expanduser().is_file()
 
 
 @contextlib.contextmanager
