@@ -155,7 +155,7 @@ def test_a_port_that_someone_takes_is_replaced(make, monkeypatch):
         taken.listen()
         offered = iter([taken.getsockname()[1]])
         really = instance_module.free_port
-        monkeypatch.setattr(instance_module, "free_port", lambda: next(offered, None) or really())
+        monkeypatch.setattr(instance_module, "free_port", lambda address: next(offered, None) or really(address))
         server = make("mysql:5.7.22")
         server.start()
         assert server.port != taken.getsockname()[1]
