@@ -30,6 +30,7 @@ NAMESPACE = "bakeoff"
 STORE_BYTES = 80_000_000
 _SESSION = "bakeoff-ray-"
 _TMP = Path("/tmp")  # Ray's sockets lie there, whose paths have 107 bytes at most
+_CLIENT = "ray://"
 _CONNECT_S = 10.0
 _ANSWER_S = 90.0  # a node starts a Python program for the first answer
 _QUIET = {
@@ -59,13 +60,15 @@ class Node:
         return Host.model_validate(self.facts["host"])
 
 
-def import_ray() -> Any:  # noqa: ANN401 — there may be no such module
-    """Ray, imported now.
+def import_ray(address: str) -> Any:  # noqa: ANN401 — there may be no such module
+    """Ray, imported now, to be a driver of the cluster at an address.
 
     Raises:
         HostError: it is not installed.
     """
-    set_here = _QUIET | ({"RAY_AUTH_MODE": "token"} if _has_token() else {})
+    # Ray looks for its token by itself, but its own client only where the mode is set.
+    by_client = (address if address != RUNNING else os.environ.get("RAY_ADDRESS", "")).startswith(_CLIENT)
+    set_here = _QUIET | ({"RAY_AUTH_MODE": "token"} if by_client and _has_token() else {})
     os.environ.update({name: value for name, value in set_here.items() if name not in os.environ})
     try:
         import ray
@@ -75,7 +78,7 @@ def import_ray() -> Any:  # noqa: ANN401 — there may be no such module
 
 
 def _has_token() -> bool:
-    """Whether Ray asks for its token by itself; through `ray://` it sends none unless the mode is set."""
+    """Whether there is a token, where Ray looks for it."""
     path = os.environ.get("RAY_AUTH_TOKEN_PATH", "~/.ray/auth_token")
     return "RAY_AUTH_TOKEN" in os.environ or Path(path).expanduser().is_file()
 
@@ -90,7 +93,7 @@ def connected(address: str) -> Iterator[Any]:
     Raises:
         HostError: no Ray, or no cluster there.
     """
-    ray = import_ray()
+    ray = import_ray(address)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     session: Path | None = None
     try:
@@ -139,7 +142,7 @@ def _connect(ray: ModuleType, address: str, session: Path | None) -> None:
 
 def _require_listener(address: str) -> None:
     """Ray itself would wait for minutes for a head that is not there."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
+    host, _, port = address.removeprefix(_CLIENT).rpartition(":")
     if not host or not port.isdecimal():  # auto, local
         return
     try:
