@@ -144,7 +144,7 @@ def main():
         for at in range(chosen.hosts):
             run.write_json(f"hosts/node-{at:04d}.json", HOST)
         hosts = FakeHosts(run, study, plan, chosen.hosts, chosen.epochs, chosen.slices)
-        loop = Timed(study, run, hosts, Listener(), threading.Event(), time.monotonic(), 1, 2, plan)
+        loop = Timed(study, run, hosts, Listener(), threading.Event(), time.monotonic(), builds=1, at_once=2, plan=plan)
         loop.run()
         show(hosts.marks, loop, chosen)
     finally:
