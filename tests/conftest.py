@@ -23,10 +23,8 @@ from bakeoff.servers.paths import cache_root, make_open_folder
 from bakeoff.spec import parse_server
 from bakeoff.stats.model import Analysis
 
-# A busy machine is no defect of what is tested, nor is one that takes long to make examples.
-hypothesis.settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
+# A busy machine is no defect of what is tested.
+hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 
 COMMAND = (sys.executable, "-m", "bakeoff.cli.start")
@@ -57,8 +55,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 class OneFileAtATime(LoadScopeScheduling):
     """Shares out tests by files, and those of `MEASURING` as if they were one file.
 
-    Beside what measures one worker runs; the others rest until it has ended. After it four keep two CPUs busy, since
-    tests of servers take half a CPU each. xdist's groups (`--dist loadgroup`) have no effect with pytest 9.2.
+    Beside what measures one worker runs; the others rest until it has ended. After it three keep two CPUs busy, since
+    tests wait for servers a third of their time. xdist's groups (`--dist loadgroup`) have no effect with pytest 9.2.
     """
 
     def _split_scope(self, nodeid):

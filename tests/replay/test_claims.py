@@ -85,5 +85,5 @@ def test_the_query_without_its_index_is_claimed_and_no_other_as_clearly(tmp_path
     claimed = {text: each for text, each in judged.items() if each.word in ("FASTER", "SLOWER")}
     slow = claimed.pop("SELECT `id` FROM `u` WHERE `k` = ?")
     assert slow.word == "SLOWER" and slow.estimate.mean < -0.5 and slow.time_lost > 0
-    # One replay in twenty-five may claim something by chance, which is then as small as the noise of a busy machine.
-    assert all(abs(each.estimate.mean) < abs(slow.estimate.mean) / 2 for each in claimed.values()), claimed
+    # One replay in twenty-five may claim something by chance, which is then about as small as the noise.
+    assert all(abs(each.estimate.mean) < 0.1 for each in claimed.values()), claimed
