@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,6 +125,16 @@ class Ran:
 def of_runs(request):
     """`of_runs(400)`: how many runs a simulation makes here: a third of these, in the slow tests all of them."""
     return lambda runs: runs if request.param == "all" else runs // 3
+
+
+def wait_for(condition, limit_s=60, what="a condition"):
+    """What the condition gives, once that is true."""
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"waited {limit_s} s for {what}")
 
 
 class Shell:

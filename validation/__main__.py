@@ -414,7 +414,7 @@ def measure_gates(
 ) -> int:
     """What gates of a real server against itself said, slowed by nothing, 1 and 3 %; beside it the rules of others."""
     if minutes:
-        gates_measured.series(journal, server, minutes=minutes, seed=seed, report=lambda each: print(each, flush=True))
+        gates_measured.series(journal, server, minutes=minutes, seed=seed, report=_report)
     if not (found := gates_measured.read(journal)):
         raise SpecError(f"{journal}: no gate has been run.", hint="Give --minutes 60.")
     print(gates_measured.table(found))

@@ -84,7 +84,7 @@ def run(server: str, slowdown_percent: float, *, seed: int, folder: Path) -> Gat
         shutil.rmtree(runs, ignore_errors=True)
 
 
-def series(journal: Path, server: str, *, minutes: float, seed: int, report: Callable[[GateOutcome], None]) -> None:
+def series(journal: Path, server: str, *, minutes: float, seed: int, report: Callable[[str], None]) -> None:
     """Run gates of `KINDS` in turn until the time is over, each appended to the journal."""
     until = time.monotonic() + 60 * minutes
     known = len(read(journal))
@@ -94,7 +94,7 @@ def series(journal: Path, server: str, *, minutes: float, seed: int, report: Cal
         outcome = run(server, slowdown_percent, seed=seed + known + number, folder=journal.parent)
         with journal.open("a", encoding="utf-8") as file:
             file.write(f"{outcome.model_dump_json()}\n")
-        report(outcome)
+        report(f"slower by {slowdown_percent:g} %: {outcome.answer} after {outcome.wall_s:.0f} s")
 
 
 def read(journal: Path) -> list[GateOutcome]:

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from bakeoff.servers import ServerPool
+from tests.conftest import wait_for
 
 SMALL = (
     "--tables", "1", "--table-size", "2000", "--builds", "1", "--threads", "1", "--workload", "oltp_point_select",
@@ -249,15 +250,6 @@ def test_kill_minus_nine_leaves_no_server(shell):
     with ServerPool(shell.cache / "bakeoff" / "work"):
         pass  # whoever starts servers next removes what the dead one left on disk
     assert shell.left_behind() == []
-
-
-def wait_for(condition, *, limit_s):
-    deadline = time.monotonic() + limit_s
-    while time.monotonic() < deadline:
-        if condition():
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"not within {limit_s} s")
 
 
 @pytest.mark.server

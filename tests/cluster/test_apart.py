@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import psutil
@@ -21,6 +20,7 @@ import pytest
 
 from bakeoff.results import open_run
 from bakeoff.servers.paths import cache_root, make_open_folder
+from tests.conftest import wait_for
 
 COMMAND = (sys.executable, "-m", "bakeoff.cli.start")
 RAY = Path(sys.executable).with_name("ray")
@@ -173,15 +173,6 @@ def finish(process, limit_s=240):
     out, err = process.communicate(timeout=limit_s)
     assert "Traceback" not in out + err, out + err
     return process.returncode, out, err
-
-
-def wait_for(condition, limit_s, what):
-    end = time.monotonic() + limit_s
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"waited {limit_s} s for {what}")
 
 
 def flags(run):

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import psutil
@@ -16,6 +15,7 @@ import pytest
 
 from bakeoff.results import open_run
 from bakeoff.servers.paths import cache_root, make_open_folder
+from tests.conftest import wait_for
 
 STUDY = """\
 title: over a cluster
@@ -91,15 +91,6 @@ def cluster():
     running = Cluster("abc")
     yield running
     running.close()
-
-
-def wait_for(condition, limit_s, what):
-    end = time.monotonic() + limit_s
-    while time.monotonic() < end:
-        if found := condition():
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"waited {limit_s} s for {what}")
 
 
 def begin(shell, cluster, study, *more):

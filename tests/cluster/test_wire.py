@@ -12,7 +12,7 @@ import pytest
 from bakeoff.cluster import apart
 from bakeoff.cluster.client import EngineHost
 from bakeoff.cluster.nodes import Node, pair
-from bakeoff.cluster.wire import Identity, shake_hands
+from bakeoff.cluster.wire import Identity, tls_handshake
 from bakeoff.errors import EngineError, HostError, SpecError
 from bakeoff.spec import Apart
 
@@ -94,7 +94,7 @@ def test_a_stranger_is_not_let_in(nodes):
     stranger = Identity()
     raw = socket.create_connection((link.address, link.port))
     with contextlib.suppress(OSError):  # TLS 1.3 tells the client with its first reading
-        connection = shake_hands(
+        connection = tls_handshake(
             raw, stranger.context(link.certificate, listens=False), link.certificate, listens=False
         )
         assert connection.recv(6) == b""

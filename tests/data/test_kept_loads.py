@@ -26,6 +26,7 @@ from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import OWNER_FILE, Owner, remove_stale, work_root
 from bakeoff.servers.process import ProcessId
 from bakeoff.spec import Data, Profile, parse_server
+from tests.conftest import wait_for
 
 NAMES = ("mysql:5.7.22", "mysql:8.0.15")
 ROWS_PER_INSERT, INSERTS = 400, 50
@@ -144,7 +145,7 @@ def load_kept(pool, name, home, source, share=None):
         inserted = int(server.status()["Com_insert"])
         return (contents(server), loaded), inserted, listener
     except ServerError:
-        wait_for(lambda: not server.running, "the end of the killed server")
+        wait_for(lambda: not server.running, what="the end of the killed server")
         return None
     finally:
         server.remove(keep_files=True)
@@ -266,13 +267,6 @@ def filled(shell):
     return {path.parent.name for path in found if json.loads(path.read_bytes())["seconds"] > 0}
 
 
-def wait_for(condition, what, limit_s=60):
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.05)
-
-
 def resumed(shell):
     (path,) = shell.runs
     ran = shell.run("run", "--resume", str(path), "--no-verdict", "--budget", "8s", limit_s=280)
@@ -289,7 +283,7 @@ def resumed(shell):
 def test_a_killed_run_goes_on_with_its_loads(shell):
     process = begin_duel(shell, 5)
     try:
-        wait_for(lambda: {"A-0", "B-0"} <= filled(shell), "the second load")
+        wait_for(lambda: {"A-0", "B-0"} <= filled(shell), what="the second load")
         time.sleep(2)
         children = psutil.Process(process.pid).children(recursive=True)
     finally:
@@ -306,7 +300,7 @@ def test_a_killed_run_goes_on_with_its_loads(shell):
 def test_a_load_that_the_server_cannot_go_on_with_begins_anew(shell):
     process = begin_duel(shell, 5, TEMPORARY)
     try:
-        wait_for(lambda: "A-0" in filled(shell), "the first load")
+        wait_for(lambda: "A-0" in filled(shell), what="the first load")
         time.sleep(2)
         children = psutil.Process(process.pid).children(recursive=True)
     finally:
@@ -322,9 +316,9 @@ def test_a_load_that_the_server_cannot_go_on_with_begins_anew(shell):
 @pytest.mark.server
 def test_ctrl_c_keeps_a_load_that_took_long_and_says_how_to_go_on(shell):
     process = begin_duel(shell, 12)
-    wait_for(lambda: len(records(shell)) == 2, "the second load")
+    wait_for(lambda: len(records(shell)) == 2, what="the second load")
     # The last record is written when one of them begins to be filled.
-    wait_for(lambda: time.time() - max(records(shell).values()) > 11, "11 s")
+    wait_for(lambda: time.time() - max(records(shell).values()) > 11, what="11 s")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -338,7 +332,7 @@ def test_ctrl_c_keeps_a_load_that_took_long_and_says_how_to_go_on(shell):
 @pytest.mark.server
 def test_ctrl_c_soon_after_the_start_leaves_nothing(shell):
     process = begin_duel(shell, 5)
-    wait_for(lambda: "A-0" in records(shell), "the first load")
+    wait_for(lambda: "A-0" in records(shell), what="the first load")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, shell.runs) == (130, [])

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 
 import psutil
 import pytest
@@ -18,6 +17,7 @@ from bakeoff.results import RunDirectory, open_run
 from bakeoff.run.resume import read_before, resumed_study
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.model import Analysis
+from tests.conftest import wait_for
 
 STUDY = """\
 title: to be killed
@@ -45,15 +45,6 @@ def start_in_a_group(shell, *arguments):
         stdin=subprocess.DEVNULL,
         start_new_session=True,
     )
-
-
-def wait_for(condition, limit_s, what):
-    end = time.monotonic() + limit_s
-    while time.monotonic() < end:
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"waited {limit_s} s for {what}")
 
 
 def alive(process):

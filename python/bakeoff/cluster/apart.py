@@ -19,17 +19,7 @@ from typing import IO, Any
 
 import psutil
 
-from bakeoff.cluster.wire import (
-    DRIVE,
-    END_OF_PINGS,
-    PING_BYTES,
-    PROBE,
-    SHAKE_S,
-    Identity,
-    pump,
-    receive,
-    shake_hands,
-)
+from bakeoff.cluster import wire
 from bakeoff.engine import Engine
 from bakeoff.errors import EngineError, HostError, SpecError
 from bakeoff.results.manifest import Network
@@ -65,7 +55,7 @@ def address_of(interface: str) -> str:
     raise SpecError(f"--interface {interface}: there is no such interface or address.", hint=hint)
 
 
-class FarEngine:
+class RemoteEngine:
     """An engine on the client's node, with what `Engine` needs of a process (`bakeoff.engine.EngineProcess`)."""
 
     returncode: int | None = None
@@ -95,7 +85,7 @@ class FarEngine:
     kill = terminate
 
     def _run(self, source: int, sink: int, says: int) -> None:
-        ended = pump(self._connection, source, sink)
+        ended = wire.relay(self._connection, source, sink)
         self._connection.close()
         if ended:
             with contextlib.suppress(OSError):
@@ -116,7 +106,7 @@ class ClientLink:
 
     def __init__(self, interface: str, client_certificate: str) -> None:
         self.address = address_of(interface)
-        identity = Identity()
+        identity = wire.Identity()
         self.certificate = identity.certificate
         self.client = ""
         self._peer = client_certificate
@@ -134,14 +124,14 @@ class ClientLink:
         return Access(self.address, (self.client,))
 
     def close(self) -> None:
-        """Let the client's node go."""
+        """End the connections that wait, and accept no more."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # or `accept` goes on waiting
         self._listener.close()
         self._closed = True
-        self._let_go()
+        self._close_waiting()
 
-    def _let_go(self) -> None:
+    def _close_waiting(self) -> None:
         while True:
             try:
                 self._waiting.get_nowait().close()
@@ -154,7 +144,7 @@ class ClientLink:
         Raises:
             EngineError: the client's node is lost.
         """
-        return Engine(stop=stop, on_log=on_log, process=FarEngine(self._order(DRIVE)))
+        return Engine(stop=stop, on_log=on_log, process=RemoteEngine(self._order(wire.DRIVE)))
 
     def measure(self) -> Network:
         """Measure the round trip (median of small messages) and how fast bytes go from here to the client.
@@ -163,7 +153,7 @@ class ClientLink:
             HostError: the client's node does not connect, or is lost meanwhile.
         """
         try:
-            connection = self._order(PROBE)
+            connection = self._order(wire.PROBE)
             self.client = connection.getpeername()[0]
             connection.settimeout(_PROBE_LIMIT_S)
             with contextlib.closing(connection.unwrap()) as plain:
@@ -172,16 +162,16 @@ class ClientLink:
             raise HostError(f"the network to the client's node could not be measured: {error}.") from None
 
     def _probe(self, plain: socket.socket) -> Network:
-        receive(plain, PING_BYTES)
-        ping = b"." * PING_BYTES
+        wire.receive(plain, wire.PING_BYTES)
+        ping = b"." * wire.PING_BYTES
         times_s: list[float] = []
         end_s = time.monotonic() + _PINGS_S
         while len(times_s) < _PINGS and (not times_s or time.monotonic() < end_s):
             begin_s = time.perf_counter()
             plain.sendall(ping)
-            receive(plain, PING_BYTES)
+            wire.receive(plain, wire.PING_BYTES)
             times_s.append(time.perf_counter() - begin_s)
-        plain.sendall(END_OF_PINGS)
+        plain.sendall(wire.END_OF_PINGS)
         chunk, end_s = bytes(1 << 18), time.monotonic() + _BULK_S
         while time.monotonic() < end_s:
             plain.sendall(chunk)
@@ -200,7 +190,7 @@ class ClientLink:
     def _order(self, order: bytes) -> ssl.SSLSocket:
         """A connection that waits, once it has been given an order."""
         try:
-            connection = self._waiting.get(timeout=SHAKE_S)
+            connection = self._waiting.get(timeout=wire.HANDSHAKE_S)
             connection.sendall(order)
         except queue.Empty:
             raise EngineError("the client's node does not connect", code="engine_lost") from None
@@ -219,8 +209,8 @@ class ClientLink:
     def _welcome(self, raw: socket.socket) -> None:
         """Keep a connection of the client's node; anybody else's is closed."""
         with contextlib.suppress(OSError):
-            connection = shake_hands(raw, self._context, self._peer, listens=True)
-            connection.settimeout(SHAKE_S)
+            connection = wire.tls_handshake(raw, self._context, self._peer, listens=True)
+            connection.settimeout(wire.HANDSHAKE_S)
             self._waiting.put(connection)
             if self._closed:
-                self._let_go()
+                self._close_waiting()

@@ -15,34 +15,23 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from bakeoff.cluster.wire import (
-    DRIVE,
-    END_OF_PINGS,
-    ORDERS,
-    PING_BYTES,
-    PROBE,
-    SHAKE_S,
-    Identity,
-    pump,
-    receive,
-    shake_hands,
-)
-from bakeoff.cluster.worker import Answer, be_no_nicer
+from bakeoff.cluster import wire
+from bakeoff.cluster.worker import Answer, reset_niceness
 from bakeoff.engine import engine_path
 from bakeoff.errors import BakeoffError, HostError
 
 _CHUNK = 1 << 20
 _PROBE_LIMIT_S = 60.0
-_LAST_WORDS = 20  # lines
+_STDERR_LINES = 20
 
 
 class EngineHost:
     """The client's node. `close` may be called while `serve` runs."""
 
     def __init__(self) -> None:
-        self._identity = Identity()
+        self._identity = wire.Identity()
         self._open: set[socket.socket] = set()
-        be_no_nicer()
+        reset_niceness()
 
     def pid(self) -> int:
         """This process: the parent of the node's engines."""
@@ -53,7 +42,7 @@ class EngineHost:
         return self._identity.certificate
 
     def serve(self, address: str, port: int, certificate: str) -> Answer:
-        """Do what the servers' node orders, until it ends; one connection always waits for the next order.
+        """Carry out the orders of the servers' node until it ends; one connection always waits for the next order.
 
         Args:
             address: where it listens.
@@ -65,9 +54,9 @@ class EngineHost:
             engine_path()
             while True:
                 connection = self._connect(address, port, context, certificate)
-                if (order := _order(connection)) not in ORDERS:
+                if (order := _order(connection)) not in wire.ORDERS:
                     return Answer(stopped=True)
-                work = {DRIVE: _drive, PROBE: _answer_probe}[order]
+                work = {wire.DRIVE: _drive, wire.PROBE: _answer_probe}[order]
                 threading.Thread(target=self._carry_out, args=(work, connection), daemon=True).start()
         except BakeoffError as error:
             return Answer(error=error)
@@ -80,8 +69,8 @@ class EngineHost:
 
     def _connect(self, address: str, port: int, context: ssl.SSLContext, certificate: str) -> ssl.SSLSocket:
         try:
-            raw = socket.create_connection((address, port), timeout=SHAKE_S)
-            connection = shake_hands(raw, context, certificate, listens=False)
+            raw = socket.create_connection((address, port), timeout=wire.HANDSHAKE_S)
+            connection = wire.tls_handshake(raw, context, certificate, listens=False)
         except OSError as error:
             raise HostError(
                 f"{address} port {port} of the servers' node cannot be reached: {error.strerror or error}.",
@@ -103,7 +92,7 @@ class EngineHost:
 def _order(connection: ssl.SSLSocket) -> bytes:
     """The next order; empty when the other end is gone."""
     try:
-        return connection.recv(len(DRIVE))
+        return connection.recv(len(wire.DRIVE))
     except OSError:
         return b""
 
@@ -116,11 +105,11 @@ def _drive(connection: ssl.SSLSocket) -> None:
     assert engine.stdin
     assert engine.stdout
     assert engine.stderr
-    words: deque[bytes] = deque(maxlen=_LAST_WORDS)
-    reader = threading.Thread(target=words.extend, args=(engine.stderr,), daemon=True)
+    said: deque[bytes] = deque(maxlen=_STDERR_LINES)
+    reader = threading.Thread(target=said.extend, args=(engine.stderr,), daemon=True)
     reader.start()
     try:
-        pump(connection, engine.stdout.fileno(), engine.stdin.fileno())
+        wire.relay(connection, engine.stdout.fileno(), engine.stdin.fileno())
     finally:
         engine.stdin.close()  # by which it ends
         try:
@@ -129,17 +118,17 @@ def _drive(connection: ssl.SSLSocket) -> None:
             engine.kill()
             engine.wait()
     reader.join(timeout=2)
-    connection.settimeout(SHAKE_S)
-    words.append(f"status {engine.returncode}".encode("ascii"))
-    connection.sendall(b"".join(b"there: " + line.rstrip() + b"\n" for line in words))  # no JSON: `Engine` keeps it
+    connection.settimeout(wire.HANDSHAKE_S)
+    said.append(f"status {engine.returncode}".encode("ascii"))
+    connection.sendall(b"".join(b"there: " + line.rstrip() + b"\n" for line in said))  # no JSON: `Engine` keeps it
 
 
 def _answer_probe(connection: ssl.SSLSocket) -> None:
     """Send back every ping, then count what comes and how long it takes; without TLS, whose work is no network's."""
     connection.settimeout(_PROBE_LIMIT_S)
     with contextlib.closing(connection.unwrap()) as plain:
-        plain.sendall(END_OF_PINGS)  # ready
-        while (ping := receive(plain, PING_BYTES)) != END_OF_PINGS:
+        plain.sendall(wire.END_OF_PINGS)  # ready
+        while (ping := wire.receive(plain, wire.PING_BYTES)) != wire.END_OF_PINGS:
             plain.sendall(ping)
         count, begin, buffer = 0, 0.0, bytearray(_CHUNK)
         while size := plain.recv_into(buffer):

@@ -241,9 +241,8 @@ class RayHosts:
     def prepare(self, nodes: Sequence[Node], client: Node | None = None) -> int:
         """Start a worker on each node; returns the builds, once a first host has loaded its data.
 
-        With a `client` there is one node, whose servers are loaded from there.
-
-        The first decides how many builds fit into the budget; the others load as many while it measures its pilot.
+        With a `client` there is one node, and the client's sends its load. The first decides how many builds fit into
+        the budget; the others load as many while it measures its pilot.
 
         Raises:
             BakeoffError: the data cannot be loaded, or no node is left.
@@ -254,7 +253,7 @@ class RayHosts:
         for remote in self._remotes:
             get(self.ray, remote.node.name, remote.actor.pid.remote(), what=f"no worker starts{_taken(self.resource)}")
         if client:
-            self._join(client, self._remotes[0])
+            self._connect_client(client, self._remotes[0])
         known = self.before.plan is not None
         waiting = list(self._remotes)
         while self._first is None:
@@ -280,7 +279,7 @@ class RayHosts:
         except ValueError:  # the name is taken
             raise HostError(f"node {node.name}: another bakeoff measures there.") from None
 
-    def _join(self, client: Node, servers: _Remote) -> None:
+    def _connect_client(self, client: Node, servers: _Remote) -> None:
         """Connect the client's node with that of the servers, and measure the network between them."""
         assert self.study.apart
         self.listener.stage("measuring the network between client and servers")
@@ -330,7 +329,7 @@ class RayHosts:
         return remote.ready and not remote.left_out and remote.order is None
 
     def busy(self) -> bool:
-        """Whether a worker loads or measures, or the end of the client is to be told."""
+        """Whether a worker loads or measures, or the loss of the client is still to be reported."""
         return bool(self._client_lost) or any(what in ("prepare", "measure") for _, what in self._waiting.values())
 
     def begin(self, order: EpochOrder) -> None:
@@ -375,7 +374,7 @@ class RayHosts:
                 elif what == "prepare":
                     self._welcome(remote, value)
                     return None
-                elif what == "client":  # without an error the servers' node has ended it, of which that node tells
+                elif what == "client":  # without an error the servers' node has ended it, and reports why
                     self._client_lost = value.error and _named(value.error, remote.node.name)
                 else:
                     return self._receive(remote, value)

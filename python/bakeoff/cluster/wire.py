@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 ORDERS = DRIVE, PROBE = b"drive\n", b"probe\n"
-SHAKE_S = 10.0
+HANDSHAKE_S = 10.0
 """How long either end waits for the other's certificate."""
 
 PING_BYTES = 64
@@ -77,14 +77,14 @@ def _in_memory(content: bytes) -> Iterator[str]:
         yield f"/proc/self/fd/{file.fileno()}"
 
 
-def shake_hands(raw: socket.socket, context: ssl.SSLContext, peer: str, *, listens: bool) -> ssl.SSLSocket:
+def tls_handshake(raw: socket.socket, context: ssl.SSLContext, peer: str, *, listens: bool) -> ssl.SSLSocket:
     """A connection to the holder of `peer`; `raw` is closed when the other end is not.
 
     Raises:
         OSError: it is not, or does not answer in time.
     """
     try:
-        raw.settimeout(SHAKE_S)
+        raw.settimeout(HANDSHAKE_S)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in (
@@ -104,7 +104,7 @@ def shake_hands(raw: socket.socket, context: ssl.SSLContext, peer: str, *, liste
     return connection
 
 
-def pump(connection: ssl.SSLSocket, source: int, sink: int) -> str:
+def relay(connection: ssl.SSLSocket, source: int, sink: int) -> str:
     """Pass on what comes from a pipe to the other end, and what comes from there to a pipe, until one of them ends.
 
     OpenSSL does not read and write one connection in two threads, so one thread does both.

@@ -240,7 +240,7 @@ class Worker:
         return self._answer(lambda: self._listen(interface, client_certificate))
 
     def measure_network(self) -> Answer:
-        """Measure the way to the client's node, once it has been told where to connect; the value is a `Network`."""
+        """Measure the network to the client's node, which knows where to connect; the value is a `Network`."""
         assert self._link
         return self._answer(self._link.measure)
 
@@ -284,7 +284,7 @@ class Worker:
         study = with_captures(given.study)
         check_workloads(study.workloads, study.arms)
         require_disk(forecast(study))
-        be_no_nicer()
+        reset_niceness()
         if (niceness := os.getpriority(os.PRIO_PROCESS, 0)) > _OWN_NICENESS:
             reports.note(
                 f"servers run at niceness {niceness}, as Ray's workers do; start Ray with RAY_worker_niceness=0"
@@ -325,7 +325,7 @@ class Worker:
         return parcel
 
 
-def be_no_nicer() -> None:
+def reset_niceness() -> None:
     """Ray starts workers at niceness 15, which servers would inherit; without privileges it stays."""
     for thread in os.listdir("/proc/self/task"):  # noqa: PTH208 — numbers, not paths; each thread has a niceness
         with contextlib.suppress(PermissionError, ProcessLookupError):

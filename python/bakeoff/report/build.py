@@ -139,7 +139,8 @@ def _others(context: Context) -> float | None:
 def _conditions(context: Context) -> str:
     """How busy the machine was while measuring, and with what: a ratio found in contention is one of contention."""
     known = context.processors.rows(~np.isnan(context.processors["user"]))
-    where = f"C{'; '.join(context.apart)[1:]}. " if context.apart else ""
+    places = "; ".join(context.apart or ())
+    where = f"{places[0].upper()}{places[1:]}. " if places else ""
     if not len(known):
         return where.rstrip()
     parts = (known["user"] + known["system"], known["steal"])
