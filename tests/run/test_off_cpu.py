@@ -137,6 +137,15 @@ def connect(box):
     return pymysql.connect(unix_socket=box["socket"], user="root")
 
 
+@pytest.mark.parametrize(("connections", "seconds"), [(4, 0.4), (4, 8.0), (64, 2.0), (1, 30.0)])
+def test_the_stacks_of_long_slices_fit_into_a_recording(connections, seconds):
+    """perf ends when its file is full: in two slices of 2 s an arm that would be before the second arm's turn."""
+    arguments = off_cpu._sampling(connections, seconds)
+    rate = int(arguments[arguments.index("--freq") + 1])
+    assert rate * connections * seconds * off_cpu._STACK_BYTES <= 40e6
+    assert rate == 150 or seconds > 0.4
+
+
 @pytest.mark.server
 @pytest.mark.timeout(120)
 def test_connections_that_lock_one_row_wait_for_its_lock(sandbox, tmp_path):
@@ -154,7 +163,7 @@ def test_connections_that_lock_one_row_wait_for_its_lock(sandbox, tmp_path):
         with updating(sandbox, keys) as counts:
             while not all(counts):
                 time.sleep(0.01)
-            with recorded({"A": pid}, 4, tmp_path) as recording:
+            with recorded({"A": pid}, 4, tmp_path, seconds=1.0) as recording:
                 begin_ns, before = time.monotonic_ns(), sum(counts)
                 time.sleep(1.0)
                 window = Window(begin_ns, time.monotonic_ns(), sum(counts) - before)

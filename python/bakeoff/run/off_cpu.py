@@ -33,13 +33,15 @@ from bakeoff.run.perf import Recorder, Slices, Window, records_of, without_begin
 from bakeoff.stats.off_cpu import CONNECTION
 
 _EVENT = "context-switches"
-_SAMPLES_A_S = 600  # of the threads that serve connections; each sample has a copy of its stack
+_SAMPLES_A_S = 600  # at most, of the threads that serve connections; each sample has a copy of its stack
+_TURNS = 2  # slices of each arm that one recording is to hold
 _RATE_LEAST = 10  # samples a second of a thread
 _BUFFER = "8M"  # of each processor
 _LOST_MAX = 0.02  # share of the records: what is lost of them is missing from the time off the CPU
 # mysqld's frames are large: half of the stacks of a commit are incomplete with 8 KiB, a hundredth with 16.
 _STACK_BYTES = 16_384
-_BYTES_MAX = "48M"  # perf then ends: slices after that have no part in it
+_STACKS_BYTES = 32e6  # of a recording
+_BYTES_MAX = "96M"  # perf then ends: slices after that have no part in it
 _US = 1_000  # ns
 _HEADER = re.compile(
     r"\s(\d+)/(\d+)\s+\[(\d+)\]\s+(\d+)\.(\d{9}):\s*"
@@ -60,7 +62,7 @@ def _reason() -> str:
             "Off-CPU time cannot be had: kernel.perf_event_paranoid allows samples of user code only, and threads are "
             "switched by the kernel."
         )
-    asked = _tried(_sampling(1))
+    asked = _tried(_sampling(1, 1.0))
     return "" if asked.returncode == 0 else f"Off-CPU time cannot be had: perf says “{perf.complaint(asked.stderr)}”."
 
 
@@ -70,9 +72,13 @@ def _tried(sampling: Sequence[str]) -> subprocess.CompletedProcess[str]:
         return perf.ask([shutil.which("perf") or "perf", "record", *sampling, "--output", output, "--", "true"])
 
 
-def _sampling(connections: int) -> tuple[str, ...]:
-    """Arguments of `perf record`; every thread has a rate of its own, so that those that rarely wait are seen, too."""
-    rate = max(_RATE_LEAST, _SAMPLES_A_S // max(1, connections))
+def _sampling(connections: int, seconds: float) -> tuple[str, ...]:
+    """Arguments of `perf record`; every thread has a rate of its own, so that those that rarely wait are seen, too.
+
+    `seconds`: that the recording is to hold.
+    """
+    samples_a_s = min(_SAMPLES_A_S, _STACKS_BYTES / _STACK_BYTES / seconds)
+    rate = max(_RATE_LEAST, int(samples_a_s / max(1, connections)))
     return (
         "--event", _EVENT, "--freq", str(rate), "--call-graph", f"dwarf,{_STACK_BYTES}", "--sample-cpu",
         "--switch-events", "--max-size", _BYTES_MAX, *_buffer(),
@@ -105,7 +111,8 @@ class OffCpu:
             HostError: perf failed.
         """
         slices = Slices()
-        with recorded(servers.pids, cell.threads, self._writer.path) as recording:
+        turn_s = len(servers.pids) * (cell.slices.slice_ns + cell.slices.guard_ns) / 1e9
+        with recorded(servers.pids, cell.threads, self._writer.path, seconds=_TURNS * turn_s) as recording:
             yield slices.add
             recording.read()
         for arm, pid in servers.pids.items():
@@ -202,19 +209,20 @@ class Recording:
 
 
 @contextlib.contextmanager
-def recorded(pids: dict[str, int], connections: int, folder: Path) -> Iterator[Recording]:
+def recorded(pids: dict[str, int], connections: int, folder: Path, *, seconds: float) -> Iterator[Recording]:
     """Record the switches of servers in the block, which calls `read` at its end.
 
     Args:
         pids: of the servers, by arm.
         connections: which are at work at once.
         folder: of perf's file, which is there as long as the block runs.
+        seconds: that the recording is to hold.
 
     Raises:
         HostError: perf failed.
     """
     with tempfile.TemporaryDirectory(prefix=".perf-", dir=folder) as name:
-        recorder = Recorder(pids, Path(name).resolve(), _sampling(connections), whole=False)
+        recorder = Recorder(pids, Path(name).resolve(), _sampling(connections, seconds), whole=False)
         with recorder:
             yield Recording(recorder, {pid: [] for pid in pids.values()})
 
