@@ -345,7 +345,8 @@ def pack(folder: Path, *, only: list[str] | None = None, leave_out: tuple[str, .
 def unpack(content: bytes, folder: Path, *, replaces: bool = True) -> None:
     """Write an archive's files below a folder; `outcome.json`, which says that the others are complete, is the last.
 
-    All are on the disk before the first has its name, by one sync: one for each file is most of a driver's time.
+    All are on the disk before the first has its name, and all names are when it returns. Each takes one sync for all
+    files: one for each file is most of a driver's time.
 
     Args:
         content: as `pack` gives.
@@ -365,6 +366,7 @@ def unpack(content: bytes, folder: Path, *, replaces: bool = True) -> None:
         sync_file_system(folder)
         for path, part in parts.items():
             part.replace(path)
+        sync_file_system(folder)
     finally:
         for part in parts.values():
             part.unlink(missing_ok=True)
