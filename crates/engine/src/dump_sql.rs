@@ -95,6 +95,26 @@ pub fn without_definer(sql: &mut Vec<u8>) {
     sql.drain(start..end);
 }
 
+/// The statement that drops the table that a statement makes; None: it makes none, or the error names another one.
+pub fn drop_of_created(sql: &[u8], error: &SqlError) -> Option<Vec<u8>> {
+    let mut tokens = code_tokens(sql);
+    if !is_word(sql, tokens.next()?, "CREATE") || !is_word(sql, tokens.next()?, "TABLE") {
+        return None;
+    }
+    let is_condition = |token: &Token| ["IF", "NOT", "EXISTS"].iter().any(|word| is_word(sql, *token, word));
+    let mut name = tokens.skip_while(is_condition);
+    let first = name.next()?;
+    let last = match name.next() {
+        Some(dot) if is_word(sql, dot, ".") => name.next()?,
+        _ => first,
+    };
+    let named = String::from_utf8_lossy(&sql[last.start..last.end]).trim_matches('`').replace("``", "`");
+    error
+        .message
+        .contains(&format!(".{named}'"))
+        .then(|| [b"DROP TABLE IF EXISTS ", &sql[first.start..last.end]].concat())
+}
+
 fn definer(sql: &[u8]) -> Option<(usize, usize)> {
     const OBJECTS: [&str; 6] = ["TABLE", "VIEW", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"];
     let mut tokens = code_tokens(sql);

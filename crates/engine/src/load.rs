@@ -19,7 +19,8 @@ use crate::answer::{Answer, MessageWriter};
 use crate::arm::OpenArm;
 use crate::command::{Progress, pool_options, run_to_end};
 use crate::dump_sql::{
-    Effect, Renamed, beginning, effect, left_out, read_rows, translate, without_definer, without_quoted,
+    Effect, Renamed, beginning, drop_of_created, effect, left_out, read_rows, translate, without_definer,
+    without_quoted,
 };
 use crate::request::{DumpFile, LoadDump};
 
@@ -38,6 +39,7 @@ const EMPTY_QUERY: u16 = 1065;
 const UNKNOWN_VARIABLE: u16 = 1193;
 const UNKNOWN_DATABASE: u16 = 1049;
 const DEADLOCK: u16 = 1213;
+const NO_SUCH_TABLE: u16 = 1146;
 /// Databases, tables, columns, keys, routines, triggers, events that are there already, or no longer.
 const DONE_BEFORE: [u16; 16] =
     [1007, 1008, 1022, 1050, 1051, 1060, 1061, 1068, 1091, 1304, 1305, 1359, 1360, 1537, 1539, 1826];
@@ -261,6 +263,7 @@ impl Loading<'_> {
     fn send(&mut self, sql: &mut Vec<u8>, line: u64, mark: Option<&[u8]>) -> Result<(), Failure> {
         without_definer(sql);
         let mut renames = 0;
+        let mut dropped = false;
         loop {
             let ran = match mark {
                 Some(mark) => self.run_together(&[&sql[..], mark]),
@@ -281,6 +284,13 @@ impl Loading<'_> {
             // Definitions outlive marks: each commits before its own, and routines of 5.7 are kept without a transaction.
             if let Some(mark) = mark.filter(|_| self.shared.resumed && DONE_BEFORE.contains(&error.code)) {
                 return self.run_together(&[mark]).map_err(|error| self.refused(sql, line, &error));
+            }
+            // MySQL 5.7 that was killed while it made a table may have left its definition without the table.
+            if self.shared.resumed && error.code == NO_SUCH_TABLE && !dropped {
+                dropped = true;
+                if drop_of_created(sql, &error).is_some_and(|drop| self.run_one(&drop).is_ok()) {
+                    continue;
+                }
             }
             renames += 1;
             // Not every dump makes the database that it uses.

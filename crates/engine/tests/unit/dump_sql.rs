@@ -99,6 +99,23 @@ fn accounts_replication_and_system_schemas_are_left_out() {
 }
 
 #[test]
+fn what_is_left_of_a_table_is_dropped_and_no_other_table() {
+    let drop = |sql: &str, name: &str| {
+        let error = refusal(1146, &format!("Table '{name}' doesn't exist"));
+        drop_of_created(sql.as_bytes(), &error).map(|sql| text(&sql))
+    };
+    assert_eq!(drop("CREATE TABLE `child` (a INT)", "shop.child").unwrap(), "DROP TABLE IF EXISTS `child`");
+    assert_eq!(
+        drop("CREATE TABLE IF NOT EXISTS shop . `chi``ld` (a INT)", "shop.chi`ld").unwrap(),
+        "DROP TABLE IF EXISTS shop . `chi``ld`"
+    );
+    assert_eq!(drop("CREATE TABLE child LIKE parent", "shop.parent"), None);
+    assert_eq!(drop("CREATE TABLE child SELECT * FROM parent", "shop.parent"), None);
+    assert_eq!(drop("INSERT INTO child VALUES (1)", "shop.child"), None);
+    assert_eq!(drop("CREATE TABLE", "shop.child"), None);
+}
+
+#[test]
 fn errors_show_no_value() {
     assert_eq!(without_quoted("Duplicate entry 'secret' for key 'PRIMARY'"), "Duplicate entry '?' for key '?'");
     let shown = beginning(b"INSERT INTO t VALUES (1,'secret'),(2,'other')");
@@ -163,6 +180,7 @@ proptest::proptest! {
         proptest::prop_assert!(sql.len() <= kept.len());
         translate(&mut sql, &refusal(code, &message));
         translate(&mut sql, &refusal(NO_COLLATION, &message));
+        drop_of_created(&sql, &refusal(1146, &message));
     }
 
     #[test]
