@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bakeoff.stats.bisect import _information, culprit, next_build, posterior
+from bakeoff.stats.bisect import _information, culprits, next_build, posterior
 from validation import bisections
 from validation.check import fewest
 
@@ -30,8 +30,17 @@ def test_builds_between_which_nothing_was_measured_are_alike():
     assert probabilities[0] == 0
     assert np.ptp(probabilities[1:32]) == 0 and np.ptp(probabilities[32:]) == 0
     assert probabilities[32:].sum() > 0.9
-    assert culprit(probabilities) is None
-    assert culprit(posterior({2: [-0.03, -0.0301, -0.0299], 1: [0.0001] * 5}, 3)) == 2
+    assert culprits(probabilities) is None
+    assert culprits(posterior({2: [-0.03, -0.0301, -0.0299], 1: [0.0001] * 5}, 3)) == (2,)
+
+
+def test_builds_that_cannot_be_measured_are_named_with_the_first_slow_one_after_them():
+    probabilities = posterior({5: [-0.03, -0.0301, -0.0299], 4: [-0.03], 1: [0.0001] * 5}, 6)
+    assert culprits(probabilities) is None and culprits(probabilities, without=[2]) is None
+    assert culprits(probabilities, without=[2, 3]) == (2, 3, 4)
+    # Those that lie elsewhere have no part in it.
+    probabilities = posterior({5: [-0.03, -0.0301, -0.0299] * 2, 3: [-0.03, -0.0301], 2: [0.0001] * 5}, 6)
+    assert culprits(probabilities, without=[1, 4]) == (3,)
 
 
 def test_the_next_build_halves_what_is_open():

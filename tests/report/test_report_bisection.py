@@ -74,7 +74,9 @@ def test_a_build_that_could_not_be_measured_has_no_ratio(tmp_path):
     view = build_view(run, analyse(list(run.load_epochs()), study, ended=Stop.ANSWERED))
     (row,) = view.tables["throughput"].rows
     assert [value.text for value in row.values].count("n/a") == 4, "its events per second, ratio, interval, verdict"
-    assert "build B" in render_html(view) and json.loads(render_json(view))["bisection"]["named"] is None
+    assert "build B" in render_html(view)
+    assert json.loads(render_json(view))["bisection"]["named"] == ["build B", "build C"]
+    assert "changed with build C, or with build B before it, which could not be measured, " in view.summary[0]
 
 
 def test_where_nothing_changed_there_is_nothing_to_be_found(tmp_path):

@@ -93,10 +93,13 @@ def _of_builds(context: Context, believed: Found) -> str:
     labels = [arm.label for arm in search.builds]
     shares = believed.probabilities
     if believed.named:
-        (first,) = believed.named
+        *unmeasured, which = (labels[each] for each in believed.named)
+        if unmeasured:
+            which += f", or with {', '.join(unmeasured)} before it, which could not be measured"
         return (
-            f"The throughput changed with {labels[first]}, with a probability of {_probability(shares[first])}: "
-            f"{_whole(believed)} from there on, against {labels[0]}."
+            f"The throughput changed with {which}, with a probability of "
+            f"{_probability(sum(shares[each] for each in believed.named))}: {_whole(believed)} from there on, against "
+            f"{labels[0]}."
         )
     likely: list[int] = []
     for number in sorted(range(len(shares)), key=lambda each: -shares[each]):

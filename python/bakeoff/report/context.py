@@ -23,7 +23,7 @@ from bakeoff.stats.costs import Explanation, explain
 from bakeoff.stats.digests import OTHER, DigestTimes, digest_times
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
-from bakeoff.stats.search import Found, found
+from bakeoff.stats.search import Found, found, skipped_arms
 from bakeoff.units import format_bytes, format_ns
 
 # A chart has bins of slices: sums over sums, never every n-th slice.
@@ -253,7 +253,11 @@ class Context:
     @cached_property
     def bisected(self) -> Found | None:
         """What a bisection believes of its builds or options; None of a run that is none, or has measured nothing."""
-        return found(self.study, self.values) if self.study.search else None
+        if not self.study.search:
+            return None
+        last_discarded = bool(self.outcomes) and not self.outcomes[-1].valid
+        skipped = skipped_arms(self.study, self.values, last_discarded=last_discarded)
+        return found(self.study, self.values, skipped=skipped)
 
     @cached_property
     def detail_cells(self) -> tuple[str, ...]:

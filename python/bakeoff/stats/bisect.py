@@ -54,10 +54,23 @@ def posterior(values: Values, builds: int) -> NDArray[np.float64]:
     return weights
 
 
-def culprit(probabilities: NDArray[np.float64], *, confidence: float = CONFIDENCE) -> int | None:
-    """The first slow build, once it is likely enough; None before that."""
-    best = int(probabilities.argmax())
-    return best if probabilities[best] >= confidence else None
+def culprits(
+    probabilities: NDArray[np.float64], *, without: Collection[int] = (), confidence: float = CONFIDENCE
+) -> tuple[int, ...] | None:
+    """The first slow build, once it is likely enough; None before that.
+
+    Args:
+        probabilities: of `posterior`.
+        without: builds that cannot be measured. Those right before the first one that is slow may be it as well.
+        confidence: that the result has together.
+    """
+    last = int(probabilities.argmax())
+    while last in without:
+        last += 1
+    first = last
+    while first - 1 in without:
+        first -= 1
+    return tuple(range(first, last + 1)) if probabilities[first : last + 1].sum() >= confidence else None
 
 
 def next_build(

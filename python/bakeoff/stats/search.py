@@ -36,7 +36,8 @@ class Found:
     Attributes:
         probabilities: that a build is the first bad one, or that an option is guilty.
         effects: of each option, log ratio; empty of builds.
-        named: numbers of builds or options, once the search has ended; () with `nothing`; None before that.
+        named: numbers of builds or options, once the search has ended; () with `nothing`; None before that. Several
+            builds: all but the last one cannot be measured.
         whole: the log ratio to be explained: that of all values from the likeliest first bad build on, or of all
             options together.
         nothing: good and bad do not differ by more than the precision asked for.
@@ -51,12 +52,20 @@ class Found:
     beliefs: guilty.Beliefs | None = None
 
 
-def found(study: Study, values: Values) -> Found | None:
-    """What is believed after these values; None before the bad arm was measured."""
+def found(study: Study, values: Values, *, skipped: Collection[str] = ()) -> Found | None:
+    """What is believed after these values; None before the bad arm was measured.
+
+    Args:
+        study: with the arms so far.
+        values: see `Values`.
+        skipped: of `skipped_arms`.
+    """
     assert study.search
     if not values.get(study.arms[1].name):
         return None
-    return _found_builds(study, study.search, values) if study.search.builds else _found_options(study, values)
+    if not study.search.builds:
+        return _found_options(study, values)
+    return _found_builds(study, study.search, values, _numbers(study.search, skipped))
 
 
 def by_build(search: Search, values: Values) -> dict[int, list[float]]:
@@ -65,20 +74,24 @@ def by_build(search: Search, values: Values) -> dict[int, list[float]]:
     return {numbers[name]: list(own) for name, own in values.items() if name in numbers and own}
 
 
-def _found_builds(study: Study, search: Search, values: Values) -> Found:
+def _numbers(search: Search, names: Collection[str]) -> list[int]:
+    return [number for number, arm in enumerate(search.builds) if arm.name in names]
+
+
+def _found_builds(study: Study, search: Search, values: Values, without: Collection[int]) -> Found:
     of_builds = by_build(search, values)
     probabilities = bisect.posterior(of_builds, len(search.builds))
-    best = int(probabilities.argmax())
+    named = bisect.culprits(probabilities, without=without)
+    best = named[-1] if named else int(probabilities.argmax())
     bad = [value for build, own in of_builds.items() if build >= best for value in own]
     whole = iv.estimate_of(bad, iv.live_interval)
-    named = bisect.culprit(probabilities)
     enough = len(of_builds[len(search.builds) - 1]) >= bisect.EPOCHS_FIRST
     shown = enough and iv.excludes_zero(whole.interval)
     nothing = _is_nothing(bad, study)
     return Found(
         tuple(probabilities.tolist()),
         (),
-        () if nothing else (named,) if shown and named is not None else None,
+        () if nothing else named if shown else None,
         whole,
         nothing,
     )
@@ -137,7 +150,8 @@ def search_decision(
         arm: [pair.value for pair in pairs if math.isfinite(pair.value)]
         for (_, arm), pairs in by_comparison(history).items()
     }
-    believed = found(study, values)
+    skipped = skipped_arms(study, values, last_discarded=last_discarded)
+    believed = found(study, values, skipped=skipped)
     epoch_time = epoch_time or EpochTime(overhead_s=plan.overhead_s, wall_per_planned=1.0)
     next_s = load_s + epoch_time.epoch_s(plan.measuring_seconds({cell.name: 2}))
     stop = Stop.RUNNING
@@ -149,7 +163,7 @@ def search_decision(
         stop = Stop.BUDGET
     arm = study.arms[1]
     if stop is Stop.RUNNING and believed:
-        arm = next_arm(study, believed, values, skipped=_skipped(study, values, last_discarded=last_discarded))
+        arm = next_arm(study, believed, values, skipped=skipped)
     return Decision(
         stop=stop,
         finished=frozenset(),
@@ -170,8 +184,14 @@ def _is_begun(study: Study, values: Values) -> bool:
     return bool(study.search and study.search.builds) or abs(fmean(first)) > iv.precision_half_width(sd, n)
 
 
-def _skipped(study: Study, values: Values, *, last_discarded: bool) -> set[str]:
-    """Arms that could not be measured; one that was chosen and not yet tried is none of them."""
+def skipped_arms(study: Study, values: Values, *, last_discarded: bool) -> set[str]:
+    """Arms that could not be measured; one that was chosen and not yet tried is none of them.
+
+    Args:
+        study: with the arms so far.
+        values: see `Values`.
+        last_discarded: the last epoch was discarded.
+    """
     tried = study.arms[2:] if last_discarded else study.arms[2:-1]
     return {arm.name for arm in tried if not values.get(arm.name)}
 
@@ -190,13 +210,11 @@ def next_arm(study: Study, believed: Found, values: Values, *, skipped: Collecti
     search = study.search
     assert search
     if search.builds:
+        probabilities, without = np.array(believed.probabilities), _numbers(search, skipped)
         # Which build it is is known; that there is a difference at all is not shown yet.
-        if bisect.culprit(np.array(believed.probabilities)) is not None:
+        if bisect.culprits(probabilities, without=without):
             return study.arms[1]
-        numbers = [number for number, arm in enumerate(search.builds) if arm.name in skipped]
-        return search.builds[
-            bisect.next_build(by_build(search, values), np.array(believed.probabilities), without=numbers)
-        ]
+        return search.builds[bisect.next_build(by_build(search, values), probabilities, without=without)]
     assert believed.beliefs
     epoch = sum(map(len, values.values())) + len(skipped)
     rng = np.random.default_rng(seed_for(study.seed, "subset", epoch))
