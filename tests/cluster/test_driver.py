@@ -1,16 +1,19 @@
 """What the driver decides without a cluster: refusals, which nodes, what a node sends back."""
 
+import contextlib
 import io
+import socket
 import subprocess
 import sys
 import tarfile
 from dataclasses import asdict
+from types import SimpleNamespace
 
 import pytest
 from messages import study
 
 from bakeoff.cli.main import with_address
-from bakeoff.cluster import Wanted, worker
+from bakeoff.cluster import Wanted, nodes, worker
 from bakeoff.cluster.driver import require_cluster_run, smallest_share
 from bakeoff.cluster.nodes import Node, choose, differences, require_same_programs
 from bakeoff.errors import HostError, ResultsError, RunInvalid, SpecError
@@ -126,6 +129,31 @@ def test_a_head_that_is_not_there_is_one_line(inside):
     ran = inside("cluster", "check", "127.0.0.1:1024")
     assert ran.code == 3
     assert ran.complaint.startswith("bakeoff: ray: no cluster can be reached at 127.0.0.1:1024: Connection refused.")
+
+
+@pytest.mark.parametrize(("failures", "reached"), [(2, True), (3, False)])
+def test_a_head_that_cannot_start_a_program_for_its_client_is_asked_again(monkeypatch, failures, reached):
+    answers = [
+        ConnectionAbortedError(
+            "Initialization failure from server:\nTraceback (most recent call last):\n  File 'proxier.py', line 772\n"
+            "RuntimeError: Starting Ray client server failed. See ray_client_server_23000.err for detailed logs.\n"
+        )
+    ] * failures + [None] * (3 - failures)
+
+    def init(**_options):
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+
+    monkeypatch.setattr(nodes, "import_ray", lambda _address: SimpleNamespace(init=init, shutdown=lambda: None))
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        expected = contextlib.nullcontext() if reached else pytest.raises(HostError)
+        with expected as failed, nodes.connected(f"ray://127.0.0.1:{head.getsockname()[1]}"):
+            pass
+    assert answers == []
+    if failed:
+        message = str(failed.value)
+        assert "Traceback" not in message
+        assert ": RuntimeError: Starting Ray client server failed. See ray_client_server_23000.err for" in message
 
 
 def test_nodes_are_chosen_by_what_they_offer():

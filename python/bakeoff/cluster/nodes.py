@@ -133,11 +133,22 @@ def _connect(ray: ModuleType, address: str, session: Path | None) -> None:
         "_system_config": {"worker_niceness": 0},
     }
     _require_listener(address)
-    try:
-        ray.init(address=address, **quiet, **(alone if session else {}))
-    except Exception as error:  # Ray has no common class for them
-        reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
-        raise _unreachable(address, reason) from None
+    for is_last in (False, False, True):
+        try:
+            ray.init(address=address, **quiet, **(alone if session else {}))
+            return
+        except Exception as error:  # Ray has no common class for them
+            # The head starts a program for each driver at `ray://`, which may fail once where much else goes on.
+            if is_last or not isinstance(error, ConnectionAbortedError):
+                raise _unreachable(address, _reason(error)) from None
+
+
+def _reason(error: Exception) -> str:
+    """Ray's message in a line; of a traceback in it the last one."""
+    text = str(error).strip()
+    if "Traceback" in text:
+        text = text.splitlines()[-1]
+    return " ".join(text.split())[:200].rstrip(".") or type(error).__name__
 
 
 def _require_listener(address: str) -> None:
