@@ -247,7 +247,7 @@ def test_a_damaged_file_is_named_in_one_line(tmp_path, name, content):
         (run.path / name).write_bytes(content)
     with pytest.raises(ResultsError) as caught:
         opened = open_run(run.path)
-        opened.manifest(), opened.study(), opened.load_epochs(), opened.host_samples(0)
+        opened.manifest(), opened.study(), list(opened.load_epochs()), opened.host_samples(0)
     assert Path(name).name in str(caught.value) and "\n" not in str(caught.value)
 
 

@@ -6,8 +6,11 @@ import pytest
 from slices import epoch_of, quads, slice_row
 
 from bakeoff.stats import interval as iv
+from bakeoff.stats import summary
 from bakeoff.stats.interval import t_quantile
-from bakeoff.stats.summary import arm_summaries, latency_ratios
+from bakeoff.stats.reduced import reduced
+from bakeoff.stats.summary import latency_ratios
+from validation.simulation import simulated_study
 
 CELL = "oltp_point_select/4"
 
@@ -25,6 +28,11 @@ def costly(arm, block, position, **more):
         received_bytes=5000, client_user_ns=100, client_system_ns=300, server_cpu_ns=2000, context_switches=4000,
         host_user_ns=1000, host_system_ns=500, host_iowait_ns=0, host_steal_ns=100, host_idle_ns=400, **more,
     )  # fmt: skip
+
+
+def arm_summaries(epochs):
+    run = reduced(epochs, simulated_study())
+    return summary.arm_summaries(run.sums.frame("epoch"), [row for epoch in run.epochs for row in epoch.histograms])
 
 
 def summaries(*epochs):

@@ -8,9 +8,21 @@ from slices import epoch_of, slice_row
 
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.spec import Placement
-from bakeoff.stats.diagnostics import states_flag, stood_still, two_states
+from bakeoff.stats import diagnostics
+from bakeoff.stats.diagnostics import states_flag
+from bakeoff.stats.reduced import reduced
+from validation.simulation import simulated_study
 
 CELL = "oltp_update_non_index/4"
+
+
+def two_states(epochs):
+    return diagnostics.two_states(reduced(epochs, simulated_study()).windows())
+
+
+def stood_still(epochs):
+    run = reduced(epochs, simulated_study())
+    return diagnostics.stood_still(run.sums.frame("epoch"), run.waits.frame("epoch"))
 
 
 def epochs(rate, *, spin=0.0, seconds=0.5, count=40, noise=0.05, seed=1):

@@ -75,12 +75,11 @@ def report(
     analysis = directory.read("analysis.json", Analysis)
     if analysis is None:
         # The run was killed; its finished epochs can still be analysed.
-        epochs = directory.load_epochs()
-        if not epochs:
+        if not directory.finished_epochs():
             raise ResultsError(f"run {directory.name} has no finished epoch.", hint="There is nothing to report.")
         plan = directory.read("plan.json", Plan)
         analysis = analyse(
-            epochs,
+            directory.load_epochs(),
             directory.study(),
             plan=plan,
             ended=Stop.ABORTED,

@@ -305,9 +305,9 @@ class RunDirectory:
             host=outcome.host,
         )
 
-    def load_epochs(self) -> list[EpochData]:
-        """All finished epochs, valid and discarded, ascending."""
-        return [self.load_epoch(epoch) for epoch in self.finished_epochs()]
+    def load_epochs(self) -> Iterator[EpochData]:
+        """All finished epochs, valid and discarded, ascending, each read when its turn comes."""
+        return map(self.load_epoch, self.finished_epochs())
 
     def slices(self, *columns: str) -> Frame:
         """Slices of all valid epochs; with names only these columns, so that a million slices need little memory."""

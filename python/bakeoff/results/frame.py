@@ -20,6 +20,7 @@ Schema = Mapping[str, str]
 _TYPES = {"int32": DataType.int32(), "int64": DataType.int64(), "float64": DataType.float64()}
 _BATCH_ROWS = 65_536
 _SMALL = 2**24
+_STACKED = 256  # frames of a few rows, before they are joined
 
 
 class Frame:
@@ -90,6 +91,23 @@ class Frame:
             dict(zip(self.columns, row, strict=True))
             for row in zip(*(column.tolist() for column in self._columns.values()), strict=True)
         ]
+
+
+class Stack:
+    """Frames that are put one below the other as they come; many small ones take the memory of one."""
+
+    def __init__(self) -> None:
+        self._frames: list[Frame] = []
+
+    def add(self, frame: Frame) -> None:
+        """Put one below the others."""
+        self._frames.append(frame)
+        if len(self._frames) > _STACKED:
+            self._frames = [Frame.concat(self._frames)]
+
+    def frame(self, by: str) -> Frame:
+        """All of them in ascending order of a column; empty without any."""
+        return Frame.concat(self._frames).sort(by) if self._frames else Frame({})
 
 
 class Groups:

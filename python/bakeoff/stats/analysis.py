@@ -1,7 +1,7 @@
 """Analyse a run: from its epochs to everything that its report shows. Pure: equal input gives an equal analysis."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import fmean
@@ -14,9 +14,10 @@ from bakeoff.spec import Study
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.diagnostics import states_flag, stood_still, two_states
-from bakeoff.stats.differences import differences, settings_flag, undeclared
-from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison, epoch_estimates
+from bakeoff.stats.differences import settings_flag
+from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, Stop
+from bakeoff.stats.reduced import Reduced, reduced
 from bakeoff.stats.stopping import contenders, control_name, family_size
 from bakeoff.stats.summary import arm_summaries, client_flag, dropped_flag, latency_ratios, network_flag
 from bakeoff.stats.verdict import AnalysisContext, compare
@@ -31,7 +32,7 @@ _UNTRUSTED = Flag(
 
 
 def analyse(
-    epochs: Sequence[EpochData],
+    epochs: Iterable[EpochData],
     study: Study,
     *,
     plan: Plan | None = None,
@@ -42,7 +43,7 @@ def analyse(
     """Analyse a run.
 
     Args:
-        epochs: all of them, in any order; discarded ones are counted and not used.
+        epochs: all of them, in any order, each read once and forgotten; discarded ones are counted and not used.
         study: the question.
         plan: its cells; None: planned anew from the study.
         ended: how measuring ended. After ABORTED (also of a run that was killed), EXTENDED and RUNNING only the
@@ -51,17 +52,16 @@ def analyse(
         network: between client and servers on hosts of their own; None: both were on one.
     """
     plan = plan or plan_study(study, overhead_s=0.0, load_s=0.0)
-    ordered = sorted(epochs, key=lambda epoch: epoch.epoch)
-    valid = [epoch for epoch in ordered if epoch.valid]
-    history = [epoch_estimates(epoch, baseline=study.baseline.name) for epoch in valid]
+    run = reduced(epochs, study)
+    history, sums = run.history, run.sums.frame("epoch")
     pairs = by_comparison(history)
     context = _context(study, plan, ended, kinds)
     by_machine = _by_machine(pairs, plan, context)
-    summaries = arm_summaries(valid)
-    settings = _undeclared(valid, study)
+    summaries = arm_summaries(sums, (row for epoch in run.epochs for row in epoch.histograms))
+    settings = run.undeclared
     trusted = _trusted(pairs, context.control)
-    states = {} if ended is Stop.RUNNING else _states_flags(valid, plan)
-    still = {} if ended is Stop.RUNNING else stood_still(valid)
+    states = {} if ended is Stop.RUNNING else _states_flags(run, plan)
+    still = {} if ended is Stop.RUNNING else stood_still(sums, run.waits.frame("epoch"))
     comparisons = []
     for comparison in compare(pairs, plan, context):
         flags = (
@@ -86,13 +86,16 @@ def analyse(
         latencies=()
         if by_machine
         else latency_ratios(
-            valid, baseline=study.baseline.name, interval_of=context.quick_interval, cells=[c.name for c in plan.cells]
+            run.epochs,
+            baseline=study.baseline.name,
+            interval_of=context.quick_interval,
+            cells=[c.name for c in plan.cells],
         ),
         geometric_mean={} if by_machine else _geometric_means(history, plan, context),
         trusted=trusted,
-        discarded={epoch.epoch: epoch.discard_reason for epoch in ordered if not epoch.valid},
+        discarded=run.discarded,
         undeclared=settings,
-        epochs_used=len(valid),
+        epochs_used=len(history),
         stopped=_stopped(comparisons, context),
         by_machine=by_machine,
     )
@@ -138,13 +141,12 @@ def _load_flags(
     return client_flag(arms), slow, dropped_flag(arms)
 
 
-def _states_flags(epochs: Sequence[EpochData], plan: Plan) -> dict[tuple[str, str], Flag]:
+def _states_flags(run: Reduced, plan: Plan) -> dict[tuple[str, str], Flag]:
     """By (cell, arm), for arms that ran in two states."""
     cells = {cell.name: cell for cell in plan.cells}
-    variables = epochs[-1].variables if epochs else {}
     return {
-        (state.cell, state.arm): states_flag(state, cells[state.cell], variables.get(state.arm, {}).get("version", ""))
-        for state in two_states(epochs)
+        (state.cell, state.arm): states_flag(state, cells[state.cell], run.versions.get(state.arm, ""))
+        for state in two_states(run.windows())
         if state.cell in cells
     }
 
@@ -161,26 +163,6 @@ def _trusted(pairs: dict[tuple[str, str], list[PairEstimate]], control: str | No
         return None
     interval_of = partial(iv.t_interval, alpha=CONTROL_ALPHA / len(usable), inflation=iv.INFLATION)
     return not any(iv.excludes_zero(hosts.estimate_of(*sample, interval_of).interval) for sample in usable)
-
-
-def _undeclared(epochs: Sequence[EpochData], study: Study) -> dict[str, dict[str, tuple[str, str]]]:
-    """Undeclared differences by contender: a setting that differed in any epoch counts."""
-    found: dict[str, dict[str, tuple[str, str]]] = {}
-    seen: set[int] = set()
-    for epoch in epochs:
-        base = epoch.variables.get(study.baseline.name)
-        for arm in study.arms[1:]:
-            theirs = epoch.variables.get(arm.name)
-            if not base or not theirs:
-                continue
-            fingerprint = hash((arm.name, frozenset(base.items()), frozenset(theirs.items())))
-            if fingerprint in seen:
-                continue
-            seen.add(fingerprint)
-            differing = undeclared(differences(base, theirs, study, arm))
-            if differing:
-                found.setdefault(arm.name, {}).update(differing)
-    return found
 
 
 def _geometric_means(history: Sequence[EpochEstimates], plan: Plan, context: AnalysisContext) -> dict[str, Estimate]:

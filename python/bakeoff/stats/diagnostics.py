@@ -232,21 +232,33 @@ _STILL_NS = 1_000_000_000
 _BUSY_MIN = 0.1  # CPUs that a server usually takes, below which a rest says nothing
 
 
-def stood_still(epochs: Sequence[EpochData]) -> dict[tuple[str, str], Flag]:
+def waits(epoch: EpochData) -> Frame:
+    """The slices of an epoch in which an event, or the whole slice, took as long as a server must stand still."""
+    slices = epoch.slices
+    waited_ns = np.where(slices["events"] > 0, slices.get("latency_max_ns", 0), slices["length_ns"])
+    slices = slices.with_columns(
+        epoch=epoch.epoch, waited_ns=waited_ns, server_cpu_ns=slices.get("server_cpu_ns", np.nan)
+    )
+    return slices.select("cell", "arm", "epoch", "length_ns", "server_cpu_ns", "waited_ns").rows(waited_ns >= _STILL_NS)
+
+
+def stood_still(sums: Frame, waits: Frame) -> dict[tuple[str, str], Flag]:
     """By (cell, arm): a server that for a second or more neither answered nor used CPU, which it usually does.
 
     Events that begin in a slice's guard are not counted. A server that stands still from there on leaves a slice
     without events and without time, so the ratio does not show it.
+
+    Args:
+        sums: those of `bakeoff.stats.summary.arm_sums` of every valid epoch, one below the other.
+        waits: likewise those of `waits`.
     """
-    needed = ("cell", "arm", "epoch", "events", "length_ns", "server_cpu_ns", "latency_max_ns")
-    if not all(set(needed) <= set(epoch.slices.columns) for epoch in epochs) or not epochs:  # simulated ones lack some
+    if not len(waits):
         return {}
-    slices = Frame.concat([epoch.slices.select(*needed) for epoch in epochs])
-    by = slices.by("cell", "arm")
-    slices = slices.with_columns(usual=by.median(slices["server_cpu_ns"] / slices["length_ns"])[by.ids])
+    arms = sums.by("cell", "arm")
+    usual = arms.by_key(arms.median(sums["server_cpus"]))
+    slices = waits.with_columns(usual=[usual[key] for key in zip(waits["cell"], waits["arm"], strict=True)])
     slices = slices.rows(slices["usual"] >= _BUSY_MIN)
-    waited = np.where(slices["events"] > 0, slices["latency_max_ns"], slices["length_ns"])
-    rested = np.fmin(slices["length_ns"] - slices["server_cpu_ns"] / slices["usual"], waited)
+    rested = np.fmin(slices["length_ns"] - slices["server_cpu_ns"] / slices["usual"], slices["waited_ns"])
     found = slices.with_columns(rested_ns=rested).rows(rested >= _STILL_NS).sort("rested_ns")
     return {
         (cell, arm): Flag(
@@ -293,15 +305,16 @@ class TwoStates(Frozen):
     threads: tuple[tuple[str, float], ...]
 
 
-def two_states(epochs: Sequence[EpochData]) -> list[TwoStates]:
-    """Find the arms that ran in two states, cell by cell, from windows of half a second.
+def two_states(windows: Frame) -> list[TwoStates]:
+    """Find the arms that ran in two states, cell by cell.
 
     Two groups of windows must explain 85 % of their spread and lie 25 % apart, each with a tenth of the windows. Arms
     with fewer than 16 windows (eight seconds) are left out.
+
+    Args:
+        windows: those of `windows` of the valid epochs, one below the other.
     """
-    if not epochs:
-        return []
-    groups = _windows([epoch.slices for epoch in epochs]).by("cell", "arm").frames()
+    groups = windows.by("cell", "arm").frames() if len(windows) else {}
     return [found for (cell, arm), group in groups.items() if (found := _split(cell, arm, group))]
 
 
@@ -323,21 +336,24 @@ def states_flag(state: TwoStates, cell: Cell, version: str) -> Flag:
     return Flag(kind="TWO STATES", text=text)
 
 
-def _windows(slices: Sequence[Frame]) -> Frame:
-    """Each arm's slices in windows of half a second: log rate, and CPU ns of threads as JSON texts, one a line."""
-    needed = ("epoch", "cell", "arm", "start_ns", "length_ns", "events", "seconds", "threads")
-    rated = [with_rates(each.with_columns(threads=each.get("threads", "{}"))) for each in slices]  # simulated lack them
-    worked = Frame.concat([each.select(*needed).rows(each["events"] > 0) for each in rated]).sort("start_ns")
-    arms = worked.by("epoch", "cell", "arm")
+def windows(slices: Frame) -> Frame:
+    """Each arm's slices of an epoch in windows of half a second.
+
+    Returns:
+        Columns cell, arm, log_rate, events, seconds, length_ns, and CPU ns of threads as JSON texts, one a line.
+    """
+    rated = with_rates(slices.with_columns(threads=slices.get("threads", "{}")))  # simulated ones lack it
+    worked = rated.rows(rated["events"] > 0).sort("start_ns")
+    arms = worked.by("cell", "arm")
     spent_s = np.concatenate([np.empty(0), *(np.cumsum(seconds) for seconds in arms.split(worked["seconds"]))])
     worked = worked.rows(arms.order).with_columns(window=np.floor(spent_s / _WINDOW_S))
-    by = worked.by("epoch", "cell", "arm", "window")
-    windows = by.keys.with_columns(
+    by = worked.by("cell", "arm", "window")
+    found = by.keys.with_columns(
         **{name: by.sum(worked[name]) for name in ("events", "seconds", "length_ns")},
         threads=["\n".join(texts) for texts in by.split(worked["threads"])],
     )
-    windows = windows.rows(windows["seconds"] > 0)
-    return windows.with_columns(log_rate=np.log(windows["events"] / windows["seconds"]))
+    found = found.rows(found["seconds"] > 0)
+    return found.with_columns(log_rate=np.log(found["events"] / found["seconds"]))
 
 
 def _split(cell: str, arm: str, windows: Frame) -> TwoStates | None:

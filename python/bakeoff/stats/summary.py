@@ -2,8 +2,7 @@
 
 import json
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import geometric_mean
 from typing import Any
 
@@ -25,7 +24,7 @@ _CLIENT = (
     "client_system_ns",
 )  # fmt: skip
 _HOST = ("host_user_ns", "host_system_ns", "host_iowait_ns", "host_steal_ns", "host_idle_ns")
-_COUNTED = (*_CLIENT, *_HOST, "context_switches")
+_SUMMED = ("events", "seconds", "errors", *_CLIENT, *_HOST, "context_switches")
 
 TAIL_MIN = 50
 """Observations beyond a quantile that every arm and epoch must have: N (1 - q) >= 50."""
@@ -41,48 +40,43 @@ _NETWORK_SHARE_OF_TIME = 0.5
 _NETWORK_SHARE_OF_BYTES = 0.8
 
 
-def arm_summaries(epochs: Sequence[EpochData]) -> tuple[ArmSummary, ...]:
-    """Summarise every (cell, arm) of the valid epochs, in the order in which they were first measured.
+def arm_sums(slices: Frame) -> Frame:
+    """Sums over an epoch's slices, a row each cell and arm, and `server_cpus`, the CPUs that the server usually used.
 
-    Throughput is the mean of the epochs' values; costs are sums over sums. Columns that a slice table lacks count as 0,
-    the server's as unknown.
+    Columns that a slice table lacks count as 0, the server's as unknown.
     """
-    used = [epoch for epoch in epochs if epoch.valid and len(epoch.slices)]
-    if not used:
-        return ()
-    per_epoch = Frame.concat([_sums(epoch.slices) for epoch in used])
-    errors: Counter[tuple[str, str]] = Counter()
-    latencies: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for epoch in used:
-        errors += _errors(epoch.slices)
-        for row in epoch.histograms:
-            if row.get("operation") == "event":
-                latencies.setdefault((row["cell"], row["arm"]), []).append(row)
-    return tuple(
-        _summary(cell, arm, group, errors[cell, arm], latencies.get((cell, arm), []))
-        for (cell, arm), group in per_epoch.by("cell", "arm").frames().items()
-    )
-
-
-def _sums(slices: Frame) -> Frame:
     slices = with_rates(slices)
     by = slices.by("cell", "arm")
-    counted = {name: by.sum(slices.get(name, 0)) for name in ("events", "seconds", *_COUNTED)}
-    return by.keys.with_columns(**counted, **{name: by.sum(slices.get(name, np.nan)) for name in _SERVER})
+    texts = slices.get("errors", "{}").tolist()
+    errors = {text: sum(json.loads(text).values()) for text in set(texts)}
+    slices = slices.with_columns(errors=np.array([errors[text] for text in texts], dtype=np.int64))
+    counted = {name: by.sum(slices.get(name, 0)) for name in _SUMMED}
+    of_server = {name: by.sum(slices.get(name, np.nan)) for name in _SERVER}
+    cpus = by.median(slices.get("server_cpu_ns", np.nan) / slices["length_ns"])
+    return by.keys.with_columns(**counted, **of_server, server_cpus=cpus)
 
 
-def _errors(slices: Frame) -> Counter[tuple[str, str]]:
-    found: Counter[tuple[str, str]] = Counter()
-    texts = slices.with_columns(errors=slices.get("errors", "{}")).by("cell", "arm", "errors")
-    for (cell, arm, text), times in texts.by_key(texts.count).items():
-        found[cell, arm] += times * sum(json.loads(text).values())
-    return found
+def arm_summaries(sums: Frame, histograms: Iterable[Mapping[str, Any]]) -> tuple[ArmSummary, ...]:
+    """Summarise every (cell, arm), in the order in which they were first measured.
+
+    Throughput is the mean of the epochs' values; costs are sums over sums.
+
+    Args:
+        sums: those of `arm_sums` of every valid epoch, one below the other.
+        histograms: of the same epochs.
+    """
+    latencies: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in histograms:
+        if row.get("operation") == "event":
+            latencies.setdefault((row["cell"], row["arm"]), []).append(row)
+    groups = sums.by("cell", "arm").frames() if len(sums) else {}
+    return tuple(_summary(cell, arm, group, latencies.get((cell, arm), [])) for (cell, arm), group in groups.items())
 
 
-def _summary(cell: str, arm: str, group: Frame, errors: int, latencies: Sequence[Mapping[str, Any]]) -> ArmSummary:
+def _summary(cell: str, arm: str, group: Frame, latencies: Sequence[Mapping[str, Any]]) -> ArmSummary:
     per_epoch = [quotient(row["events"], row["seconds"]) for row in group.records()]
     tps, tps_low, tps_high = iv.throughput_interval(per_epoch)
-    total = {name: float(group[name].sum()) for name in ("events", "seconds", *_COUNTED)}
+    total = {name: float(group[name].sum()) for name in _SUMMED}
     events, seconds = total["events"], total["seconds"]
     client_ns = total["client_user_ns"] + total["client_system_ns"]
     host_ns = math.fsum(total[name] for name in _HOST)
@@ -107,7 +101,7 @@ def _summary(cell: str, arm: str, group: Frame, errors: int, latencies: Sequence
         server_read_bytes_per_event=of_server("server_read_bytes"),
         server_write_bytes_per_event=of_server("server_write_bytes"),
         received_bytes_per_event=quotient(total["received_bytes"], events),
-        errors_per_million=quotient(errors * 1e6, events),
+        errors_per_million=quotient(total["errors"] * 1e6, events),
         retries_per_million=quotient(total["retries"] * 1e6, events),
         late_starts_per_million=quotient(total["late_starts"] * 1e6, events),
         dropped_per_million=quotient(total["dropped"] * 1e6, events + total["dropped"]),
