@@ -189,25 +189,25 @@ impl Loading<'_> {
                 };
                 self.keep(wanted)
             })
-            .map_err(|error| error.to_string()),
+            .map_err(|error| Failure::new(Code::ScriptError, error.to_string())),
             Some(rows) => self.load_rows(rows, &progress),
         };
         self.report();
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        outcome.map_err(|message| Failure::new(Code::ScriptError, message))?;
+        outcome?;
         match self.mark(true) {
             Some(mark) => self.run_together(&[&mark[..]]).map_err(|error| Failure::running(&error)),
             None => Ok(()),
         }
     }
 
-    fn load_rows(&mut self, rows: &crate::request::DumpRows, progress: &input::Progress) -> Result<(), String> {
+    fn load_rows(&mut self, rows: &crate::request::DumpRows, progress: &input::Progress) -> Result<(), Failure> {
         let path = &self.file.path;
-        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let failed = |error: std::io::Error| Failure::new(Code::ScriptError, format!("{}: {error}", path.display()));
         for statement in ["SET NAMES utf8mb4", "SET SESSION time_zone = '+00:00'"] {
-            self.client.query(statement.as_bytes()).map_err(|error| error.to_string())?;
+            self.client.query(statement.as_bytes()).map_err(|error| Failure::running(&error))?;
         }
         let mut input = BufReader::new(input::open(path, progress).map_err(failed)?);
         read_rows(&mut input, rows, &mut |sql, line| {
