@@ -3,6 +3,7 @@
 import json
 import math
 import time
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +19,7 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.model import Analysis, Stop, Word
+from bakeoff.stats.reduced import reduced
 from bakeoff.units import percent_text
 from validation.simulation import CLOUD, QUIET, Noise, Stall, simulate_epoch, simulated_study
 
@@ -261,6 +263,28 @@ def test_the_order_of_epochs_does_not_matter(order, seed):
     study = simulated_study()
     straight = analyse(epochs, study, ended=Stop.BUDGET)
     assert analyse([epochs[i] for i in order], study, ended=Stop.BUDGET) == straight
+
+
+def test_the_slices_of_an_epoch_are_forgotten_before_the_next_but_one_is_read():
+    read = []
+
+    def epochs():
+        for made in simulated({"A": 0.0, "B": -0.02}, epochs=1, seconds=2) * 12:
+            assert sum(events() is not None for events in read) <= 1
+            slices = made.slices.with_columns(events=made.slices["events"] + 0)
+            read.append(weakref.ref(slices["events"]))
+            yield replace(made, epoch=len(read), slices=slices)
+
+    assert analyse(epochs(), simulated_study(), ended=Stop.BUDGET).epochs_used == len(read) == 12
+
+
+def test_of_many_epochs_every_other_one_or_fewer_keep_their_windows(monkeypatch):
+    monkeypatch.setattr("bakeoff.stats.reduced._WINDOWED", 4)
+    rng = np.random.default_rng(1)
+    effects = {"A": 0.0, "B": 0.0}
+    made = [simulate_epoch(rng, epoch=e, build=0, effects=effects, cells=[f"c/{e}"], noise=QUIET) for e in range(32)]
+    windows = reduced(made, simulated_study()).windows()
+    assert sorted({int(cell.split("/")[1]) for cell in windows["cell"]}) == [0, 4, 8, 12, 16, 20, 24, 28]
 
 
 @given(st.integers(0, 1000))
