@@ -58,8 +58,11 @@ def address(name, server, database):
     )  # fmt: skip
 
 
-def claimed(path, seed):
-    """What a replay claims, by text. Instead of a restart the arms change servers: no arm has a lucky start."""
+@pytest.mark.server
+@pytest.mark.timeout(200)
+def test_the_query_without_its_index_is_claimed_and_no_other_as_clearly(tmp_path):
+    """Instead of a restart the arms change servers: how lucky a server's start was is no arm's."""
+    path = captured(tmp_path)
     epochs = {}
     with ExitStack() as stack:
         pair = [stack.enter_context(servers.sandbox(parse_server("mysql:8.0.15"))).instance for _ in "AB"]
@@ -72,22 +75,15 @@ def claimed(path, seed):
                 {
                     "cell": "shop/4", "capture": str(path), "chunk_events": 200, "speed": None, "reads_only": True,
                     "threads": CONNECTIONS, "arms": ["A", "B"], "seconds": 2.5, "slice_ns": 50_000_000,
-                    "order_seed": seed + epoch, "key_seed": (seed + epoch) * 1_000,
+                    "order_seed": epoch, "key_seed": epoch * 1_000,
                 }
             ).histograms  # fmt: skip
     texts = {each["digest"]: each["text"] for each in capture_totals(path)["digests"]}
     judged = {texts[each.digest]: each for each in digest_times(epochs, baseline="A", ended=Stop.PRECISE)}
     assert len(judged) == DIGESTS
     assert {each.note for each in judged.values()} == {""}, "all are tested"
-    return {text: each for text, each in judged.items() if each.word in ("FASTER", "SLOWER")}
-
-
-@pytest.mark.server
-@pytest.mark.timeout(200)
-def test_the_query_without_its_index_is_claimed_and_no_other(tmp_path):
-    path = captured(tmp_path)
-    found = claimed(path, 0)
-    slow = found.pop("SELECT `id` FROM `u` WHERE `k` = ?")
+    claimed = {text: each for text, each in judged.items() if each.word in ("FASTER", "SLOWER")}
+    slow = claimed.pop("SELECT `id` FROM `u` WHERE `k` = ?")
     assert slow.word == "SLOWER" and slow.estimate.mean < -0.5 and slow.time_lost > 0
-    # One replay in twenty-five may claim something by chance, and another one does not claim the same.
-    assert not found or not found.keys() & claimed(path, EPOCHS).keys(), found
+    # One replay in twenty-five may claim something by chance, which is then about as small as the noise.
+    assert all(abs(each.estimate.mean) < 0.1 for each in claimed.values()), claimed
