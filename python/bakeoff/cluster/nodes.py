@@ -135,6 +135,7 @@ def _connect(ray: ModuleType, address: str, session: Path | None) -> None:
         "_temp_dir": str(session),
         "_system_config": {
             "worker_niceness": 0,
+            # The daemons wake up less often beside what is measured.
             "raylet_report_resources_period_milliseconds": 1000,
             "enable_metrics_collection": False,
             "gcs_pull_resource_loads_period_milliseconds": 10_000,
@@ -160,7 +161,7 @@ def _reason(error: Exception) -> str:
 
 
 def _end_idle_daemons() -> None:
-    """End what Ray starts beside its raylet and GCS, and nothing here uses: half of the CPU time that daemons take."""
+    """End what Ray starts beside its raylet and GCS and nothing here uses, which takes as much CPU time as they do."""
     ended = []
     for process in psutil.Process().children(recursive=True):
         with contextlib.suppress(psutil.Error):

@@ -232,7 +232,7 @@ _STILL_NS = 1_000_000_000
 _BUSY_MIN = 0.1  # CPUs that a server usually takes, below which a rest says nothing
 
 
-def waits(epoch: EpochData) -> Frame:
+def long_waits(epoch: EpochData) -> Frame:
     """The slices of an epoch in which an event, or the whole slice, took as long as a server must stand still."""
     slices = epoch.slices
     waited_ns = np.where(slices["events"] > 0, slices.get("latency_max_ns", 0), slices["length_ns"])
@@ -245,12 +245,13 @@ def waits(epoch: EpochData) -> Frame:
 def stood_still(sums: Frame, waits: Frame) -> dict[tuple[str, str], Flag]:
     """By (cell, arm): a server that for a second or more neither answered nor used CPU, which it usually does.
 
-    Events that begin in a slice's guard are not counted. A server that stands still from there on leaves a slice
-    without events and without time, so the ratio does not show it.
+    What it usually uses is the median of its epochs' medians. Events that begin in a slice's guard are not counted. A
+    server that stands still from there on leaves a slice without events and without time, so the ratio does not show
+    it.
 
     Args:
         sums: those of `bakeoff.stats.summary.arm_sums` of every valid epoch, one below the other.
-        waits: likewise those of `waits`.
+        waits: likewise those of `long_waits`.
     """
     if not len(waits):
         return {}

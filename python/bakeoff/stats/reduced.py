@@ -1,4 +1,4 @@
-"""Reduce the epochs of a run, one at a time, to what its analysis needs: a few kilobytes of each."""
+"""Reduce the epochs of a run, one at a time, to what its analysis needs, so that many fit in memory."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,7 @@ from typing import Any
 from bakeoff.results.epoch_data import EpochData
 from bakeoff.results.frame import Frame, Stack
 from bakeoff.spec import Study
-from bakeoff.stats.diagnostics import waits, windows
+from bakeoff.stats.diagnostics import long_waits, windows
 from bakeoff.stats.differences import differences, undeclared
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.summary import arm_sums
@@ -25,7 +25,7 @@ class Reduced:
         history: of the valid ones, by number.
         epochs: likewise, with their histograms' quantiles and nothing else.
         sums, waits: of every valid epoch, whose number is in `epoch`: `stats.summary.arm_sums`,
-            `stats.diagnostics.waits`.
+            `stats.diagnostics.long_waits`.
         discarded: reason, by number.
         undeclared: settings that differed in any epoch, by contender: `stats.differences.undeclared`.
         versions: of the servers, by arm.
@@ -53,7 +53,7 @@ class Reduced:
             return
         if len(epoch.slices):
             self.sums.add(arm_sums(epoch.slices).with_columns(epoch=epoch.epoch))
-            self.waits.add(waits(epoch))
+            self.waits.add(long_waits(epoch))
             self._add_windows(epoch.slices)
         self._compare(epoch.variables, study)
         self.history.append(epoch_estimates(epoch, baseline=study.baseline.name))
@@ -97,7 +97,6 @@ def reduced(epochs: Iterable[EpochData], study: Study) -> Reduced:
 
 def _quantiles(row: Mapping[str, Any]) -> dict[str, Any]:
     """A histogram without its counts; texts that recur in every epoch are one object."""
-    kept = {
-        name: intern(row[name]) if isinstance(row[name], str) else row[name] for name in _OF_HISTOGRAM if name in row
-    }
+    kept = {name: row[name] for name in _OF_HISTOGRAM if name in row}
+    kept |= {name: intern(value) for name, value in kept.items() if isinstance(value, str)}
     return kept | {"quantiles_ns": {intern(name): value for name, value in row["quantiles_ns"].items()}}

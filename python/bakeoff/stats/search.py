@@ -65,7 +65,7 @@ def found(study: Study, values: Values, *, skipped: Collection[str] = ()) -> Fou
         return None
     if not study.search.builds:
         return _found_options(study, values)
-    return _found_builds(study, study.search, values, _numbers(study.search, skipped))
+    return _found_builds(study, study.search, values, _build_numbers(study.search, skipped))
 
 
 def by_build(search: Search, values: Values) -> dict[int, list[float]]:
@@ -74,7 +74,7 @@ def by_build(search: Search, values: Values) -> dict[int, list[float]]:
     return {numbers[name]: list(own) for name, own in values.items() if name in numbers and own}
 
 
-def _numbers(search: Search, names: Collection[str]) -> list[int]:
+def _build_numbers(search: Search, names: Collection[str]) -> list[int]:
     return [number for number, arm in enumerate(search.builds) if arm.name in names]
 
 
@@ -210,7 +210,7 @@ def next_arm(study: Study, believed: Found, values: Values, *, skipped: Collecti
     search = study.search
     assert search
     if search.builds:
-        probabilities, without = np.array(believed.probabilities), _numbers(search, skipped)
+        probabilities, without = np.array(believed.probabilities), _build_numbers(search, skipped)
         # Which build it is is known; that there is a difference at all is not shown yet.
         if bisect.culprits(probabilities, without=without):
             return study.arms[1]
