@@ -75,7 +75,8 @@ class RunDirectory:
         self.path = path
         self._redactor = Redactor(secrets)
         self._epochs = epochs
-        self._open_loop: tuple[int, frozenset[str]] | None = None
+        self._root = os.path.realpath(path)
+        self._kept: dict[str, tuple[int, object]] = {}
 
     @classmethod
     def create(
@@ -373,19 +374,21 @@ class RunDirectory:
         return Frame.concat([none, *(self._slices(file).select(*chosen) for file in files)])
 
     def _slices(self, name: str) -> Frame:
-        return with_open_loop_time(self._parquet(name, SLICE_SCHEMA), self._open_loop_cells())
-
-    def _open_loop_cells(self) -> frozenset[str]:
-        path = self.path / "plan.json"
-        written_ns = path.stat().st_mtime_ns if path.exists() else 0
-        if self._open_loop is None or self._open_loop[0] != written_ns:  # a plan takes longer to read than an epoch
-            plan = self.read("plan.json", Plan)
-            cells = frozenset(cell.name for cell in plan.cells if cell.open_loop) if plan else frozenset[str]()
-            self._open_loop = written_ns, cells
-        return self._open_loop[1]
+        plan = self._once("plan.json", Plan)
+        open_loop = {cell.name for cell in plan.cells if cell.open_loop} if plan else set[str]()
+        return with_open_loop_time(self._parquet(name, SLICE_SCHEMA), open_loop)
 
     def _arm_names(self) -> set[str]:
-        return {arm.name for arm in self.study().arms}
+        study = self._once("study.json", Study) or self.study()
+        return {arm.name for arm in study.arms}
+
+    def _once(self, name: str, kind: type[T]) -> T | None:
+        """As `read`, but only when the file was written since: a plan takes longer to read than an epoch."""
+        path = self.path / name
+        written_ns = path.stat().st_mtime_ns if path.exists() else 0
+        if name not in self._kept or self._kept[name][0] != written_ns:
+            self._kept[name] = written_ns, self.read(name, kind)
+        return cast(T | None, self._kept[name][1])
 
     @property
     def _epochs_path(self) -> Path:
@@ -397,7 +400,7 @@ class RunDirectory:
     def _bytes(self, name: str) -> bytes | None:
         """A file's content, or None when there is none. A pipe would hang; a link may lead to somebody's secret."""
         path = self.path / name
-        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(self.path)):
+        if not Path(os.path.realpath(path)).is_relative_to(self._root):
             raise self.damaged(name, "it is a link that leaves the run directory")
         try:
             with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
@@ -422,8 +425,7 @@ class RunDirectory:
         return content
 
     def _needed(self, name: str, kind: type[T]) -> T:
-        document = self.read(name, kind)
-        if document is None:
+        if (document := self.read(name, kind)) is None:
             raise self._missing(name)
         return document
 
@@ -444,8 +446,7 @@ class RunDirectory:
             table, found = read_parquet(content)
         except ValueError as error:
             raise self.damaged(name, str(error)) from None
-        mistake = table_mistake(table, found, schema, arms=self._arm_names())
-        if mistake:
+        if mistake := table_mistake(table, found, schema, arms=self._arm_names()):
             raise self.damaged(name, mistake)
         return table
 

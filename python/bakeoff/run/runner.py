@@ -494,14 +494,14 @@ class StudyRun:
     def _after_epoch(self, data: EpochData) -> Decision | None:
         """Ask the stopping rule and report where things stand; None while there is no plan.
 
-        Where others are being measured meanwhile it is asked once a second at most, and for a fifth of the time: it
+        Where others are being measured meanwhile it is asked once a second at most, and for a twentieth of the time: it
         takes the longer the more epochs there are.
         """
         if self.plan is None:
             return None  # the first epoch was discarded
         began_s = time.monotonic()
         others = PILOT_EPOCHS < self._finished < len(self._given)
-        if others and began_s - self._decided_s < max(_DECIDE_S, 5 * self._deciding_s):
+        if others and began_s - self._decided_s < max(_DECIDE_S, 20 * self._deciding_s):
             return self._decision
         self._decision = self._look(data)
         self._decided_s = time.monotonic()
