@@ -217,9 +217,10 @@ def causes(
     folder: JournalFolder,
     names: Annotated[list[str] | None, typer.Argument(help="Causes by name; default: all.")] = None,
     times: Annotated[int, typer.Option(help="How often each is planted.")] = 1,
+    attribute: Annotated[bool, typer.Option("--attribute", help="Find the setting, too, among three.")] = False,
     seed: Seed = 1,
 ) -> int:
-    """Plant causes on real servers and print which family the report names; exit code 1 below nine of ten right.
+    """Plant causes on real servers and print what the report names; exit code 1 below nine of ten families right.
 
     Those that `FOLDER/causes.jsonl` has are not planted again.
     """
@@ -231,9 +232,11 @@ def causes(
     for turn in range(times):
         for name in names or planted.CAUSES:
             if not any((each.cause, each.seed) == (name, seed + turn) for each in planted.read(journal)):
-                found = planted.plant(name, folder / f"{name.replace(' ', '-')}-{turn}", seed=seed + turn)
+                found = planted.plant(
+                    name, folder / f"{name.replace(' ', '-')}-{turn}", seed=seed + turn, attribute=attribute
+                )
                 planted.append(journal, found)
-                _report(f"{name}: {'right' if found.right else 'WRONG'}: {found.sentence}")
+                _report(f"{name}: {'right' if found.right else 'WRONG'}, {found.settings}: {found.sentence}")
     told = planted.read(journal)
     print(planted.table(told))
     asked = {name: [each.right for each in told if each.cause == name] for name in names or planted.CAUSES}

@@ -1,11 +1,11 @@
 """Planted causes on real servers: one setting makes the difference, and the section "Why" must name its family first.
 
 Each cause is a study of two arms and one cell, run as a user runs it. What no counter of a server sees (an instrument,
-an allocator, a loop) is explained, too: its part of the CPU time must be named.
+an allocator, a loop) is explained, too: its part of the CPU time must be named. Where the setting is to be found, too,
+the arms differ in two more that change nothing, and `bakeoff explain --attribute` must name the one that does.
 """
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -21,10 +21,13 @@ from bakeoff.report.flame import compared_profiles
 from bakeoff.report.off_cpu import compared_off_cpu
 from bakeoff.report.why import evidence
 from bakeoff.results import open_run
+from bakeoff.stats.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
 from bakeoff.stats.model import Analysis
 from bakeoff.stats.why import Evidence, causes, sentence
 
-_LIMIT_S = 900.0  # beyond the budget: fetching, loading, a busy machine
+_LIMIT_S = 1800.0  # for one command: fetching, loading, measuring on a busy machine
+
+_WITHOUT_EFFECT = {"option.max_connections": "200", "option.table_definition_cache": "1000"}
 
 
 class Cause(BaseModel):
@@ -51,12 +54,13 @@ class Cause(BaseModel):
     budget: str = "4m"
     explain_budget: str = ""
 
-    def study(self, name: str, *, seed: int) -> dict[str, Any]:
-        """The study file's content."""
+    def study(self, name: str, *, seed: int, attribute: bool) -> dict[str, Any]:
+        """The study file's content; to `attribute`, the second arm has settings without effect, too."""
+        more = _WITHOUT_EFFECT if attribute else {}
         return {
             "title": name,
             "servers": [self.server],
-            "factors": {"cause": {"without": dict(self.arms[0]), "with": dict(self.arms[1])}},
+            "factors": {"cause": {"without": dict(self.arms[0]), "with": dict(self.arms[1]) | more}},
             "settings": dict(self.common),
             "workloads": [{"script": self.workload, "options": dict(self.options)}],
             "threads": [self.threads],
@@ -73,6 +77,13 @@ class Cause(BaseModel):
 def _option(name: str, without: str, with_it: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return {f"option.{name}": without}, {f"option.{name}": with_it}
 
+
+_FACTORS = {
+    "buffer_pool": "option.innodb_buffer_pool_size",
+    "preload": "env.LD_PRELOAD",
+    "script.create_secondary": "data",
+}
+"""A study file's word -> the setting's name among the arms in between, where that is another."""
 
 _SORTS = {"point_selects": 0, "simple_ranges": 0, "sum_ranges": 0, "distinct_ranges": 0, "order_ranges": 1}
 _LOGGING = ("logging and durability",)
@@ -160,6 +171,8 @@ class Told(BaseModel):
         claimed: the verdict was FASTER or SLOWER; without one there is nothing to explain.
         named: families in order.
         right: as the cause has it.
+        settings: those that the arms in between show to have an effect, the largest first; None: not asked.
+        setting_right: the first of them is the one that was planted.
     """
 
     cause: str
@@ -168,39 +181,61 @@ class Told(BaseModel):
     named: tuple[str, ...]
     right: bool
     sentence: str
+    settings: tuple[str, ...] | None = None
+    setting_right: bool | None = None
 
 
-def plant(name: str, folder: Path, *, seed: int) -> Told:
+def plant(name: str, folder: Path, *, seed: int, attribute: bool = False) -> Told:
     """Run the study of one cause in a folder that servers can enter, and read what its report says.
 
     The folder is made, and deleted with the run.
 
+    Args:
+        name: of `CAUSES`.
+        folder: as above.
+        seed: of the study.
+        attribute: measure the arms in between, too, once a difference is claimed.
+
     Raises:
-        RuntimeError: the command failed.
+        RuntimeError: a command failed.
     """
     cause = CAUSES[name]
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(cause.study(name, seed=seed)).replace(
+    text = json.dumps(cause.study(name, seed=seed, attribute=attribute)).replace(
         "LOOP", str(_loop(folder)) if name == "CPU loop" else "LOOP"
     )
     study = folder / "study.yaml"  # YAML holds JSON
     study.write_text(text, encoding="utf-8")
     explaining = ("--explain-budget", cause.explain_budget) if cause.explain_budget else ("--no-explain",)
-    command = (sys.executable, "-m", "bakeoff.cli.start", "run", str(study), "--runs", str(folder / "runs"), "--quiet")
+    runs = folder / "runs"
     try:
-        ran = subprocess.run(
-            [*command, "--no-verdict", *explaining],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_LIMIT_S,
-            env=os.environ,
-        )
-        if ran.returncode != 0:
-            raise RuntimeError(f"{name}: exit code {ran.returncode}: {ran.stderr.strip()[-300:]}")
-        return judge(name, found_in(next((folder / "runs").iterdir())), seed=seed)
+        _bakeoff("run", str(study), "--no-verdict", *explaining, runs=runs)
+        (path,) = runs.iterdir()
+        told = judge(name, found_in(path), seed=seed)
+        if not (attribute and told.claimed):
+            return told
+        _bakeoff("explain", path.name, "--attribute", runs=runs)
+        settings = settings_found(path)
+        right = settings[:1] != () and settings[0] in {_FACTORS.get(each, each) for each in cause.arms[1]}
+        return told.model_copy(update={"settings": settings, "setting_right": right})
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _bakeoff(*words: str, runs: Path) -> None:
+    command = [sys.executable, "-m", "bakeoff.cli.start", *words, "--runs", str(runs), "--quiet"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
+    if ran.returncode != 0:
+        raise RuntimeError(f"{' '.join(words)}: exit code {ran.returncode}: {ran.stderr.strip()[-300:]}")
+
+
+def settings_found(path: Path) -> tuple[str, ...]:
+    """The settings that carry a difference by the newest arms in between of a run, the largest effect first."""
+    run = max((open_run(each.parent) for each in (path / FOLDER).glob(f"*/{DOCUMENT}")), key=lambda run: run.name)
+    asked, design = run.read(DOCUMENT, Attribution), run.study().design
+    assert asked and design
+    effects = setting_effects(Analysis.model_validate(run.analysis()), design, asked.contender_arm)
+    return tuple(each.factor for each in effects if each.carries)
 
 
 def found_in(path: Path) -> Evidence:
@@ -248,11 +283,13 @@ def _loop(folder: Path) -> Path:
 
 
 def table(told: Sequence[Told]) -> str:
-    """A line for each cause: how often it was right, and the last sentence."""
-    lines = ["| cause | right | named first | what was said last |", "|---|---|---|---|"]
+    """A line for each cause: how often family and setting were right, and the last sentence."""
+    lines = ["| cause | right | named first | setting right | what was said last |", "|---|---|---|---|---|"]
     for name in dict.fromkeys(each.cause for each in told):
         own = [each for each in told if each.cause == name]
         first = sorted({each.named[0] if each.named else "nothing" for each in own if each.claimed})
         right = sum(each.right for each in own)
-        lines.append(f"| {name} | {right} of {len(own)} | {', '.join(first)} | {own[-1].sentence} |")
+        asked = [each.setting_right for each in own if each.setting_right is not None]
+        settings = f"{sum(asked)} of {len(asked)}" if asked else ""
+        lines.append(f"| {name} | {right} of {len(own)} | {', '.join(first)} | {settings} | {own[-1].sentence} |")
     return "\n".join(lines)

@@ -138,3 +138,10 @@ def test_contrast_variance_of_white_noise_and_of_a_line():
         assert blocks == 10_000 // windows
     assert contrast_variance(np.arange(1000.0), 5)[0] == pytest.approx(0.0, abs=1e-18)
     assert contrast_variance(white[:3], 1)[1] == 0
+
+
+def test_a_stall_in_the_pilot_does_not_make_every_epoch_longer():
+    steady = np.random.default_rng(4).normal(0, 0.02, 340)
+    stalled = steady.copy()
+    stalled[100] = -0.7  # half of the events of one slice
+    assert contrast_variance(stalled, 1)[0] < 1.3 * contrast_variance(steady, 1)[0]

@@ -1,4 +1,4 @@
-"""Planted causes on real servers: the report names the right family first."""
+"""Planted causes on real servers: the report names the right family first, and the setting among three."""
 
 import pytest
 
@@ -11,3 +11,8 @@ pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(900)]
 def test_a_planted_cause_is_named(name, shell):
     told = plant(name, shell.folder / "cause", seed=1)
     assert told.claimed and told.right, told
+
+
+def test_the_setting_that_was_planted_is_named(shell):
+    told = plant("log flush", shell.folder / "cause", seed=1, attribute=True)
+    assert told.claimed and told.setting_right, told

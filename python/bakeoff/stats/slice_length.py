@@ -107,7 +107,10 @@ def choose_slice_length(pilot: Frame, *, cell: str, ceiling_ns: int = CANDIDATES
 
 
 def contrast_variance(residuals: NDArray[np.float64], windows: int) -> tuple[float, int]:
-    """Variance of q over all positions of four windows of `windows` values; how many positions do not overlap."""
+    """Variance of q over all positions of four windows of `windows` values; how many positions do not overlap.
+
+    A q beyond four standard deviations counts as four: one stall would make every epoch of the run longer.
+    """
     span = 4 * windows
     if residuals.size < span:
         return math.nan, 0
@@ -115,6 +118,8 @@ def contrast_variance(residuals: NDArray[np.float64], windows: int) -> tuple[flo
     means = (sums[windows:] - sums[:-windows]) / windows
     x1, x2, x3, x4 = (means[i * windows : means.size - (3 - i) * windows] for i in range(4))
     q = (x1 - x2 - x3 + x4) / 2
+    robust_sd = 1.4826 * float(np.median(np.abs(q)))
+    q = q.clip(-4 * robust_sd, 4 * robust_sd) if robust_sd else q
     # The mean of q is 0 by construction, so no degree of freedom is lost to estimating it.
     return float(np.mean(q**2)), residuals.size // span
 
