@@ -53,6 +53,7 @@ class Hosts:
         ip("link", "add", "plain", "netns", a, "type", "veth", "peer", "name", "plain", "netns", b)
         for number, space in enumerate(self.spaces, 1):
             ip("-n", space, "address", "add", f"10.0.0.{number}/24", "dev", "plain")
+            ip("-n", space, "address", "add", f"fd00::{number}/64", "dev", "plain", "nodad")
             ip("-n", space, "link", "set", "plain", "up")
         (self.folder / "token").write_text("0" * 64)
         (self.folder / "token").chmod(0o600)
@@ -293,12 +294,14 @@ def test_lost_packets_make_a_tail(shell, hosts, undo):
 
 @pytest.mark.slow
 @pytest.mark.server
-@pytest.mark.parametrize("interface", ["plain", "10.0.0.2"])
-def test_a_fast_network_does_not_decide(shell, hosts, interface):
+@pytest.mark.parametrize(
+    ("interface", "address"), [("plain", "10.0.0.2"), ("10.0.0.2", "10.0.0.2"), ("fd00::2", "fd00::2")]
+)
+def test_a_fast_network_does_not_decide(shell, hosts, interface, address):
     code, out, err = finish(hosts.duel(shell, "--budget", "40s", "--no-verdict", interface=interface))
     assert (code, err) == (0, "")
     run = open_run(shell.runs[0])
-    assert run.network().servers_address == "10.0.0.2"
+    assert run.network().servers_address == address
     assert run.network().rtt_ns < 1e6
     assert "NETWORK" not in flags(run), out
 
