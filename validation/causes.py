@@ -78,9 +78,9 @@ def _option(name: str, without: str, with_it: str) -> tuple[dict[str, Any], dict
     return {f"option.{name}": without}, {f"option.{name}": with_it}
 
 
-_FACTORS = {
-    "buffer_pool": "option.innodb_buffer_pool_size",
-    "preload": "env.LD_PRELOAD",
+_SETTINGS = {
+    "buffer_pool": "innodb_buffer_pool_size",
+    "preload": "LD_PRELOAD",
     "script.create_secondary": "data",
 }
 """A study file's word -> the setting's name among the arms in between, where that is another."""
@@ -172,7 +172,6 @@ class Told(BaseModel):
         named: families in order.
         right: as the cause has it.
         settings: those that the arms in between show to have an effect, the largest first; None: not asked.
-        setting_right: the first of them is the one that was planted.
     """
 
     cause: str
@@ -182,7 +181,12 @@ class Told(BaseModel):
     right: bool
     sentence: str
     settings: tuple[str, ...] | None = None
-    setting_right: bool | None = None
+
+    @property
+    def setting_right(self) -> bool | None:
+        """The first of the settings is the one that was planted; None: not asked."""
+        planted = {_SETTINGS.get(each, each.removeprefix("option.")) for each in CAUSES[self.cause].arms[1]}
+        return None if self.settings is None else self.settings[:1] != () and self.settings[0] in planted
 
 
 def plant(name: str, folder: Path, *, seed: int, attribute: bool = False) -> Told:
@@ -215,9 +219,7 @@ def plant(name: str, folder: Path, *, seed: int, attribute: bool = False) -> Tol
         if not (attribute and told.claimed):
             return told
         _bakeoff("explain", path.name, "--attribute", runs=runs)
-        settings = settings_found(path)
-        right = settings[:1] != () and settings[0] in {_FACTORS.get(each, each) for each in cause.arms[1]}
-        return told.model_copy(update={"settings": settings, "setting_right": right})
+        return told.model_copy(update={"settings": settings_found(path)})
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
