@@ -237,9 +237,9 @@ def causes(
                 )
                 planted.append(journal, found)
                 _report(f"{name}: {'right' if found.right else 'WRONG'}, {found.settings}: {found.sentence}")
-    told = planted.read(journal)
-    print(planted.table(told))
-    asked = {name: [each.right for each in told if each.cause == name] for name in names or planted.CAUSES}
+    reported = planted.read(journal)
+    print(planted.table(reported))
+    asked = {name: [each.right for each in reported if each.cause == name] for name in names or planted.CAUSES}
     return ExitCode.DIFFERENCE if any(10 * sum(own) < 9 * len(own) for own in asked.values()) else ExitCode.DONE
 
 

@@ -164,7 +164,7 @@ ssize_t recv(int descriptor, void *buffer, size_t length, int flags) {
 JOURNAL = "causes.jsonl"
 
 
-class Told(BaseModel):
+class Reported(BaseModel):
     """What the report of one run said.
 
     Attributes:
@@ -189,7 +189,7 @@ class Told(BaseModel):
         return None if self.settings is None else self.settings[:1] != () and self.settings[0] in planted
 
 
-def plant(name: str, folder: Path, *, seed: int, attribute: bool = False) -> Told:
+def plant(name: str, folder: Path, *, seed: int, attribute: bool = False) -> Reported:
     """Run the study of one cause in a folder that servers can enter, and read what its report says.
 
     The folder is made, and deleted with the run.
@@ -215,11 +215,11 @@ def plant(name: str, folder: Path, *, seed: int, attribute: bool = False) -> Tol
     try:
         _bakeoff("run", str(study), "--no-verdict", *explaining, runs=runs)
         (path,) = runs.iterdir()
-        told = judge(name, found_in(path), seed=seed)
-        if not (attribute and told.claimed):
-            return told
+        reported = judge(name, found_in(path), seed=seed)
+        if not (attribute and reported.claimed):
+            return reported
         _bakeoff("explain", path.name, "--attribute", runs=runs)
-        return told.model_copy(update={"settings": settings_found(path)})
+        return reported.model_copy(update={"settings": settings_found(path)})
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -250,10 +250,10 @@ def found_in(path: Path) -> Evidence:
     )
 
 
-def judge(name: str, found: Evidence, *, seed: int) -> Told:
+def judge(name: str, found: Evidence, *, seed: int) -> Reported:
     """Whether the right family is named first."""
     named = causes(found)
-    return Told(
+    return Reported(
         cause=name,
         seed=seed,
         claimed=found.costs.claimed,
@@ -263,17 +263,17 @@ def judge(name: str, found: Evidence, *, seed: int) -> Told:
     )
 
 
-def read(journal: Path) -> list[Told]:
+def read(journal: Path) -> list[Reported]:
     """What was planted so far; nothing when the journal is not there."""
     if not journal.exists():
         return []
-    return [Told.model_validate_json(line) for line in journal.read_text("utf-8").splitlines()]
+    return [Reported.model_validate_json(line) for line in journal.read_text("utf-8").splitlines()]
 
 
-def append(journal: Path, told: Told) -> None:
+def append(journal: Path, reported: Reported) -> None:
     """Keep one more."""
     with journal.open("a", encoding="utf-8") as file:
-        file.write(f"{told.model_dump_json()}\n")
+        file.write(f"{reported.model_dump_json()}\n")
 
 
 def _loop(folder: Path) -> Path:
@@ -284,11 +284,11 @@ def _loop(folder: Path) -> Path:
     return library
 
 
-def table(told: Sequence[Told]) -> str:
+def table(reported: Sequence[Reported]) -> str:
     """A line for each cause: how often family and setting were right, and the last sentence."""
     lines = ["| cause | right | named first | setting right | what was said last |", "|---|---|---|---|---|"]
-    for name in dict.fromkeys(each.cause for each in told):
-        own = [each for each in told if each.cause == name]
+    for name in dict.fromkeys(each.cause for each in reported):
+        own = [each for each in reported if each.cause == name]
         first = sorted({each.named[0] if each.named else "nothing" for each in own if each.claimed})
         right = sum(each.right for each in own)
         asked = [each.setting_right for each in own if each.setting_right is not None]

@@ -9,10 +9,10 @@ pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(900)]
 
 @pytest.mark.parametrize("name", CAUSES)
 def test_a_planted_cause_is_named(name, shell):
-    told = plant(name, shell.folder / "cause", seed=1)
-    assert told.claimed and told.right, told
+    reported = plant(name, shell.folder / "cause", seed=1)
+    assert reported.claimed and reported.right, reported
 
 
 def test_the_setting_that_was_planted_is_named(shell):
-    told = plant("log flush", shell.folder / "cause", seed=1, attribute=True)
-    assert told.claimed and told.setting_right, told
+    reported = plant("log flush", shell.folder / "cause", seed=1, attribute=True)
+    assert reported.claimed and reported.setting_right, reported
