@@ -96,7 +96,8 @@ class Frame:
             ids = ids * (ranks.max(initial=0) + 1) + ranks
         order = np.argsort(ids, kind="stable")
         ids = ids[order]
-        begins = np.append(True, ids[1:] != ids[:-1])[: ids.size]
+        begins = np.ones(ids.size, dtype=bool)
+        np.not_equal(ids[1:], ids[:-1], out=begins[1:])
         first = order[begins]
         numbers = np.empty_like(first)
         numbers[np.argsort(first)] = np.arange(first.size)
