@@ -142,7 +142,7 @@ CAUSES = {
         explain_budget="3m",
     ),
     "CPU loop": Cause(
-        arms=({"preload": "default"}, {"preload": "LOOP"}), families=("library loop.so",), explain_budget="2m"
+        arms=({"preload": "default"}, {"preload": "LOOP"}), families=("library loop.so",), explain_budget="3m"
     ),
 }
 """What is planted, by name."""
