@@ -232,8 +232,9 @@ def _bakeoff(*words: str, runs: Path) -> None:
 
 
 def settings_found(path: Path) -> tuple[str, ...]:
-    """The settings that carry a difference by the newest arms in between of a run, the largest effect first."""
-    run = max((open_run(each.parent) for each in (path / FOLDER).glob(f"*/{DOCUMENT}")), key=lambda run: run.name)
+    """The settings that carry a difference by the one run of the arms in between, the largest effect first."""
+    (document,) = (path / FOLDER).glob(f"*/{DOCUMENT}")
+    run = open_run(document.parent)
     asked, design = run.read(DOCUMENT, Attribution), run.study().design
     assert asked and design
     effects = setting_effects(Analysis.model_validate(run.analysis()), design, asked.contender_arm)
