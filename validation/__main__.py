@@ -222,7 +222,7 @@ def causes(
 ) -> int:
     """Plant causes on real servers and print what the report names; exit code 1 below nine of ten families right.
 
-    Those that `FOLDER/causes.jsonl` has are not planted again.
+    Those that `FOLDER/causes.jsonl` has, with or without `--attribute`, are not planted again.
     """
     unknown = set(names or ()) - planted.CAUSES.keys()
     if unknown:

@@ -30,6 +30,15 @@ def test_what_is_not_known_is_left_out_and_nothing_known_stays_unknown(name, of_
     assert by.by_key(getattr(by, name)(FRAME["x"])) == pytest.approx({"b": of_b, "a": NAN}, nan_ok=True)
 
 
+def test_groups_of_a_frame_made_of_another_are_its_own():
+    whole = Frame({"arm": ["B", "A", "B", "C"], "n": [4, 4, 2, 7]})
+    whole.by("arm", "n")
+    assert whole.rows(np.array([1, 3, 0])).by("arm").keys["arm"].tolist() == ["A", "C", "B"]
+    assert whole.with_columns(arm="A").by("arm").count.tolist() == [4]
+    assert whole.select("n").by("n").ids.tolist() == [0, 0, 1, 2]
+    assert whole.rows(slice(0)).by("arm").count.tolist() == []
+
+
 def test_rows_are_sorted_by_several_columns_and_equal_ones_stay():
     found = FRAME.with_columns(half=FRAME["n"] // 4).sort("half", "key")
     assert list(zip(found["half"], found["key"], found["n"], strict=True)) == [
