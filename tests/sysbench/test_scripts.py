@@ -89,12 +89,14 @@ def test_the_legacy_api(command, server):
     assert command("legacy.lua", *mine, "cleanup").code == 0
 
 
-def test_hooks_and_json_reports(command, server):
+def test_hooks_and_json_reports(command, ours, server):
     ran = command("hooks.lua", *server.options, "--time=2", "--report-interval=1", "run")
     assert ran.code == 0, ran.out
     arrays = re.findall(r"^\[\n.*?^\]$", ran.out, re.DOTALL | re.MULTILINE)
+    if command.words != ours.words:
+        # The original sometimes misses the interval that ends with the run, or prints only the comma before it.
+        arrays = [re.sub(r",\n+\]$", "\n]", array) for array in arrays]
     intermediate, cumulative = [json.loads(array) for array in arrays]
-    # The original sometimes misses the interval that ends with the run.
     assert [report["time"] for report in intermediate] in ([1, 2], [1])
     assert intermediate[0]["tps"] > 0 and intermediate[0]["errors"] > 0
     assert cumulative[0]["threads"] == 0

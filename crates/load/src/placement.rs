@@ -34,6 +34,8 @@ pub enum Placement {
 const LOOKS: [bool; 9] = [true, false, true, true, false, false, true, false, true];
 /// Wait before each look, for the server's thread to go back to sleep. A ping takes 20 to 100 us.
 const PING_PAUSE: Duration = Duration::from_micros(60);
+/// On a busy machine threads wait for their turn: each attempt waits twice as long as the one before, up to this.
+const PING_PAUSE_MAX: Duration = Duration::from_millis(2);
 /// How long the thread of one connection is looked for. A busy machine needs several attempts of a millisecond.
 const FIND_LIMIT: Duration = Duration::from_secs(2);
 
@@ -127,6 +129,7 @@ impl Search<'_> {
 
     fn find(&mut self, ping: &mut impl FnMut() -> Result<(), SqlError>) -> Result<Option<i32>, SqlError> {
         let until = Instant::now() + FIND_LIMIT;
+        let mut pause = PING_PAUSE;
         loop {
             let all: Vec<i32> = threads_of(self.worker.pairing.server_pid).collect();
             let unpaired = |task: &&i32| !self.threads.paired.contains_key(task);
@@ -138,11 +141,12 @@ impl Search<'_> {
                 all.clone(),
             ];
             for (place, group) in groups.into_iter().enumerate() {
-                let Some(thread) = self.answering(group, ping)? else {
+                // Of many threads, or of many attempts on a busy machine, one may fit by chance: it is asked again.
+                let sure = place == 0 && group.len() == 1 && pause == PING_PAUSE;
+                let Some(thread) = self.answering(group, pause, ping)? else {
                     continue;
                 };
-                // Among old threads are those that wake by themselves, one of which may fit by chance: it is asked again.
-                if place == 0 || self.answering(vec![thread], ping)?.is_some() {
+                if sure || self.answering(vec![thread], pause, ping)?.is_some() {
                     self.threads.known = all.into_iter().collect();
                     return Ok(Some(thread));
                 }
@@ -150,6 +154,7 @@ impl Search<'_> {
             if Instant::now() > until {
                 return Ok(None);
             }
+            pause = PING_PAUSE_MAX.min(2 * pause);
         }
     }
 
@@ -157,6 +162,7 @@ impl Search<'_> {
     fn answering(
         &self,
         threads: Vec<i32>,
+        pause: Duration,
         ping: &mut impl FnMut() -> Result<(), SqlError>,
     ) -> Result<Option<i32>, SqlError> {
         let pid = self.worker.pairing.server_pid;
@@ -169,7 +175,7 @@ impl Search<'_> {
             if pinged {
                 ping()?;
             }
-            std::thread::sleep(PING_PAUSE);
+            std::thread::sleep(pause);
             candidates.retain_mut(|(thread, before)| {
                 times_run(pid, *thread).is_some_and(|now| {
                     let ran = now != *before;
