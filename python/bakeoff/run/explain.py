@@ -184,12 +184,19 @@ class _Explanation:
             return
         failures = dict.fromkeys(longest_s, 0)
         for turn in range(_EPOCHS_MAX):
-            for kind in kinds:
+            for place, kind in enumerate(kinds):
                 if turn >= kind.epochs:
                     continue
                 left_s = self.explaining.budget_s - (time.monotonic() - begin)
                 if self.tools.stop.is_set() or left_s < longest_s[kind.name]:
                     return
+                # Fewer than these give no interval: the kinds that come first keep the time for theirs.
+                first = (each for each in kinds[:place] if failures[each.name] < _FAILURES_MAX)
+                kept_s = sum(
+                    longest_s[each.name] * max(0, min(each.epochs, EPOCHS_MIN_PAIRED) - turn - 1) for each in first
+                )
+                if left_s < longest_s[kind.name] + kept_s:
+                    continue
                 if failures[kind.name] >= _FAILURES_MAX:
                     continue
                 begun = time.monotonic()

@@ -1,0 +1,47 @@
+"""How the budget of explaining is shared among its kinds of epochs, by a clock of the test's own."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from bakeoff.run import explain
+from bakeoff.run.explain import KINDS, Explaining
+
+TOOLS = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False), listener=SimpleNamespace(note=lambda text: None))
+
+
+def kinds_run(monkeypatch, budget_s, epoch_s, failing=()):
+    """Kinds in the order of their epochs, each of which takes so long."""
+    clock, begun = [0.0], []
+
+    def run_epoch(self, kind, arm_s):
+        begun.append(kind.name)
+        clock[0] += epoch_s
+        return "it failed" if kind.name in failing else ""
+
+    monkeypatch.setattr(explain, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(explain._Explanation, "_overhead_s", lambda self: 8.0)
+    monkeypatch.setattr(explain._Explanation, "_run_epoch", run_epoch)
+    asked = explain._Explanation(Explaining(budget_s), TOOLS, None, None, {"cell": ("A", "B")})
+    asked._take_turns([kind for kind in KINDS if not kind.spare], {kind.name: [] for kind in KINDS})
+    assert clock[0] <= budget_s
+    return begun
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "expected"),
+    [
+        (110.0, {"plans": 1, "profile": 3, "waits": 1}),
+        (150.0, {"plans": 1, "profile": 3, "waits": 3}),
+        (400.0, {"plans": 1, "profile": 6, "waits": 6}),
+    ],
+)
+def test_what_comes_first_gets_the_epochs_of_an_interval_first(monkeypatch, budget_s, expected):
+    begun = kinds_run(monkeypatch, budget_s, epoch_s=20.0)
+    assert {kind: begun.count(kind) for kind in dict.fromkeys(begun)} == expected
+
+
+def test_a_kind_that_fails_keeps_no_time_from_the_others(monkeypatch):
+    begun = kinds_run(monkeypatch, 130.0, epoch_s=20.0, failing=("profile",))
+    assert begun.count("profile") == 2
+    assert begun.count("waits") == 3
