@@ -286,6 +286,7 @@ def resumed(shell):
     return ran
 
 
+@pytest.mark.slow
 @pytest.mark.server
 def test_a_killed_run_goes_on_with_its_loads(shell):
     process = begin_duel(shell, 5)

@@ -64,6 +64,7 @@ def test_what_there_is_beside_duels(typed, walked):
     assert "  --scale [10]  Number of warehouses" in seen.screen.splitlines()
 
 
+@pytest.mark.slow
 @pytest.mark.server
 def test_two_cnf_files_then_an_allocator_by_a_study_and_both_side_by_side(typed, walked, shell, files):
     seen = typed(f"bakeoff duel mysql:8.0.15,@old.cnf mysql:8.0.15,@new.cnf -w mine.lua {SIZES} --fail-on slower")

@@ -122,6 +122,7 @@ def test_a_server_that_dies_while_answers_are_compared_ends_the_replay_in_a_line
     assert shell.left_behind() == []
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.timeout(200)
 def test_every_query_of_the_wiki_is_timed_and_answers_alike_but_for_its_collation(shell):
@@ -137,6 +138,7 @@ def test_every_query_of_the_wiki_is_timed_and_answers_alike_but_for_its_collatio
     }
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.timeout(200)
 def test_a_sysbench_run_is_captured_whole_and_replayed_on_its_tables(shell):
