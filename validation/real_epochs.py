@@ -181,7 +181,9 @@ class RealBench:
             for workload in sorted({variant.workload for variant in variants}):
                 if warm_s:
                     variant = next(variant for variant in variants if variant.workload == workload)
-                    warming = Variant("warm", _WARM_SLICE_NS, warm_s, variant.threads, workload)
+                    # Where the client has CPUs of its own no connection can be paired.
+                    where = variant.placement
+                    warming = Variant("warm", _WARM_SLICE_NS, warm_s, variant.threads, workload, placement=where)
                     self._measure(engine, setups, servers, warming, seed)
             order = {variant.name: variant for variant in variants}
             names = list(order) if in_order else shuffled(order, self._study.seed, "ways", number)
