@@ -34,7 +34,7 @@ pub enum Placement {
 const LOOKS: [bool; 9] = [true, false, true, true, false, false, true, false, true];
 /// Wait before each look, for the server's thread to go back to sleep. A ping takes 20 to 100 us.
 const PING_PAUSE: Duration = Duration::from_micros(60);
-/// On a busy machine threads wait for their turn: each attempt waits twice as long as the one before, up to this.
+/// On a busy machine threads wait for their turn: from the fourth on each attempt waits that much longer, up to this.
 const PING_PAUSE_MAX: Duration = Duration::from_millis(2);
 /// How long the thread of one connection is looked for. A busy machine needs several attempts of a millisecond.
 const FIND_LIMIT: Duration = Duration::from_secs(2);
@@ -129,20 +129,22 @@ impl Search<'_> {
 
     fn find(&mut self, ping: &mut impl FnMut() -> Result<(), SqlError>) -> Result<Option<i32>, SqlError> {
         let until = Instant::now() + FIND_LIMIT;
-        let mut pause = PING_PAUSE;
-        loop {
+        let mut attempt = 0_u32;
+        while Instant::now() < until {
+            attempt += 1;
+            let pause = PING_PAUSE_MAX.min(PING_PAUSE * attempt.saturating_sub(2).max(1));
             let all: Vec<i32> = threads_of(self.worker.pairing.server_pid).collect();
             let unpaired = |task: &&i32| !self.threads.paired.contains_key(task);
             let new = |task: &&i32| !self.threads.known.contains(task);
-            // A thread whose own connection was killed may serve this one: hence all of them in the end.
+            // A thread whose own connection was killed may serve this one: hence all of them, after the first attempt.
             let groups: [Vec<i32>; 3] = [
                 all.iter().filter(unpaired).filter(new).copied().collect(),
                 all.iter().filter(unpaired).copied().collect(),
                 all.clone(),
             ];
-            for (place, group) in groups.into_iter().enumerate() {
-                // Of many threads, or of many attempts on a busy machine, one may fit by chance: it is asked again.
-                let sure = place == 0 && group.len() == 1 && pause == PING_PAUSE;
+            for (place, group) in groups.into_iter().enumerate().take(if attempt > 1 { 3 } else { 2 }) {
+                // Of many threads one may fit by chance, the more so in many attempts on a busy machine: it is asked again.
+                let sure = place == 0 && group.len() == 1;
                 let Some(thread) = self.answering(group, pause, ping)? else {
                     continue;
                 };
@@ -151,11 +153,8 @@ impl Search<'_> {
                     return Ok(Some(thread));
                 }
             }
-            if Instant::now() > until {
-                return Ok(None);
-            }
-            pause = PING_PAUSE_MAX.min(2 * pause);
         }
+        Ok(None)
     }
 
     /// The one thread of these that runs when the connection is pinged, and only then.
