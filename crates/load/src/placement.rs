@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_script::host::SqlError;
 use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, sched_yield};
 use serde::Deserialize;
 
 use crate::lock;
@@ -30,7 +30,7 @@ pub enum Placement {
 }
 
 /// What is done before each look at the threads: `true` pings the connection, `false` only waits. A thread is the connection's when
-/// it ran exactly in the looks with a ping.
+/// it ran exactly in the looks with a ping, and once more in the last five.
 const LOOKS: [bool; 9] = [true, false, true, true, false, false, true, false, true];
 /// Wait before each look, for the server's thread to go back to sleep. A ping takes 20 to 100 us.
 const PING_PAUSE: Duration = Duration::from_micros(60);
@@ -142,13 +142,12 @@ impl Search<'_> {
                 all.iter().filter(unpaired).copied().collect(),
                 all.clone(),
             ];
-            for (place, group) in groups.into_iter().enumerate().take(if attempt > 1 { 3 } else { 2 }) {
-                // Of many threads one may fit by chance, the more so in many attempts on a busy machine: it is asked again.
-                let sure = place == 0 && group.len() == 1;
-                let Some(thread) = self.answering(group, pause, ping)? else {
+            for group in groups.into_iter().take(if attempt > 1 { 3 } else { 2 }) {
+                let Some(thread) = self.answering(group, &LOOKS, pause, ping)? else {
                     continue;
                 };
-                if sure || self.answering(vec![thread], pause, ping)?.is_some() {
+                // A thread that works for somebody else may fit by chance: it is asked again.
+                if self.answering(vec![thread], &LOOKS[4..], pause, ping)?.is_some() {
                     self.threads.known = all.into_iter().collect();
                     return Ok(Some(thread));
                 }
@@ -161,20 +160,24 @@ impl Search<'_> {
     fn answering(
         &self,
         threads: Vec<i32>,
+        looks: &[bool],
         pause: Duration,
         ping: &mut impl FnMut() -> Result<(), SqlError>,
     ) -> Result<Option<i32>, SqlError> {
         let pid = self.worker.pairing.server_pid;
         let mut candidates: Vec<(i32, u64)> =
             threads.into_iter().filter_map(|thread| Some((thread, times_run(pid, thread)?))).collect();
-        for pinged in LOOKS {
+        for &pinged in looks {
             if candidates.is_empty() {
                 return Ok(None);
             }
             if pinged {
                 ping()?;
             }
-            std::thread::sleep(pause);
+            let until = Instant::now() + pause;
+            while Instant::now() < until {
+                sched_yield();
+            }
             candidates.retain_mut(|(thread, before)| {
                 times_run(pid, *thread).is_some_and(|now| {
                     let ran = now != *before;
