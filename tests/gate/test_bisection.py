@@ -203,7 +203,6 @@ SMALL = ("-w", "oltp_point_select", "--threads", "2", "--tables", "1", "--table-
 LOGGED = f"{SERVER},general_log=ON,slow_query_log=ON,long_query_time=0,log_output=TABLE"
 
 
-@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.timeout(600)
 def test_the_first_slow_build_is_found_and_a_broken_one_is_passed_over(shell):

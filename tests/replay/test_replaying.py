@@ -272,8 +272,8 @@ def test_by_the_clock_statements_begin_when_they_did(arms, tmp_path):
         measured = arms.replay(path, chunk_events=500, speed=speed, seconds=None, blocks=1)
         lengths_s = [each["length_ns"] / 1e9 for each in measured.slices]
         assert len(lengths_s) == 4
-        # The last one begins 499 ms after the first, never earlier; a busy machine makes single slices late.
-        assert 0.99 * expected_s < min(lengths_s) < expected_s + 0.1, lengths_s
+        # The last one begins 499 ms after the first; a busy machine is late.
+        assert all(0.99 * expected_s < length < expected_s + 0.3 for length in lengths_s), lengths_s
         assert {each["clock"] for each in measured.histograms} == {"response"}
         assert {each["events"] for each in measured.slices} == {500}
 

@@ -30,7 +30,7 @@ pub enum Placement {
 }
 
 /// What is done before each look at the threads: `true` pings the connection, `false` only waits. A thread is the connection's when
-/// it ran exactly in the looks with a ping, and once more in the last five.
+/// it ran exactly in the looks with a ping; it is then tested again by the last five looks.
 const LOOKS: [bool; 9] = [true, false, true, true, false, false, true, false, true];
 /// Wait before each look, for the server's thread to go back to sleep. A ping takes 20 to 100 us.
 const PING_PAUSE: Duration = Duration::from_micros(60);
@@ -146,7 +146,7 @@ impl Search<'_> {
                 let Some(thread) = self.answering(group, &LOOKS, pause, ping)? else {
                     continue;
                 };
-                // A thread that works for somebody else may fit by chance: it is asked again.
+                // A thread that serves another client meanwhile may match by chance: it is tested again.
                 if self.answering(vec![thread], &LOOKS[4..], pause, ping)?.is_some() {
                     self.threads.known = all.into_iter().collect();
                     return Ok(Some(thread));

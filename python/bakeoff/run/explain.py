@@ -190,12 +190,12 @@ class _Explanation:
                 left_s = self.explaining.budget_s - (time.monotonic() - begin)
                 if self.tools.stop.is_set() or left_s < longest_s[kind.name]:
                     return
-                # Fewer than these give no interval: the kinds that come first keep the time for theirs.
-                first = (each for each in kinds[:place] if failures[each.name] < _FAILURES_MAX)
-                kept_s = sum(
-                    longest_s[each.name] * max(0, min(each.epochs, EPOCHS_MIN_PAIRED) - turn - 1) for each in first
+                # Fewer epochs give no interval, so the kinds before this one have time reserved for theirs.
+                earlier = (each for each in kinds[:place] if failures[each.name] < _FAILURES_MAX)
+                reserved_s = sum(
+                    longest_s[each.name] * max(0, min(each.epochs, EPOCHS_MIN_PAIRED) - turn - 1) for each in earlier
                 )
-                if left_s < longest_s[kind.name] + kept_s:
+                if left_s < longest_s[kind.name] + reserved_s:
                     continue
                 if failures[kind.name] >= _FAILURES_MAX:
                     continue
