@@ -3,6 +3,8 @@
 import collections
 import contextlib
 import os
+import random
+import signal
 import threading
 import time
 from pathlib import Path
@@ -121,7 +123,27 @@ def looks_while(engine, server, path, threads, **more):
         assert not failed, failed
 
 
-def check_starts(make, text, folder, *, starts, threads, restart_every=10):
+@contextlib.contextmanager
+def interrupted(pid):
+    """Stop the process for up to a millisecond again and again, as a host does that takes a virtual machine's CPUs."""
+    ended, chance = threading.Event(), random.Random(1)
+
+    def stop():
+        while not ended.wait(chance.uniform(1e-4, 2e-3)):
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(chance.uniform(1e-4, 1e-3))
+            os.kill(pid, signal.SIGCONT)
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        stopping.join()
+
+
+def check_starts(make, text, folder, *, starts, threads, restart_every=10, beside=contextlib.nullcontext):
     """Start the measuring so often; every worker's threads must be on its CPU, and no other thread pinned."""
     path, wrong = script(folder), collections.Counter()
     for first in range(0, starts, restart_every):
@@ -130,8 +152,8 @@ def check_starts(make, text, folder, *, starts, threads, restart_every=10):
             with Engine() as engine:
                 engine.open([arm(server, pid=server.pid)])
                 for _ in range(min(restart_every, starts - first)):
-                    for each in looks_while(engine, server, path, threads):
-                        wrong[str(each)] += 1
+                    with beside(server.pid):
+                        wrong.update(str(each) for each in looks_while(engine, server, path, threads, blocks=4))
         finally:
             server.remove()
     assert not wrong
@@ -141,6 +163,11 @@ def check_starts(make, text, folder, *, starts, threads, restart_every=10):
 @pytest.mark.parametrize("text", ["mysql:8.0.15", "mariadb:10.11"])
 def test_every_connection_is_paired_with_its_own_thread(make, tmp_path, text):
     check_starts(make, text, tmp_path, starts=6, threads=16, restart_every=3)
+
+
+@pytest.mark.server
+def test_threads_that_lose_their_cpu_are_paired_as_well(make, tmp_path):
+    check_starts(make, "mariadb:10.11", tmp_path, starts=15, threads=16, restart_every=15, beside=interrupted)
 
 
 @pytest.mark.server

@@ -2,11 +2,11 @@
 //! another CPU to wake it.
 //!
 //! The server does not say which of its threads serves a connection, so the thread is found by what it does: of all threads of
-//! the server exactly one runs when this connection is pinged and rests when it is not. The kernel counts how often a thread has
+//! the server exactly one runs whenever this connection is pinged, and rests when it is not. The kernel counts how often a thread has
 //! been given a CPU (`/proc/PID/task/TID/schedstat`), which anyone may read. Works with one thread per connection, on this machine.
 
 use std::collections::{HashMap, HashSet};
-use std::os::fd::AsFd;
+use std::fs::File;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -29,14 +29,15 @@ pub enum Placement {
     Paired,
 }
 
-/// What is done before each look at the threads: `true` pings the connection, `false` only waits. A thread is the connection's when
-/// it ran exactly in the looks with a ping; it is then tested again by the last five looks.
-const LOOKS: [bool; 9] = [true, false, true, true, false, false, true, false, true];
+/// How often the connection is pinged once a single thread is left, which must run each time.
+const PINGS_ALONE: u32 = 6;
+/// How often that thread is then looked at without a ping. A busy machine may let it run late in one of these looks.
+const RESTS: usize = 3;
 /// Wait before each look, for the server's thread to go back to sleep. A ping takes 20 to 100 us.
-const PING_PAUSE: Duration = Duration::from_micros(60);
-/// On a busy machine threads wait for their turn: from the fourth on each attempt waits that much longer, up to this.
-const PING_PAUSE_MAX: Duration = Duration::from_millis(2);
-/// How long the thread of one connection is looked for. A busy machine needs several attempts of a millisecond.
+const PAUSE: Duration = Duration::from_micros(60);
+/// On a busy machine threads wait for their turn: each attempt waits that much longer, up to this.
+const PAUSE_MAX: Duration = Duration::from_millis(2);
+/// How long the thread of one connection is looked for. An attempt takes a millisecond, and a busy machine may need several.
 const FIND_LIMIT: Duration = Duration::from_secs(2);
 
 /// The paired connections of one arm's server. Shared by the arm's workers.
@@ -53,8 +54,6 @@ pub struct Pairing {
 
 #[derive(Debug, Default)]
 struct Threads {
-    /// Threads of the server as last listed; one that is not among them is likely to be a new connection's.
-    known: HashSet<i32>,
     /// Threads that serve a paired connection, each with the number of its pair.
     paired: HashMap<i32, u64>,
     pairs_made: u64,
@@ -127,69 +126,37 @@ impl Search<'_> {
         Ok(outcome.map_err(|reason| self.threads.failure.get_or_insert(reason).clone()).ok())
     }
 
-    fn find(&mut self, ping: &mut impl FnMut() -> Result<(), SqlError>) -> Result<Option<i32>, SqlError> {
+    fn find(&self, ping: &mut impl FnMut() -> Result<(), SqlError>) -> Result<Option<i32>, SqlError> {
+        let pid = self.worker.pairing.server_pid;
         let until = Instant::now() + FIND_LIMIT;
-        let mut attempt = 0_u32;
+        let mut pause = PAUSE;
         while Instant::now() < until {
-            attempt += 1;
-            let pause = PING_PAUSE_MAX.min(PING_PAUSE * attempt.saturating_sub(2).max(1));
-            let all: Vec<i32> = threads_of(self.worker.pairing.server_pid).collect();
-            let unpaired = |task: &&i32| !self.threads.paired.contains_key(task);
-            let new = |task: &&i32| !self.threads.known.contains(task);
             // A thread whose own connection was killed may serve this one: hence all of them, after the first attempt.
-            let groups: [Vec<i32>; 3] = [
-                all.iter().filter(unpaired).filter(new).copied().collect(),
-                all.iter().filter(unpaired).copied().collect(),
-                all.clone(),
-            ];
-            for group in groups.into_iter().take(if attempt > 1 { 3 } else { 2 }) {
-                let Some(thread) = self.answering(group, &LOOKS, pause, ping)? else {
-                    continue;
-                };
-                // A thread that serves another client meanwhile may match by chance: it is tested again.
-                if self.answering(vec![thread], &LOOKS[4..], pause, ping)?.is_some() {
-                    self.threads.known = all.into_iter().collect();
-                    return Ok(Some(thread));
+            let again = pause > PAUSE;
+            let mut threads: Vec<TimesRun> = threads_of(pid)
+                .filter(|thread| again || !self.threads.paired.contains_key(thread))
+                .filter_map(|thread| TimesRun::open(pid, thread))
+                .collect();
+            // Others of these run in many looks, too, but not in all: the connection's own is the last that is left.
+            let mut alone = 0;
+            while alone < PINGS_ALONE && !threads.is_empty() && Instant::now() < until {
+                ping()?;
+                wait(pause);
+                threads.retain_mut(TimesRun::answers);
+                alone = if matches!(threads[..], [TimesRun { missed: false, .. }]) { alone + 1 } else { 0 };
+            }
+            if alone == PINGS_ALONE {
+                let rested = (0..RESTS).filter(|_| {
+                    wait(pause);
+                    !threads[0].ran()
+                });
+                if rested.count() + 1 >= RESTS {
+                    return Ok(Some(threads[0].thread));
                 }
             }
+            pause = PAUSE_MAX.min(pause + PAUSE);
         }
         Ok(None)
-    }
-
-    /// The one thread of these that runs when the connection is pinged, and only then.
-    fn answering(
-        &self,
-        threads: Vec<i32>,
-        looks: &[bool],
-        pause: Duration,
-        ping: &mut impl FnMut() -> Result<(), SqlError>,
-    ) -> Result<Option<i32>, SqlError> {
-        let pid = self.worker.pairing.server_pid;
-        let mut candidates: Vec<(i32, u64)> =
-            threads.into_iter().filter_map(|thread| Some((thread, times_run(pid, thread)?))).collect();
-        for &pinged in looks {
-            if candidates.is_empty() {
-                return Ok(None);
-            }
-            if pinged {
-                ping()?;
-            }
-            let until = Instant::now() + pause;
-            while Instant::now() < until {
-                sched_yield();
-            }
-            candidates.retain_mut(|(thread, before)| {
-                times_run(pid, *thread).is_some_and(|now| {
-                    let ran = now != *before;
-                    *before = now;
-                    ran == pinged
-                })
-            });
-        }
-        Ok(match candidates[..] {
-            [(thread, _)] => Some(thread),
-            _ => None,
-        })
     }
 
     fn pin(&mut self, thread: i32) -> Result<Pair, String> {
@@ -266,13 +233,52 @@ fn cpus_of_list(list: &str) -> impl Iterator<Item = usize> {
         .flatten()
 }
 
-/// How often a thread has been given a CPU: the third field of its `schedstat`, see the kernel's sched-stats documentation.
-fn times_run(pid: i32, thread: i32) -> Option<u64> {
-    let file = std::fs::File::open(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
-    let mut buffer = [0; 80];
-    let length = rustix::io::read(file.as_fd(), &mut buffer).ok()?;
-    let text = std::str::from_utf8(&buffer[..length]).ok()?;
-    text.split_ascii_whitespace().nth(2)?.parse().ok()
+/// Yields the CPU for so long. To sleep would take twice as long: a processor that goes idle takes long to wake.
+fn wait(pause: Duration) {
+    let until = Instant::now() + pause;
+    while Instant::now() < until {
+        sched_yield();
+    }
+}
+
+/// How often a thread of the server had been given a CPU when it was last looked at.
+struct TimesRun {
+    thread: i32,
+    /// Its `schedstat`, whose third field this is, see the kernel's sched-stats documentation.
+    file: File,
+    times: u64,
+    /// Whether it did not run in the last look.
+    missed: bool,
+}
+
+impl TimesRun {
+    fn open(pid: i32, thread: i32) -> Option<Self> {
+        let file = File::open(format!("/proc/{pid}/task/{thread}/schedstat")).ok()?;
+        let mut opened = Self { thread, file, times: 0, missed: false };
+        opened.ran();
+        Some(opened)
+    }
+
+    /// Whether the thread has run since the last look; not if it has ended.
+    fn ran(&mut self) -> bool {
+        let before = self.times;
+        let mut buffer = [0; 80];
+        let length = rustix::io::pread(&self.file, &mut buffer, 0).unwrap_or_default();
+        let times = std::str::from_utf8(&buffer[..length])
+            .ok()
+            .and_then(|text| text.split_ascii_whitespace().nth(2)?.parse().ok());
+        self.times = times.unwrap_or(before);
+        self.times != before
+    }
+
+    /// Whether the thread may be the one that answers the pings: it ran in this look or in the one before. A thread that does not
+    /// get to sleep between two pings, as when its CPU is taken from a virtual machine, answers the second without a start.
+    fn answers(&mut self) -> bool {
+        let missed = !self.ran();
+        let twice = missed && self.missed;
+        self.missed = missed;
+        !twice
+    }
 }
 
 #[cfg(test)]
