@@ -153,7 +153,7 @@ def check_starts(make, text, folder, *, starts, threads, restart_every=10, besid
                 engine.open([arm(server, pid=server.pid)])
                 for _ in range(min(restart_every, starts - first)):
                     with beside(server.pid):
-                        wrong.update(str(each) for each in looks_while(engine, server, path, threads, blocks=4))
+                        wrong.update(str(each) for each in looks_while(engine, server, path, threads, blocks=2))
         finally:
             server.remove()
     assert not wrong
