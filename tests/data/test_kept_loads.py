@@ -343,7 +343,7 @@ def test_ctrl_c_soon_after_the_start_leaves_nothing(shell):
     wait_for(lambda: "A-0" in records(shell), what="the first load")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
-    assert (process.returncode, shell.runs) == (130, [])
+    assert (process.returncode, shell.runs) == (130, []), err
     assert "kept" not in err
     assert not list(shell.cache.glob("bakeoff/work/*-*"))
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bakeoff_script::host::SqlError;
 use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, sched_yield};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Deserialize;
 
 use crate::lock;
@@ -29,10 +29,10 @@ pub enum Placement {
     Paired,
 }
 
-/// How often the connection is pinged once a single thread is left, which must run each time.
-const PINGS_ALONE: u32 = 6;
-/// How often that thread is then looked at without a ping. A busy machine may let it run late in one of these looks.
-const RESTS: usize = 3;
+/// How many pings in a row the last thread that is left must have answered.
+const PINGS_ALONE: u32 = 3;
+/// How often that thread is then looked at without a ping, and must not have run.
+const RESTS: u32 = 2;
 /// Wait before each look, for the server's thread to go back to sleep. A ping takes 20 to 100 us.
 const PAUSE: Duration = Duration::from_micros(60);
 /// On a busy machine threads wait for their turn: each attempt waits that much longer, up to this.
@@ -145,14 +145,14 @@ impl Search<'_> {
                 threads.retain_mut(TimesRun::answers);
                 alone = if matches!(threads[..], [TimesRun { missed: false, .. }]) { alone + 1 } else { 0 };
             }
-            if alone == PINGS_ALONE {
-                let rested = (0..RESTS).filter(|_| {
+            let rests = |last: &mut TimesRun| {
+                (0..RESTS).all(|_| {
                     wait(pause);
-                    !threads[0].ran()
-                });
-                if rested.count() + 1 >= RESTS {
-                    return Ok(Some(threads[0].thread));
-                }
+                    !last.ran()
+                })
+            };
+            if alone == PINGS_ALONE && rests(&mut threads[0]) {
+                return Ok(Some(threads[0].thread));
             }
             pause = PAUSE_MAX.min(pause + PAUSE);
         }
@@ -233,11 +233,14 @@ fn cpus_of_list(list: &str) -> impl Iterator<Item = usize> {
         .flatten()
 }
 
-/// Yields the CPU for so long. To sleep would take twice as long: a processor that goes idle takes long to wake.
+/// Waits for so long. The shortest pauses keep the CPU: to sleep or to yield would take several times as long.
 fn wait(pause: Duration) {
+    if pause > PAUSE {
+        return std::thread::sleep(pause);
+    }
     let until = Instant::now() + pause;
     while Instant::now() < until {
-        sched_yield();
+        std::hint::spin_loop();
     }
 }
 

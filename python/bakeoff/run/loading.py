@@ -241,9 +241,9 @@ class Loader:
             self.kept.note_anew(setup, build, str(error))
             kept.resumed = False
         except BaseException:
-            instance.remove(keep_files=kept is not None)
             if kept:
-                kept.write()
+                kept.write()  # before the server is stopped, which is no cost of the load
+            instance.remove(keep_files=kept is not None)
             raise
         return self._filled(setup, build, kept)
 
