@@ -139,20 +139,22 @@ impl Search<'_> {
                 .collect();
             // Others of these run in many looks, too, but not in all: the connection's own is the last that is left.
             let mut alone = 0;
-            while alone < PINGS_ALONE && !threads.is_empty() && Instant::now() < until {
+            while !threads.is_empty() && Instant::now() < until {
                 ping()?;
                 wait(pause);
                 threads.retain_mut(TimesRun::answers);
                 alone = if matches!(threads[..], [TimesRun { missed: false, .. }]) { alone + 1 } else { 0 };
-            }
-            let rests = |last: &mut TimesRun| {
-                (0..RESTS).all(|_| {
-                    wait(pause);
-                    !last.ran()
-                })
-            };
-            if alone == PINGS_ALONE && rests(&mut threads[0]) {
-                return Ok(Some(threads[0].thread));
+                if alone == PINGS_ALONE {
+                    // A thread that waits for its CPU may run late; it is pinged again.
+                    alone = 0;
+                    let rests = (0..RESTS).all(|_| {
+                        wait(pause);
+                        !threads[0].ran()
+                    });
+                    if rests {
+                        return Ok(Some(threads[0].thread));
+                    }
+                }
             }
             pause = PAUSE_MAX.min(pause + PAUSE);
         }
