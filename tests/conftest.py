@@ -30,7 +30,7 @@ hypothesis.settings.load_profile("any machine")
 
 COMMAND = (sys.executable, "-m", "bakeoff.cli.start")
 
-# Tests that measure, pin threads to CPUs, or share one duel. Two tests run at a time, but never two of these.
+# Tests that measure, pin threads to CPUs, or share one duel. They run one after the other, and beside no other test.
 MEASURING = {
     "bench/test_client_cost.py", "bench/test_connections.py", "replay/test_replaying.py", "run/test_budget.py",
     "run/test_counters.py", "run/test_duel.py", "run/test_explaining.py", "servers/test_placement.py",
@@ -56,7 +56,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 class OneFileAtATime(LoadScopeScheduling):
     """Shares out tests by files, and those of `MEASURING` as if they were one file.
 
-    Beside what measures one worker runs; the others rest until it has ended. After it three keep two CPUs busy, since
+    What measures runs alone; the other workers rest until it has ended. After it three keep two CPUs busy, since
     tests wait for servers a third of their time. xdist's groups (`--dist loadgroup`) have no effect with pytest 9.2.
     """
 
@@ -69,7 +69,7 @@ class OneFileAtATime(LoadScopeScheduling):
         return any(not all(unit.get("measuring", {}).values()) for unit in units)
 
     def _assign_work_unit(self, node):
-        if not self._is_measuring() or node in self.nodes[:2]:
+        if not self._is_measuring() or node is self.nodes[0]:
             super()._assign_work_unit(node)
 
     def mark_test_complete(self, node, item_index, duration=0):
@@ -88,7 +88,7 @@ def scope_of(nodeid):
 
 
 def pytest_collection_modifyitems(items):
-    """First what measures and, beside it, what starts no server; then the other files, long ones first."""
+    """First what measures, then what starts no server, then the other files, long ones first."""
     with_server = {scope_of(item.nodeid) for item in items if item.get_closest_marker("server")}
 
     def turn(item):
