@@ -235,7 +235,7 @@ fn cpus_of_list(list: &str) -> impl Iterator<Item = usize> {
         .flatten()
 }
 
-/// Waits for so long. The shortest pauses keep the CPU: to sleep or to yield would take several times as long.
+/// Waits for so long. The shortest pauses keep the CPU, since waking from sleep takes longer than they do.
 fn wait(pause: Duration) {
     if pause > PAUSE {
         return std::thread::sleep(pause);
@@ -264,7 +264,7 @@ impl TimesRun {
         Some(opened)
     }
 
-    /// Whether the thread has run since the last look; not if it has ended.
+    /// Whether the thread has run since the last look; false if it has ended.
     fn ran(&mut self) -> bool {
         let before = self.times;
         let mut buffer = [0; 80];
