@@ -1,5 +1,7 @@
 //! A client of a few lines, and the server's process: only what the tests need, and nothing of either side's code.
 
+#![allow(dead_code, reason = "each test binary uses a part")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;

@@ -4,5 +4,4 @@
 
 mod client;
 mod faults;
-mod latency;
 mod protocol;

@@ -1,8 +1,21 @@
-//! The latency law by the clock of a client. Machines are slow at times, so upper ends are wide and medians are taken.
+//! The latency law by the clock of a client. Machines are slow at times, so upper ends are wide and medians are taken; these
+//! tests run beside no other.
 
+#![allow(clippy::unwrap_used)]
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::client::{Client, FakeServer};
+#[path = "server/client.rs"]
+mod client;
+
+use client::{Client, FakeServer};
+
+/// To be held while a test measures.
+fn alone() -> MutexGuard<'static, ()> {
+    static MEASURING: Mutex<()> = Mutex::new(());
+    MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn timed_ms(client: &mut Client) -> f64 {
     let start = Instant::now();
@@ -18,6 +31,7 @@ fn median_ms(client: &mut Client, count: usize) -> f64 {
 
 #[test]
 fn constant_latency_is_kept_waiting_and_burning() {
+    let _alone = alone();
     for options in [&["--latency", "constant:2ms"][..], &["--latency", "constant:2ms", "--cpu-burn"]] {
         let server = FakeServer::start(options);
         let mut client = server.connect();
@@ -28,6 +42,7 @@ fn constant_latency_is_kept_waiting_and_burning() {
 
 #[test]
 fn waits_are_finer_than_a_millisecond() {
+    let _alone = alone();
     let server = FakeServer::start(&["--latency", "constant:300us"]);
     let median = median_ms(&mut server.connect(), 201);
     assert!((0.3..0.9).contains(&median), "{median} ms");
@@ -35,6 +50,7 @@ fn waits_are_finer_than_a_millisecond() {
 
 #[test]
 fn an_injected_factor_shows_as_its_ratio() {
+    let _alone = alone();
     let plain = FakeServer::start(&["--latency", "constant:2ms"]);
     let slowed = FakeServer::start(&["--latency", "constant:2ms", "--slow-factor", "1.5"]);
     let ratio = median_ms(&mut slowed.connect(), 51) / median_ms(&mut plain.connect(), 51);
@@ -43,6 +59,7 @@ fn an_injected_factor_shows_as_its_ratio() {
 
 #[test]
 fn waiting_passes_in_parallel_and_burning_in_turn() {
+    let _alone = alone();
     let elapsed_ms = |options: &[&str]| {
         let server = FakeServer::start(options);
         let mut clients: Vec<Client> = (0..8).map(|_| server.connect()).collect();
@@ -63,6 +80,7 @@ fn waiting_passes_in_parallel_and_burning_in_turn() {
 
 #[test]
 fn a_stall_holds_what_it_meets() {
+    let _alone = alone();
     let server = FakeServer::start(&["--latency", "constant:1ms", "--stall", "100ms/500ms"]);
     let mut client = server.connect();
     let start = Instant::now();
@@ -75,6 +93,7 @@ fn a_stall_holds_what_it_meets() {
 
 #[test]
 fn a_seed_repeats_its_instance() {
+    let _alone = alone();
     let factor = |seed: &str| {
         let ready = FakeServer::start(&["--instance-sd", "0.05", "--seed", seed]).ready.clone();
         ready.split("\"instance_factor\":").nth(1).unwrap().split(',').next().unwrap().to_owned()
