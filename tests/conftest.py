@@ -30,11 +30,13 @@ hypothesis.settings.load_profile("any machine")
 
 COMMAND = (sys.executable, "-m", "bakeoff.cli.start")
 
-# Tests that measure, pin threads to CPUs, or share one duel. They run one after the other, and beside no other test.
+# Tests of how long something takes on an idle machine. They run before all others, and beside none.
+ALONE = {"servers/test_placement.py"}
+# Tests that measure, pin threads to CPUs, or share one duel. They run one after the other.
 MEASURING = {
     "bench/test_client_cost.py", "bench/test_connections.py", "replay/test_replaying.py", "run/test_budget.py",
-    "run/test_counters.py", "run/test_duel.py", "run/test_explaining.py", "servers/test_placement.py",
-    "sysbench/test_idle.py", "validation/test_causes.py", "validation/test_fake_checks.py",
+    "run/test_counters.py", "run/test_duel.py", "run/test_explaining.py", "sysbench/test_idle.py",
+    "validation/test_causes.py", "validation/test_fake_checks.py",
 }  # fmt: skip
 # Files that take half a minute or more, the longest first: begun before the short ones, so that all workers end
 # together.
@@ -54,29 +56,30 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 class OneFileAtATime(LoadScopeScheduling):
-    """Shares out tests by files, and those of `MEASURING` as if they were one file.
+    """Shares out tests by files, and those of `ALONE` and of `MEASURING` as if they were one file each.
 
-    What measures runs alone; the other workers rest until it has ended. After it three keep two CPUs busy, since
-    tests wait for servers a third of their time. xdist's groups (`--dist loadgroup`) have no effect with pytest 9.2.
+    The other workers rest until those of `ALONE` have ended. Three workers keep two CPUs busy, since tests wait for
+    servers a third of their time. xdist's groups (`--dist loadgroup`) have no effect with pytest 9.2.
     """
 
     def _split_scope(self, nodeid):
         scope = scope_of(nodeid)
-        return "measuring" if scope in MEASURING else scope
+        return "alone" if scope in ALONE else "measuring" if scope in MEASURING else scope
 
-    def _is_measuring(self):
+    def _is_alone(self):
         units = [self.workqueue, *self.assigned_work.values()]
-        return any(not all(unit.get("measuring", {}).values()) for unit in units)
+        return any(not all(unit.get("alone", {}).values()) for unit in units)
 
     def _assign_work_unit(self, node):
-        if not self._is_measuring() or node is self.nodes[0]:
+        if not self._is_alone() or node is self.nodes[0]:
             super()._assign_work_unit(node)
 
     def mark_test_complete(self, node, item_index, duration=0):
-        before = self._is_measuring()
+        before = self._is_alone()
         super().mark_test_complete(node, item_index, duration)
-        if before and not self._is_measuring():
-            for other in self.nodes:
+        if before and not self._is_alone():
+            # As when it begins: a worker waits until it has a second test before it runs its first.
+            for other in self.nodes * 2:
                 self._reschedule(other)
 
 
@@ -88,14 +91,16 @@ def scope_of(nodeid):
 
 
 def pytest_collection_modifyitems(items):
-    """First what measures, then what starts no server, then the other files, long ones first."""
+    """First what runs alone, then what measures, then what starts no server, then the other files, long ones first."""
     with_server = {scope_of(item.nodeid) for item in items if item.get_closest_marker("server")}
 
     def turn(item):
         scope = scope_of(item.nodeid)
+        if scope in ALONE or scope in MEASURING:
+            return 0 if scope in ALONE else 1
         if scope in LONG:
-            return 2 + LONG.index(scope)
-        return 0 if scope in MEASURING else 1 if scope not in with_server else 2 + len(LONG)
+            return 3 + LONG.index(scope)
+        return 2 if scope not in with_server else 3 + len(LONG)
 
     items.sort(key=turn)
 
