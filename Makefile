@@ -1,7 +1,7 @@
 # Every task of the project. `make help` lists them.
 BAKEOFF := .venv/bin/bakeoff
 PYTEST := .venv/bin/python -m pytest
-# Three test files at a time; those that measure or pin threads run alone (tests/conftest.py).
+# Three test files at a time; those that measure one after the other (tests/conftest.py).
 PARALLEL := -n 3
 # Folders whose tests run whole programs: benchmarks, sysbench beside the original, terminals, the validation suite.
 WHOLE := bench first_hour sysbench tpcc validation
@@ -22,12 +22,12 @@ demo: setup ## MySQL 5.7 against 8.0 on this machine, from nothing to a report
 	$(BAKEOFF) duel mysql:5.7.22 mysql:8.0.15 --workload oltp_point_select,oltp_read_only --threads 4 \
 	    --tables 4 --table-size 100000 --budget 3m
 
-test: ## Rust, Python, real servers, the report in a browser (11 minutes on 2 CPUs); lists the twenty longest tests
+test: ## Rust, Python, real servers, the report in a browser (10 to 18 minutes on 2 CPUs); lists the twenty longest tests
 	@tools/setup --tests
 	cargo test --quiet --workspace -- --test-threads=4
 	$(PYTEST) $(PARALLEL) -m "not slow" --durations=20
 
-test-unit: setup ## the tests of functions, without a server, a browser or a program of others (90 seconds)
+test-unit: setup ## the tests of functions, without a server, a browser or a program of others (2 to 3 minutes)
 	cargo test --quiet --workspace -- --test-threads=4 & rust=$$!; \
 	$(PYTEST) -n 2 -m "not slow and not server and not browser" $(WHOLE:%=--ignore=tests/%); python=$$?; \
 	wait $$rust && exit $$python
