@@ -253,7 +253,8 @@ def test_a_duel_over_a_slow_link(shell, hosts, undo):
     server, engine, (allowed_from, stored) = wait_for(lambda: measuring(hosts), 120, "a server with an account")
     assert listening(server) == {"10.1.0.2"}
     assert allowed_from == "10.1.0.1"
-    assert holds_password(memory_of(engine), stored)  # so it would be found elsewhere, too
+    # The engine gets the password soon after the account is made; so it would be found elsewhere, too.
+    wait_for(lambda: holds_password(memory_of(engine), stored), what="the password in the engine")
     commands = [each.info["cmdline"] for each in psutil.process_iter(["cmdline"])]
     code, out, err = finish(process)
     assert (code, err) == (0, "")
