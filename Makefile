@@ -1,7 +1,7 @@
 # Every task of the project. `make help` lists them.
 BAKEOFF := .venv/bin/bakeoff
 PYTEST := .venv/bin/python -m pytest
-# Three test files at a time; those that measure one after the other (tests/conftest.py).
+# Three test files at a time, fewer while something measures (tests/conftest.py).
 PARALLEL := -n 3
 # Folders whose tests run whole programs: benchmarks, sysbench beside the original, terminals, the validation suite.
 WHOLE := bench first_hour sysbench tpcc validation

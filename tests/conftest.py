@@ -32,7 +32,7 @@ COMMAND = (sys.executable, "-m", "bakeoff.cli.start")
 
 # Tests of how long something takes on an idle machine. They run before all others, and beside none.
 ALONE = {"servers/test_placement.py"}
-# Tests that measure, pin threads to CPUs, or share one duel. They run one after the other.
+# Tests that measure, pin threads to CPUs, or share one duel. Two tests run at a time, but never two of these.
 MEASURING = {
     "bench/test_client_cost.py", "bench/test_connections.py", "replay/test_replaying.py", "run/test_budget.py",
     "run/test_counters.py", "run/test_duel.py", "run/test_explaining.py", "sysbench/test_idle.py",
@@ -58,26 +58,29 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 class OneFileAtATime(LoadScopeScheduling):
     """Shares out tests by files, and those of `ALONE` and of `MEASURING` as if they were one file each.
 
-    The other workers rest until those of `ALONE` have ended. Three workers keep two CPUs busy, since tests wait for
-    servers a third of their time. xdist's groups (`--dist loadgroup`) have no effect with pytest 9.2.
+    While those of `ALONE` last one worker runs, then two until what measures has ended; the others rest. After it
+    three keep two CPUs busy, since tests wait for servers a third of their time. xdist's groups (`--dist loadgroup`)
+    have no effect with pytest 9.2.
     """
 
     def _split_scope(self, nodeid):
         scope = scope_of(nodeid)
         return "alone" if scope in ALONE else "measuring" if scope in MEASURING else scope
 
-    def _is_alone(self):
+    def _workers(self):
+        """How many may run now."""
         units = [self.workqueue, *self.assigned_work.values()]
-        return any(not all(unit.get("alone", {}).values()) for unit in units)
+        left = {scope for unit in units for scope, tests in unit.items() if not all(tests.values())}
+        return 1 if "alone" in left else 2 if "measuring" in left else len(self.nodes)
 
     def _assign_work_unit(self, node):
-        if not self._is_alone() or node is self.nodes[0]:
+        if node in self.nodes[: self._workers()]:
             super()._assign_work_unit(node)
 
     def mark_test_complete(self, node, item_index, duration=0):
-        before = self._is_alone()
+        before = self._workers()
         super().mark_test_complete(node, item_index, duration)
-        if before and not self._is_alone():
+        if self._workers() > before:
             # As when it begins: a worker waits until it has a second test before it runs its first.
             for other in self.nodes * 2:
                 self._reschedule(other)

@@ -27,7 +27,7 @@ from rich.table import Table
 LIMIT_SHARE = 0.8
 _DUEL = ("mysql:5.7.22", "mysql:8.0.15", "--workload", "oltp_point_select,oltp_read_only", "--threads", "1,2,4,8")
 # Explaining would take a quarter of the budget.
-_MORE = ("--tables", "4", "--table-size", "100000", "--no-explain")
+_OPTIONS = ("--tables", "4", "--table-size", "100000", "--no-explain")
 
 
 def options() -> argparse.Namespace:
@@ -40,7 +40,7 @@ def options() -> argparse.Namespace:
 
 def measured(budget: str, precision: str | None) -> dict[str, Any]:
     """Run the duel; its wall time by phase."""
-    command = [sys.executable, "-m", "bakeoff.cli.start", "duel", *_DUEL, *_MORE, "--budget", budget]
+    command = [sys.executable, "-m", "bakeoff.cli.start", "duel", *_DUEL, *_OPTIONS, "--budget", budget]
     command += ["--precision", precision] if precision else []
     with tempfile.TemporaryDirectory(prefix="bakeoff-harness-") as folder:
         begun = time.monotonic()
@@ -70,7 +70,7 @@ def main() -> int:
         )
     console.print(shown)
     console.print(f"measuring: {taken['share']:.1%} of the wall time; the goal is {LIMIT_SHARE:.0%}.", highlight=False)
-    content = {"settings": {"duel": [*_DUEL, *_MORE], "budget": chosen.budget}, **taken, "limit_share": LIMIT_SHARE}
+    content = {"settings": {"duel": [*_DUEL, *_OPTIONS], "budget": chosen.budget}, **taken, "limit_share": LIMIT_SHARE}
     console.print(f"written: {record.write('harness', content, chosen.results)}", highlight=False)
     return 0 if taken["share"] >= LIMIT_SHARE else 1
 
