@@ -78,8 +78,8 @@ def plain(measure: Measure, builds: int, *, limit: float) -> Bisected:
             values.append(measure(middle))
             stop = stop_state(values, precision=-PRECISION_SHARE * limit, family=1, limit=limit)
         epochs += len(values)
-        (told,) = answers([Sample(values, stop)], limit=limit, family=1)
-        slow = float(np.mean(values)) < limit if told is Answer.UNCLEAR else told is Answer.FAIL
+        (answer,) = answers([Sample(values, stop)], limit=limit, family=1)
+        slow = float(np.mean(values)) < limit if answer is Answer.UNCLEAR else answer is Answer.FAIL
         good, bad = (good, middle) if slow else (middle, bad)
     return Bisected((bad,), epochs)
 

@@ -138,7 +138,7 @@ CAUSES = {
     "allocator": Cause(
         arms=({"preload": "default"}, {"preload": "libjemalloc.so.2"}),
         families=("memory allocation",),
-        workload="oltp_read_only",
+        workload=str(Path(__file__).with_name("json_documents.lua")),
         budget="5m",
         explain_budget="3m",
     ),

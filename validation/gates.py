@@ -182,7 +182,7 @@ class Rates:
     budget_s: float
     slowdown_percent: float
     runs: int
-    told: Mapping[Answer, float]
+    shares: Mapping[Answer, float]
     minutes: float
     others: Mapping[str, float]
 
@@ -205,7 +205,7 @@ def rates(
     truths = np.where(np.arange(cells) < slow_cells, truth, 0.0)
     rng = np.random.default_rng((seed, cells, slow_cells, round(10 * slowdown_percent)))
     found = [run_gate(rng, study, plan, recorded.values, truths.tolist()) for _ in range(runs)]
-    told = Counter(run.answer for run in found)
+    counts = Counter(run.answer for run in found)
     paired = np.mean([others(run.first) for run in found], axis=0)
     unpaired = np.mean([others((truths + rng.choice(serial, cells)).tolist()) for _ in range(runs)], axis=0)
     named = {f"{rule}; first epoch": float(share) for rule, share in zip(OTHER_RULES, paired, strict=True)}
@@ -216,7 +216,7 @@ def rates(
         budget_s=budget_s,
         slowdown_percent=slowdown_percent,
         runs=runs,
-        told={answer: told[answer] / runs for answer in Answer},
+        shares={answer: counts[answer] / runs for answer in Answer},
         minutes=median(run.wall_s for run in found) / 60,
         others=named,
     )
@@ -240,8 +240,8 @@ def table(found: Sequence[Rates]) -> str:
     rows, rows_of_others = [], []
     for each in found:
         truth = [str(each.cells), str(each.slow_cells), f"{each.slowdown_percent:g} %"]
-        told = [f"{each.told[answer]:.1%}" for answer in Answer]
-        rows.append([*truth, f"{each.budget_s / 60:.0f} min", *told, f"{each.minutes:.1f}"])
+        shares = [f"{each.shares[answer]:.1%}" for answer in Answer]
+        rows.append([*truth, f"{each.budget_s / 60:.0f} min", *shares, f"{each.minutes:.1f}"])
         if each.budget_s == found[0].budget_s:
             rows_of_others.append([*truth, *(f"{share:.1%}" for share in each.others.values())])
     return "\n\n".join(markdown(*part) for part in ((heads, rows), (heads_of_others, rows_of_others)))

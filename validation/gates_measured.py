@@ -110,9 +110,9 @@ def table(found: Sequence[GateOutcome]) -> str:
     rows = []
     for server, percent in sorted({(each.server, each.slowdown_percent) for each in found}):
         own = [each for each in found if (each.server, each.slowdown_percent) == (server, percent)]
-        told = Counter(each.answer for each in own)
+        answers = Counter(each.answer for each in own)
         failed = (sum(flags) for flags in zip(*(others(each.ratios[:1]) for each in own), strict=True))
         minutes = f"{median(each.wall_s for each in own) / 60:.1f}"
-        counts = [str(told[answer]) for answer in Answer]
+        counts = [str(answers[answer]) for answer in Answer]
         rows.append([server, f"{percent:g} %", str(len(own)), *counts, minutes, *map(str, failed)])
     return markdown(heads, rows)

@@ -246,6 +246,6 @@ def table(*, seed: int, runs: int, others: bool) -> Iterator[str]:
         found = {OURS: by_bakeoff(histories)} | (by_others(histories[:OTHERS_RUNS]) if others else {})
         if kind is KINDS[0]:
             yield markdown(["history", *found], [])
-        told = [judge(kind, name, places) for name, places in found.items()]
-        cells = [f"{each.any_false:.1%}" + (f" / {each.right:.1%}" if kind.steps else "") for each in told]
+        judged = [judge(kind, name, places) for name, places in found.items()]
+        cells = [f"{each.any_false:.1%}" + (f" / {each.right:.1%}" if kind.steps else "") for each in judged]
         yield f"| {' | '.join([kind.name, *cells])} |"

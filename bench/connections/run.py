@@ -31,7 +31,7 @@ _FAIRNESS = re.compile(r"events \(avg/stddev\):\s+([\d.]+)/([\d.]+)")
 
 
 class RunFailed(Exception):
-    """The engine ended early, or told something else than it should."""
+    """The engine ended early, or sent something else than it should."""
 
 
 @dataclass(frozen=True)

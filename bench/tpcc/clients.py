@@ -30,7 +30,7 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Told:
+class Reported:
     """What a client says of its own run, and what it burned.
 
     Attributes:
@@ -63,7 +63,7 @@ class Client(abc.ABC):
         """Fill the database, which exists and is empty."""
 
     @abc.abstractmethod
-    def run(self, server: Server, load: Load) -> Told:
+    def run(self, server: Server, load: Load) -> Reported:
         """Load the server."""
 
 
@@ -90,7 +90,7 @@ class Bakeoff(Client):
             threads=load.threads, seed=load.seed,
         )  # fmt: skip
 
-    def run(self, server: Server, load: Load) -> Told:
+    def run(self, server: Server, load: Load) -> Reported:
         self._open(server)
         process = psutil.Process(self.engine.pid)
         before, begun = process.cpu_times(), time.monotonic()
@@ -105,7 +105,7 @@ class Bakeoff(Client):
         wall, after = time.monotonic() - begun, process.cpu_times()
         orders = next(each for each in measured.histograms if each["operation"] == "new_order")
         busy_s = sum(each["busy_ns"] / each["connections"] for each in measured.slices) / 1e9
-        return Told(
+        return Reported(
             new_orders_per_min=orders["count"] / busy_s * 60,
             p95_ms=orders["quantiles_ns"]["0.95"] / 1e6,
             cpu_s=after.user + after.system - before.user - before.system,
@@ -146,15 +146,15 @@ class GoTpc(Process):
     def prepare(self, server: Server, load: Load) -> None:
         self._run(self._command(server, load, "prepare", "--no-check"))
 
-    def run(self, server: Server, load: Load) -> Told:
+    def run(self, server: Server, load: Load) -> Reported:
         # Its cards are weights in per cent; these are the deck's, as near as whole per cents come.
         more = ("--time", f"{load.seconds:g}s", "--output", "json", "--ignore-error", "--weight", "45,43,4,4,4")
         said, cpu_s, wall_s = self._run(self._command(server, load, "run", *more))
         lists = [json.loads(line) for line in said.splitlines() if line.startswith("[{")]
-        told = [each for rows in lists for each in rows]
-        orders = next(each for each in told if each.get("Operation") == "NEW_ORDER" and "Summary" in each["Prefix"])
-        tpmc = next(float(each["tpmC"]) for each in told if "tpmC" in each)
-        return Told(tpmc, float(orders["95th(ms)"]), cpu_s, wall_s)
+        entries = [each for rows in lists for each in rows]
+        orders = next(each for each in entries if each.get("Operation") == "NEW_ORDER" and "Summary" in each["Prefix"])
+        tpmc = next(float(each["tpmC"]) for each in entries if "tpmC" in each)
+        return Reported(tpmc, float(orders["95th(ms)"]), cpu_s, wall_s)
 
 
 class Sysbench(Process):
@@ -166,7 +166,7 @@ class Sysbench(Process):
     def prepare(self, server: Server, load: Load) -> None:
         raise ClientFailed("sysbench runs on the tables that bakeoff has loaded.")
 
-    def run(self, server: Server, load: Load) -> Told:
+    def run(self, server: Server, load: Load) -> Reported:
         said, cpu_s, wall_s = self._run(
             [
                 "sysbench", f"--mysql-host={server.host}", f"--mysql-port={server.port}",
@@ -177,7 +177,7 @@ class Sysbench(Process):
         )  # fmt: skip
         if not re.search(r"transactions:\s+\d+", said):
             raise ClientFailed(f"{self.name}: its output is not understood.")
-        return Told(None, None, cpu_s, wall_s)
+        return Reported(None, None, cpu_s, wall_s)
 
 
 def every(engine: Engine, go_tpc: Path | None) -> list[Client]:

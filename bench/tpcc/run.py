@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
 import go_tpc
 import record
-from clients import Client, ClientFailed, Load, Told, every
+from clients import Client, ClientFailed, Load, Reported, every
 from place import Server, started
 from rich.console import Console
 from rich.table import Table
@@ -38,17 +38,17 @@ class Window:
     new_orders: int
     transactions: int
     queries: int
-    told: Told
+    reported: Reported
 
     @property
     def tpmc(self) -> float:
         """Committed New-Orders a minute, from the server's count and the client's whole time."""
-        return self.new_orders / self.told.wall_s * 60
+        return self.new_orders / self.reported.wall_s * 60
 
     @property
     def cpu_us(self) -> float:
         """Client CPU a transaction, microseconds."""
-        return self.told.cpu_s / self.transactions * 1e6
+        return self.reported.cpu_s / self.transactions * 1e6
 
 
 def window(client: Client, server: Server, load: Load, number: int) -> Window:
@@ -60,9 +60,9 @@ def window(client: Client, server: Server, load: Load, number: int) -> Window:
         )
 
     before = counts()
-    told = client.run(server, load)
+    reported = client.run(server, load)
     orders, transactions, queries = (late - early for early, late in zip(before, counts(), strict=True))
-    return Window(number, orders, transactions, queries, told)
+    return Window(number, orders, transactions, queries, reported)
 
 
 def ratio(windows: dict[str, list[Window]], name: str, base: str, value: Callable[[Window], float]) -> str:
@@ -88,7 +88,7 @@ def table(windows: dict[str, list[Window]], clients: list[Client], load: Load, v
         shown.add_column(heading, justify="left" if heading in ("client", "how") else "right", overflow="fold")
     for client in clients:
         own = windows[client.name]
-        p95 = [each.told.p95_ms for each in own if each.told.p95_ms is not None]
+        p95 = [each.reported.p95_ms for each in own if each.reported.p95_ms is not None]
         shown.add_row(
             client.name,
             f"{statistics.median(each.tpmc for each in own):,.0f}",

@@ -39,13 +39,13 @@ def main(folder: Path, names: list[str]) -> None:
         for name in names
     }  # fmt: skip
     cluster.wait_for_nodes()
-    told = {
+    reported = {
         "address": cluster.address,
         "client": f"ray://127.0.0.1:{port}",
         "gcs": pid_of(head, "gcs_server"),
         "raylets": {name: pid_of(node, "raylet") for name, node in nodes.items()},
     }
-    print(json.dumps(told), flush=True)
+    print(json.dumps(reported), flush=True)
     sys.stdin.read()
     with contextlib.suppress(Exception):  # a test may have killed parts of it
         cluster.shutdown()

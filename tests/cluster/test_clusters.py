@@ -54,7 +54,7 @@ class Cluster:
             [sys.executable, str(Path(__file__).with_name("nodes.py")), str(self.folder), *names],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
-        self.told = json.loads(self.process.stdout.readline())
+        self.reported = json.loads(self.process.stdout.readline())
 
     @property
     def env(self):
@@ -72,7 +72,7 @@ class Cluster:
         return found
 
     def servers(self):
-        return [each for name in self.told["raylets"] for each in self.on(name, "mysqld")]
+        return [each for name in self.reported["raylets"] for each in self.on(name, "mysqld")]
 
     def close(self):
         with contextlib.suppress(subprocess.TimeoutExpired, BrokenPipeError):
@@ -96,8 +96,8 @@ def cluster():
 def begin(shell, cluster, study, *more):
     (shell.folder / "my.yaml").write_text(study)
     return shell.start(
-        "run", "my.yaml", "--ray", cluster.told["address"], "--on", "bench", "--seed", "3", "--no-verdict", "--quiet",
-        *more, **cluster.env,
+        "run", "my.yaml", "--ray", cluster.reported["address"], "--on", "bench", "--seed", "3",
+        "--no-verdict", "--quiet", *more, **cluster.env,
     )  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def measuring_node(cluster, shell):
     """A node that measures while at least one epoch is finished."""
     if not finished(shell)[0]:
         return None
-    return next((name for name in cluster.told["raylets"] if cluster.on(name, "mysqld")), None)
+    return next((name for name in cluster.reported["raylets"] if cluster.on(name, "mysqld")), None)
 
 
 def outcomes_of(run):
@@ -151,7 +151,7 @@ def test_a_study_over_nodes_has_the_directory_of_one_machine(shell, two_nodes):
         assert outcome.seeds["order"] == planned["seeds"]["order"]
     assert cluster.servers() == []
     assert [path for name in "ab" for path in (cluster.folder / name / "bakeoff" / "work").glob("*")] == []
-    ran = shell.run("cluster", "check", cluster.told["client"], **cluster.env)
+    ran = shell.run("cluster", "check", cluster.reported["client"], **cluster.env)
     assert ran.code == 1, ran
     assert "a and b and head are one machine" in ran.out
 
@@ -161,7 +161,7 @@ def test_a_study_over_nodes_has_the_directory_of_one_machine(shell, two_nodes):
 @pytest.mark.timeout(600)
 def test_a_shipped_study_over_three_nodes_by_rays_own_client_has_the_plan_of_one_machine(shell, cluster):
     asked = ("run", "prepare-mode", "--scale", "demo", "--seed", "3", "--quiet")
-    ran = shell.run(*asked, "--ray", cluster.told["client"], "--on", "bench", **cluster.env, limit_s=500)
+    ran = shell.run(*asked, "--ray", cluster.reported["client"], "--on", "bench", **cluster.env, limit_s=500)
     assert ran.code == 0, ran
     (path,) = shell.runs
     run = open_run(path)
@@ -181,7 +181,7 @@ def test_a_killed_worker_or_node_costs_its_epoch_and_no_other(shell, cluster, pa
     process = begin(shell, cluster, LONG)
     victim = wait_for(lambda: measuring_node(cluster, shell), 120, "a node that measures")
     if part == "raylet":
-        os.kill(cluster.told["raylets"][victim], signal.SIGKILL)
+        os.kill(cluster.reported["raylets"][victim], signal.SIGKILL)
     else:
         (worker,) = {server.parent().pid for server in cluster.on(victim, "mysqld") if server.parent()}
         os.kill(worker, signal.SIGKILL)
@@ -204,7 +204,7 @@ def test_a_run_without_driver_or_head_goes_on_with_other_nodes(shell, cluster, p
     # Ray waits a minute for a head that is gone, and the run goes on meanwhile.
     process = begin(shell, cluster, LONG if part == "driver" else LONG.replace("100s", "160s"))
     wait_for(lambda: measuring_node(cluster, shell), 120, "a node that measures")
-    os.kill(process.pid if part == "driver" else cluster.told["gcs"], signal.SIGKILL)
+    os.kill(process.pid if part == "driver" else cluster.reported["gcs"], signal.SIGKILL)
     _, said = process.communicate(timeout=230)
     assert process.returncode != 0, said
     wait_for(lambda: not cluster.servers(), 200, "the servers to end")
@@ -214,7 +214,7 @@ def test_a_run_without_driver_or_head_goes_on_with_other_nodes(shell, cluster, p
     others = Cluster("de")
     try:
         ran = shell.run(
-            "run", "--resume", run.name, "--ray", others.told["address"], "--on", "bench", "--budget", "200s",
+            "run", "--resume", run.name, "--ray", others.reported["address"], "--on", "bench", "--budget", "200s",
             "--quiet", **others.env,
         )  # fmt: skip
     finally:

@@ -28,7 +28,7 @@ def github_job():
 
 @pytest.fixture
 def commands(shell):
-    """A folder in PATH with `bakeoff`, as pip would install it, and `gh`, which keeps what it is told."""
+    """A folder in PATH with `bakeoff`, as pip would install it, and `gh`, which keeps its arguments."""
     folder = shell.folder / "bin"
     folder.mkdir()
     (folder / "bakeoff").write_text(f'#!/bin/sh\nexec {sys.executable} -m bakeoff.cli.start "$@"\n')

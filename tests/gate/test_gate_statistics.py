@@ -23,42 +23,42 @@ def sample(mean, stop=Stop.BUDGET, n=8, scale=1.0):
     return Sample((values - values.mean() + mean).tolist(), stop)
 
 
-def told(*samples, family=None):
+def answers_of(*samples, family=None):
     return answers(samples, limit=LIMIT, family=family or len(samples))
 
 
 def test_the_interval_answers_on_either_side_of_the_limit():
     half = iv.precision_half_width(iv.standard_deviation(sample(0).values), 8)
     for stop in (Stop.BUDGET, Stop.PRECISE):
-        assert told(sample(LIMIT + 1.01 * half, stop)) == [Answer.PASS]
-        assert told(sample(LIMIT + 0.99 * half, stop)) == [Answer.UNCLEAR]
-        assert told(sample(LIMIT - 0.99 * half, stop)) == [Answer.UNCLEAR]
-        assert told(sample(LIMIT - 1.01 * half, stop)) == [Answer.FAIL]
+        assert answers_of(sample(LIMIT + 1.01 * half, stop)) == [Answer.PASS]
+        assert answers_of(sample(LIMIT + 0.99 * half, stop)) == [Answer.UNCLEAR]
+        assert answers_of(sample(LIMIT - 0.99 * half, stop)) == [Answer.UNCLEAR]
+        assert answers_of(sample(LIMIT - 1.01 * half, stop)) == [Answer.FAIL]
 
 
 def test_failing_is_corrected_for_the_number_of_comparisons_and_passing_is_not():
     half = iv.precision_half_width(iv.standard_deviation(sample(0).values), 8)
     beyond, within = sample(LIMIT - 1.01 * half), sample(LIMIT + 1.01 * half)
-    assert told(beyond, *[within] * 4) == [Answer.UNCLEAR, *[Answer.PASS] * 4]
-    assert told(beyond, family=5) == [Answer.UNCLEAR], "comparisons that are not measured yet count, too"
-    assert told(sample(LIMIT - 3 * half), *[within] * 4)[0] is Answer.FAIL
+    assert answers_of(beyond, *[within] * 4) == [Answer.UNCLEAR, *[Answer.PASS] * 4]
+    assert answers_of(beyond, family=5) == [Answer.UNCLEAR], "comparisons that are not measured yet count, too"
+    assert answers_of(sample(LIMIT - 3 * half), *[within] * 4)[0] is Answer.FAIL
 
 
 def test_a_run_that_ended_at_will_is_judged_by_the_anytime_valid_interval():
     half = iv.anytime_half_width(iv.standard_deviation(sample(0).values), 8, alpha=iv.ALPHA_LIVE)
     for stop in (Stop.ABORTED, Stop.EXTENDED, Stop.ANSWERED):
-        assert told(sample(LIMIT + 1.01 * half, stop)) == [Answer.PASS]
-        assert told(sample(LIMIT + 0.99 * half, stop)) == [Answer.UNCLEAR]
-        assert told(sample(LIMIT - 1.01 * half, stop)) == [Answer.FAIL]
-        assert told(sample(LIMIT - 1.01 * half, stop), family=3) == [Answer.UNCLEAR]
-    assert told(sample(0.5, Stop.RUNNING)) == [Answer.UNCLEAR]
+        assert answers_of(sample(LIMIT + 1.01 * half, stop)) == [Answer.PASS]
+        assert answers_of(sample(LIMIT + 0.99 * half, stop)) == [Answer.UNCLEAR]
+        assert answers_of(sample(LIMIT - 1.01 * half, stop)) == [Answer.FAIL]
+        assert answers_of(sample(LIMIT - 1.01 * half, stop), family=3) == [Answer.UNCLEAR]
+    assert answers_of(sample(0.5, Stop.RUNNING)) == [Answer.UNCLEAR]
 
 
 def test_too_few_epochs_or_no_ratio_answer_nothing():
-    assert told(sample(0.5, n=5)) == [Answer.UNCLEAR]
-    assert told(sample(0.5, Stop.DECISIVE, n=5)) == [Answer.PASS]
-    assert told(Sample([-math.inf] * 8, Stop.BUDGET)) == [Answer.UNCLEAR]
-    assert told(Sample([], Stop.BUDGET)) == [Answer.UNCLEAR]
+    assert answers_of(sample(0.5, n=5)) == [Answer.UNCLEAR]
+    assert answers_of(sample(0.5, Stop.DECISIVE, n=5)) == [Answer.PASS]
+    assert answers_of(Sample([-math.inf] * 8, Stop.BUDGET)) == [Answer.UNCLEAR]
+    assert answers_of(Sample([], Stop.BUDGET)) == [Answer.UNCLEAR]
 
 
 def test_a_comparison_is_decisive_about_the_limit_and_not_about_equality():
@@ -188,7 +188,7 @@ def test_error_rates_at_the_noise_of_recorded_epochs(of_runs, cells, slow_cells,
     runs = of_runs(100)
 
     def rates(percent):
-        return gates.rates(7, runs=runs, cells=cells, slow_cells=slow_cells, slowdown_percent=percent).told
+        return gates.rates(7, runs=runs, cells=cells, slow_cells=slow_cells, slowdown_percent=percent).shares
 
     equal, one, two, three = map(rates, (0.0, 1.0, 2.0, 3.0))
     assert equal[Answer.FAIL] * runs <= most(runs, 0.01)

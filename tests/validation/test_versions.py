@@ -21,16 +21,16 @@ def test_the_contenders_of_one_run_are_points_of_one_line_in_order():
 
 def test_what_is_found_is_judged_by_the_truth():
     kind = Kind("a step", steps=((10, -0.02),), series=2)
-    told = judge(kind, "x", [[[10], []], [[11], []], [[12], []], [[10], [3]], [[], []]])
-    assert (told.any_false, told.right) == (2 / 5, 3 / 5)
+    judged = judge(kind, "x", [[[10], []], [[11], []], [[12], []], [[10], [3]], [[], []]])
+    assert (judged.any_false, judged.right) == (2 / 5, 3 / 5)
     stationary = judge(KINDS[0], "x", [[[]], [[4]]])
     assert stationary.any_false == 0.5
 
 
 def test_a_single_bad_run_is_no_change_and_hides_none():
     for kind in KINDS[-2:]:
-        told = judge(kind, "bakeoff", by_bakeoff(simulate(kind, seed=2, runs=20)))
-        assert told.any_false <= 0.15 and told.right >= 0.9
+        judged = judge(kind, "bakeoff", by_bakeoff(simulate(kind, seed=2, runs=20)))
+        assert judged.any_false <= 0.15 and judged.right >= 0.9
 
 
 def test_published_series_change_where_their_authors_say():

@@ -9,7 +9,7 @@ use io_uring::{IoUring, opcode, squeue, types};
 use crate::connection::Failure;
 use crate::worker::{Totals, Worker};
 
-/// Marks what becomes of a write, which is told only when it failed.
+/// Marks what becomes of a write, which is reported only when it failed.
 const WRITE: u64 = u64::MAX;
 /// IORING_RECVSEND_POLL_FIRST: the reply to a statement that is just being sent is not there yet.
 const POLL_FIRST: u16 = 1;

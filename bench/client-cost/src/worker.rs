@@ -160,7 +160,7 @@ fn encode(
     }
     let id = connection.prepare(&statement.sql)?;
     if statement.sql.starts_with("SELECT") {
-        // The parameters' types are told once; later packets leave them out.
+        // The parameters' types are sent once; later packets leave them out.
         let mut first = Packet::execute(statement, id, true);
         first.fill(random, options.table_size, &mut 1);
         connection.round_trip(&first.bytes)?;

@@ -155,7 +155,7 @@ def _attribution_notes(
         "number of settings (Holm)."
     )
     if ended is Stop.ABORTED:
-        yield "The run was ended before it was done: what has an effect cannot be told."
+        yield "The run was ended before it was done: what has an effect is unknown."
     yield from fraction[:2]  # which interactions are mixed stands beside those that are shown
     if count := sum(map(len, asked.left_out.values())):
         yield f"{count} other settings that differ are part of the version itself."
@@ -164,12 +164,12 @@ def _attribution_notes(
 def _left_out(asked: Attribution) -> Fold:
     rows = tuple(Row.of(name, reason) for reason, names in asked.left_out.items() for name in names)
     name = _id("settings-left-out", asked.baseline, asked.contender)
-    table = Table(id=name, columns=("setting", "not told apart because"), rows=rows, all_text=True)
-    return Fold(title=f"Settings that differ and are not told apart ({len(rows)})", content=table)
+    table = Table(id=name, columns=("setting", "not separated because"), rows=rows, all_text=True)
+    return Fold(title=f"Settings that differ and are not separated ({len(rows)})", content=table)
 
 
 def _not_measured(context: Context, contender: str) -> Prose | None:
-    """The settings that differ, and the command that tells their effects apart."""
+    """The settings that differ, and the command that separates their effects."""
     baseline = context.arms[context.analysis.baseline]
     try:
         asked = differing(context.study, baseline, context.arms[contender], context.variables)

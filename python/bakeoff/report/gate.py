@@ -66,7 +66,7 @@ def gate_section(context: Context) -> Section | None:
     several = len(context.analysis.contenders) > 1
     columns = ("cell", *(["contender"] if several else []), "throughput", "interval", "answer", "restarts")
     rows = []
-    for comparison, told in zip(context.primary, gate.cells, strict=True):
+    for comparison, judged in zip(context.primary, gate.cells, strict=True):
         estimate = comparison.estimate
         rows.append(
             Row.of(
@@ -74,7 +74,7 @@ def gate_section(context: Context) -> Section | None:
                 *([context.labels[comparison.contender]] if several else []),
                 numbers.change(estimate.mean, estimate.interval.half_width) if estimate.n else "n/a",
                 _interval(comparison) or "none yet",
-                told.answer.value,
+                judged.answer.value,
                 str(estimate.n),
                 slot=context.slots[comparison.contender],
             )
@@ -170,19 +170,19 @@ def junit(view: ReportView, name: str, *, unclear: str) -> str:
     gate = _gate(view)
     suite = ElementTree.Element("testsuite", name=_title(name), tests=str(len(gate.cells)))
     kinds = {"failure": 0, "error": 0, "skipped": 0}
-    for told, verdict, row in zip(gate.cells, view.verdicts, view.tables["gate"].rows, strict=True):
+    for judged, verdict, row in zip(gate.cells, view.verdicts, view.tables["gate"].rows, strict=True):
         title = f"{verdict.workload}, {verdict.threads}, {verdict.contender}"
         case = ElementTree.SubElement(suite, "testcase", classname=f"bakeoff.{name}", name=title)
         kind = ""
-        if gate.answer is Answer.UNCLEAR and (gate.why or told.answer is Answer.UNCLEAR):
+        if gate.answer is Answer.UNCLEAR and (gate.why or judged.answer is Answer.UNCLEAR):
             kind = unclear
-        elif told.answer is not Answer.PASS:
-            kind = "failure" if told.answer is Answer.FAIL else "skipped"
+        elif judged.answer is not Answer.PASS:
+            kind = "failure" if judged.answer is Answer.FAIL else "skipped"
         if kind:
             kinds[kind] += 1
             throughput, interval, *_ = (value.text for value in row.values[-4:])
             found = f"throughput {throughput} ({interval}), allowed {numbers.MINUS}{gate.max_slowdown * 100:.2g}%"
-            why = f"{told.answer.value}: {gate.why or found}"
+            why = f"{judged.answer.value}: {gate.why or found}"
             ElementTree.SubElement(case, kind, message=why)
     return _junit_text(suite, kinds)
 

@@ -45,7 +45,7 @@ class Kind:
         watch: what surrounds the measuring of every cell, and writes what it found through the epoch's writer.
         prepare: changes the servers of its epochs.
         epochs: how many are of use.
-        replays: it tells something of a replay, too.
+        replays: it is of use for a replay, too.
         spare: left out where the budget does not hold it besides the others.
     """
 

@@ -247,7 +247,7 @@ class Sessions:
         return reply, grown
 
     def analyzed(self, event: Event, sql: bytes) -> tuple[str, ...]:
-        """What a read does when it runs, a line a step, without times and literals; empty where it cannot be told.
+        """What a read does when it runs, a line a step, without times and literals; empty: the server does not say.
 
         EXPLAIN ANALYZE of MySQL 8.0.18, ANALYZE of MariaDB 10.1 and later.
         """

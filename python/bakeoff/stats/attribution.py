@@ -110,8 +110,8 @@ class Attribution(Frozen):
 
     Attributes:
         baseline, contender: names of the two arms in the run that is explained.
-        candidates: settings that are told apart.
-        left_out: reason -> settings that differ, too, and are not told apart: they are part of `server`.
+        candidates: settings that are measured.
+        left_out: reason -> settings that differ, too, and are not measured by themselves: they are part of `server`.
         server: the binaries differ, or something else that is no single setting.
         contender_arm: the contender's name among the arms in between.
     """
@@ -300,7 +300,7 @@ def _most(found: Sequence[Candidate], left_out: dict[str, list[str]]) -> list[Ca
     others = [each for each in found if not each.declared]
     kept = [*declared[:SETTINGS_MAX], *others[:room]]
     if beyond := [each.name for each in found if each not in kept]:
-        left_out["more cannot be told apart in one run"] = beyond
+        left_out["more than one run can separate"] = beyond
     return kept
 
 
@@ -313,7 +313,7 @@ def study_in_between(study: Study, analysis: Analysis, asked: Attribution, *, bu
     It has the workloads and concurrencies in which the two arms differ by their verdicts; without such a verdict, all.
 
     Raises:
-        SpecError: nothing is left to be told apart.
+        SpecError: fewer than two settings differ.
     """
     arms = {arm.name: arm for arm in study.arms}
     baseline, contender = arms[asked.baseline], arms[asked.contender]
@@ -439,8 +439,8 @@ class SettingEffect:
     Attributes:
         factor: the setting's name, or `server`, or "" for interactions of three and more settings.
         effect: log ratio of throughputs, its second value over its first, the others averaged.
-        share: of the log ratio of the two arms, with a 95 % interval; None while that ratio is not told from 1.
-        p_adjusted: of no effect, after Holm over the settings of the cell; None while it cannot be told.
+        share: of the log ratio of the two arms, with a 95 % interval; None while that ratio may be 1.
+        p_adjusted: of no effect, after Holm over the settings of the cell; None while there are too few epochs.
     """
 
     cell: str

@@ -21,7 +21,7 @@ from bakeoff.stats.resolution import NoiseCard
 from bakeoff.units import percent_text
 
 PRECISION_SHARE = 0.25
-"""Half-width at which measuring ends, as a share of the limit: half the limit, and one and a half, are told apart."""
+"""Half-width at which measuring ends, as a share of the limit: half the limit, and one and a half, are separated."""
 
 OFTEN = 0.9
 """Probability behind `reach`."""

@@ -136,7 +136,7 @@ def _nameless(function: Function, group: str, caller: str) -> str:
 
     Args:
         function: the one without a symbol.
-        group: of its file, when that alone tells it, as an allocator's does.
+        group: of its file, when that alone decides it, as an allocator's does.
         caller: name of the node that calls it; empty: it is the first of its stack.
     """
     if group:
@@ -174,7 +174,7 @@ def tree_of(profiles: Sequence[Profile]) -> Tree:
                 key = (above, names.setdefault(name, len(names)))
                 node = nodes.setdefault(key, len(nodes))
             else:
-                node = above  # which of the functions without a name it is cannot be told
+                node = above  # which of the functions without a name it is, nothing says
             if node == len(groups):
                 is_kernel = profile.functions[call].object == KERNEL
                 entered = is_kernel and not (above >= 0 and kernel[above])
