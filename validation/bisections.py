@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from bakeoff.plan.factorial import arm_names
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.spec.study import OptionPair, Search
-from bakeoff.stats.bisect import EPOCHS_FIRST
-from bakeoff.stats.gate import PRECISION_SHARE, Answer, Sample, answers
+from bakeoff.stats.first_slow_build import EPOCHS_FIRST
+from bakeoff.stats.gate_rule import PRECISION_SHARE, Answer, Sample, answers
 from bakeoff.stats.model import Stop
 from bakeoff.stats.search import arm_with, found, next_arm, subset
 from bakeoff.stats.stopping import stop_state

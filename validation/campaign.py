@@ -22,7 +22,7 @@ from statistics import median
 from pydantic import ValidationError
 
 from bakeoff.errors import HostError, ResultsError, SpecError
-from bakeoff.plan.model import seed_for
+from bakeoff.plan.epochs import seed_for
 from bakeoff.servers.paths import make_open_folder
 from bakeoff.stats import interval as iv
 from bakeoff.stats.interval import t_quantile

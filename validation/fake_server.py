@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from bakeoff.engine import ArmAddress, Engine, Message, engine_path
 from bakeoff.errors import HostError
-from bakeoff.plan.model import seed_for
+from bakeoff.plan.epochs import seed_for
 from bakeoff.plan.timing import guard_ns
 from bakeoff.results.epoch_data import EpochData, slices_frame
 from bakeoff.stats.analysis import analyse

@@ -21,7 +21,7 @@ from bakeoff.plan import Plan, plan_study
 from bakeoff.plan.timing import report_seconds
 from bakeoff.spec import Study, Workload
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
-from bakeoff.stats.gate import Answer, Sample, answers, as_gate
+from bakeoff.stats.gate_rule import Answer, Sample, answers, as_gate
 from bakeoff.stats.model import Stop
 from bakeoff.stats.stopping import decide, stop_state
 from validation.procedures_measured import read_series

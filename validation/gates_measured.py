@@ -17,7 +17,7 @@ from statistics import median
 
 from bakeoff.errors import RunInvalid
 from bakeoff.results import open_run
-from bakeoff.stats.gate import Answer
+from bakeoff.stats.gate_rule import Answer
 from bakeoff.stats.model import Analysis
 from validation.duels import Frozen, Machine
 from validation.gates import OTHER_RULES, markdown, others

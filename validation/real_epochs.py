@@ -17,7 +17,7 @@ from typing import Self
 
 from bakeoff.engine import Engine, Message
 from bakeoff.errors import ServerError
-from bakeoff.plan.model import database_of, seed_for, shuffled
+from bakeoff.plan.epochs import database_of, seed_for, shuffled
 from bakeoff.plan.timing import guard_ns
 from bakeoff.report.live import LiveView
 from bakeoff.results import RunDirectory

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from bakeoff.report.history import points_of
+from bakeoff.report.history_page import points_of
 from bakeoff.results import RunDirectory, open_run
-from bakeoff.results.history import History, Point
+from bakeoff.results.history_file import History, Point
 from bakeoff.servers import Catalog
 
 WORKLOADS = "oltp_point_select,oltp_read_only"

@@ -11,7 +11,7 @@ from synthetic import Truth, duel_study, make_run
 from synthetic_history import history
 
 from bakeoff.errors import ExitCode
-from bakeoff.results.history import History
+from bakeoff.results.history_file import History
 
 IMPORTS = Path(__file__).parent.parent / "data" / "imports"
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from bakeoff.cluster import apart
-from bakeoff.cluster.client import EngineHost
+from bakeoff.cluster.client_node import EngineHost
 from bakeoff.cluster.nodes import Node, pair
 from bakeoff.cluster.wire import Identity, tls_handshake
 from bakeoff.errors import EngineError, HostError, SpecError

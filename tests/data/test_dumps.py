@@ -9,7 +9,7 @@ import pytest
 from made_dumps import mydumper, mysql_shell, study_of, zstd
 
 from bakeoff.errors import SpecError
-from bakeoff.plan.model import data_bytes, database_of
+from bakeoff.plan.epochs import data_bytes, database_of
 from bakeoff.run.forecast import forecast
 from bakeoff.run.own_data import check_source, own_data
 from bakeoff.spec.dumps import read_dump

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bakeoff.errors import ExitCode
-from bakeoff.results.history import History
+from bakeoff.results.history_file import History
 
 SERVER = "mysql:8.0.15"
 # Slower by half, and a fifth allowed: known after five restarts however busy the machine is.

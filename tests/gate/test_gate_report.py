@@ -11,11 +11,11 @@ import pytest
 from bakeoff.cli.gate_outputs import Outputs
 from bakeoff.errors import ExitCode
 from bakeoff.report import build_view, render_html, render_json, render_markdown
-from bakeoff.report.gate import annotations, gate_markdown, junit
+from bakeoff.report.gate_answer import annotations, gate_markdown, junit
 from bakeoff.results import RunDirectory
 from bakeoff.spec.study import GateEnd, OnUnclear
 from bakeoff.stats.analysis import analyse
-from bakeoff.stats.gate import as_gate
+from bakeoff.stats.gate_rule import as_gate
 from bakeoff.stats.model import Stop
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))

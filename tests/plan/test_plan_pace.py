@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakeoff.plan.model import rounds, turns
+from bakeoff.plan.epochs import rounds, turns
 from bakeoff.plan.timing import (
     EpochCost,
     EpochTime,

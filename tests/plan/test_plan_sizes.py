@@ -2,7 +2,7 @@
 
 import pytest
 
-from bakeoff.plan.model import data_bytes, row_count, workload_bytes
+from bakeoff.plan.epochs import data_bytes, row_count, workload_bytes
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 
 

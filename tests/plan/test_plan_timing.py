@@ -15,7 +15,7 @@ from bakeoff.plan import (
     pilot_slice_max_ns,
     seed_for,
 )
-from bakeoff.plan.model import shuffled
+from bakeoff.plan.epochs import shuffled
 from bakeoff.plan.timing import seconds_per_cell, seconds_with_hosts
 
 

@@ -16,7 +16,7 @@ from synthetic_history import BEGIN, STEP_AT, history, nights
 
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.report import render_csv, render_html
-from bakeoff.report.history import (
+from bakeoff.report.history_page import (
     compare_series,
     github_json,
     history_view,
@@ -25,7 +25,7 @@ from bakeoff.report.history import (
     otava_json,
     points_of,
 )
-from bakeoff.results.history import P95, Point
+from bakeoff.results.history_file import P95, Point
 from bakeoff.stats import hosts
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop

@@ -13,7 +13,7 @@ from bakeoff.results import Outcome
 from bakeoff.results.profiles import PMU_FILE
 from bakeoff.spec import parse_server
 from bakeoff.stats.attribution import DOCUMENT, FOLDER, differing, study_in_between
-from bakeoff.stats.causes import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, StatementPlans, Wait
+from bakeoff.stats.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, StatementPlans, Wait
 
 CELL = "oltp_read_only/4"
 BASELINE = "mysql:8.0,sort_buffer_size=4M,innodb_flush_method=fsync"

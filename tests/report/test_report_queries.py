@@ -16,7 +16,7 @@ from synthetic import Truth, duel_study, make_run
 
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
 from bakeoff.report.queries import _short
-from bakeoff.stats.answers import DOCUMENT, Answers, Compared, DigestAnswers
+from bakeoff.stats.answer_rules import DOCUMENT, Answers, Compared, DigestAnswers
 
 TEXTS = {
     f"{at:016x}": f"SELECT `c{at}` FROM `orders` WHERE `customer` = ? ORDER BY `c{at}` LIMIT ?" for at in range(1, 6)

@@ -7,7 +7,7 @@ import pytest
 from synthetic_history import nights
 
 from bakeoff.errors import ResultsError, SpecError
-from bakeoff.results.history import Annotation, History
+from bakeoff.results.history_file import Annotation, History
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ import math
 import pytest
 
 from bakeoff.report.context import Context
-from bakeoff.report.off_cpu import compared_off_cpu
+from bakeoff.report.off_cpu_table import compared_off_cpu
 from bakeoff.results import open_run
 from bakeoff.run import off_cpu
 from bakeoff.stats.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
-from bakeoff.stats.causes import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, wait_differences
 from bakeoff.stats.model import Analysis
+from bakeoff.stats.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, wait_differences
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1200)]
 

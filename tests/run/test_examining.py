@@ -1,6 +1,6 @@
 """What the doctor sees without a test run."""
 
-from bakeoff.run.doctor import examine
+from bakeoff.run.machine_check import examine
 from bakeoff.servers.paths import bytes_on_disk
 from bakeoff.units import format_bytes
 

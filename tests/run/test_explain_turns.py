@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from bakeoff.run import explain
-from bakeoff.run.explain import KINDS, Explaining
+from bakeoff.run import explaining
+from bakeoff.run.explaining import KINDS, Explaining
 
 TOOLS = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False), listener=SimpleNamespace(note=lambda text: None))
 
@@ -19,10 +19,10 @@ def kinds_run(monkeypatch, budget_s, epoch_s, failing=()):
         clock[0] += epoch_s
         return "it failed" if kind.name in failing else ""
 
-    monkeypatch.setattr(explain, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr(explain._Explanation, "_overhead_s", lambda self: 8.0)
-    monkeypatch.setattr(explain._Explanation, "_run_epoch", run_epoch)
-    asked = explain._Explanation(Explaining(budget_s), TOOLS, None, None, {"cell": ("A", "B")})
+    monkeypatch.setattr(explaining, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(explaining._Explanation, "_overhead_s", lambda self: 8.0)
+    monkeypatch.setattr(explaining._Explanation, "_run_epoch", run_epoch)
+    asked = explaining._Explanation(Explaining(budget_s), TOOLS, None, None, {"cell": ("A", "B")})
     asked._take_turns([kind for kind in KINDS if not kind.spare], {kind.name: [] for kind in KINDS})
     assert clock[0] <= budget_s
     return begun

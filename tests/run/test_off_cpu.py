@@ -11,10 +11,10 @@ import pytest
 
 from bakeoff.errors import HostError
 from bakeoff.results.profiles import BACKGROUND, KERNEL, PREEMPTED, SERVING, Function
-from bakeoff.run import explain, off_cpu, perf
+from bakeoff.run import explaining, off_cpu, perf
 from bakeoff.run.off_cpu import Fold, Pause, Recording, recorded
 from bakeoff.run.perf import Window
-from bakeoff.stats.off_cpu import LOCK, compare_off_cpu
+from bakeoff.stats.off_cpu_time import LOCK, compare_off_cpu
 
 TEXT = """\
 mysqld 10/11 [001]     1.000000100: PERF_RECORD_SWITCH OUT
@@ -97,10 +97,10 @@ def test_user_code_alone_has_no_switches(monkeypatch):
 
 @pytest.mark.parametrize(("budget_s", "left_out"), [(39.0, True), (40.0, False)])
 def test_a_budget_that_does_not_hold_three_epochs_of_every_kind_leaves_it_out(budget_s, left_out):
-    said, notes = [], {kind.name: [] for kind in explain.KINDS}
+    said, notes = [], {kind.name: [] for kind in explaining.KINDS}
     tools = SimpleNamespace(listener=SimpleNamespace(note=said.append))
-    explanation = explain._Explanation(explain.Explaining(budget_s), tools, None, None, {})
-    kinds = explanation._affordable(list(explain.KINDS), notes, 4.0)
+    explanation = explaining._Explanation(explaining.Explaining(budget_s), tools, None, None, {})
+    kinds = explanation._affordable(list(explaining.KINDS), notes, 4.0)
     assert ("off-cpu" not in [kind.name for kind in kinds]) is left_out and len(kinds) == 4 - left_out
     assert notes["off-cpu"] == said == (["Off-CPU time is measured from --explain-budget 40 s on."] * left_out)
 

@@ -10,7 +10,7 @@ import pytest
 
 from bakeoff.results.profiles import KERNEL, Function
 from bakeoff.run import perf
-from bakeoff.run.explain import KINDS
+from bakeoff.run.explaining import KINDS
 from bakeoff.run.perf import Slices, Window, counters_of, plain_name, samples_of, without_beginning
 
 TEXT = """\

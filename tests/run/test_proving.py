@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from bakeoff.run.doctor import judge_duel
+from bakeoff.run.machine_check import judge_duel
 from bakeoff.stats.model import Comparison, Estimate, Interval, Verdict, Word
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from bakeoff.errors import SpecError
 from bakeoff.plan.timing import EPOCHS_MIN
-from bakeoff.run.doctor import smallest_budget_s
 from bakeoff.run.forecast import forecast, require_budget
+from bakeoff.run.machine_check import smallest_budget_s
 from bakeoff.spec import Arm, Study, Workload, parse_server
 
 TWO = ("mysql:8.0.15", "mysql:8.0.15")

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from bakeoff.errors import SpecError
 from bakeoff.spec import Origin, parse_server
-from bakeoff.spec.server import url_parts, url_password
+from bakeoff.spec.server_name import url_parts, url_password
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakeoff.stats import answers
-from bakeoff.stats.answers import Column, Reply, Shape, compare_replies, shape_of, volatile_words, without_literals
+from bakeoff.stats import answer_rules
+from bakeoff.stats.answer_rules import Column, Reply, Shape, compare_replies, shape_of, volatile_words, without_literals
 
 KINDS = {"name": "text", "id": "integer", "price": "double", "size": "float"}
 TEXT, NUMBER, DOUBLE, FLOAT = (Column(name=name, kind=kind) for name, kind in KINDS.items())
@@ -142,7 +142,7 @@ def test_any_permutation_is_the_same_multiset(rows, random):
 
 
 def test_large_results_are_compared_by_checksums(monkeypatch):
-    monkeypatch.setattr(answers, "KEPT_BYTES", 10)
+    monkeypatch.setattr(answer_rules, "KEPT_BYTES", 10)
     base, other = reply(A, B, C), reply(C, B, A)
     assert base.kept is None
     assert kinds(base, other) == (set(), set())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bakeoff.run.sessions import _tree_line
-from bakeoff.stats.causes import CellWaits, Wait, instruments_cost, wait_differences
+from bakeoff.stats.waits_and_plans import CellWaits, Wait, instruments_cost, wait_differences
 
 CELL = "oltp_write_only/4"
 FSYNC, MUTEX, LOCK = (

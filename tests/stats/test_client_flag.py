@@ -2,7 +2,7 @@
 
 import pytest
 
-from bakeoff.plan.model import Cell, SliceLength
+from bakeoff.plan.epochs import Cell, SliceLength
 from bakeoff.results.manifest import Network
 from bakeoff.stats.model import ArmSummary
 from bakeoff.stats.summary import client_flag, network_flag

@@ -3,7 +3,7 @@
 import pytest
 
 from bakeoff.results.profiles import BACKGROUND, KERNEL, PREEMPTED, SERVING, Function, Profile
-from bakeoff.stats.off_cpu import FILES, LOCK, NETWORK, NO_PROCESSOR, SLEEP, Waiting, compare_off_cpu
+from bakeoff.stats.off_cpu_time import FILES, LOCK, NETWORK, NO_PROCESSOR, SLEEP, Waiting, compare_off_cpu
 
 SERVER, LIBC = "mysqld", "libc.so.6"
 

@@ -5,13 +5,13 @@ import pytest
 from profiled import BASE, KERNEL, LIBC, READ, SERVER, STACKS, Function, profile
 
 from bakeoff.results.profiles import PREEMPTED, SERVING, Profile
-from bakeoff.stats.causes import WaitDifference
 from bakeoff.stats.costs import Cost, Explanation
+from bakeoff.stats.cpu_profile import compare_profiles
+from bakeoff.stats.explanation import Evidence, causes, sentence
 from bakeoff.stats.interval import Paired
 from bakeoff.stats.model import Estimate, Interval
-from bakeoff.stats.off_cpu import compare_off_cpu
-from bakeoff.stats.profile import compare_profiles
-from bakeoff.stats.why import Evidence, causes, sentence
+from bakeoff.stats.off_cpu_time import compare_off_cpu
+from bakeoff.stats.waits_and_plans import WaitDifference
 
 LOOP, MALLOC = (*BASE, Function("recv", "loop.so")), (*READ, Function("malloc", LIBC))
 FILLED = (*READ, Function("malloc", "libjemalloc.so.2"))

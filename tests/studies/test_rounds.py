@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from slices import epoch_of, quads, slice_row
 
 from bakeoff.errors import HostError
+from bakeoff.plan.epochs import ROUND_BLOCKS, rounds
 from bakeoff.plan.factorial import arm_names, make_study
-from bakeoff.plan.model import ROUND_BLOCKS, rounds
 from bakeoff.report.live import LiveView
 from bakeoff.run import run_study, runner
 from bakeoff.run.arms import servers_by_aio, share_memory

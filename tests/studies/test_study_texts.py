@@ -10,8 +10,8 @@ import study_files
 from study_files import assert_refused, study_of
 
 from bakeoff.errors import SpecError
+from bakeoff.plan.epochs import workload_bytes
 from bakeoff.plan.factorial import make_study
-from bakeoff.plan.model import workload_bytes
 from bakeoff.run.arms import build_key
 from bakeoff.run.loading import script_options
 from bakeoff.servers import install

@@ -14,8 +14,8 @@ from bakeoff.cli.run import ending_in_order
 from bakeoff.errors import ExitCode, HostError, SpecError
 from bakeoff.report import numbers
 from bakeoff.report.live import LiveView
-from bakeoff.run.doctor import PROOF_S, TEST_RUN_S, Finding, Proof, Severity, examine, resolve, smallest_budget_s
-from bakeoff.run.doctor import prove as run_duels
+from bakeoff.run.machine_check import PROOF_S, TEST_RUN_S, Finding, Proof, Severity, examine, resolve, smallest_budget_s
+from bakeoff.run.machine_check import prove as run_duels
 from bakeoff.servers import Catalog, is_installed
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, parse_server

@@ -52,7 +52,7 @@ from bakeoff.spec import (
     parse_server,
 )
 from bakeoff.spec.factors import DEFAULT, ArmParts, check_level, rows_of
-from bakeoff.spec.server import running_at, url_password
+from bakeoff.spec.server_name import running_at, url_password
 from bakeoff.spec.study import BUILDS_MAX, RATE_MAX, THREADS_MAX, OptionValue, is_capture
 from bakeoff.units import parse_duration_s, parse_percent, parse_precision
 

@@ -16,7 +16,7 @@ from bakeoff.report.live import live_for
 from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run.attribute import arms_in_between
 from bakeoff.run.attribute import attribute as attribute_arms
-from bakeoff.run.explain import explained_pairs, require_explainable
+from bakeoff.run.explaining import explained_pairs, require_explainable
 from bakeoff.run.resume import resumed_study
 from bakeoff.spec import Study
 from bakeoff.stats.model import Analysis

@@ -35,17 +35,17 @@ from bakeoff.cli.duel import (
 from bakeoff.cli.gate_outputs import outputs_of, writable
 from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
-from bakeoff.report.gate import DEFAULT_NAME, junit_of_error
+from bakeoff.report.gate_answer import DEFAULT_NAME, junit_of_error
 from bakeoff.report.live import live_for
 from bakeoff.results import runs_root
-from bakeoff.results.history import History
-from bakeoff.run.doctor import Severity, examine
+from bakeoff.results.history_file import History
+from bakeoff.run.machine_check import Severity, examine
 from bakeoff.run.own_data import OwnData, own_data
 from bakeoff.servers import install
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, ServerSpec, Study
 from bakeoff.spec.study import GateEnd, OnUnclear
-from bakeoff.stats.gate import as_gate
+from bakeoff.stats.gate_rule import as_gate
 from bakeoff.units import parse_duration_s, parse_percent
 
 # Of a duel whose options the gate leaves to study files.

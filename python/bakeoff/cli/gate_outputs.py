@@ -7,12 +7,12 @@ from pathlib import Path
 
 from bakeoff.cli.history import add_run
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
-from bakeoff.report.gate import DEFAULT_NAME, annotations, gate_markdown, junit
+from bakeoff.report.gate_answer import DEFAULT_NAME, annotations, gate_markdown, junit
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory
 from bakeoff.spec import Study
 from bakeoff.spec.study import GateEnd, OnUnclear
-from bakeoff.stats.gate import Answer
+from bakeoff.stats.gate_rule import Answer
 
 _CODES = {Answer.PASS: ExitCode.DONE, Answer.FAIL: ExitCode.DIFFERENCE, Answer.UNCLEAR: ExitCode.UNCLEAR}
 _UNCLEAR_CODES = {OnUnclear.PASS: ExitCode.DONE, OnUnclear.FAIL: ExitCode.DIFFERENCE}

@@ -13,9 +13,9 @@ from bakeoff.cli.help import Command
 from bakeoff.cli.printing import console, print_sentence
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.report import render_csv, render_html, render_terminal
-from bakeoff.report.history import github_json, history_view, lines_of, otava_csv, otava_json, points_of
+from bakeoff.report.history_page import github_json, history_view, lines_of, otava_csv, otava_json, points_of
 from bakeoff.results import RunDirectory, open_run
-from bakeoff.results.history import Annotation, History, Point
+from bakeoff.results.history_file import Annotation, History, Point
 from bakeoff.results.imports import read_points
 from bakeoff.stats.changes import ALPHA
 

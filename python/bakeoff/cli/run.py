@@ -49,13 +49,13 @@ from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run import run_study
 from bakeoff.run.arms import check_workloads
-from bakeoff.run.explain import BUDGET_SHARE, Explaining
+from bakeoff.run.explaining import BUDGET_SHARE, Explaining
 from bakeoff.run.forecast import forecast, require_budget, require_disk
 from bakeoff.run.kept_loads import kept_bytes
 from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
 from bakeoff.spec import Apart, Origin, Study
-from bakeoff.stats.answers import ROWS_KINDS
+from bakeoff.stats.answer_rules import ROWS_KINDS
 from bakeoff.stats.model import Analysis, Word
 from bakeoff.stats.stopping import control_name
 from bakeoff.units import parse_duration_s

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from bakeoff.cluster import Wanted
-from bakeoff.cluster.client import EngineHost
+from bakeoff.cluster.client_node import EngineHost
 from bakeoff.cluster.nodes import (
     Node,
     alive_nodes,

@@ -1,6 +1,6 @@
 """Plan a study by pure functions: arms, cells and epochs, in which random order, with which seeds, for how long."""
 
-from bakeoff.plan.model import Cell, CellDraft, EpochDraft, Plan, Seeds, SliceLength, seed_for, writes
+from bakeoff.plan.epochs import Cell, CellDraft, EpochDraft, Plan, Seeds, SliceLength, seed_for, writes
 from bakeoff.plan.schedule import epoch_draft, plan_study, share_seconds, slice_bounds, with_longer_slices
 from bakeoff.plan.timing import (
     EPOCHS_MIN,

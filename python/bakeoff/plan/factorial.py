@@ -19,11 +19,11 @@ from math import comb
 from pathlib import Path
 
 from bakeoff.errors import SpecError
-from bakeoff.plan.model import workload_bytes, workload_names
+from bakeoff.plan.epochs import workload_bytes, workload_names
 from bakeoff.spec import Arm, Origin, Study, Workload, control_of
 from bakeoff.spec.dumps import default_database, is_url, read_dump
 from bakeoff.spec.factors import DEFAULT, ArmParts, part_of
-from bakeoff.spec.server import running_at
+from bakeoff.spec.server_name import running_at
 from bakeoff.spec.study import Design, Factor, Fraction, Published, PublishedFigure, is_capture
 from bakeoff.spec.study_file import LoadedStudy, PublishedForm, StudyFile, WorkloadForm
 

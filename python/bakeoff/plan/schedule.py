@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 from bakeoff.errors import SpecError
 from bakeoff.plan import timing
-from bakeoff.plan.model import (
+from bakeoff.plan.epochs import (
     Cell,
     CellDraft,
     EpochDraft,

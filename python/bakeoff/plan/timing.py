@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bakeoff.plan.model import SliceLength
+from bakeoff.plan.epochs import SliceLength
 
 EPOCHS_MIN = 6
 """Fewest epochs for a verdict at the target precision."""

@@ -20,7 +20,9 @@ from bakeoff.stats.attribution import (
     setting_effects,
     setting_interactions,
 )
-from bakeoff.stats.causes import (
+from bakeoff.stats.estimate import epoch_rates
+from bakeoff.stats.model import Analysis, Estimate, Stop
+from bakeoff.stats.waits_and_plans import (
     PLANS,
     PLANS_DOCUMENT,
     WAITS,
@@ -32,8 +34,6 @@ from bakeoff.stats.causes import (
     instruments_cost,
     wait_differences,
 )
-from bakeoff.stats.estimate import epoch_rates
-from bakeoff.stats.model import Analysis, Estimate, Stop
 
 _WAITS_SHOWN = 8  # of a cell; the rest is folded away
 _PLANS_SHOWN = 20

@@ -18,7 +18,7 @@ from bakeoff.results.epoch_data import COUNTERS, CellCounters
 from bakeoff.results.frame import Frame, quotients
 from bakeoff.results.manifest import Host
 from bakeoff.spec import Arm, Origin, Study
-from bakeoff.stats.answers import DOCUMENT, ROWS_KINDS, Answers, Compared, DigestAnswers
+from bakeoff.stats.answer_rules import DOCUMENT, ROWS_KINDS, Answers, Compared, DigestAnswers
 from bakeoff.stats.costs import Explanation, explain
 from bakeoff.stats.digests import OTHER, DigestTimes, digest_times
 from bakeoff.stats.estimate import epoch_rates

@@ -18,8 +18,8 @@ from bakeoff.report.context import Context, Pair
 from bakeoff.report.view import Flame, FlameFrame, FlameSide, Prose, Row, Section, Table, Value
 from bakeoff.results.epoch_data import CellCounters
 from bakeoff.results.profiles import PMU_FILE, PROFILE_FILE, PROFILES, Profile
+from bakeoff.stats.cpu_profile import ProfileComparison, Tree, compare_processors, compare_profiles
 from bakeoff.stats.interval import Paired
-from bakeoff.stats.profile import ProfileComparison, Tree, compare_processors, compare_profiles
 from bakeoff.units import format_ns
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ from bakeoff.report.view import (
     Table,
     Value,
 )
-from bakeoff.stats.answers import ROWS_KINDS, Answers
+from bakeoff.stats.answer_rules import ROWS_KINDS, Answers
 from bakeoff.stats.digests import EXECUTIONS_MIN
 from bakeoff.units import format_duration, format_ns
 

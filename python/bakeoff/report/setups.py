@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from bakeoff.plan import Plan
-from bakeoff.plan.model import is_tpcc, warehouses
+from bakeoff.plan.epochs import is_tpcc, warehouses
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, Charts, Code, Fold, Panel, Prose, Row, Section, Series, Status, Steps, Table

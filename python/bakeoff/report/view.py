@@ -11,7 +11,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator
 
 from bakeoff.stats import model
-from bakeoff.stats.gate import Gate
+from bakeoff.stats.gate_rule import Gate
 from bakeoff.units import visible
 
 

@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bakeoff.report import causes, flame, numbers, off_cpu
+from bakeoff.report import causes, flame, numbers, off_cpu_table
 from bakeoff.report.context import Context, Pair
 from bakeoff.report.verdicts import Record
 from bakeoff.report.view import Prose, Row, Section, Table, Value
-from bakeoff.stats.causes import WaitDifference
 from bakeoff.stats.costs import BUSY, TIME, Cost, Explanation, name_of
-from bakeoff.stats.off_cpu import OffCpuComparison
-from bakeoff.stats.profile import ProfileComparison
-from bakeoff.stats.why import Evidence, sentence
+from bakeoff.stats.cpu_profile import ProfileComparison
+from bakeoff.stats.explanation import Evidence, sentence
+from bakeoff.stats.off_cpu_time import OffCpuComparison
+from bakeoff.stats.waits_and_plans import WaitDifference
 from bakeoff.units import format_bytes, format_ns
 
 _ROWS = 15
@@ -24,13 +24,13 @@ def why_section(context: Context) -> Section | None:
     explained = [each for each in context.explanations if each.claimed]
     explained.sort(key=lambda each: -abs(each.time.mean))
     profiles, waits = flame.compared_profiles(context), causes.compared_waits(context)
-    pauses = off_cpu.compared_off_cpu(context)
+    pauses = off_cpu_table.compared_off_cpu(context)
     return Section.of(
         "Why",
         *_sentences(context, explained, profiles, waits, pauses),
         _costs(context, explained),
         flame.profile_section(context, profiles),
-        off_cpu.off_cpu_section(context, pauses),
+        off_cpu_table.off_cpu_section(context, pauses),
         causes.attribution_section(context),
         causes.plans_section(context),
         causes.waits_section(context, waits),

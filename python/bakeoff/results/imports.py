@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import quote
 
 from bakeoff.errors import ResultsError, SpecError
-from bakeoff.results.history import P95, THROUGHPUT, Point
+from bakeoff.results.history_file import P95, THROUGHPUT, Point
 
 NOPM, TPMC = "NOPM", "tpmC"
 """Metrics of TPC-C: new orders a minute, as HammerDB and go-tpc call them."""

@@ -16,7 +16,7 @@ from typing import Any
 
 from bakeoff.engine import capture_events, capture_totals
 from bakeoff.errors import SpecError
-from bakeoff.plan.model import database_on, rounds
+from bakeoff.plan.epochs import database_on, rounds
 from bakeoff.results import RunDirectory
 from bakeoff.run.data_check import ask_tables
 from bakeoff.run.epoch_servers import EpochTools
@@ -24,7 +24,7 @@ from bakeoff.run.sessions import TOO_LONG, Event, Sessions, Step, connection_of,
 from bakeoff.servers import Instance, Server
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 from bakeoff.spec.study import is_capture
-from bakeoff.stats.answers import (
+from bakeoff.stats.answer_rules import (
     DOCUMENT,
     Answers,
     Compared,

@@ -14,7 +14,7 @@ import psutil
 
 from bakeoff.engine import ArmAddress, Message, describe_workloads
 from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError
-from bakeoff.plan.model import data_bytes, uses_sysbench_tables, writes
+from bakeoff.plan.epochs import data_bytes, uses_sysbench_tables, writes
 from bakeoff.run.captures import check_capture
 from bakeoff.servers import Installation, RemoteServer, Server, ServerMemory, Settings, install, settings_for
 from bakeoff.spec import Arm, Data, Origin, Study, Workload

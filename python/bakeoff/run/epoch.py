@@ -17,7 +17,7 @@ from typing import Any
 from bakeoff.engine import Engine, Measurement, Message, declares
 from bakeoff.errors import EngineError, RunInvalid, ServerError
 from bakeoff.plan import Cell, EpochDraft, Plan, SliceLength, guard_ns, whole_blocks
-from bakeoff.plan.model import ROUND_BLOCKS, database_of
+from bakeoff.plan.epochs import ROUND_BLOCKS, database_of
 from bakeoff.plan.timing import warm_seconds
 from bakeoff.results import EpochWriter, Outcome
 from bakeoff.run.arms import ArmSetup

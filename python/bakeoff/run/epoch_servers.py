@@ -13,7 +13,7 @@ import psutil
 
 from bakeoff.engine import ArmAddress, Engine
 from bakeoff.plan import EpochDraft
-from bakeoff.plan.model import database_on
+from bakeoff.plan.epochs import database_on
 from bakeoff.results import RSS_PREFIX, EpochWriter
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.listener import Listener

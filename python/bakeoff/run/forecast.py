@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bakeoff.errors import HostError, SpecError
 from bakeoff.plan import Plan, plan_study, timing
-from bakeoff.plan.model import data_bytes, turns
+from bakeoff.plan.epochs import data_bytes, turns
 from bakeoff.run.arms import MemoryShare, build_key, servers_by_aio, settings_of, share_memory
 from bakeoff.run.captures import with_captures
 from bakeoff.run.own_data import check_source

@@ -15,8 +15,8 @@ import pymysql
 
 from bakeoff.engine import Engine, declares
 from bakeoff.errors import BakeoffError, EngineError, HostError, ServerError, SpecError
-from bakeoff.plan.model import data_bytes as expected_bytes
-from bakeoff.plan.model import database_of, database_on, row_count, seed_for
+from bakeoff.plan.epochs import data_bytes as expected_bytes
+from bakeoff.plan.epochs import database_of, database_on, row_count, seed_for
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.data_check import ask_tables, judge_rows, write_answers

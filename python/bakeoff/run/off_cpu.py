@@ -1,4 +1,4 @@
-"""Record where the threads of servers wait off the CPU, in epochs that explain (`bakeoff.run.explain`).
+"""Record where the threads of servers wait off the CPU, in epochs that explain (`bakeoff.run.explaining`).
 
 The kernel notes every switch from one thread to another, and whether the thread that leaves could have run on: so how
 long threads were off the CPU is known of all. Why, the stacks say that perf keeps of some switches, each for the number
@@ -30,7 +30,7 @@ from bakeoff.run import perf
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.run.perf import Recorder, Slices, Window, records_of, without_beginning
-from bakeoff.stats.off_cpu import CONNECTION
+from bakeoff.stats.off_cpu_time import CONNECTION
 
 _EVENT = "context-switches"
 _SAMPLES_A_S = 600  # at most, of the threads that serve connections; each sample has a copy of its stack

@@ -18,7 +18,7 @@ from bakeoff.plan import (
     precise_seconds,
     share_seconds,
 )
-from bakeoff.plan.model import rounds
+from bakeoff.plan.epochs import rounds
 from bakeoff.plan.timing import EpochCost, report_seconds
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import slices_frame

@@ -17,7 +17,7 @@ from pymysql.cursors import SSCursor
 
 from bakeoff.errors import ServerError
 from bakeoff.servers import Server
-from bakeoff.stats.answers import Column, Reply, kind_of, without_literals
+from bakeoff.stats.answer_rules import Column, Reply, kind_of, without_literals
 
 # ---- plans -----------------------------------------------------------------------------------------------------------
 

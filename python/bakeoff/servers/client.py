@@ -14,7 +14,7 @@ from pymysql.cursors import SSCursor
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers.options import read_client_group
 from bakeoff.spec import Origin, ServerSpec
-from bakeoff.spec.server import url_parts
+from bakeoff.spec.server_name import url_parts
 
 TCP_USER = "bakeoff"
 _ACCESS_DENIED = (1045, 1698)
@@ -213,8 +213,8 @@ class RemoteServer(Server):
     Args:
         spec: of origin URL, without mysqld options.
         name: the arm's.
-        password: what `spec.server.url_password` found in the URL; None: MYSQL_PWD, then `[client]` of ~/.my.cnf. It is
-            in no message.
+        password: what `spec.server_name.url_password` found in the URL; None: MYSQL_PWD, then `[client]` of ~/.my.cnf.
+            It is in no message.
 
     Raises:
         SpecError: not a URL, or options were given for a server that is not ours to start.

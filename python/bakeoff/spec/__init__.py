@@ -1,6 +1,6 @@
 """What the user asked for, as frozen values: servers, arms, workloads, a stopping rule."""
 
-from bakeoff.spec.server import Frozen, Origin, ServerSpec, parse_server
+from bakeoff.spec.server_name import Frozen, Origin, ServerSpec, parse_server
 from bakeoff.spec.study import Apart, Arm, Connection, Data, Placement, Profile, Study, Workload, control_of
 
 __all__ = [

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bakeoff.errors import HostError, SpecError
-from bakeoff.spec.server import url_database
+from bakeoff.spec.server_name import url_database
 
 _COMPRESSED = r"(\.(gz|zst|xz))?"
 # Bytes of SQL for one on disk, by the file's first bytes: typical of rows as text.

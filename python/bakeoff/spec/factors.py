@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bakeoff.errors import KeyPath, SpecError
-from bakeoff.spec.server import ServerSpec, parse_server, url_database, url_password
+from bakeoff.spec.server_name import ServerSpec, parse_server, url_database, url_password
 from bakeoff.spec.study import CONNECTION_WORDS, Connection, Data, OptionValue, Part
 from bakeoff.units import parse_bytes
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from bakeoff.errors import SpecError
-from bakeoff.spec.server import Frozen, Origin, ServerSpec
+from bakeoff.spec.server_name import Frozen, Origin, ServerSpec
 
 
 class Part(StrEnum):

@@ -22,7 +22,7 @@ from ruamel.yaml.scalarfloat import ScalarFloat
 
 from bakeoff.errors import KeyPath, SpecError
 from bakeoff.spec.factors import check_level, part_of, rows_of, settings_behind
-from bakeoff.spec.server import UNWRITABLE as _UNWRITABLE
+from bakeoff.spec.server_name import UNWRITABLE as _UNWRITABLE
 from bakeoff.spec.study import (
     BUILDS_MAX,
     DATABASE_PATTERN,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bakeoff.plan.model import ROUND_BLOCKS
+from bakeoff.plan.epochs import ROUND_BLOCKS
 from bakeoff.results.epoch_data import EpochData
 from bakeoff.results.frame import Column, Frame, quotients
 

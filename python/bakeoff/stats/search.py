@@ -12,12 +12,12 @@ from statistics import fmean
 import numpy as np
 
 from bakeoff.plan import Plan
+from bakeoff.plan.epochs import seed_for
 from bakeoff.plan.factorial import arm_names
-from bakeoff.plan.model import seed_for
 from bakeoff.plan.timing import EpochTime
 from bakeoff.spec import Arm, Study
 from bakeoff.spec.study import Search
-from bakeoff.stats import bisect, guilty
+from bakeoff.stats import first_slow_build, guilty
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, by_comparison
 from bakeoff.stats.model import Estimate, Stop
@@ -80,12 +80,12 @@ def _build_numbers(search: Search, names: Collection[str]) -> list[int]:
 
 def _found_builds(study: Study, search: Search, values: Values, without: Collection[int]) -> Found:
     of_builds = by_build(search, values)
-    probabilities = bisect.posterior(of_builds, len(search.builds))
-    named = bisect.culprits(probabilities, without=without)
+    probabilities = first_slow_build.posterior(of_builds, len(search.builds))
+    named = first_slow_build.culprits(probabilities, without=without)
     best = named[-1] if named else int(probabilities.argmax())
     bad = [value for build, own in of_builds.items() if build >= best for value in own]
     whole = iv.estimate_of(bad, iv.live_interval)
-    enough = len(of_builds[len(search.builds) - 1]) >= bisect.EPOCHS_FIRST
+    enough = len(of_builds[len(search.builds) - 1]) >= first_slow_build.EPOCHS_FIRST
     shown = enough and iv.excludes_zero(whole.interval)
     nothing = _is_nothing(bad, study)
     return Found(
@@ -103,7 +103,7 @@ def _found_options(study: Study, values: Values) -> Found:
     rows = [(subset(arm, study.search), value) for arm in arms for value in values[arm.name]]
     believed = guilty.beliefs([row for row, _ in rows], [value for _, value in rows])
     whole = list(values[study.arms[1].name])
-    named = believed.named() if len(whole) >= bisect.EPOCHS_FIRST else None
+    named = believed.named() if len(whole) >= first_slow_build.EPOCHS_FIRST else None
     nothing = len(rows) == len(whole) and _is_nothing(whole, study)
     return Found(
         tuple(believed.guilty.tolist()),
@@ -178,7 +178,7 @@ def search_decision(
 def _is_begun(study: Study, values: Values) -> bool:
     """The difference and the noise are known; of options also that there is a difference, which all of them share."""
     first = values[study.arms[1].name]
-    if len(first) < bisect.EPOCHS_FIRST:
+    if len(first) < first_slow_build.EPOCHS_FIRST:
         return False
     sd, n = iv.standard_deviation(first), len(first)
     return bool(study.search and study.search.builds) or abs(fmean(first)) > iv.precision_half_width(sd, n)
@@ -212,9 +212,9 @@ def next_arm(study: Study, believed: Found, values: Values, *, skipped: Collecti
     if search.builds:
         probabilities, without = np.array(believed.probabilities), _build_numbers(search, skipped)
         # Which build it is is known; that there is a difference at all is not shown yet.
-        if bisect.culprits(probabilities, without=without):
+        if first_slow_build.culprits(probabilities, without=without):
             return study.arms[1]
-        return search.builds[bisect.next_build(by_build(search, values), probabilities, without=without)]
+        return search.builds[first_slow_build.next_build(by_build(search, values), probabilities, without=without)]
     assert believed.beliefs
     epoch = sum(map(len, values.values())) + len(skipped)
     rng = np.random.default_rng(seed_for(study.seed, "subset", epoch))

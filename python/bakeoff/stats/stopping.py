@@ -16,7 +16,7 @@ from bakeoff.plan.timing import GRACE, EpochTime
 from bakeoff.spec import Arm, Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
-from bakeoff.stats.gate import Answer, Sample, answers
+from bakeoff.stats.gate_rule import Answer, Sample, answers
 from bakeoff.stats.hosts import Kinds, by_kind, epochs_needed, moments
 from bakeoff.stats.model import Stop
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bakeoff.results.profiles import KERNEL, PREEMPTED, SERVING, Function, Profile, Stack
+from bakeoff.stats.cpu_profile import OTHER, Subsystems, is_servers
 from bakeoff.stats.interval import Paired
-from bakeoff.stats.profile import OTHER, Subsystems, is_servers
 
 Column = NDArray[np.float64]
 

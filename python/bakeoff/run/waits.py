@@ -1,4 +1,4 @@
-"""Record what the servers wait for and how they run their statements, in epochs that explain (`bakeoff.run.explain`).
+"""Record what servers wait for and how they run their statements, in epochs that explain (`bakeoff.run.explaining`).
 
 `waits`: servers are started with the instruments of performance_schema for waits and stages; their summaries are read
 before and after the measuring of each cell. `plans`: the baseline's server writes its general log while a cell is
@@ -23,7 +23,7 @@ from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers, EpochTools
 from bakeoff.run.sessions import Event, Sessions, Step, same_plan, statement_of
 from bakeoff.servers import Installation, Instance, Server
-from bakeoff.stats.causes import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, StatementPlans, Wait
+from bakeoff.stats.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, StatementPlans, Wait
 
 # ---- waits -----------------------------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from bakeoff.report.compare import RunComparison, adjusted
 from bakeoff.report.queries import EMPTY_FOREST
 from bakeoff.report.view import Charts, Panel, Prose, ReportView, Row, Section, Series, Table, Value
 from bakeoff.results import RunDirectory
-from bakeoff.results.history import P95, THROUGHPUT, Annotation, Point
+from bakeoff.results.history_file import P95, THROUGHPUT, Annotation, Point
 from bakeoff.results.manifest import Host
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv

@@ -7,7 +7,7 @@ from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.renderers import render_markdown
 from bakeoff.report.view import ReportView, Row, Section, Table
-from bakeoff.stats.gate import Answer, Gate, judge, reach
+from bakeoff.stats.gate_rule import Answer, Gate, judge, reach
 from bakeoff.stats.interval import standard_deviation
 from bakeoff.stats.model import Comparison
 from bakeoff.units import percent_text, visible

@@ -17,7 +17,7 @@ from pathlib import PurePath
 
 from bakeoff.spec import Data, Frozen, Origin, Placement, ServerSpec, Study, Workload
 from bakeoff.spec.dumps import is_url, read_dump
-from bakeoff.spec.server import url_database
+from bakeoff.spec.server_name import url_database
 from bakeoff.spec.study import OptionValue, is_capture
 
 ROUND_BLOCKS = 1_000_000
@@ -122,7 +122,7 @@ class Plan(Frozen):
     """A study turned into epochs.
 
     Attributes:
-        seed: the study's; every order and seed follows from it (bakeoff.plan.model).
+        seed: the study's; every order and seed follows from it (bakeoff.plan.epochs).
         arms: names, the baseline first.
         builds: loads of the data that the epochs take in turn.
         seconds_per_cell: wall seconds that all arms together are measured in one cell of one epoch, mean over cells.

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bakeoff.stats import interval as iv
-from bakeoff.stats.causes import WaitDifference
 from bakeoff.stats.costs import BUSY, NAMED_FROM, TIME, Cost, Explanation, name_of
+from bakeoff.stats.cpu_profile import CALLER_UNKNOWN, KERNEL_OTHER, NAMELESS, OTHER, ProfileComparison, Subsystems
 from bakeoff.stats.model import Estimate
-from bakeoff.stats.off_cpu import OffCpuComparison, OffCpuCost
-from bakeoff.stats.profile import CALLER_UNKNOWN, KERNEL_OTHER, NAMELESS, OTHER, ProfileComparison, Subsystems
+from bakeoff.stats.off_cpu_time import OffCpuComparison, OffCpuCost
+from bakeoff.stats.waits_and_plans import WaitDifference
 from bakeoff.units import format_ns
 
 _SAID_FROM = 0.1  # share of a difference from which a sentence has a part of it

@@ -8,7 +8,7 @@ from bakeoff.report.flame import COMPARISONS_MAX, sides_of
 from bakeoff.report.view import Prose, Row, Section, Table, Value
 from bakeoff.results.profiles import OFF_CPU, PROFILE_FILE, Profile
 from bakeoff.stats.interval import Paired
-from bakeoff.stats.off_cpu import OffCpuComparison, OffCpuCost, compare_off_cpu
+from bakeoff.stats.off_cpu_time import OffCpuComparison, OffCpuCost, compare_off_cpu
 
 _SHARE = 0.02  # of the time of either arm, or of the difference: what a way of waiting needs for a line
 _ROWS_MAX = 12

@@ -12,17 +12,17 @@ from statistics import fmean
 
 from bakeoff.errors import BakeoffError, ResultsError, SpecError
 from bakeoff.plan import EpochDraft, Plan, epoch_draft
-from bakeoff.plan.model import rounds, seed_for
+from bakeoff.plan.epochs import rounds, seed_for
 from bakeoff.results import EpochWriter, RunDirectory
 from bakeoff.results.profiles import OFF_CPU, PROFILES
-from bakeoff.run import causes, off_cpu, perf
+from bakeoff.run import off_cpu, perf, waits
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.data_check import CountsDisagree
 from bakeoff.run.epoch import Epoch, Interrupted, TooManyErrors, Watch
 from bakeoff.run.epoch_servers import EpochTools
-from bakeoff.stats.causes import PLANS, WAITS
 from bakeoff.stats.interval import EPOCHS_MIN_PAIRED
 from bakeoff.stats.model import Analysis
+from bakeoff.stats.waits_and_plans import PLANS, WAITS
 from bakeoff.units import format_duration
 
 BUDGET_SHARE = 0.25
@@ -59,9 +59,9 @@ class Kind:
 
 
 KINDS = (
-    Kind(PLANS, causes.plans_hindrance, causes.Plans, epochs=1, replays=False),
+    Kind(PLANS, waits.plans_hindrance, waits.Plans, epochs=1, replays=False),
     Kind(PROFILES, perf.hindrance, perf.Profiler),
-    Kind(WAITS, causes.waits_hindrance, causes.Waits, causes.with_instruments),
+    Kind(WAITS, waits.waits_hindrance, waits.Waits, waits.with_instruments),
     Kind(OFF_CPU, off_cpu.hindrance, off_cpu.OffCpu, spare=True),
 )
 
