@@ -22,8 +22,8 @@ from bakeoff.report.off_cpu_table import compared_off_cpu
 from bakeoff.report.why import evidence
 from bakeoff.results import open_run
 from bakeoff.stats.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
-from bakeoff.stats.explanation import Evidence, causes, sentence
 from bakeoff.stats.model import Analysis
+from bakeoff.stats.named_causes import Evidence, causes, sentence
 
 _LIMIT_S = 900.0  # of one run: fetching, loading, a busy machine
 _ATTRIBUTE_LIMIT_S = 1800.0  # of the arms in between, whose budget is four times the run's

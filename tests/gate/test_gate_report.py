@@ -11,7 +11,7 @@ import pytest
 from bakeoff.cli.gate_outputs import Outputs
 from bakeoff.errors import ExitCode
 from bakeoff.report import build_view, render_html, render_json, render_markdown
-from bakeoff.report.gate_answer import annotations, gate_markdown, junit
+from bakeoff.report.gate_view import annotations, gate_markdown, junit
 from bakeoff.results import RunDirectory
 from bakeoff.spec.study import GateEnd, OnUnclear
 from bakeoff.stats.analysis import analyse

@@ -10,8 +10,8 @@ import pytest
 from bakeoff.results.frame import Frame
 from bakeoff.stats import costs
 from bakeoff.stats.costs import BUSY, explain, family_of
-from bakeoff.stats.explanation import Evidence, sentence
 from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Interval, Stop, Verdict, Word
+from bakeoff.stats.named_causes import Evidence, sentence
 
 CELL = "oltp_read_only/4"
 RECORDED = Path(__file__).with_name("recorded_counters.json")

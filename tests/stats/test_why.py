@@ -7,9 +7,9 @@ from profiled import BASE, KERNEL, LIBC, READ, SERVER, STACKS, Function, profile
 from bakeoff.results.profiles import PREEMPTED, SERVING, Profile
 from bakeoff.stats.costs import Cost, Explanation
 from bakeoff.stats.cpu_profile import compare_profiles
-from bakeoff.stats.explanation import Evidence, causes, sentence
 from bakeoff.stats.interval import Paired
 from bakeoff.stats.model import Estimate, Interval
+from bakeoff.stats.named_causes import Evidence, causes, sentence
 from bakeoff.stats.off_cpu_time import compare_off_cpu
 from bakeoff.stats.waits_and_plans import WaitDifference
 

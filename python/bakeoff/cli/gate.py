@@ -35,7 +35,7 @@ from bakeoff.cli.duel import (
 from bakeoff.cli.gate_outputs import outputs_of, writable
 from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
-from bakeoff.report.gate_answer import DEFAULT_NAME, junit_of_error
+from bakeoff.report.gate_view import DEFAULT_NAME, junit_of_error
 from bakeoff.report.live import live_for
 from bakeoff.results import runs_root
 from bakeoff.results.history_file import History

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bakeoff.cli.history import add_run
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
-from bakeoff.report.gate_answer import DEFAULT_NAME, annotations, gate_markdown, junit
+from bakeoff.report.gate_view import DEFAULT_NAME, annotations, gate_markdown, junit
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory
 from bakeoff.spec import Study

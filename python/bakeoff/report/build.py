@@ -5,18 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from bakeoff.report import (
-    bisection,
-    gate_answer,
-    machine,
-    numbers,
-    performance,
-    queries,
-    setups,
-    studies,
-    verdicts,
-    why,
-)
+from bakeoff.report import bisection, gate_view, machine, numbers, performance, queries, setups, studies, verdicts, why
 from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, ReportView, Role, Status, tables_of
 from bakeoff.results import RunDirectory
@@ -27,7 +16,7 @@ BUSY_SHARE = 0.10
 """Share of all processors used by others from which the report says so at its head."""
 
 SECTIONS = (
-    gate_answer.gate_section,
+    gate_view.gate_section,
     bisection.bisection_section,
     why.why_section,
     queries.queries_section,
@@ -92,7 +81,7 @@ def build_view(
         effort=(performance.epoch_counts(context), *([f"Wall time: {wall}"] if wall else [])),
         command=setups.command(context),
         footnotes=context.footnotes,
-        gate=gate_answer.gate_of(context),
+        gate=gate_view.gate_of(context),
         bisection=bisection.bisected(context),
         records=(*verdicts.records(context), *queries.records(context)),
         costs=why.records(context),
@@ -103,7 +92,7 @@ def _summary(context: Context) -> tuple[str, ...]:
     if context.study.search:
         return bisection.lead(context)
     return (
-        *gate_answer.lead(context),
+        *gate_view.lead(context),
         *queries.findings(context),
         *verdicts.summary(context),
         *machine.hosts_findings(context),
@@ -114,7 +103,7 @@ def _question(context: Context) -> str:
     if context.study.search:
         return bisection.question(context)
     if context.study.limit is not None:
-        return gate_answer.question(context)
+        return gate_view.question(context)
     design = context.study.design
     if design and design.question:
         return design.question

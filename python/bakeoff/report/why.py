@@ -8,7 +8,7 @@ from bakeoff.report.verdicts import Record
 from bakeoff.report.view import Prose, Row, Section, Table, Value
 from bakeoff.stats.costs import BUSY, TIME, Cost, Explanation, name_of
 from bakeoff.stats.cpu_profile import ProfileComparison
-from bakeoff.stats.explanation import Evidence, sentence
+from bakeoff.stats.named_causes import Evidence, sentence
 from bakeoff.stats.off_cpu_time import OffCpuComparison
 from bakeoff.stats.waits_and_plans import WaitDifference
 from bakeoff.units import format_bytes, format_ns

@@ -15,7 +15,7 @@ from bakeoff.plan import EpochDraft, Plan, epoch_draft
 from bakeoff.plan.epochs import rounds, seed_for
 from bakeoff.results import EpochWriter, RunDirectory
 from bakeoff.results.profiles import OFF_CPU, PROFILES
-from bakeoff.run import off_cpu, perf, waits
+from bakeoff.run import off_cpu, perf, statement_plans, waits
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.data_check import CountsDisagree
 from bakeoff.run.epoch import Epoch, Interrupted, TooManyErrors, Watch
@@ -59,9 +59,9 @@ class Kind:
 
 
 KINDS = (
-    Kind(PLANS, waits.plans_hindrance, waits.Plans, epochs=1, replays=False),
+    Kind(PLANS, statement_plans.hindrance, statement_plans.Plans, epochs=1, replays=False),
     Kind(PROFILES, perf.hindrance, perf.Profiler),
-    Kind(WAITS, waits.waits_hindrance, waits.Waits, waits.with_instruments),
+    Kind(WAITS, waits.hindrance, waits.Waits, waits.with_instruments),
     Kind(OFF_CPU, off_cpu.hindrance, off_cpu.OffCpu, spare=True),
 )
 

@@ -1,31 +1,24 @@
-"""Record what servers wait for and how they run their statements, in epochs that explain (`bakeoff.run.explaining`).
+"""Record what servers wait for while a cell is measured, in epochs that explain (`bakeoff.run.explaining`).
 
-`waits`: servers are started with the instruments of performance_schema for waits and stages; their summaries are read
-before and after the measuring of each cell. `plans`: the baseline's server writes its general log while a cell is
-measured; the statements in it are explained on every arm. Both differ from an epoch that counts in their speed.
+Servers are started with the instruments of performance_schema for waits and stages, which slow them down; their
+summaries are read before and after the measuring of each cell.
 """
 
 import contextlib
 import re
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from bakeoff.engine import Message, capture_events, capture_totals, make_capture
+from bakeoff.engine import Message
 from bakeoff.errors import ServerError
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
-from bakeoff.run.answers import READ_HANDLERS, READS
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers, EpochTools
-from bakeoff.run.sessions import Event, Sessions, Step, same_plan, statement_of
 from bakeoff.servers import Installation, Instance, Server
-from bakeoff.stats.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, StatementPlans, Wait
-
-# ---- waits -----------------------------------------------------------------------------------------------------------
+from bakeoff.stats.waits_and_plans import WAITS_DOCUMENT, CellWaits, Wait
 
 _IDLE = ("idle", "wait/io/socket/")
 """Instruments of a thread that has nothing to do."""
@@ -40,7 +33,7 @@ ROW_LOCK = "innodb/row lock"
 """Name of the wait for row locks, which the server's status counts and no instrument does."""
 
 
-def waits_hindrance(setups: Sequence[ArmSetup]) -> str:
+def hindrance(setups: Sequence[ArmSetup]) -> str:
     """Why the waits of these arms cannot be recorded; empty: they can."""
     running = [setup.arm.label for setup in setups if setup.remote]
     if running:
@@ -164,114 +157,3 @@ def _missing(server: Instance) -> tuple[str, ...]:
     if installation.family == "mysql" and installation.version < (5, 6):
         return (f"{installation.name} has no stages, and does not tell its background threads from those of clients.",)
     return ()
-
-
-# ---- plans -----------------------------------------------------------------------------------------------------------
-
-STATEMENTS_MAX = 200
-"""Distinct statements of a cell that are explained, the most frequent."""
-
-_SAMPLES = 2  # of a digest
-_EXPLAINED = (*READS, "UPDATE", "DELETE", "REPLACE", "INSERT")
-_LOG = "statements.log"
-
-
-def plans_hindrance(setups: Sequence[ArmSetup]) -> str:
-    """Why the statements of these arms cannot be recorded; empty: they can."""
-    running = [setup.arm.label for setup in setups if setup.remote]
-    if running:
-        return f"Plans: {' and '.join(running)} were running already, and bakeoff does not log their statements."
-    return ""
-
-
-class Plans:
-    """What surrounds the measuring of a cell (`bakeoff.run.epoch.Watch`): its statements and their plans.
-
-    Args:
-        writer: of the epoch; `plans.json` of the first arm grows with every cell. A replay has its plans already.
-    """
-
-    def __init__(self, writer: EpochWriter) -> None:
-        self._writer = writer
-        self._found: dict[str, Any] = {}
-
-    @contextlib.contextmanager
-    def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
-        """Have the first arm's server log its statements meanwhile; then explain them on every arm."""
-        if cell.replay:
-            yield lambda _message: None
-            return
-        arm, first = next(iter(servers.ours.items()))
-        log = first.home / _LOG
-        first.query("SET GLOBAL log_output='FILE'")
-        first.query("SET GLOBAL general_log_file=%s", (str(log),))
-        first.query("SET GLOBAL general_log=1")
-        try:
-            yield lambda _message: None
-        finally:
-            first.query("SET GLOBAL general_log=0")
-        found = plans_of(log, servers.ours)
-        self._found[cell.name] = found.model_dump(mode="json")
-        self._writer.write_server_json(arm, PLANS_DOCUMENT, self._found)
-        log.unlink(missing_ok=True)
-
-
-def plans_of(log: Path, servers: Mapping[str, Server]) -> CellPlans:
-    """Explain the statements of a general log on these servers; nothing that writes is run.
-
-    Raises:
-        ServerError: a server is gone. SpecError, HostError: the log cannot be read.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        capture = Path(folder) / "statements.capture"
-        make_capture([str(log)], capture, redact=False, log_format="general", on_progress=lambda _done, _total: None)
-        digests = {each["digest"]: each for each in capture_totals(capture)["digests"]}
-        wanted = [name for name, each in digests.items() if _first_word(each["text"]) in _EXPLAINED][:STATEMENTS_MAX]
-        samples: dict[str, list[Event]] = {name: [] for name in wanted}
-        for event in capture_events(capture):
-            own = samples.get(event.get("digest", ""))
-            if own is not None and len(own) < _SAMPLES and "not_replayable" not in event:
-                own.append(event)
-    sessions = {arm: Sessions(server, None, now_s=0) for arm, server in servers.items()}
-    try:
-        found = {name: _plans(digests[name]["text"], samples[name], sessions) for name in wanted}
-        statements = {name: plans for name, plans in found.items() if plans}
-        return CellPlans(statements=statements, counts={name: digests[name]["count"] for name in statements})
-    finally:
-        for each in sessions.values():
-            each.close()
-
-
-def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]) -> StatementPlans | None:
-    """The plans of one digest; None when it reads no table, or nobody can explain it."""
-    shown: dict[str, tuple[Step, ...]] = {}
-    differs: list[str] = []
-    analyzed: dict[str, tuple[str, ...]] = {}
-    rows: Counter[str] = Counter()
-    reads = _first_word(text) in READS
-    for event in samples:
-        sql = statement_of(event)
-        plans = {arm: each.explain(event, sql) for arm, each in sessions.items()}
-        first, *others = plans.items()
-        other = [arm for arm, steps in others if first[1] and steps and not same_plan(first[1], steps)]
-        if not shown or (other and not differs):
-            shown, differs = plans, other
-            if other and reads and "writes" not in event:
-                analyzed = {arm: each.analyzed(event, sql) for arm, each in sessions.items()}
-        if reads and "writes" not in event:
-            for arm, each in sessions.items():
-                _, handlers = each.examined(event, sql)
-                rows[arm] += sum(handlers.get(f"Handler_read_{name}", 0) for name in READ_HANDLERS)
-    if not any(step.table for steps in shown.values() for step in steps):
-        return None
-    return StatementPlans(
-        text=text,
-        plans={arm: tuple(map(str, steps)) for arm, steps in shown.items()},
-        differs=tuple(differs),
-        rows_read={arm: rows[arm] / len(samples) for arm in sessions} if rows else {},
-        analyzed={arm: lines for arm, lines in analyzed.items() if lines},
-    )
-
-
-def _first_word(text: str) -> str:
-    return text.split(" ", 1)[0].upper()
