@@ -38,7 +38,7 @@ def test_a_help_has_no_types_of_python_and_fits_a_terminal(inside, monkeypatch, 
     assert summary[0].isupper() and " " in summary
 
 
-def test_a_range_and_a_default_are_told_in_one_bracket(inside, monkeypatch):
+def test_a_range_and_a_default_are_reported_in_one_bracket(inside, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     shown = inside("doctor", "--help").out
     assert re.search(r"--threads N +Connections in the test run\. \[default: 4; at least 1\]\n", shown)

@@ -111,7 +111,7 @@ def test_scripts_of_ones_own_count_as_writing_even_under_a_bundled_name():
 
 
 @pytest.mark.parametrize(("asked", "expected"), [(None, {False, True}), (True, {True}), (False, {False})])
-def test_freeze_is_for_writes_unless_told(asked, expected):
+def test_freeze_is_for_writes_unless_asked(asked, expected):
     plan = plan_study(study(freeze=asked), overhead_s=5, load_s=0)
     assert {cell.freeze for cell in plan.cells} == expected
 

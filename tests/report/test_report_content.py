@@ -169,7 +169,7 @@ def test_a_busy_machine_is_shown_beside_the_verdict(tmp_path):
     assert "50% of the processors" in status.text and "50% with work" in busy.conditions
 
 
-def test_another_bakeoff_beside_the_measurement_is_told(tmp_path):
+def test_another_bakeoff_beside_the_measurement_is_reported(tmp_path):
     run = make_run(tmp_path, one_cell(), epochs=3)
     alone = build_view(run, plain_analysis(run, run.study()))
     assert "ANOTHER BAKEOFF" not in [status.word for status in alone.statuses]

@@ -121,7 +121,7 @@ def test_the_table_is_sorted_by_time_lost(view):
     assert "never completed on arm B (1)" in view.tables["queries"].note
 
 
-def test_queries_that_begin_alike_are_told_apart_in_the_table():
+def test_queries_that_begin_alike_are_separated_in_the_table():
     long = "SELECT `p` . `id` , COUNT ( * ) FROM `page_category` `c` JOIN `page` `p` ON `p` . `id` = `c` . `page_id` "
     ends = ("WHERE `c` . `id` = ?", "WHERE `c` . `id` = ? AND `p` . `title` > ?")
     short = [_short(long + end) for end in ends]

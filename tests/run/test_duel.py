@@ -34,7 +34,7 @@ def duel(shell, *arguments):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_equal_servers_are_not_told_apart(shell):
+def test_equal_servers_are_not_distinguished(shell):
     """One interval in twenty misses the truth; two in a row on the same side are one pair in eight hundred."""
     sides = []
     for seed in ("1", "2"):

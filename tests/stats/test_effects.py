@@ -167,7 +167,7 @@ def test_what_an_interval_says_of_a_published_order(published, low, high, expect
     assert judge(-math.log(published), Estimate(mean=-measured.mean, interval=mirrored, n=8)) == expected
 
 
-def test_without_an_interval_nothing_can_be_told():
+def test_without_an_interval_nothing_can_be_said():
     assert judge(0.5, None) is Agreement.CANNOT_TELL
     assert judge(0.5, Estimate(mean=0.5, interval=Interval(low=None, high=None), n=1)) is Agreement.CANNOT_TELL
 

@@ -89,7 +89,7 @@ def test_resolution_four_tells_main_effects_and_only_sums_of_mixed_interactions(
         assert (each.at_base is None) == bool(each.mixed)
 
 
-def test_a_crossed_factors_interactions_are_told_by_themselves():
+def test_a_crossed_factors_interactions_are_reported_by_themselves():
     names = ("p", "q", "r", "s", "t", "u")
     analysis, design = analysis_of(names, versions=("8.0", "8.1"))
     found = {(each.other, each.factor): each for each in interactions(analysis, design)}

@@ -48,7 +48,7 @@ def test_below_ten_epochs_there_is_no_interval():
     assert found.lack_of_fit_p is not None
 
 
-def test_nothing_is_told_beyond_the_ladder():
+def test_nothing_is_reported_beyond_the_ladder():
     found = fit_scaling(measured(ladder=(1, 2, 4, 8)))
     assert found.peak_threads is None  # the law's maximum is at 49 threads
     assert (found.curve[0][0], found.curve[-1][0]) == (pytest.approx(1), pytest.approx(8))

@@ -102,7 +102,7 @@ def with_a_stop(*, events, latency_s, cpu=0.0, length_s=3.0, usual_cpus=1.5):
 
 
 @pytest.mark.parametrize(("events", "latency_s"), [(0, 0.0), (300, 2.6)])
-def test_a_server_that_was_stopped_is_told(events, latency_s):
+def test_a_server_that_was_stopped_is_reported(events, latency_s):
     (found,) = stood_still(with_a_stop(events=events, latency_s=latency_s, cpu=0.1)).items()
     assert found[0] == ("oltp_point_select/4", "B")
     assert found[1].kind == "STOOD STILL"

@@ -167,5 +167,5 @@ def test_at_least_gains_digits_before_it_says_zero():
     assert at_least_text(0.0, 0.01) == "a trace"
 
 
-def test_a_large_difference_is_told_without_an_exponent():
+def test_a_large_difference_is_reported_without_an_exponent():
     assert [percent_text(math.log(ratio)) for ratio in (1.014, 1.996, 2.3)] == ["1.4%", "100%", "130%"]

@@ -53,7 +53,7 @@ def account(lasting_server):
 CHARSET = "SELECT CONCAT(@@character_set_client, ' ', @@collation_connection)"
 
 
-def test_the_character_set_is_chosen_told_and_recorded(ours, server):
+def test_the_character_set_is_chosen_reported_and_recorded(ours, server):
     assert answer(ours, *server.options, sql=CHARSET) == "utf8mb4 utf8mb4_0900_ai_ci"
     latin1 = ("--mysql-charset=latin1", "--mysql-collation=latin1_bin")
     assert answer(ours, *server.options, *latin1, sql=CHARSET) == "latin1 latin1_bin"

@@ -119,7 +119,7 @@ SCRIPTS_THAT_FAIL = {
 
 
 @pytest.mark.parametrize("text", SCRIPTS_THAT_FAIL.values(), ids=SCRIPTS_THAT_FAIL.keys())
-def test_a_script_that_fails_is_told_in_the_originals_words(ours, original, tmp_path, text):
+def test_a_script_that_fails_is_reported_in_the_originals_words(ours, original, tmp_path, text):
     (tmp_path / "broken.lua").write_text(text + "\n")
     mine, theirs = (run("broken.lua", "--time=1", "run", cwd=tmp_path) for run in (ours, original))
     assert (mine.code, masked(mine.out)) == (theirs.code, masked(theirs.out))
@@ -150,7 +150,7 @@ def test_thread_init_timeout_exits_2(ours):
     assert "FATAL: Worker threads failed to initialize within 1 seconds!" in ran.out
 
 
-def test_equal_messages_are_told_once_with_a_count(ours):
+def test_equal_messages_are_reported_once_with_a_count(ours):
     ran = ours("sleepy.lua", "--threads=4", "--time=1", "--verbosity=4", "run")
     lines = ran.out.splitlines()
     at = lines.index("Time limit exceeded, exiting...")

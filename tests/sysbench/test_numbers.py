@@ -41,7 +41,7 @@ def test_json_into_a_file_leaves_the_text_alone_and_knows_no_password(ours, tmp_
 
 
 @pytest.mark.parametrize("option", ["json", "hdr-log"])
-def test_a_file_that_cannot_be_written_is_told_before_the_run(ours, tmp_path, option):
+def test_a_file_that_cannot_be_written_is_reported_before_the_run(ours, tmp_path, option):
     ran = ours("sleepy.lua", "--time=60", f"--{option}={tmp_path}/nowhere/x", "run", limit_s=20)
     assert ran.code == 1
     assert f"FATAL: --{option} {tmp_path}/nowhere/x: No such file" in ran.out
@@ -117,7 +117,7 @@ def test_unfinished_events_are_counted_not_guessed(ours):
     assert "Number of unfinished transactions on forced shutdown: 1\n" in ran.out
 
 
-def test_what_a_forced_shutdown_breaks_is_told_as_no_failure(ours):
+def test_what_a_forced_shutdown_breaks_is_reported_as_no_failure(ours):
     script = """
     ffi.cdef("int usleep(unsigned int);")
     function event() ffi.C.usleep(2500000) error("broken off") end

@@ -115,7 +115,7 @@ def test_an_error_that_is_not_ignored_ends_the_run(command, server, tmp_path):
     assert "FATAL: `thread_run' function failed: broken.lua:2: SQL error, errno = 1146, state = '42S02'" in ran.out
 
 
-def test_a_refused_account_is_told_in_the_originals_words(command, server):
+def test_a_refused_account_is_reported_in_the_originals_words(command, server):
     ran = command("hooks.lua", f"--mysql-socket={server.socket}", "--mysql-user=nobody_here", "run")
     assert ran.code == 1
     assert f"FATAL: unable to connect to MySQL server on socket '{server.socket}', aborting..." in ran.out

@@ -85,7 +85,7 @@ def test_the_share_of_rollbacks(rollbacks, expected):
     assert only([epoch_of(DECKS | {"new_order.rollback": rollbacks})]).rollback is expected
 
 
-def test_skipped_deliveries_and_retries_are_told_by_type():
+def test_skipped_deliveries_and_retries_are_reported_by_type():
     summary = only([epoch_of(DECKS | {"delivery.skipped": 500, "new_order.retried": 7, "payment.retried": 3})])
     assert summary.skipped is Judgement.NOT_OK
     assert {kind.name: kind.retried for kind in summary.types if kind.retried} == {"new_order": 7, "payment": 3}

@@ -103,7 +103,7 @@ def test_sets_names_and_no_foreign_keys(shop):
 
 
 @pytest.mark.slow
-def test_terminals_stay_at_home_unless_told_otherwise(shop):
+def test_terminals_stay_at_home_unless_another_is_asked_for(shop):
     shop.command("prepare", scale=2)
     grown = "SELECT COUNT(*) FROM (SELECT d_w_id FROM district GROUP BY d_w_id HAVING SUM(d_next_o_id) > 30010) homes"
     shop.run(threads=1, scale=2, seconds=1.0, mix="1,0,0,0,0")
@@ -118,7 +118,7 @@ def test_terminals_stay_at_home_unless_told_otherwise(shop):
     assert 0.002 < remote / ordered < 0.03
 
 
-def test_a_lock_wait_is_retried_and_told_by_type(filled):
+def test_a_lock_wait_is_retried_and_reported_by_type(filled):
     shop = filled
     shop.open()
     blocker = shop.instance.connect()

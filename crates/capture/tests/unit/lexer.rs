@@ -17,7 +17,7 @@ fn quotes_of_all_kinds_end_where_the_server_ends_them() {
 }
 
 #[test]
-fn numbers_are_told_from_names() {
+fn numbers_are_distinguished_from_names() {
     use Kind::{Number, Symbol, Word};
     assert_eq!(
         tokens("1.5e-3 .5 0x1F 1e5 2."),

@@ -37,7 +37,7 @@ fn a_panic_becomes_an_internal_failure() {
 }
 
 #[test]
-fn workers_that_stop_are_told_of_and_an_arm_without_workers_ends_the_cell() {
+fn workers_that_stop_are_reported_and_an_arm_without_workers_ends_the_cell() {
     let left = Arc::new(AtomicU64::new(10));
     let stopping = events(move |_: &WorkerHost| {
         std::thread::sleep(Duration::from_millis(1));

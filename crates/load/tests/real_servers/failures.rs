@@ -9,7 +9,7 @@ use super::servers::{connect, fetch_all, run, servers, value};
 
 #[test]
 #[ignore = "needs real servers"]
-fn an_unknown_database_is_told() {
+fn an_unknown_database_is_reported() {
     for server in servers() {
         let address = ServerAddress { database: Some("no_such_database".into()), ..server.address() };
         let error = connect(address).err().expect("refused");
@@ -68,7 +68,7 @@ fn silence_has_an_end() {
 
 #[test]
 #[ignore = "needs real servers"]
-fn a_statement_beyond_the_servers_limit_is_told_as_such() {
+fn a_statement_beyond_the_servers_limit_is_reported_as_such() {
     for server in servers() {
         run(&mut server.root(), &["SET GLOBAL max_allowed_packet = 1048576"]);
         let mut client = server.root();

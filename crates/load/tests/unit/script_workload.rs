@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_lost_server_is_told_from_a_bad_statement() {
+fn a_lost_server_is_distinguished_from_a_bad_statement() {
     let sql = |errno| ScriptError::Sql {
         place: None,
         call: bakeoff_script::SqlCall::Query,

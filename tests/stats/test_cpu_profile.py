@@ -117,7 +117,7 @@ def test_files_and_the_kernel_have_their_part(function, where, group):
     assert Subsystems.load().group_of(Function(function, where)) == group
 
 
-def test_functions_without_a_symbol_are_told_apart_by_their_callers():
+def test_functions_without_a_symbol_are_separated_by_their_callers():
     nameless = Function("[unknown]", SERVER)
     tree = tree_of([profile({(*READ, nameless, nameless): 30, (*READ, nameless): 12, (nameless, *BASE): 7})])
     own = {name: float(costs[0][0]) / 50 for name, costs in tree.by_function().items()}
