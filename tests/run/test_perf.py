@@ -4,12 +4,13 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
 
 from bakeoff.results.profiles import KERNEL, Function
-from bakeoff.run import perf
+from bakeoff.run import off_cpu, perf
 from bakeoff.run.explaining import KINDS
 from bakeoff.run.perf import Slices, Window, counters_of, plain_name, samples_of, without_beginning
 
@@ -130,6 +131,34 @@ def test_where_only_user_code_may_be_sampled_it_is_known(asked_anew, monkeypatch
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     assert perf.permission() == perf.Permission("", event, whole=False, hardware=())
+
+
+def test_asking_perf_what_it_may_do_leaves_nothing_in_the_home_directory(asked_anew, monkeypatch, tmp_path):
+    """perf copies every program that it has seen to ~/.debug unless it is asked not to."""
+    if shutil.which("perf") is None:
+        pytest.skip("needs perf")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for asked in (off_cpu._reason, off_cpu._buffer):
+        asked.cache_clear()
+        asked()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_recording_that_is_full_is_known_to_be(tmp_path):
+    if perf.permission().reason:
+        pytest.skip(perf.permission().reason)
+    for most, full in (("64K", True), ("64M", False)):
+        folder = tmp_path / most
+        folder.mkdir()
+        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+            sampling = ("--event", "cpu-clock:u", "--count", "100003", "-g", "--max-size", most)
+            try:
+                with perf.Recorder({"A": busy.pid}, folder, sampling, whole=False) as recorder:
+                    time.sleep(2)
+                    recorder.end()
+                    assert recorder.full is full
+            finally:
+                busy.kill()
 
 
 WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")

@@ -10,8 +10,6 @@ The software event `context-switches` needs no tracefs, and less permission than
 
 import contextlib
 import re
-import shutil
-import subprocess
 import tempfile
 from bisect import bisect_right
 from collections import Counter, defaultdict
@@ -62,14 +60,8 @@ def _reason() -> str:
             "Off-CPU time cannot be had: kernel.perf_event_paranoid allows samples of user code only, and threads are "
             "switched by the kernel."
         )
-    asked = _tried(_sampling(1, 1.0))
+    asked = perf.tried(*_sampling(1, 1.0))
     return "" if asked.returncode == 0 else f"Off-CPU time cannot be had: perf says “{perf.complaint(asked.stderr)}”."
-
-
-def _tried(sampling: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
-        output = str(Path(folder) / "data")
-        return perf.ask([shutil.which("perf") or "perf", "record", *sampling, "--output", output, "--", "true"])
 
 
 def _sampling(connections: int, seconds: float) -> tuple[str, ...]:
@@ -89,7 +81,7 @@ def _sampling(connections: int, seconds: float) -> tuple[str, ...]:
 def _buffer() -> tuple[str, ...]:
     """A larger buffer than perf's own, where memory may be locked for it."""
     larger = ("--mmap-pages", _BUFFER)
-    return larger if _tried(("--event", "cpu-clock:u", *larger)).returncode == 0 else ()
+    return larger if perf.tried("--event", "cpu-clock:u", *larger).returncode == 0 else ()
 
 
 class OffCpu:

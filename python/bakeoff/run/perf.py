@@ -33,6 +33,8 @@ from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.servers.process import Identity, spawn
 from bakeoff.units import visible
 
+# Else perf copies every program and library that it has seen to ~/.debug.
+_RECORD = ("record", "--no-buildid", "--no-buildid-cache")
 _PERIOD_NS = 1_000_003  # a prime: never in step with slices
 _PERIOD_A_CPU_NS = 25_000  # of large machines samples are fewer, so that 40,000 a second are the most
 _BYTES_MAX = "256M"  # of the raw samples of one server in one cell
@@ -79,19 +81,15 @@ class Permission:
 @cache
 def permission() -> Permission:
     """Ask perf by a few short commands; the answer is kept."""
-    perf = shutil.which("perf")
-    if perf is None:
+    if shutil.which("perf") is None:
         return Permission("perf is not installed, so profiles and off-CPU time cannot be had (Debian: linux-perf).")
     # Asked for both parts perf would give user code alone, and not say so: the kernel's is asked for by itself.
     for asked_for, event, whole in (
         ("cpu-clock:I", "cpu-clock:I", True), ("cpu-clock:k", "cpu-clock", False), ("cpu-clock:u", "cpu-clock:u", False)
     ):  # fmt: skip
-        with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
-            scope = ["--all-cpus"] if whole else []
-            command = [perf, "record", *scope, "--event", asked_for, "-g", "--output", f"{folder}/data", "--", "true"]
-            asked = ask(command)
+        asked = tried(*(["--all-cpus"] if whole else []), "--event", asked_for, "-g")
         if asked.returncode == 0:
-            counted = ask([perf, "stat", "--field-separator", ",", "--event", ",".join(_HARDWARE), "--", "true"])
+            counted = _ask("stat", "--field-separator", ",", "--event", ",".join(_HARDWARE), "--", "true")
             return Permission("", event, whole, tuple(counters_of(counted.stderr)))
     paranoid = int(_PARANOID.read_text("ascii")) if _PARANOID.exists() else 0
     why = f"kernel.perf_event_paranoid is {paranoid}" if paranoid > 2 else complaint(asked.stderr)
@@ -109,8 +107,15 @@ def hindrance(setups: Sequence[ArmSetup]) -> str:
     return permission().reason
 
 
-def ask(argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    """Run a short command; one that cannot be started or does not end counts as failed."""
+def tried(*sampling: str) -> subprocess.CompletedProcess[str]:
+    """Record a program that does nothing, to see whether perf may and can; the recording is deleted."""
+    with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
+        return _ask(*_RECORD, *sampling, "--output", f"{folder}/data", "--", "true")
+
+
+def _ask(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run perf for a moment; when it cannot be started or does not end, that counts as failed."""
+    argv = [shutil.which("perf") or "perf", *arguments]
     env = os.environ | {"LC_ALL": "C"}
     try:
         return subprocess.run(argv, capture_output=True, text=True, timeout=_PROBE_S, check=False, env=env)
@@ -158,9 +163,11 @@ class Profiler:
                 yield slices.add
                 recorder.end()
                 samples = _samples(recorder, servers.pids)
+                last_ns = max((at_ns for taken in samples.values() for at_ns, _ in taken), default=0)
                 for arm, windows in ((arm, slices.of(arm)) for arm in servers.pids):
                     if windows:
-                        self._folds[arm].setdefault(cell.name, _Fold()).add(samples[arm], windows)
+                        sampled = [each for each in windows if not recorder.full or each.end_ns <= last_ns]
+                        self._folds[arm].setdefault(cell.name, _Fold()).add(samples[arm], sampled)
                         self._keep(arm, cell, windows, recorder.counters(arm))
 
     def _keep(self, arm: str, cell: Cell, windows: "Sequence[Window]", counted: dict[str, int]) -> None:
@@ -231,6 +238,7 @@ class Recorder:
         self._said = folder / "said"
         self._errors = folder / "errors"
         self._running: list[subprocess.Popen[bytes]] = []
+        self.full = False  # it ended by itself, having kept as much as it may
 
     def __enter__(self) -> Self:
         try:
@@ -247,8 +255,8 @@ class Recorder:
     def _start(self) -> None:
         scope = ["--all-cpus"] if self._whole else ["--pid", ",".join(map(str, self._pids.values()))]
         self._spawn(
-            "record", *self._sampling, "--clockid", "CLOCK_MONOTONIC", "--no-buildid", "--no-buildid-cache",
-            "--delay", "-1", "--control", "fd:0,1", "--output", str(self._data), *scope,
+            *_RECORD, *self._sampling, "--clockid", "CLOCK_MONOTONIC", "--delay", "-1", "--control", "fd:0,1",
+            "--output", str(self._data), *scope,
         )  # fmt: skip
 
     def count(self, events: Sequence[str]) -> None:
@@ -290,6 +298,7 @@ class Recorder:
         Raises:
             HostError: perf has failed.
         """
+        self.full = self._running[0].poll() is not None
         for process in self._running:
             process.send_signal(signal.SIGINT)
         for process in self._running:
