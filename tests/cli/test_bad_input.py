@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bakeoff.cli import start
 from bakeoff.servers import ServerPool
 from tests.conftest import wait_for
 
@@ -72,6 +73,8 @@ SMALL = (
         (["list", "workload"], "'workload'", "Did you mean workloads?"),
         (["list", "servers", "--format", "yaml"], "'--format': 'yaml' is not one of 'text', 'json'.", "--help"),
         (["duel", "mysql://a:s3cret@h/", "mysql://a:s3cret@h/"], "given twice", "--allow-same"),
+        (["duel", "mysql://h/?user=a&password=s3cret", "mysql:8.0"], "takes no parameter but ?socket=", "MYSQL_PWD"),
+        (["duel", "mysql://h/?ssl-mode=REQUIRED", "mysql:8.0"], "takes no parameter but ?socket=", "--tls"),
         (["duel", "mysql://a:s3cret@localhost/", "mariadb://b@127.0.0.1:3306/x"], "given twice", "--allow-same"),
         (["duel", "mysql://a@h/?socket=/s", "mysql://a@i:3307/?socket=/s"], "given twice", "--allow-same"),
         (["replay", "q.sql", "mysql://a@h/shop", "mysql://b@h/shop"], "given twice", "another database"),
@@ -79,6 +82,7 @@ SMALL = (
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--budget", "9s"], "too small for a verdict", "--no-verdict"),
         (["report", "no-such-run"], "there is no run yet in", "bakeoff duel"),
         (["report", "latest"], "there is no run yet in", "--runs DIR"),
+        (["report", "latest", "--format", "md", "-O", "."], ". is a folder", "Name a file"),
         (["doctor", "--quick", "--server", "mysql:8.0.15"], "--server", "Leave one out"),
         (["doctor", "--quick", "--threads", "9"], "--threads", "Leave one out"),
         (["doctor", "--server", "mysql://root:s3cret@db/"], "running server", "mysql:8.0"),
@@ -109,17 +113,32 @@ def test_the_exit_code_reaches_the_shell(shell):
     assert "two servers" in ran.complaint
 
 
-@pytest.mark.parametrize("arguments", [["list", "workloads"], ["list", "workloads", "--format", "json"]])
-def test_a_reader_that_goes_away_is_no_failure(shell, arguments):
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["list", "workloads"], 0),
+        (["list", "workloads", "--format", "json"], 0),
+        (["duel", "mysql:8.0.15"], 2),
+        (["duel", "--budgte", "5m"], 2),
+    ],
+)
+def test_a_reader_that_goes_away_does_not_change_the_exit_code(shell, arguments, code):
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        ran = subprocess.run(
-            [*shell.command, *arguments], env=shell.env, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60
+        gone = subprocess.run([*shell.command, *arguments], env=shell.env, stdout=writer, stderr=writer, timeout=60)
+        heard = subprocess.run(
+            [*shell.command, *arguments], env=shell.env, stdout=writer, stderr=subprocess.PIPE, timeout=60
         )
     finally:
         os.close(writer)
-    assert (ran.returncode, ran.stderr) == (0, "")
+    assert (gone.returncode, heard.returncode, heard.stderr == b"") == (code, code, code == 0)
+
+
+def test_a_terminal_without_our_characters_is_shown_their_codes(tmp_path):
+    with (tmp_path / "terminal").open("w", encoding="ascii") as terminal:
+        print("→ größe", file=start._lasting(terminal), flush=True)
+    assert (tmp_path / "terminal").read_bytes() == b"\\u2192 gr\\xf6\\xdfe\n"
 
 
 @pytest.mark.server

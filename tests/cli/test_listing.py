@@ -102,6 +102,16 @@ def test_runs_are_deleted_by_name_and_all_but_the_newest(tmp_path, monkeypatch, 
     assert not paths[2].exists() and not captures[0].exists()
 
 
+def test_a_folder_that_is_no_run_is_not_deleted(tmp_path, monkeypatch, inside):
+    extension = tmp_path / "extension"
+    extension.mkdir()
+    (extension / "manifest.json").write_text('{"manifest_version": 3, "name": "tabs"}')
+    monkeypatch.chdir(extension)
+    for name, why in ((str(extension), "is not a run of bakeoff"), ("", "a name is empty"), (".", "is not a run")):
+        ran = inside("runs", "rm", name)
+        assert (ran.code, why in ran.complaint, extension.exists()) == (2, True, True), ran
+
+
 def test_the_cache_is_pruned_of_what_can_be_made_again(tmp_path, monkeypatch, inside):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     template, server = (tmp_path / "bakeoff" / part / "mysql-8.0.15" for part in ("templates", "servers"))

@@ -87,7 +87,8 @@ def test_a_study_file_that_is_wrong_is_named_with_its_line(inside, shell):
 def test_for_git_bisect_a_missing_build_is_skipped_and_a_mistake_ends_it(inside):
     assert inside("gate", SERVER, "path:nowhere", "--bisect").code == ExitCode.BISECT_SKIP
     assert inside("gate", "path:nowhere", SERVER, "--bisect").code == ExitCode.BISECT_ABORT
-    assert inside("gate", *PAIR, "--bisect", "--max-slowdown", "much").code == ExitCode.BISECT_ABORT
+    for mistake in (("--max-slowdown", "much"), ("--max-slowdwn", "3%"), ("--on-unclear", "maybe"), ("--tables", "0")):
+        assert inside("gate", *PAIR, "--bisect", *mistake).code == ExitCode.BISECT_ABORT
     assert inside("gate", SERVER, "path:nowhere").code == ExitCode.USAGE
 
 

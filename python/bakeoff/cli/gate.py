@@ -46,6 +46,7 @@ from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, ServerSpec, Study
 from bakeoff.spec.study import GateEnd, OnUnclear
 from bakeoff.stats.gate_rule import as_gate
+from bakeoff.stats.stopping import contenders
 from bakeoff.units import parse_duration_s, parse_percent
 
 # Of a duel whose options the gate leaves to study files.
@@ -231,8 +232,9 @@ class _Asked:
             message = "gate: it judges throughput, which is fixed where a rate or a speed is given."
             raise SpecError(message, hint="Leave the rate out.")
         if self.inject_slowdown:
-            changed = {"slowdown_percent": slowdown_percent(self.inject_slowdown)}
-            study = study.model_copy(update={"arms": (*study.arms[:-1], study.arms[-1].model_copy(update=changed))})
+            slow, last = {"slowdown_percent": slowdown_percent(self.inject_slowdown)}, contenders(study)[-1]
+            arms = tuple(arm.model_copy(update=slow) if arm.name == last else arm for arm in study.arms)
+            study = study.model_copy(update={"arms": arms})
         return as_gate(study, self.share).model_copy(update={"gate": self.end})
 
 

@@ -190,7 +190,21 @@ def remove_runs(
     runs: Runs = None,
 ) -> None:
     """Delete runs, with the loads kept for them."""
-    _delete(list(dict.fromkeys(find_run(name, runs) for name in names)))
+    if not all(name.strip() for name in names):  # would be the folder one is in, or any run
+        raise SpecError("runs rm: a name is empty.", hint="See `bakeoff list runs`.")
+    paths = list(dict.fromkeys(find_run(name, runs) for name in names))
+    for path in paths:
+        if not any(_has(path / file, mark) for file, mark in _MARKS.items()):
+            raise SpecError(f"runs rm: {path} is not a run of bakeoff.", hint="See `bakeoff list runs`.")
+    _delete(paths)
+
+
+_MARKS = {"manifest.json": b'"bakeoff"', "study.json": b'"arms"'}
+"""What only a run's files hold, a damaged run's too; a manifest.json is in many kinds of folders."""
+
+
+def _has(file: Path, mark: bytes) -> bool:
+    return file.is_file() and mark in file.read_bytes()
 
 
 @runs_app.command("prune", cls=Command)

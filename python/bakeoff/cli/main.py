@@ -19,6 +19,7 @@ from bakeoff.errors import BakeoffError, ExitCode, ServerError
 from bakeoff.units import visible
 
 # Ports have four digits or five, and versions of servers (`mysql:8`) have fewer.
+_TAKE_RUNS = ("report", "explain", "compare", "run", "runs", "history")
 _ADDRESS = re.compile(r"auto|local|ray://\S+|[\w.-]+:\d{4,5}|\[[0-9a-f:]+\]:\d{4,5}")
 
 
@@ -136,13 +137,9 @@ def before_the_command(
 def run(arguments: list[str]) -> int:
     """Run one command; returns its exit code. Every error is a sentence on standard error, never a traceback."""
     command = typer.main.get_command(app)
-    if arguments and arguments[0] in (
-        "report",
-        "explain",
-        "compare",
-        "runs",
-        "history",
-    ):  # their `-2` is a run, not an option
+    # git bisect would take 2 and 5 for the answer that a build is slow.
+    in_bisection = arguments[:1] == ["gate"] and "--bisect" in arguments
+    if arguments[:1] and arguments[0] in _TAKE_RUNS:  # their `-2` is a run, not an option
         arguments = [f"latest-{int(each[1:]) - 1}" if re.fullmatch(r"-[1-9]\d?", each) else each for each in arguments]
     arguments = with_address(arguments)
     try:
@@ -160,21 +157,17 @@ def run(arguments: list[str]) -> int:
         where = getattr(error, "ctx", None)
         command_line = where.command_path if where else "bakeoff"
         _complain(f"{_in_a_line(error.format_message())} Try `{command_line} --help`.")
-        return ExitCode.USAGE
+        return ExitCode.BISECT_ABORT if in_bisection else ExitCode.USAGE
     except (KeyboardInterrupt, typer.Abort):
         _complain("interrupted.")
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # The reader of our output has gone (`bakeoff list | head`); nothing more can be written.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.DONE
     except OSError as error:
         place = f" {error.filename}:" if error.filename else ""
         _complain(f"the system refused:{place} {error.strerror or error}.")
         return ExitCode.NOT_READY
     except Exception as error:
         _complain(f"a bug in bakeoff: {type(error).__name__}: {error}. Details: {_keep_traceback()}")
-        return ExitCode.INTERNAL
+        return ExitCode.BISECT_ABORT if in_bisection else ExitCode.INTERNAL
 
 
 def with_address(arguments: list[str]) -> list[str]:

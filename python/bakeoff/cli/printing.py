@@ -73,10 +73,7 @@ def _piped(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 class _Console(Console):
-    """Makes hidden characters visible; raises BrokenPipeError for `bakeoff.cli.main`, where Rich would end with 1."""
+    """Makes hidden characters visible."""
 
     def render_str(self, text: str, **style: Any) -> Text:  # noqa: ANN401 — Rich's own
         return super().render_str(visible(text), **style)
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError

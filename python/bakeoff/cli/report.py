@@ -68,6 +68,8 @@ def report(
     to_screen = str(to) == "-" if to else output is not ReportFormat.HTML
     if open_report and (output is not ReportFormat.HTML or to_screen):
         raise SpecError("report: --open shows the page, and no file of it is written.", hint="Leave --open out.")
+    if to and to.is_dir():
+        raise SpecError(f"report: {to} is a folder.", hint="Name a file in it.")
     picture = output in (ReportFormat.SVG, ReportFormat.PNG)
     if chart and not picture:
         raise SpecError("report: --chart is for --format svg and png.", hint="Leave it out.")

@@ -55,6 +55,7 @@ from bakeoff.run.kept_loads import kept_bytes
 from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
 from bakeoff.spec import Apart, Origin, Study
+from bakeoff.spec.study import is_capture
 from bakeoff.stats.answer_rules import ROWS_KINDS
 from bakeoff.stats.model import Analysis, Word
 from bakeoff.stats.stopping import control_name
@@ -121,6 +122,11 @@ def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_ru
         HostError: the disk is too small.
     """
     check_workloads(study.workloads, study.arms)
+    of_replays = (options.fail_on or frozenset()) - {FailOn.SLOWER}
+    if of_replays and not any(is_capture(workload.script) for workload in study.workloads):
+        raise SpecError(
+            f"--fail-on: {', '.join(sorted(of_replays))} can only be seen in a replay.", hint="Write --fail-on slower."
+        )
     seen = forecast(with_expected_sizes(study, options.passwords))
     if dry_run:
         show(seen, Format.JSON if options.json else Format.TEXT)

@@ -2,6 +2,8 @@
 
 # `_signal` is built into Python: until here nothing is imported that Ctrl-C could interrupt.
 import _signal
+import io
+import os
 import sys
 
 # Ctrl-C ends the imports, which take a second, as SIGTERM does: at once and in silence. A shell reports 130.
@@ -10,6 +12,28 @@ if _HEEDS_CTRL_C:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 from bakeoff.find_engine import become_sysbench, find_engine  # noqa: E402
+
+
+class _Output(io.FileIO):
+    """Standard output or error; what is written after its reader has gone (`bakeoff gate A B | head`) is lost."""
+
+    def write(self, data: bytes) -> int | None:  # type: ignore[override]
+        """Write, and to nowhere from the first failure on: neither a run nor its exit code depends on a reader."""
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            return len(data)
+
+
+def _lasting(stream: io.TextIOWrapper) -> io.TextIOWrapper:
+    """The stream without a reader's failures; of characters that its encoding does not have it writes the codes."""
+    return io.TextIOWrapper(
+        io.BufferedWriter(_Output(stream.fileno(), "w", closefd=False)),  # type: ignore[type-var] # takes bytes
+        encoding=stream.encoding,
+        errors="backslashreplace",
+        line_buffering=stream.line_buffering,
+    )
 
 
 def main() -> None:
@@ -21,6 +45,8 @@ def main() -> None:
     from bakeoff.redaction import hide_in_process_list
 
     hide_in_process_list()
+    if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(sys.stderr, io.TextIOWrapper):  # not closed by >&-
+        sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr)
     code = 130
     try:
         if _HEEDS_CTRL_C:
