@@ -5,11 +5,13 @@ import pytest
 from bakeoff.engine import make_capture
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import make_study
+from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import SLICE_SCHEMA
 from bakeoff.results.frame import Frame
 from bakeoff.run.captures import capture_facts, with_captures
 from bakeoff.run.epoch import _now_and_then
-from bakeoff.spec.study import is_capture
+from bakeoff.run.resume import resumed_study
+from bakeoff.spec.study import Data, is_capture
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.estimate import _carry_over, with_rates
 
@@ -48,6 +50,23 @@ def test_a_capture_beside_the_study_is_found_and_known_to_write_or_not(tmp_path)
     assert workload.writes is False
     with pytest.raises(SpecError, match=r"shop\.yaml:4: .*only the reads of a capture are replayed"):
         study_of(tmp_path, urls, ", writes: true")
+
+
+def test_a_run_of_a_capture_is_resumed_by_the_file_that_it_was_begun_with(tmp_path):
+    made(tmp_path, "SELECT 1", "DELETE FROM t")
+    asked = study_of(tmp_path)
+    run = RunDirectory.create(tmp_path, with_captures(asked))
+    assert resumed_study(run, budget_s=None, asked=asked) == run.study()
+    begun, asked = (
+        asked.model_copy(
+            update={"arms": tuple(arm.model_copy(update={"data": Data(source=place)}) for arm in asked.arms)}
+        )
+        for place in ("/var/cache/taken", "mysql://root@db1/shop")
+    )
+    run = RunDirectory.create(tmp_path, with_captures(begun))
+    assert resumed_study(run, budget_s=None, asked=asked) == run.study()
+    with pytest.raises(SpecError, match="begun with another study: threads differ"):
+        resumed_study(run, budget_s=None, asked=asked.model_copy(update={"threads": (7,)}))
 
 
 def test_chunks_that_differ_are_no_carry_over():

@@ -13,7 +13,7 @@ from bakeoff.plan.epochs import ROUND_BLOCKS, rounds
 from bakeoff.plan.factorial import arm_names, make_study
 from bakeoff.report.live import LiveView
 from bakeoff.run import run_study, runner
-from bakeoff.run.arms import servers_by_aio, share_memory
+from bakeoff.run.arms import free_memory_bytes, servers_by_aio, share_memory
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.estimate import epoch_estimates
@@ -86,6 +86,17 @@ def test_the_kernels_asynchronous_io_limits_servers_too(tmp_path):
     assert servers_by_aio(tmp_path) == 5
     (tmp_path / "aio-nr").write_text("65000\n")
     assert servers_by_aio(tmp_path) == 2  # fewer cannot be compared: the server's own error says what is wrong
+
+
+def test_memory_is_that_of_the_container(tmp_path):
+    machine = free_memory_bytes(tmp_path / "none")
+    assert 2**24 < machine < 2**50
+    (tmp_path / "memory.stat").write_text("anon 1000\ninactive_file 1000000\n")
+    (tmp_path / "memory.current").write_text("3000000\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert free_memory_bytes(tmp_path) == pytest.approx(machine, rel=0.2), "no limit"
+    (tmp_path / "memory.max").write_text("9000000\n")
+    assert free_memory_bytes(tmp_path) == 7_000_000, "what its files' cache takes can be had"
     assert servers_by_aio(tmp_path / "nowhere") is None
     assert share_memory(study_of(8), available_bytes=24 * GIB, at_most=5).at_once == 5
 

@@ -209,6 +209,10 @@ changed = partial(study_files.changed, GOOD)
         (changed("table_size: 20k", "table_size: many"), 13, "many", "100k"),
         (changed("threads: [1, 16]", "threads: [1, four]"), 11, "threads.1", "studies.md"),
         (changed("threads: [1, 16]", "threads: [1, 0]"), 11, "greater than or equal to 1", "studies.md"),
+        (changed("options: {range_size: 10}", "options: {range_size: .inf}"), 10, "range_size", "studies.md"),
+        (changed("tables: 2", "tables[]: 2"), 1, "no such key", "docs/studies.md"),
+        (changed("title: Charsets", "title: &x [*x]"), 1, "an alias of what it is inside", "without"),
+        (GOOD + "settings: {script.column_length: 1k}\n", 18, "'1k' is no column_length", "1 to 16383"),
         (changed("tables: 2", "tables: 2000"), 12, "1000", "studies.md"),
         (changed("workloads: [oltp_read_only", "workloads: [''"), 10, "needs a name", "list workloads"),
         (changed("options: {range_size", "option: {range_size"), 10, "option", "Did you mean options?"),
@@ -388,3 +392,6 @@ def test_a_running_server_given_twice_is_refused_unless_something_else_differs(t
     varied = 'settings: {server: "mysql://a@localhost/"}\nfactors: {prepare_mode: [server, client]}'
     study = study_of(tmp_path, f"{title}\n{varied}\n{workloads}\n")
     assert len(study.arms) == 2
+    for other, named in (("collation: [latin1_bin, utf8mb4_bin]", "one set of"), ("transport: [socket, tcp]", "twice")):
+        text = f"{title}\n{varied.replace('prepare_mode: [server, client]', other)}\n{workloads}\n"
+        assert_refused(tmp_path, text, line=2, named=named, remedy="Name another server")

@@ -359,5 +359,5 @@ def _stem(script: str) -> str:
 def _number(value: OptionValue | None, default: int) -> int:
     try:
         return int(float(value)) if value is not None else default
-    except ValueError:
+    except (ValueError, OverflowError):
         return default

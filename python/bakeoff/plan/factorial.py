@@ -24,7 +24,7 @@ from bakeoff.spec import Arm, Origin, Study, Workload, control_of
 from bakeoff.spec.dumps import default_database, is_url, read_dump
 from bakeoff.spec.factors import DEFAULT, ArmParts, part_of
 from bakeoff.spec.server_name import running_at
-from bakeoff.spec.study import Design, Factor, Fraction, Published, PublishedFigure, is_capture
+from bakeoff.spec.study import Data, Design, Factor, Fraction, Published, PublishedFigure, is_capture
 from bakeoff.spec.study_file import LoadedStudy, PublishedForm, StudyFile, WorkloadForm
 
 ARMS_MAX = 64
@@ -193,19 +193,25 @@ def _fractioned(
 
 
 def _arms(loaded: LoadedStudy, levels: Mapping[str, Combination], workloads: tuple[Workload, ...]) -> list[Arm]:
-    """The arms of these combinations; two of them on one running server must differ in data or connection."""
+    """The arms of these combinations; two of them on one running server have the same data and other connections."""
     data_bytes = _expected_bytes(loaded.form, workloads)
     arms = [_arm(loaded, name, combination, data_bytes) for name, combination in levels.items()]
     replays = any(is_capture(workload.script) for workload in workloads)
     seen: set[object] = set()
+    data: dict[object, Data] = {}
     for arm in arms:
         if arm.server.origin is not Origin.URL:
             continue
-        setup = (running_at(arm.server, with_database=replays), arm.data, arm.connection)
-        if setup in seen:
-            place = loaded.place_of_field(("server",), dict(zip(loaded.levels, levels[arm.name], strict=True)))
+        place = running_at(arm.server, with_database=replays)
+        setup = (place, arm.connection.model_copy(update={"transport": "socket"}))  # its URL says how it is reached
+        reason = ""
+        if data.setdefault(place, arm.data) != arm.data:
+            reason = f"{arm.server} has one set of tables, so it cannot be compared with itself on other data."
+        elif setup in seen:
             reason = f"{arm.server} is given twice, so it would be compared with itself."
-            raise loaded.error(*place, reason=reason, hint="Name another server.")
+        if reason:
+            where = loaded.place_of_field(("server",), dict(zip(loaded.levels, levels[arm.name], strict=True)))
+            raise loaded.error(*where, reason=reason, hint="Name another server.")
         seen.add(setup)
     return arms
 

@@ -21,6 +21,7 @@ from bakeoff.spec.study import is_capture
 
 _NO_RECONNECT = ("0", "off", "false")  # values of the script option `reconnect` with which connections stay
 _PAIRED_MAX = 1024  # connections: 256 are paired in half a second, and the time grows with the square of the number
+_DRAFTS_MAX = 200  # a budget of days has millions of epochs
 _PADDING_MAX_BYTES = 4096  # one page: the stack's start then takes every place that alignment allows
 
 
@@ -89,7 +90,9 @@ def plan_study(
         unpaired="client and servers are on hosts of their own" if study.apart else "",
         epochs=(),
     )
-    drafts = tuple(epoch_draft(plan, study, epoch) for epoch in range(max(fitting, timing.EPOCHS_MIN)))
+    drafts = tuple(
+        epoch_draft(plan, study, epoch) for epoch in range(min(max(fitting, timing.EPOCHS_MIN), _DRAFTS_MAX))
+    )
     return plan.model_copy(update={"epochs": drafts})
 
 

@@ -20,8 +20,10 @@ from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.epoch_data import loading_seconds
 from bakeoff.results.manifest import gather_host
 from bakeoff.run.arms import ArmSetup, MemoryShare
+from bakeoff.run.captures import with_captures
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Study
+from bakeoff.spec.dumps import is_url
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.units import format_duration
 
@@ -94,6 +96,7 @@ def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | N
     """
     study = run.study()
     if asked is not None:
+        asked = _as_begun(with_captures(asked), study)
         same = {"seed": study.seed, "budget_s": study.budget_s, "apart": study.apart}
         if asked.model_copy(update=same) != study:
             names = [name for name in Study.model_fields if getattr(asked, name) != getattr(study, name)]
@@ -107,6 +110,15 @@ def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | N
     if plan is not None:
         changed["builds"] = plan.builds
     return study.model_copy(update=changed)
+
+
+def _as_begun(asked: Study, begun: Study) -> Study:
+    """The study with the folders in which the run keeps the data that it has taken from running servers."""
+    arms = tuple(
+        arm.model_copy(update={"data": own.data}) if is_url(arm.data.source) else arm
+        for arm, own in zip(asked.arms, begun.arms, strict=False)
+    )
+    return asked.model_copy(update={"arms": (*arms, *asked.arms[len(arms) :])})
 
 
 def check_machine(run: RunDirectory) -> None:

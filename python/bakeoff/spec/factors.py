@@ -252,9 +252,9 @@ def check_level(name: str, level: str) -> None:
             check_charset(name, level)
     elif name == "rows":
         rows_of(level)
-    elif name in _LENGTHS:
-        if not level.isdecimal() or len(level) > 9 or not 1 <= int(level) <= _LENGTHS[name]:
-            raise SpecError(f"{level!r} is no {name}.", hint=f"Write 1 to {_LENGTHS[name]}, in characters.")
+    elif (length := name.removeprefix("script.")) in _LENGTHS:
+        if not level.isdecimal() or len(level) > 9 or not 1 <= int(level) <= _LENGTHS[length]:
+            raise SpecError(f"{level!r} is no {length}.", hint=f"Write 1 to {_LENGTHS[length]}, in characters.")
     elif name == "compressibility":
         if not _SHARE.fullmatch(level):
             raise SpecError(f"{level!r} is no compressibility.", hint="Write 0 to 1: the share that zlib saves.")

@@ -173,6 +173,11 @@ def _parse_head(head: str, text: str) -> ServerSpec:
                 "server: this URL is not understood: its host or port is unclear.",
                 hint="Write mysql://user@host:3306/, with %40, %2F and %23 for @, / and # in a password.",
             ) from None
+        if parse_qs(parts.query, keep_blank_values=True).keys() - {"socket"}:  # not quoted: it may be a password
+            raise SpecError(
+                "server: a URL takes no parameter but ?socket=PATH.",
+                hint="The password goes before the @ or into MYSQL_PWD, and TLS is --tls.",
+            )
         host = f"[{host}]" if ":" in host else host
         netloc = (f"{parts.username}@" if parts.username else "") + host + (f":{port}" if port else "")
         query = f"?{parts.query}" if parts.query else ""

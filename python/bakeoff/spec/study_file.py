@@ -106,6 +106,8 @@ def _check_events(text: str, name: str) -> None:
         reason, hint = "", "Write it without."
         if isinstance(event, AliasEvent):
             values += sizes.get(event.anchor, 0)
+            if event.anchor in (anchor for anchor, _ in begun):
+                reason = "an alias of what it is inside"
         elif isinstance(event, CollectionEndEvent):
             anchor, before = begun.pop()
             sizes[anchor] = values - before
@@ -187,7 +189,7 @@ Levels = list[Level] | dict[str, dict[str, Level]]
 class Form(BaseModel):
     """Base of the file's parts: an unknown key is a mistake."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class WorkloadForm(Form):
@@ -198,14 +200,10 @@ class WorkloadForm(Form):
     )
     options: dict[str, OptionValue] = Field(default={}, description="Of the script, on every arm.")
     rate_per_s: float | None = Field(
-        default=None, gt=0, le=RATE_MAX, allow_inf_nan=False, description="Open loop at this many events per second."
+        default=None, gt=0, le=RATE_MAX, description="Open loop at this many events per second."
     )
     speed: float | None = Field(
-        default=None,
-        ge=1e-6,
-        le=1e6,
-        allow_inf_nan=False,
-        description="Of a capture: replayed by its clock, so many times as fast.",
+        default=None, ge=1e-6, le=1e6, description="Of a capture: replayed by its clock, so many times as fast."
     )
     name: str = Field(default="", pattern="^[A-Za-z0-9_.-]*$", description="What its cells are called.")
     writes: bool | None = Field(
@@ -556,7 +554,7 @@ def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
     reason = {"extra_forbidden": "there is no such key", "missing": "it is missing"}.get(found["type"], found["msg"])
     reason = reason[0].lower() + reason[1:]
     hint = _REMEDIES.get(found["type"], "See docs/studies.md.")
-    if found["type"] == "extra_forbidden":
+    if found["type"] == "extra_forbidden" and path:
         near = difflib.get_close_matches(str(path[-1]), _FORMS.get(path[0], StudyFile).model_fields, n=1)
         hint = f"Did you mean {near[0]}?" if near else hint
     return lines.error(path, f"{reason}.", hint=hint)
