@@ -46,6 +46,7 @@ def test_fields_named_password_are_struck_out_and_settings_are_not():
     tree = {"password": "abc", "old": {"passwd": "abc"}, "password_history": "5", "list": [{"pwd": "q"}], "pwd": 7}
     clean = {"password": "***", "old": {"passwd": "***"}, "password_history": "5", "list": [{"pwd": "***"}], "pwd": 7}
     assert Redactor().tree(tree) == clean
+    assert Redactor().tree({"report_password": "abc"}) == {"report_password": "***"}
 
 
 @given(secret=st.text(min_size=8, max_size=30), before=st.text(max_size=20), after=st.text(max_size=20))

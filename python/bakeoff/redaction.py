@@ -29,7 +29,9 @@ _BY_FORM = (
     re.compile(r"(?P<keep>temporary password is generated for [^:\s]+: )\S+"),
     re.compile(r"(?P<keep>IDENTIFIED\s+(?:WITH\s+\S+\s+)?(?:BY|AS)\s+(?:PASSWORD\s+)?)'[^']*'", re.IGNORECASE),
 )
-_SECRET_FIELDS = frozenset({"password", "passwd", "pwd", "mysql_password", "mysql_pwd", "authentication_string"})
+_SECRET_FIELDS = frozenset(
+    {"password", "passwd", "pwd", "mysql_password", "mysql_pwd", "authentication_string", "report_password"}
+)
 _ANYWHERE_FROM, _WORD_FROM = 8, 4
 
 

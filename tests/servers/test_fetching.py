@@ -64,6 +64,14 @@ def test_a_failing_client_is_one_line_with_its_reason(clients, tmp_path):
     assert str(caught.value).isprintable()
 
 
+def test_what_maven_leaves_of_a_broken_download_is_removed(clients, tmp_path):
+    begun = tmp_path / ".m2/repository/a/b/c/1"
+    program(clients, "mvn", f"mkdir -p {begun}; echo half > {begun}/c-1.jar.part; exit 1")
+    with pytest.raises(ServerError):
+        fetch(entry(MAVEN), tmp_path)
+    assert begun.parent.is_dir() and not begun.exists()
+
+
 def test_a_client_has_its_own_session_and_ends_with_all_it_started(clients, tmp_path, monkeypatch):
     pids = tmp_path / "pids"
     program(clients, "mvn", f"sleep 60 & echo $$ $! > {pids}.part; mv {pids}.part {pids}; wait")
@@ -114,6 +122,7 @@ def test_an_address_that_is_not_there(tmp_path):
     ("address", "kind", "message"),
     [
         ("https://me:geheim@host.invalid/x.tar.gz", SpecError, "holds an account"),
+        ("https://host.invalid/101/x.tar.gz?key=geheim", SpecError, "holds a query, which may be a key"),
         ("ftp://me:geheim@host.invalid/x.tar.gz", SpecError, "begins with ftp"),
         ("https://[geheim/x.tar.gz", SpecError, "not understood"),
         ("https://host.invalid:port/x.tar.gz", ServerError, r"x\.tar\.gz could not be fetched: nonnumeric port"),
@@ -126,8 +135,8 @@ def test_an_address_that_cannot_be_read_is_one_line_without_its_password(tmp_pat
     assert "\n" not in str(caught.value)
 
 
-def test_an_address_gives_its_file_a_name_without_its_key():
-    assert file_name("x", "https://host.invalid/101/x.tar.gz?key=geheim") == "x.tar.gz"
+def test_an_address_gives_its_file_a_name():
+    assert file_name("x", "https://host.invalid/101/x.tar.gz") == "x.tar.gz"
 
 
 def test_a_tarball_that_is_not_there(tmp_path):

@@ -46,6 +46,13 @@ def fresh_identity():
     server_identity.cache_clear()
 
 
+def test_a_user_without_a_name_is_its_number(fresh_identity, monkeypatch):
+    """As in a container that is run as any user."""
+    monkeypatch.delenv("BAKEOFF_SERVER_USER", raising=False)
+    monkeypatch.setattr(os, "geteuid", lambda: 4_123_456)
+    assert (server_identity().name, server_identity().uid) == ("4123456", 4_123_456)
+
+
 def test_a_child_has_no_privileges_no_groups_and_only_its_own_environment(shared):
     done = run(
         ["/bin/sh", "-c", "id -u; id -G; env"], server_identity(), env={"ONLY": "this"}, cwd=shared, log=shared / "out"
@@ -150,6 +157,18 @@ def test_only_folders_of_dead_owners_are_removed(tmp_path):
     assert other_name.exists()
     assert just_made.exists()
     assert target.exists()
+
+
+def test_a_folder_stays_while_its_owner_in_another_container_shares_its_lock(own_cache, tmp_path):
+    """Of another boot, or with another number for its process, an owner seems dead."""
+    folder = abandoned(tmp_path, "pool-00000001", ProcessId.of(os.getpid()), boot="another machine's")
+    hold = "import sys; from bakeoff.servers.paths import share; share('pool-00000001'); print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:
+        owner.stdout.readline()
+        assert remove_stale(tmp_path) == []
+        owner.kill()
+    assert remove_stale(tmp_path) == [folder]
+    assert not list((own_cache / "bakeoff" / "locks").glob("pool-*")), "and its lock's file goes with it"
 
 
 def test_cleanup_kills_servers_that_outlived_their_bakeoff_and_no_others(tmp_path):

@@ -26,6 +26,17 @@ def test_where_the_password_comes_from(monkeypatch, tmp_path):
     assert "typed" not in repr(RemoteServer(spec, password="typed").account())
 
 
+@pytest.mark.server
+def test_a_password_of_any_characters_is_sent_as_it_is(sandbox):
+    root = RemoteServer(parse_server(f"mysql://root@localhost/?socket={sandbox['socket']}"))
+    root.query("CREATE USER walker@localhost IDENTIFIED WITH mysql_native_password BY 'geheimnüß€'")
+    try:
+        walker = parse_server(f"mysql://walker@localhost/?socket={sandbox['socket']}")
+        assert RemoteServer(walker, password="geheimnüß€").query("SELECT 1") == [(1,)]
+    finally:
+        root.query("DROP USER walker@localhost")
+
+
 def test_addresses():
     assert RemoteServer(parse_server("mysql://me@db:3307/")).address() == {"host": "db", "port": 3307}
     assert RemoteServer(parse_server("mysql://me@localhost/?socket=/run/x.sock")).address("tcp") == {

@@ -7,6 +7,7 @@ takes its share of `fs.aio-max-nr` at its start, and a server for which too litt
 import difflib
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -283,6 +284,20 @@ class MemoryShare:
     at_once: int
 
 
+def free_memory_bytes(group: Path = Path("/sys/fs/cgroup")) -> int:
+    """Memory that can be had now: the machine's, or what is left of a container's limit, if that is less."""
+    left: list[int] = [psutil.virtual_memory().available]
+    for folder, most, used, cache in (
+        (group, "memory.max", "memory.current", "inactive_file"),
+        (group / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    ):
+        with suppress(OSError, ValueError, KeyError):  # no such group, or "max"
+            stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+            taken = int((folder / used).read_text()) - int(stat[cache])
+            left.append(max(0, int((folder / most).read_text()) - taken))
+    return min(left)
+
+
 def servers_by_aio(proc: Path = Path("/proc/sys/fs")) -> int | None:
     """How many more servers the kernel's asynchronous I/O allows now, 2 at least; None when that is not known."""
     try:
@@ -307,7 +322,7 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
         HostError: not even two servers fit.
     """
     ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
-    available = psutil.virtual_memory().available if available_bytes is None else available_bytes
+    available = free_memory_bytes() if available_bytes is None else available_bytes
     usable = int(available * _MEMORY_SHARE)
     wanted = max((int(data_bytes(study, arm.data) * _HEAD_ROOM) for arm in study.arms), default=0)
     pool = max(_BUFFER_POOL_MIN_BYTES, wanted) // _STEP_BYTES * _STEP_BYTES

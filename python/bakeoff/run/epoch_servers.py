@@ -158,13 +158,14 @@ class EpochServers:
         """Fill the buffer pools, purge and flush, on all arms at once: each would disturb the other's slices."""
 
         def make_one_ready(server: Instance) -> Readiness:
-            warmths = [readiness.warm(server, database) for database in databases(self._tools.study, server)]
+            tools = self._tools
+            warmths = [readiness.warm(server, each, tools.stop) for each in databases(tools.study, server)]
             return readiness.finish_pending_work(
                 server,
                 _READINESS_LIMIT_S,
                 warmths[-1],
                 dirty_limit=readiness.STARTED_DIRTY_LIMIT,
-                stop=self._tools.stop,
+                stop=tools.stop,
             )
 
         self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: warming buffer pools")

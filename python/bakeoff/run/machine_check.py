@@ -21,6 +21,7 @@ from bakeoff.engine import engine_path
 from bakeoff.errors import HostError
 from bakeoff.plan import Plan
 from bakeoff.results import RunDirectory
+from bakeoff.run.arms import free_memory_bytes
 from bakeoff.run.forecast import forecast
 from bakeoff.run.listener import Listener
 from bakeoff.run.perf import permission
@@ -170,12 +171,12 @@ def _processor() -> Iterator[Finding]:
 
 
 def _memory() -> Iterator[Finding]:
-    memory = psutil.virtual_memory()
-    tight = Severity.PROBLEM if memory.available < _FREE_MEMORY_BYTES else Severity.OK
+    free = free_memory_bytes()
+    tight = Severity.PROBLEM if free < _FREE_MEMORY_BYTES else Severity.OK
     yield _finding(
         "memory",
         tight,
-        f"{format_bytes(memory.available)} of {format_bytes(memory.total)} available",
+        f"{format_bytes(free)} of {format_bytes(psutil.virtual_memory().total)} available",
         "Two servers need 2 GB or more: end something.",
     )
     swap = psutil.swap_memory()

@@ -164,9 +164,11 @@ def _maven(entry: Entry, coordinate: str, folder: Path, progress: Progress) -> P
     kept = Path.home() / ".m2" / "repository" / Path(*group.split(".")) / artifact / version
     was_there = kept.exists()
     argv = [program, "-q", "-B", "dependency:copy", f"-Dartifact={coordinate}", f"-DoutputDirectory={folder}"]
-    run_client(argv, entry.name, lambda: bytes_on_disk(kept), entry.download_bytes, progress)
-    if not was_there:
-        shutil.rmtree(kept, ignore_errors=True)
+    try:
+        run_client(argv, entry.name, lambda: bytes_on_disk(kept), entry.download_bytes, progress)
+    finally:
+        if not was_there:
+            shutil.rmtree(kept, ignore_errors=True)
     return _only_file(folder, entry.name)
 
 
@@ -205,10 +207,11 @@ def download(name: str, address: str, folder: Path, progress: Progress = no_prog
 
 
 def file_name(name: str, address: str) -> str:
-    """The file name in an address, without its query, which may hold a key.
+    """The file name in an address.
 
     Raises:
-        SpecError: not an address, or one with an account; the message leaves it out, for it may hold a password.
+        SpecError: not an address, or one with an account or a query; the message leaves them out, for they may be
+            secret, and the address stands in the run directory and in reports.
     """
     try:
         parts = urlsplit(address)
@@ -219,6 +222,11 @@ def file_name(name: str, address: str) -> str:
     if "@" in parts.netloc:
         raise SpecError(
             f"server {name}: its address holds an account, which bakeoff sends to nobody.",
+            hint="Download the file yourself and write tarball:FILE.",
+        )
+    if parts.query:
+        raise SpecError(
+            f"server {name}: its address holds a query, which may be a key and would stand in the report.",
             hint="Download the file yourself and write tarball:FILE.",
         )
     return PurePosixPath(parts.path).name or "download"

@@ -164,6 +164,14 @@ def share(name: str) -> None:
         _shared[file] = descriptor
 
 
+def forget(name: str) -> None:
+    """Share the lock `name` no longer, and delete its file: nobody will ask for it again."""
+    file = _lock_file(name)
+    if file in _shared:
+        os.close(_shared.pop(file))
+    file.unlink(missing_ok=True)
+
+
 def _lock_file(name: str) -> Path:
     return make_open_folder(cache_root() / "locks") / f"{name}.lock"
 
@@ -236,7 +244,8 @@ class Owner:
 def remove_stale(*roots: Path, kept_s: float = _KEPT_S) -> list[Path]:
     """Remove the folders of dead bakeoffs below `roots`, and kill servers of theirs that still run.
 
-    A folder is removed when it belongs to our user, has a bakeoff's name, and its owner is dead. One that is kept for a
+    A folder is removed when it belongs to our user, has a bakeoff's name, and its owner is dead and shares its lock no
+    longer: an owner in another container or on another machine, with the same cache, seems dead. One that is kept for a
     run stays for `kept_s` seconds, while the run's directory is there.
 
     Returns:
@@ -247,8 +256,11 @@ def remove_stale(*roots: Path, kept_s: float = _KEPT_S) -> list[Path]:
         for root in roots:
             for folder in sorted(root.iterdir()) if root.is_dir() else ():
                 if _FOLDER.fullmatch(folder.name) and _ours(folder) and _stale(folder, kept_s):
-                    shutil.rmtree(folder, ignore_errors=True)
-                    removed.append(folder)
+                    with locked_if_free(folder.name) as free:
+                        if free:
+                            shutil.rmtree(folder, ignore_errors=True)
+                            removed.append(folder)
+                            forget(folder.name)
     return removed
 
 

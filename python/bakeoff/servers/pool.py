@@ -35,9 +35,11 @@ from bakeoff.servers.paths import (
     RUNTIME_ROOT,
     Owner,
     bytes_on_disk,
+    forget,
     make_open_folder,
     remove_stale,
     require_reachable,
+    share,
     work_root,
 )
 from bakeoff.servers.process import ProcessId, server_identity
@@ -93,6 +95,7 @@ class ServerPool:
         self.work = self._root / f"pool-{self._token}"
         try:
             for folder in (self.runtime, self.work):
+                share(folder.name)
                 self._make_closed(folder)
             self._record()
         except BaseException:
@@ -188,6 +191,7 @@ class ServerPool:
             run: its directory.
         """
         folder = self._root / f"load-{key}"
+        share(folder.name)
         if not folder.exists():
             self._make_closed(folder)
         _write_owner(folder, Owner.current((), kept_for=str(run)))
@@ -263,6 +267,7 @@ class ServerPool:
         for folder in (self.runtime, self.work):
             if folder != Path():
                 shutil.rmtree(folder, ignore_errors=True)
+                forget(folder.name)
 
 
 def _write_owner(folder: Path, owner: Owner) -> None:

@@ -72,12 +72,15 @@ def server_identity() -> Identity:
     """
     wanted = os.environ.get("BAKEOFF_SERVER_USER")
     if os.geteuid() != 0:
-        me = pwd.getpwuid(os.geteuid())
-        if wanted and wanted != me.pw_name:
+        try:
+            name = pwd.getpwuid(os.geteuid()).pw_name
+        except KeyError:  # as in a container that is run as any user
+            name = str(os.geteuid())
+        if wanted and wanted != name:
             raise HostError(
                 f"BAKEOFF_SERVER_USER is {wanted}, but only root can start servers as someone else.", hint="Unset it."
             )
-        return Identity(me.pw_name, os.geteuid(), os.getegid(), switch=False)
+        return Identity(name, os.geteuid(), os.getegid(), switch=False)
     name = wanted or DEFAULT_ACCOUNT
     entry = _account(name)
     if entry is None and not wanted:

@@ -76,8 +76,10 @@ def analyze(server: Server, database: str) -> None:
                 raise ServerError(f"server {server.name}: ANALYZE TABLE {database}.{table}: {row[3]}.")
 
 
-def warm(server: Server, database: str) -> Warmth:
+def warm(server: Server, database: str, stop: threading.Event | None = None) -> Warmth:
     """Read every primary and secondary index from end to end until a whole pass reads nothing from disk.
+
+    When `stop` is set, no further index is read.
 
     Returns:
         `warm` is False when the last pass still read from disk: the data does not fit into the buffer pool.
@@ -86,16 +88,16 @@ def warm(server: Server, database: str) -> Warmth:
         ServerError: a table is gone, or the server is.
     """
     began = time.monotonic()
+    stop = stop or threading.Event()
     names = tables_of(server, database)
     scans = [scan for table in names for scan in full_scans(server, database, table)]
     if not server.query("SHOW GLOBAL STATUS LIKE 'Innodb_pages_read'"):
-        _run_all(server, scans)
+        _run_all(server, scans, stop)
         return Warmth(None, time.monotonic() - began, ("this server does not count pages read",))
-    reads = [_reads_of_a_pass(server, scans) for _ in range(2)]
+    reads = [_reads_of_a_pass(server, scans, stop) for _ in range(2)]
     # Change buffer merges and purge read pages of their own for a while.
-    while reads[-1] > _tolerated(server) and len(reads) < _PASSES:
-        time.sleep(_POLL_S)
-        reads.append(_reads_of_a_pass(server, scans))
+    while reads[-1] > _tolerated(server) and len(reads) < _PASSES and not stop.wait(_POLL_S):
+        reads.append(_reads_of_a_pass(server, scans, stop))
     waited_s = time.monotonic() - began
     if _engines(server, database, names) != {"innodb"}:
         return Warmth(None, waited_s, ("not all tables are InnoDB: read twice, not verified",))
@@ -202,9 +204,9 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _run_all(server: Server, statements: Sequence[str]) -> None:
+def _run_all(server: Server, statements: Sequence[str], stop: threading.Event) -> None:
     with ThreadPoolExecutor(max_workers=_SCANS_AT_ONCE, thread_name_prefix="bakeoff-warm") as pool:
-        for _ in pool.map(server.query, statements):
+        for _ in pool.map(lambda sql: None if stop.is_set() else server.query(sql), statements):
             pass
 
 
@@ -212,10 +214,10 @@ def _counter(server: Server, name: str) -> int:
     return int(server.query(f"SHOW GLOBAL STATUS LIKE '{name}'")[0][1])
 
 
-def _reads_of_a_pass(server: Server, scans: Sequence[str]) -> int:
+def _reads_of_a_pass(server: Server, scans: Sequence[str], stop: threading.Event) -> int:
     """Pages that the server read from disk while all scans ran."""
     before = _counter(server, "Innodb_pages_read")
-    _run_all(server, scans)
+    _run_all(server, scans, stop)
     return _counter(server, "Innodb_pages_read") - before
 
 
