@@ -12,7 +12,9 @@ from bakeoff.plan.factorial import make_study
 from bakeoff.report.compare import arm_labels, compare_runs
 from bakeoff.spec import Apart
 from bakeoff.spec.study_file import read_study, shipped_studies
+from bakeoff.stats.analysis import analyse
 from bakeoff.stats.interval import welch
+from bakeoff.stats.model import Stop
 
 SLOWER = math.log(0.8)
 
@@ -36,6 +38,23 @@ def runs(root, *names):
     from bakeoff.results import open_run
 
     return [open_run(name, root) for name in names]
+
+
+def test_a_contender_is_compared_with_the_baseline_of_its_own_round(root):
+    """As in the run's own report."""
+    (run,) = runs(root, "first")
+    analysis = analyse(run.load_epochs(), run.study(), ended=Stop.BUDGET)
+    found = {each.cell: math.exp(each.estimate.mean + 0.5) for each in analysis.comparisons if not each.is_control}
+    shifted = [
+        each.model_copy(update={"points": tuple(p.model_copy(update={"value": p.value + 0.5}) for p in each.points)})
+        for each in analysis.comparisons
+    ]
+    try:
+        run.write_analysis(analysis.model_copy(update={"comparisons": tuple(shifted)}))
+        ratios = [line for line in compare_runs(runs(root, "first", "third")).lines if line.kind == "ratio"]
+    finally:
+        run.path.joinpath("analysis.json").unlink()
+    assert {line.cell: line.earlier for line in ratios} == {cell: pytest.approx(ratio) for cell, ratio in found.items()}
 
 
 def test_the_newest_runs_have_names(root, capfd):

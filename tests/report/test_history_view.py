@@ -135,6 +135,16 @@ class TestForOtherPrograms:
         with pytest.raises(SpecError, match="not every run has every line"):
             otava_csv(lines_of(history()[0], alpha=0.05))
 
+    def test_otava_separates_two_contenders_of_a_cell(self):
+        other = [each.model_copy(update={"contender": "path:other"}) for each in nights(seed=3)]
+        lines = lines_of([*nights(), *other], alpha=0.05)
+        head, first = list(csv.reader(io.StringIO(otava_csv(lines))))[:2]
+        assert len(set(head)) == len(first) == 4 and first[2] != first[3], head
+        assert (
+            len({change["metric"] for each in json.loads(otava_json(lines))["nightly"] for change in each["changes"]})
+            == 2
+        )
+
     def test_otava_json_has_the_change_points(self):
         document = json.loads(otava_json(lines_of(history()[0], alpha=0.05)))
         (entry,) = document["nightly"]

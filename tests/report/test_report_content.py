@@ -117,7 +117,7 @@ def test_discarded_epochs_and_reasons_are_shown(view, page):
     (row,) = view.tables["discarded"].rows
     assert [value.text for value in row.values] == [
         "5",
-        "arm B: server crashed (signal 11)",
+        "mysql:8.0: server crashed (signal 11)",
     ]
     assert "7 counted, 1 discarded" in view.effort[0]
     assert "signal 11" in page and "signal 11" in render_markdown(view)

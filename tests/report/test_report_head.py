@@ -3,16 +3,20 @@
 import json
 import math
 import re
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from plain_analysis import plain_analysis
 from synthetic import Truth, duel_study, make_run
 from view_parts import panels_of
 
 from bakeoff.report import build_view, render_html, render_json, render_markdown
+from bakeoff.report.history_page import points_of
 from bakeoff.spec import Data, parse_server
 from bakeoff.spec.study import Design, Factor, Part
-from bakeoff.stats.model import Flag, Interval, Word
+from bakeoff.stats.analysis import analyse
+from bakeoff.stats.model import Flag, Interval, Stop, Word
 
 
 def built(root, study, truth=None, *, change=None, epochs=6):
@@ -116,10 +120,52 @@ def test_short_notes_stand_on_their_card_and_long_ones_are_linked(tmp_path):
     flagged = first.model_copy(update={"flags": (own, long)}), second.model_copy(update={"flags": (long,)})
     view = build_view(run, analysis.model_copy(update={"comparisons": flagged}))
     one, two = render_html(view).partition("</section>")[0].split("<article")[1:]
-    assert "<b>STOOD STILL</b>: arm B stood still for 3 s in epoch 2." in one and 'href="#note-1"' not in one
+    label = view.verdicts[0].contender
+    assert f"<b>STOOD STILL</b>: {label} stood still for 3 s in epoch 2." in one, "arms have labels, not letters"
+    assert 'href="#note-1"' not in one
     assert "STOOD STILL" not in two
     for card in (one, two):
         assert 'href="#note-2"' in card and "weighs on the next" not in card
+
+
+def test_an_arm_that_completed_nothing_in_one_epoch_has_no_ratio(tmp_path):
+    study = duel_study(workloads=("oltp_read_only",), threads=(1, 4), control=False)
+    run = make_run(tmp_path, study, Truth(effect={"B": -0.1}), epochs=8)
+    epochs = list(run.load_epochs())
+    slices = epochs[6].slices
+    idle = (slices["arm"] == "B") & (slices["cell"] == "oltp_read_only/4")
+    epochs[6] = replace(epochs[6], slices=slices.with_columns(events=np.where(idle, 0, slices["events"])))
+    analysis = analyse(epochs, study, ended=Stop.BUDGET)
+    run.write_analysis(analysis)
+    view = build_view(run, analysis)
+    by_cell = {verdict.cell: verdict for verdict in view.verdicts}
+    slower, none = by_cell["oltp_read_only/1"], by_cell["oltp_read_only/4"]
+    assert "SLOWER" in slower.words and slower.ratio
+    assert "completed nothing in epoch 6" in none.sentence
+    assert (none.ratio, none.change, none.interval, none.headline) == ("", "", "", "has no verdict yet")
+    assert analysis.geometric_mean == {}
+    assert {point.cell for point in points_of(run, series="nightly")} == {"oltp_read_only/1"}
+
+
+def test_of_a_running_server_no_restart_is_reported(tmp_path):
+    study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
+    there = study.arms[1].model_copy(update={"server": parse_server("mysql://app@db/")})
+    study = study.model_copy(update={"arms": (study.arms[0], there)})
+    run = make_run(tmp_path, study, Truth(effect={"B": -0.1}), epochs=8)
+    view = build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET))
+    assert view.verdicts[0].headline == (
+        "is probably slower (8 repetitions; a server that runs already gets no verdict)"
+    )
+    assert "This rests on 8 repetitions; ratios differ by" in " ".join(view.summary)
+    assert "restarts of every server" not in render_markdown(view)
+
+
+def test_a_label_may_hold_a_full_stop(tmp_path):
+    study = duel_study(workloads=("oltp_read_only",), threads=(4,), labels=("mysql:5.7", "8.0 (vs. stock)"))
+    run = make_run(tmp_path, study, Truth(effect={"B": -0.1}), epochs=8)
+    view = build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET))
+    assert view.summary[0].startswith("8.0 (vs. stock) is slower than mysql:5.7: ratio 0.9")
+    assert not view.verdicts[0].remark.startswith("stock")
 
 
 def test_the_margin_is_drawn_or_named(view, page, tmp_path):

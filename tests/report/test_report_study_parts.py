@@ -8,6 +8,8 @@ from synthetic import Truth, duel_study, make_run
 from view_parts import panels_of
 
 from bakeoff.report import build_view, render_html, render_markdown
+from bakeoff.stats.analysis import analyse
+from bakeoff.stats.model import Stop
 
 
 def texts(table):
@@ -46,6 +48,16 @@ def test_the_scaling_law_stands_beside_what_was_measured(ladder, view):
     assert "Scaling law" in render_markdown(ladder)
     # Three rungs leave nothing to see a misfit with.
     assert "scaling" not in view.tables and "Scaling law" not in render_markdown(view)
+
+
+def test_a_fixed_rate_has_no_scaling_law(tmp_path):
+    study = duel_study(workloads=("oltp_read_only",), threads=(1, 2, 4, 8))
+    for paced in (None, 1000.0):
+        workload = study.workloads[0].model_copy(update={"rate_per_s": paced})
+        asked = study.model_copy(update={"workloads": (workload,)})
+        run = make_run(tmp_path / str(paced), asked, Truth(sd_slice=0.02), epochs=6, blocks=2)
+        page = build_view(run, analyse(run.load_epochs(), asked, ended=Stop.PRECISE))
+        assert ("scaling" in page.tables) is (paced is None)
 
 
 def test_stability_is_shown_for_every_arm(view):

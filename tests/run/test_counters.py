@@ -36,6 +36,11 @@ def test_what_reading_costs_is_taken_off():
     assert spent_between(before, after) == {"status.Handler_read_key": 50}
 
 
+def test_of_io_and_page_faults_zero_is_kept_since_it_says_that_they_can_be_read():
+    before, after = Reading({"io.writes": 4, "faults.minor": 7, "cpu.user_ns": 1}), Reading({"io.writes": 4})
+    assert spent_between(before, after) == {"io.writes": 0}
+
+
 def thread(name="mysqld", cpu_ns=0, voluntary=0):
     return _Thread(name, cpu_ns, voluntary, 0)
 

@@ -135,6 +135,7 @@ def test_an_arm_that_did_nothing_gives_no_verdict_and_is_named():
     assert "server B completed nothing in epoch 7" in comparison.verdict.sentence
     assert comparison.flags[0].kind == "NOTHING DONE" and comparison.p_value is None
     assert len(comparison.points) == 7 and comparison.more_epochs is None
+    assert comparison.estimate.n == comparison.trimmed.n == 0 and comparison.live.low is None, "it has no ratio"
 
 
 def test_json_has_no_nan_and_reads_back():

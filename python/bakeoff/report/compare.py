@@ -13,6 +13,7 @@ from bakeoff.results.manifest import Host
 from bakeoff.spec import Arm, Study, Workload
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.interval import Unpaired, excludes_zero, holm, welch
+from bakeoff.stats.model import Analysis
 from bakeoff.units import format_bytes, format_rate
 
 MEMORY_TOLERANCE = 0.02
@@ -125,6 +126,11 @@ def _measured(run: RunDirectory) -> _Measured:
         if arm != base and found.keys() & own.keys():
             name = f"{labels[arm]} over {labels[base]}"
             values[cell, "ratio", name] = [found[epoch] - own[epoch] for epoch in found if epoch in own]
+    analysis = run.read("analysis.json", Analysis)
+    for each in analysis.comparisons if analysis else ():  # each epoch against the baseline of the same round
+        if not each.is_control and each.estimate.n:
+            name = f"{labels[each.contender]} over {labels[each.baseline]}"
+            values[each.cell, "ratio", name] = [point.value for point in each.points]
     epochs = run.finished_epochs()
     variables = run.variables(epochs[0]) if epochs else {}
     versions = {labels[arm]: own["version"] for arm, own in variables.items() if arm in labels and "version" in own}

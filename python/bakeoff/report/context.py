@@ -1,5 +1,6 @@
 """A run's documents and measurements, read once for all sections of its report."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -230,6 +231,11 @@ class Context:
         texts = [arm.label for arm in self.study.arms]
         return {a.name: a.label if texts.count(a.label) == 1 else f"{a.label} ({a.name})" for a in self.study.arms}
 
+    def with_labels(self, text: str) -> str:
+        """A text that calls arms by their names (`arm B`), for readers, who know their labels."""
+        names = "|".join(map(re.escape, sorted(self.labels, key=len, reverse=True)))
+        return re.sub(rf"\barm ({names})(?![\w'])", lambda found: self.labels[found[1]], text)
+
     @cached_property
     def compared_arms(self) -> tuple[str, ...]:
         """Names of the arms without the control, which is another baseline."""
@@ -342,7 +348,7 @@ class Context:
             Footnote(
                 number=number,
                 word=flag.kind,
-                text=flag.text,
+                text=self.with_labels(flag.text),
                 where=tuple(f"{self.cell_title(each.cell)}, {self.labels[each.contender]}" for each in flagged),
             )
             for number, (flag, flagged) in enumerate(self._flagged.items(), start=1)

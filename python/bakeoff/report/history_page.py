@@ -48,13 +48,16 @@ def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime 
         at: what they are from; None: when the run began.
 
     Raises:
-        ResultsError: the run was not analysed, its control differs, or no comparison has two epochs.
+        ResultsError: the run was not analysed, its control differs, its machines are unlike, or no comparison has two
+            epochs.
     """
     analysis = run.read("analysis.json", Analysis)
     if analysis is None:
         raise ResultsError(f"run {run.name} has no analysis.", hint=f"End it first: bakeoff run --resume {run.name}.")
     if analysis.trusted is False:
         raise ResultsError(f"run {run.name} is UNTRUSTED: its control differs.", hint="It is no point of a history.")
+    if analysis.by_machine:
+        raise ResultsError(f"run {run.name} is of unlike machines.", hint="It is no point of a history.")
     manifest, study = run.manifest(), run.study()
     labels = {arm.name: arm.label for arm in study.arms}
     epochs = [epoch for epoch in run.finished_epochs() if epoch not in analysis.discarded]
@@ -67,7 +70,7 @@ def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime 
     points = []
     for each in analysis.comparisons:
         values = [point.value for point in each.points]
-        if each.is_control or len(values) < 2 or not all(map(math.isfinite, values)):
+        if each.is_control or len(values) < 2 or not each.estimate.n:
             continue
         base, own = (arms[each.cell, arm] for arm in (each.baseline, each.contender))
         shared |= {
@@ -440,12 +443,12 @@ def otava_csv(lines: Sequence[Line]) -> str:
         SpecError: some run lacks a line, for which the format has no word.
     """
     runs: dict[tuple[str, str], dict[str, float]] = {}
-    for line in lines:
+    columns = _columns(lines)
+    for column, line in zip(columns, lines, strict=True):
         for point in line.points:
             key = (f"{point.at:%Y-%m-%d %H:%M:%S %z}", _name(point))
             value = point.value if point.ratio is None else math.exp(point.ratio)
-            runs.setdefault(key, {})[_column(line)] = value or 0.0
-    columns = [_column(line) for line in lines]
+            runs.setdefault(key, {})[column] = value or 0.0
     if any(len(values) < len(columns) for values in runs.values()):
         raise SpecError("export: not every run has every line, and Otava's CSV has no empty cells.",
                         hint="Name one: --cell CELL --metric METRIC.")  # fmt: skip
@@ -456,15 +459,17 @@ def otava_csv(lines: Sequence[Line]) -> str:
     return out.getvalue()
 
 
-def _column(line: Line) -> str:
-    point = line.points[0]
-    return f"{point.cell}_{line.metric}".replace("/", "_").replace(" ", "_")
+def _columns(lines: Sequence[Line]) -> list[str]:
+    """A name for each line: its cell and metric, or all of its own name where another line of its series has these."""
+    short = [(line.series, f"{line.points[0].cell}_{line.metric}") for line in lines]
+    names = [line.name if short.count(own) > 1 else own[1] for own, line in zip(short, lines, strict=True)]
+    return [name.replace("/", "_").replace(" ", "_") for name in names]
 
 
 def otava_json(lines: Sequence[Line]) -> str:
     """Change points as Otava's `analyze --output json` writes them."""
     document: dict[str, list[dict[str, Any]]] = {}
-    for line in lines:
+    for column, line in zip(_columns(lines), lines, strict=True):
         limits = [0, *(change.at for change in line.changes), len(line.points)]
         for at, change in enumerate(line.changes):
             point = line.points[change.at]
@@ -474,7 +479,7 @@ def otava_json(lines: Sequence[Line]) -> str:
             )
             means = [math.fsum(values) / len(values) for values in (before, after)]
             found = {
-                "metric": _column(line),
+                "metric": column,
                 "index": change.at,
                 "time": int(point.at.timestamp()),
                 "forward_change_percent": f"{math.expm1(change.size) * 100:.3f}",

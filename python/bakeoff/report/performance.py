@@ -342,7 +342,8 @@ def _epoch_series(context: Context, comparison: Comparison) -> Series:
 
 def _discarded_table(context: Context) -> Table:
     """Epochs that count for no arm, with the reason; none is discarded for being slow."""
-    rows = tuple(Row.of(str(epoch), reason) for epoch, reason in context.analysis.discarded.items())
+    discarded = context.analysis.discarded.items()
+    rows = tuple(Row.of(str(epoch), context.with_labels(reason)) for epoch, reason in discarded)
     return Table(id="discarded", columns=("epoch", "reason"), rows=rows, all_text=True)
 
 

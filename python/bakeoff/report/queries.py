@@ -333,7 +333,8 @@ def _table(context: Context, queries: list[Query], *, left: int) -> Table:
             ]
         rows.append(Row.of(_short(query.text), *cells, ", ".join(query.differs), group=_where(context, query)))
     notes = Counter(query.times.note for query in queries if query.times and query.times.note)
-    why = [f"Not tested: {'; '.join(f'{note} ({count})' for note, count in notes.most_common())}."] if notes else []
+    untested = "; ".join(f"{note} ({count})" for note, count in notes.most_common())
+    why = [context.with_labels(f"Not tested: {untested}.")] if notes else []
     more = [f"{left:,} other queries are in the CSV and JSON forms."] if left else []
     return Table(
         id="queries",

@@ -171,7 +171,7 @@ def markdown_files(view: ReportView, name: str, pictures: str = "") -> dict[str,
 def _section_lines(section: Section, level: int, shown: Mapping[str, str]) -> list[str]:
     """The section's paragraphs; empty when nothing in it has a form in text."""
     parts = [text for part in section.parts for text in _part_lines(part, level, shown)]
-    return [f"{'#' * level} {section.title}", _plain(section.note), *parts] if parts else []
+    return [f"{'#' * level} {_plain(section.title)}", _plain(section.note), *parts] if parts else []
 
 
 def _part_lines(part: Part, level: int, shown: Mapping[str, str]) -> list[str]:

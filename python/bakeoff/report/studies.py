@@ -228,8 +228,9 @@ def _scaling_table(context: Context, fits: Mapping[tuple[str, str], ScalingFit])
 
 
 def _fits(context: Context) -> dict[tuple[str, str], ScalingFit]:
-    """(workload, arm) -> its fit, by workload in the study's order."""
-    cells = tuple(dict.fromkeys((c.cell, c.workload, c.threads) for c in context.primary))
+    """(workload, arm) -> its fit, by workload in the study's order; a fixed rate says nothing of scaling."""
+    paced = {cell.name for cell in context.cells_planned if cell.open_loop}
+    cells = tuple(dict.fromkeys((c.cell, c.workload, c.threads) for c in context.primary if c.cell not in paced))
     found = {}
     for arm in context.compared_arms:
         for workload, rates in ladders(cells, context.epoch_rates, arm).items():

@@ -1,6 +1,7 @@
 """The head of a report: the summary, verdicts in words, the forest plot's geometry, and records for programs."""
 
 import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from typing import Any
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import Forest, ForestRow, Tone, VerdictView
+from bakeoff.spec import Origin
 from bakeoff.stats.effects import Interaction, interactions
 from bakeoff.stats.interval import excludes_zero
 from bakeoff.stats.model import Comparison, Estimate, Stop, Word
@@ -83,11 +85,18 @@ def _direction(context: Context) -> str:
     baseline = context.labels[context.analysis.baseline]
     if len(context.primary) == 1:
         (only,) = context.primary
-        return f"{only.verdict.sentence.partition('. ')[0].rstrip('.')}."
+        return f"{_first_sentence(context, only.verdict.sentence)[0]}."
     margin = percent_text(context.study.equivalence)
     counts = _count_kinds(context.primary, faster="faster", slower="slower", equal=f"as fast within ±{margin}")
     parts = [f"{count} {words}" for words, count in counts.items()]
     return f"Of {len(context.primary)} comparisons with {baseline}: {', '.join(parts)}."
+
+
+def _first_sentence(context: Context, text: str) -> tuple[str, str]:
+    """The first sentence without its full stop, and the others; a label may hold a full stop, too."""
+    labels = "|".join(re.escape(label) for label in sorted(context.labels.values(), key=len, reverse=True))
+    found = re.fullmatch(rf"((?:{labels}|.)*?)\.(?: (.*))?", text, re.DOTALL)
+    return (found[1], found[2] or "") if found else (text, "")
 
 
 def _largest(context: Context, measured: Sequence[Comparison]) -> str:
@@ -155,18 +164,31 @@ def _cost(effect: Estimate) -> str:
     return f"{'gains' if percent > 0 else 'costs'} {text}"
 
 
+def _is_running(context: Context) -> bool:
+    return any(arm.server.origin is Origin.URL for arm in context.study.arms)
+
+
+def _repeats(context: Context, n: int) -> str:
+    """`8 restarts`; `8 repetitions` where a server runs already, which is not restarted."""
+    text = numbers.restarts(n)
+    return text.replace("restart", "repetition") if _is_running(context) else text
+
+
 def _basis(context: Context) -> str:
     """How many restarts, how noisy, and whether a control held."""
     counts = sorted({comparison.estimate.n for comparison in context.primary})
-    restarts = numbers.restarts(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]} restarts"
+    restarts = _repeats(context, counts[-1])
+    if len(counts) > 1:
+        restarts = f"{counts[0]} to {restarts}"
     values = [[p.value for p in each.points if math.isfinite(p.value)] for each in context.primary]
     spreads = [statistics.stdev(each) for each in values if len(each) > 1]
     spread = percent_text(statistics.median_high(spreads)) if spreads else ""
-    noise = f"; ratios differ by {spread} between restarts" if spread else ""
+    noise = f"; ratios differ by {spread} between {_repeats(context, 2).partition(' ')[2]}" if spread else ""
     if spreads and statistics.median_high(spreads) > _NOISY:
         noise += " (noisy machine: rerun when it is idle)"
     trusted = {True: "; the control, a second baseline, holds 1", False: "; the control does NOT hold 1", None: ""}
-    return f"This rests on {restarts} of every server{noise}{trusted[context.analysis.trusted]}."
+    where = "" if _is_running(context) else " of every server"
+    return f"This rests on {restarts}{where}{noise}{trusted[context.analysis.trusted]}."
 
 
 def mean_sentences(context: Context) -> tuple[str, ...]:
@@ -247,7 +269,8 @@ def _headline(context: Context, comparison: Comparison) -> str:
     if interval.low is None or interval.high is None:
         return "has no verdict yet"
     if lean := leaning(interval):
-        return f"is probably {lean} ({numbers.restarts(comparison.estimate.n)}; not enough for a verdict)"
+        reason = "a server that runs already gets no verdict" if _is_running(context) else "not enough for a verdict"
+        return f"is probably {lean} ({_repeats(context, comparison.estimate.n)}; {reason})"
     low, high = _side(interval.low, interval.half_width), _side(interval.high, interval.half_width)
     return f"may be anything from {low} to {high}"
 
@@ -279,7 +302,7 @@ def _side(log_ratio: float, half_width: float | None) -> str:
 def _verdict(context: Context, comparison: Comparison) -> VerdictView:
     estimate = comparison.estimate
     half = estimate.interval.half_width
-    basis = [numbers.restarts(estimate.n)]
+    basis = [_repeats(context, estimate.n)]
     if not _is_rate_fixed(comparison):
         basis.append(STOPS[comparison.stop])
     if (
@@ -299,7 +322,7 @@ def _verdict(context: Context, comparison: Comparison) -> VerdictView:
         words=tuple(comparison.verdict.words),
         headline=_headline(context, comparison),
         sentence=comparison.verdict.sentence,
-        remark=comparison.verdict.sentence.partition(". ")[2],
+        remark=_first_sentence(context, comparison.verdict.sentence)[1],
         ratio=numbers.ratio(estimate.mean, half) if estimate.n else "",
         change=numbers.change(estimate.mean, half) if estimate.n else "",
         interval=numbers.interval(estimate.interval),
@@ -414,7 +437,7 @@ def _forest_row(context: Context, comparison: Comparison, axis: _Axis) -> Forest
         label=context.cell_title(comparison.cell),
         short=comparison.cell,
         tone=_tone_of(comparison),
-        epochs=tuple(axis.place(point.value) for point in comparison.points),
+        epochs=tuple(axis.place(point.value) for point in comparison.points if comparison.estimate.n),
         verdict=_control_word(comparison) if comparison.is_control else " · ".join(comparison.verdict.words),
         notes=context.notes(comparison),
     )

@@ -141,14 +141,17 @@ def _whole(slices: Sequence[Message], counters: Mapping[str, float], by_time: fl
 
 
 def spent_between(before: Reading, after: Reading) -> dict[str, float]:
-    """What was spent between two readings, without what reading costs; counters that did not move are left out."""
+    """What was spent between two readings, without what reading costs; counters that did not move are left out.
+
+    Not so the kernel's of I/O and page faults: none of them says that this account may not read them.
+    """
     grown = _grown(before.counters, after.counters)
     spent = {name: value - before.own.get(name, 0) for name, value in grown.items()}
     if "memory.rss_bytes" in after.counters:
         spent["memory.rss_bytes"] = after.counters["memory.rss_bytes"]
     spent |= _switches(before, after, spent.get("status.Threads_created", 0))
     spent |= _cpu_by_group(before, after, spent)
-    return {name: value for name, value in spent.items() if value}
+    return {name: value for name, value in spent.items() if value or name.startswith(("io.", "faults."))}
 
 
 def _sum(one: CellCounters, other: CellCounters) -> CellCounters:

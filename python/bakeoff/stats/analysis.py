@@ -174,14 +174,12 @@ def _geometric_means(history: Sequence[EpochEstimates], plan: Plan, context: Ana
     if any(cell.open_loop for cell in plan.cells):
         return means
     for contender in contenders(context.study):
-        values, measured_by = [], []
-        for epoch in history:
-            row = [pair for pair in epoch.pairs if pair.contender == contender and math.isfinite(pair.value)]
-            if len(row) == len(plan.cells):
-                values.append(fmean(pair.value for pair in row))
-                measured_by.append(row[0].host)
-        if values:
-            means[contender] = hosts.estimate_of(values, measured_by, context.quick_interval)
+        rows = [[pair for pair in epoch.pairs if pair.contender == contender] for epoch in history]
+        complete = [row for row in rows if len(row) == len(plan.cells)]
+        # Where an arm completed nothing in an epoch, one of the cells has no ratio.
+        if complete and all(math.isfinite(pair.value) for row in rows for pair in row):
+            values = [fmean(pair.value for pair in row) for row in complete]
+            means[contender] = hosts.estimate_of(values, [row[0].host for row in complete], context.quick_interval)
     return means
 
 

@@ -331,7 +331,7 @@ def _count_samples(
 ) -> dict[str, _Samples]:
     """Every counter that moved on either arm and exists on both; and the machine's context switches."""
     moved = [{name for cell in side for name in cell["counters"]} for side in cells]
-    # The kernel's counters are read by groups, all or none: where one of a group moved the others were 0.
+    # The kernel's counters are read by groups, all or none.
     read = set.intersection(*({name.split(".")[0] for name in cell["counters"]} for side in cells for cell in side))
     names = {name for name in moved[0] | moved[1] if name in known or name.split(".")[0] in read - {"status"}}
     names |= {name for name in moved[0] & moved[1] if name.startswith("status.")}

@@ -96,11 +96,12 @@ def digest_times(
     for (cell, _), arms in rows.items():
         whole_ns[cell] = whole_ns.get(cell, 0.0) + _total_ns(arms.get(baseline, {}))
     contenders = {arm: None for arms in rows.values() for arm in arms if arm != baseline}
+    measured = {(cell, arm) for (cell, _), arms in rows.items() for arm in arms}
     found = [
         _found(cell, digest, arms, (baseline, contender), whole_ns[cell], ended, host_of or {})
         for (cell, digest), arms in rows.items()
         for contender in contenders
-        if any(contender in rows[key] for key in rows if key[0] == cell)
+        if (cell, contender) in measured
     ]
     judged = _judged(found, ended=ended, not_restarted={baseline, *contenders} & set(running))
     return tuple(sorted(judged, key=lambda each: (-(each.time_lost or 0.0), -each.share, each.digest)))
@@ -168,7 +169,7 @@ def _not_tested(found: _Found, ended: Stop, not_restarted: Collection[str]) -> s
     times = found.times
     missing = [arm for arm, count in times.executions.items() if not count]
     if missing:
-        return f"never completed on arm {' or '.join(missing)}"
+        return "never completed on " + " or ".join(f"arm {arm}" for arm in missing)
     if not_restarted:
         return "running servers are not restarted"
     n, needed = found.values.n, iv.N_MIN_DECISIVE if ended.anytime_only else iv.N_MIN

@@ -194,7 +194,8 @@ def _comparison(
 ) -> Comparison:
     """Everything but the flags."""
     study, stop, found = context.study, sample.stop, sample.found
-    measured = [pair for pair in sample.pairs if math.isfinite(pair.trimmed)]
+    # An arm that completed nothing in an epoch has no ratio: those of its other epochs would pass over it.
+    measured = [pair for pair in sample.pairs if math.isfinite(pair.trimmed) and not sample.nothing_done]
     trimmed, trimmed_by = [pair.trimmed for pair in measured], [pair.host for pair in measured]
     draws = hosts.draws(sample.values, sample.hosts)
     p_signflip = iv.sign_flip_p(draws, seed=study.seed) if len(draws) >= iv.N_MIN_SIGN_FLIP else None
@@ -208,8 +209,8 @@ def _comparison(
         contender=sample.contender,
         is_control=sample.is_control,
         points=sample.points,
-        estimate=case.estimate,
-        live=_no_interval(*found) if sample.unlike else iv.live_interval(*found),
+        estimate=_NONE if sample.nothing_done else case.estimate,
+        live=_no_interval(*found) if sample.unlike or sample.nothing_done else iv.live_interval(*found),
         stop=stop,
         verdict=verdict(case),
         trimmed=hosts.estimate_of(trimmed, trimmed_by, _interval_of(sample, context)),
@@ -227,6 +228,9 @@ def _comparison(
         more_epochs=case.more_epochs,
         more_s=case.more_s,
     )
+
+
+_NONE = Estimate(mean=0.0, interval=Interval(low=None, high=None), n=0)
 
 
 def _no_interval(mean: float, *_: float | None) -> Interval:
