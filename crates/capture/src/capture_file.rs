@@ -67,7 +67,7 @@ pub struct EventLine<'a> {
     /// What the connection has set: an object.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub session: Option<&'a RawValue>,
-    /// `Query`, `Execute`, `Prepare`, `Connect`, `Quit`, `Init DB`, `Other`.
+    /// `Query`, `Execute`, `Prepare`, `Connect`, `Reset Connection`, `Quit`, `Init DB`, `Other`.
     #[serde(borrow)]
     pub command: Cow<'a, str>,
     /// The statement, when it is UTF-8.

@@ -81,7 +81,7 @@ impl Digester {
         self.key.clear();
         self.floor = 0;
         let mut watch = Watch::default();
-        let mut lexer = Lexer::new(sql);
+        let mut lexer = Lexer::ending_texts(sql);
         let mut after_symbol: Id = NONE;
         loop {
             let in_hint = lexer.in_hint();

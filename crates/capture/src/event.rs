@@ -10,8 +10,10 @@ pub enum Command {
     Execute,
     /// A statement that was prepared, with `?`, and `PREPARE`, `EXECUTE`, `DEALLOCATE` as text; what was executed is an event itself.
     Prepare,
-    /// A new connection.
+    /// A new connection, or another user on the old one.
     Connect,
+    /// The session begins anew, with the same user and schema.
+    Reset,
     /// The end of a connection.
     Quit,
     /// Another schema became the default one.
@@ -28,6 +30,7 @@ impl Command {
             Self::Execute => "Execute",
             Self::Prepare => "Prepare",
             Self::Connect => "Connect",
+            Self::Reset => "Reset Connection",
             Self::Quit => "Quit",
             Self::InitDb => "Init DB",
             Self::Other => "Other",
@@ -36,8 +39,18 @@ impl Command {
 
     /// The command of that name in a log; every unknown one is `Other`.
     pub fn from_name(name: &[u8]) -> Self {
-        const KNOWN: [Command; 6] =
-            [Command::Query, Command::Execute, Command::Prepare, Command::Connect, Command::Quit, Command::InitDb];
+        const KNOWN: [Command; 7] = [
+            Command::Query,
+            Command::Execute,
+            Command::Prepare,
+            Command::Connect,
+            Command::Reset,
+            Command::Quit,
+            Command::InitDb,
+        ];
+        if name == b"Change user" {
+            return Self::Connect;
+        }
         let found = KNOWN.into_iter().find(|each| each.name().as_bytes() == name);
         found.unwrap_or(Self::Other)
     }

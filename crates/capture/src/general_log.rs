@@ -157,7 +157,7 @@ impl GeneralLog {
                     event.command = Command::Prepare;
                 }
             }
-            Command::Execute | Command::Prepare | Command::Quit | Command::Other => {}
+            Command::Execute | Command::Prepare | Command::Reset | Command::Quit | Command::Other => {}
         }
         event.schema.clone_from(&connection.schema);
         event.user.clone_from(&connection.user);

@@ -114,6 +114,13 @@ impl<'a> Lexer<'a> {
         Self { escapes: [!no_backslash_escapes, !no_backslash_escapes && !ansi_quotes], ..Self::new(sql) }
     }
 
+    /// As [`Lexer::new`], but without escapes where only so its texts end: the session had NO_BACKSLASH_ESCAPES.
+    pub fn ending_texts(sql: &'a [u8]) -> Self {
+        let is_cut = |mut lexer: Self| lexer.any(|token| token.kind == Kind::Cut);
+        let plain = memchr(b'\\', sql).is_some() && is_cut(Self::new(sql)) && !is_cut(Self::in_mode(sql, true, false));
+        if plain { Self::in_mode(sql, true, false) } else { Self::new(sql) }
+    }
+
     /// Whether the next token belongs to a hint.
     pub fn in_hint(&self) -> bool {
         self.in_hint

@@ -149,12 +149,14 @@ fn copy(sql: &[u8], out: &mut Vec<u8>, mut write: impl FnMut(Kind, &[u8], &[u8],
     out.clear();
     let mut at = 0;
     let mut before: &[u8] = b"";
-    for token in Lexer::new(sql) {
+    for token in Lexer::ending_texts(sql) {
         out.extend_from_slice(&sql[at..token.start]);
         let text = &sql[token.start..token.end];
         write(token.kind, before, text, out);
-        if token.kind == Kind::Word {
-            before = text;
+        match token.kind {
+            Kind::Word => before = text,
+            Kind::Symbol if text != b"," => before = b"", // LIMIT 1, 2
+            _ => {}
         }
         at = token.end;
     }

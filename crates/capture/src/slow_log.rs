@@ -256,7 +256,7 @@ impl SlowLog {
         event.sql.truncate(kept.len());
         if let Some(name) = event.sql.strip_prefix(b"# administrator command: ") {
             let command = match Command::from_name(name) {
-                Command::Quit => Command::Quit,
+                found @ (Command::Quit | Command::Connect | Command::Reset) => found,
                 _ => Command::Other,
             };
             event.command = command;

@@ -375,7 +375,7 @@ impl Reader {
             let number = (event.connection.unwrap_or(0), copy);
             if event.digest.is_some() && event.not_replayable.is_none() {
                 self.statement(number, &event);
-            } else if matches!(&*event.command, "Quit" | "Connect") {
+            } else if matches!(&*event.command, "Quit" | "Connect" | "Reset Connection") {
                 self.forget(number);
             }
         }

@@ -327,10 +327,10 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b' ')
 }
 
-/// A value as it was written: numbers, `DEFAULT` and `NULL` bare, everything else as text.
+/// A value as it was written: numbers and the words that are no text to a server bare, everything else as text.
 fn literal(value: &str) -> String {
     let bare = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
-    if bare || ["default", "null"].iter().any(|word| value.eq_ignore_ascii_case(word)) {
+    if bare || ["default", "null", "true", "false", "on", "off"].iter().any(|word| value.eq_ignore_ascii_case(word)) {
         return value.to_owned();
     }
     format!("'{}'", value.replace('\\', "\\\\").replace('\'', "''"))

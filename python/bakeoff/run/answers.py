@@ -227,7 +227,7 @@ class AnswersPass:
                     raise KeyboardInterrupt
                 if time.monotonic() - begin > self._limit_s:
                     break
-                if event.get("command") == "Quit":
+                if event.get("command") in ("Quit", "Connect", "Reset Connection"):
                     for sessions in self._arms.values():
                         sessions.close(connection_of(event))
                 elif event.get("type") == "event" and "digest" in event:

@@ -164,6 +164,7 @@ _OWN_SETTINGS = b"SET character_set_results=utf8mb4, innodb_lock_wait_timeout=1,
 _READ_ONLY = b"SET SESSION TRANSACTION READ ONLY"
 _NOT_KNOWN = (1064, 1193)  # before MySQL 5.6 and MariaDB 10.0: a syntax error, or a variable that is not there
 _READ_WRITE = re.compile(rb"\s*start\s+transaction\b.*\bread\s+write\b", re.IGNORECASE | re.DOTALL)
+_BARE_VALUE = re.compile(r"-?\d+|default|null|true|false|on|off", re.IGNORECASE)
 _PLAIN_VALUE = re.compile(r"[\w-]+(?: COLLATE \w+)?", re.IGNORECASE)
 
 
@@ -387,7 +388,7 @@ class _Session:
         if name in ("names", "character_set"):
             sql = f"SET {'NAMES' if name == 'names' else 'CHARACTER SET'} {value}" if plain else ""
         else:
-            literal = value if re.fullmatch(r"-?\d+|default", value, re.IGNORECASE) else f"'{_escaped(value)}'"
+            literal = value if _BARE_VALUE.fullmatch(value) else f"'{_escaped(value)}'"
             sql = f"SET SESSION {name} = {literal}" if name.replace("_", "").isalnum() else ""
         if sql:
             self.run(sql.encode())

@@ -61,6 +61,17 @@ fn events_have_their_session_their_digest_and_why_they_cannot_be_replayed() {
 }
 
 #[test]
+fn a_reset_or_another_user_forgets_the_session() {
+    for command in ["Reset Connection\t", "Change user\tapp@h on shop using Socket"] {
+        for redacted in [false, true] {
+            let log = GENERAL.replace("Quit\t", command);
+            let (_, lines) = captured(&format!("anew-{}-{redacted}", command.len()), &log, redacted);
+            assert!(lines[2].get("session").is_some() && lines[10].get("session").is_none(), "{command}");
+        }
+    }
+}
+
+#[test]
 fn a_redacted_capture_names_nobody() {
     let (summary, lines) = captured("redacted", GENERAL, true);
     let all = serde_json::to_string(&lines).unwrap() + &serde_json::to_string(&summary).unwrap();

@@ -122,9 +122,21 @@ fn redaction_keeps_what_makes_the_statement() {
 }
 
 #[test]
+fn a_text_that_ends_with_a_backslash_is_one_where_else_no_text_would_end() {
+    let redactor = Redactor::new().unwrap();
+    let out = redacted(&redactor, r"SELECT 1 FROM t WHERE path = 'C:\' AND name = 'Miller'");
+    assert!(out.contains("AND name = '") && !out.contains("Miller"), "{out}");
+    let mut out = Vec::new();
+    strike_out(br"CREATE USER a IDENTIFIED BY 'p\', b IDENTIFIED BY 'geheim'", &mut out);
+    assert_eq!(out, b"CREATE USER a IDENTIFIED BY '***', b IDENTIFIED BY '***'");
+}
+
+#[test]
 fn redaction_leaves_no_value_of_a_query() {
     let redactor = Redactor::new().unwrap();
     for sql in [
+        "UPDATE t SET offset = 48151, name = 'Bob'",
+        "SELECT 1 FROM t WHERE (SELECT id FROM t LIMIT 1) = 48151 AND name = 'Bob'",
         "SET @name = 'Bob'",
         "SET sql_mode = '', @name = 'Bob'",
         "SELECT 'unended Bob",

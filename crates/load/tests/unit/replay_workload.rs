@@ -45,6 +45,7 @@ fn by_the_clock_nothing_waits_beyond_its_chunk_or_for_minutes() {
 
 #[test]
 fn values_stay_values() {
+    assert_eq!(["1", "DEFAULT", "NULL", "true", "OFF"].map(literal), ["1", "DEFAULT", "NULL", "true", "OFF"]);
     assert_eq!(literal("a'; DROP TABLE t; -- \\"), "'a''; DROP TABLE t; -- \\\\'");
     assert_eq!(settings(&session(&[]), &session(&["SET NAMES 'x; DROP'"]), "utf8mb4"), ["SET NAMES utf8mb4"]);
 }
