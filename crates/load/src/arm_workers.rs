@@ -23,6 +23,8 @@ use crate::worker_stats::{Latencies, LatencyShard, LatencyStore, WorkerStats};
 
 /// How long workers may take to say goodbye to their server before their connections are cut.
 const GOODBYE: Duration = Duration::from_secs(10);
+/// How long `done()` may take: it may drop large tables.
+const DONE_LIMIT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(2);
 
 /// What the threads of an arm run; a script, or a test's law of service times.
@@ -162,7 +164,7 @@ impl ArmWorkers {
         if self.pool.gate().wait_all_gone(GOODBYE) > 0 {
             self.cut();
         }
-        self.join()?;
+        self.join(DONE_LIMIT)?;
         if let Some(failure) = self.failure() {
             return Err(failure);
         }
@@ -177,7 +179,7 @@ impl ArmWorkers {
     #[must_use]
     pub fn abandon(mut self, failure: Failure) -> Failure {
         self.cut();
-        match self.join() {
+        match self.join(Duration::ZERO) {
             Err(stuck) if stuck.fatal => {
                 Failure { fatal: true, message: format!("{}; {}", failure.message, stuck.message), ..failure }
             }
@@ -194,21 +196,24 @@ impl ArmWorkers {
         self.start.break_up();
     }
 
-    /// Waits for all threads to end; they have been asked to.
-    fn join(&mut self) -> Result<(), Failure> {
+    /// Waits for all threads to end; they have been asked to. `done_limit`: before the connection of `done()` is cut.
+    fn join(&mut self, done_limit: Duration) -> Result<(), Failure> {
         let stuck = self.pool.gate().wait_all_gone(LAST_GRACE);
         if stuck > 0 {
             let message = format!("{stuck} worker threads do not end: the script does not return from event()");
             return Err(self.fatal(&message));
         }
-        let Some(Coordinator { thread, finish, .. }) = self.coordinator.take() else {
+        let Some(Coordinator { thread, finish, canceller }) = self.coordinator.take() else {
             return Ok(());
         };
         // A coordinator that has ended by itself listens no more.
         let _ = finish.send(());
-        let until = Instant::now() + LAST_GRACE;
+        let began = Instant::now();
         while !thread.is_finished() {
-            if Instant::now() > until {
+            if began.elapsed() > done_limit {
+                canceller.cut();
+            }
+            if began.elapsed() > done_limit + LAST_GRACE {
                 return Err(self.fatal("the script does not return from init() or done()"));
             }
             std::thread::sleep(POLL);

@@ -129,8 +129,11 @@ impl Environment for Session {
     }
 }
 
-/// An error of the operating system's with number and words of the client library that Debian's sysbench is linked with.
+/// A connection that failed, with number and words of the client library that Debian's sysbench is linked with.
 fn as_client_library(endpoint: &Endpoint, error: SqlError) -> SqlError {
+    if !matches!(error.code, 2002 | 2003) {
+        return error; // of TLS or of the login
+    }
     let number = error.message.rsplit_once("(os error ").and_then(|(_, end)| end.strip_suffix(')'));
     let (code, message) = match (endpoint, number) {
         (Endpoint::Tcp { host, .. }, _) if error.message.contains("failed to lookup address") => {
@@ -232,6 +235,7 @@ impl IdleConnections {
             let handle = spawn("sb", &format!("idle{holder}"), STACK_BYTES, body).map_err(|failure| failure.message)?;
             idle.holders.push((Some(release), handle));
         }
+        drop(opened); // a holder that panicked sends nothing
         let failed = results.iter().take(holders as usize).find_map(Result::err);
         failed.map_or(Ok(idle), |error| Err(format!("idle connections: error {}: {}", error.code, error.message)))
     }

@@ -8,6 +8,7 @@ use bakeoff_load::script_workload::{Command, failure};
 use bakeoff_load::start_gate::Semaphore;
 use bakeoff_load::worker_host::{Environment, WorkerHost};
 use bakeoff_load::worker_pool::PoolOptions;
+use bakeoff_metrics::now_ns;
 use bakeoff_script::host::{EventEnd, Host, HostRef, LogLevel};
 use bakeoff_script::{Script, ScriptError, ScriptSource, Settings, ThreadRole};
 
@@ -58,7 +59,7 @@ impl TestWorker<'_> {
 
     /// No more events will begin.
     fn end(&self) {
-        self.stats.depart(self.host.boundary_ns());
+        self.stats.depart(now_ns());
     }
 }
 

@@ -133,6 +133,9 @@ fn clear_text(password: &[u8]) -> Vec<u8> {
     [password, b"\0"].concat()
 }
 
+/// What OAEP with SHA-1 adds. mysql_common panics on a password that is one byte too long.
+const OAEP_BYTES: usize = 42;
+
 /// RSA-OAEP of (password, NUL) mixed with the scramble.
 fn encrypt(password: &[u8], scramble: &[u8], pem: &[u8]) -> Result<Vec<u8>, Malformed> {
     if scramble.is_empty() {
@@ -142,7 +145,11 @@ fn encrypt(password: &[u8], scramble: &[u8], pem: &[u8]) -> Result<Vec<u8>, Malf
     for (byte, mask) in mixed.iter_mut().zip(scramble.iter().cycle()) {
         *byte ^= mask;
     }
-    public_key(pem)?.encrypt_block(mixed, Pkcs1OaepPadding::new(GetRandom)).map_err(|_| BAD_KEY)
+    let key = public_key(pem)?;
+    if mixed.len() + OAEP_BYTES > key.num_octets() {
+        return Err(Malformed { what: "RSA public key of the server", why: "the password is too long for it" });
+    }
+    key.encrypt_block(mixed, Pkcs1OaepPadding::new(GetRandom)).map_err(|_| BAD_KEY)
 }
 
 /// Reads `-----BEGIN PUBLIC KEY-----` (SubjectPublicKeyInfo).

@@ -9,6 +9,11 @@ const PEM: &str = include_str!("../../testdata/public_key.pem");
 fn a_password_is_encrypted_to_the_size_of_the_key() {
     let secret = encrypt(b"secret", b"01234567890123456789", PEM.as_bytes()).unwrap();
     assert_eq!(secret.len(), 256);
+    let longest = |length: usize| encrypt(&vec![b'x'; length], b"01234567890123456789", PEM.as_bytes());
+    assert_eq!(longest(213).unwrap().len(), 256);
+    for length in [214, 215, 300] {
+        assert_eq!(longest(length).unwrap_err().why, "the password is too long for it");
+    }
 }
 
 #[test]
