@@ -1,7 +1,7 @@
 """Planted causes on real servers: one setting makes the difference, and the section "Why" must name its family first.
 
 Each cause is a study of two arms and one cell, run as a user runs it. What no counter of a server sees (an instrument,
-an allocator, a loop) is explained, too: its part of the CPU time must be named. Where the setting is to be found, too,
+a loop) is explained, too: its part of the CPU time must be named. Where the setting is to be found, too,
 the arms differ in two more that change nothing, and `bakeoff explain --attribute` must name the one that does.
 """
 
@@ -136,11 +136,9 @@ CAUSES = {
         explain_budget="3m",
     ),
     "allocator": Cause(
-        arms=({"preload": "default"}, {"preload": "libjemalloc.so.2"}),
+        arms=({"preload": "default"}, {"preload": "libtcmalloc_minimal.so.4"}),
         families=("memory allocation",),
-        workload=str(Path(__file__).with_name("json_documents.lua")),
-        budget="5m",
-        explain_budget="3m",
+        workload=str(Path(__file__).with_name("large_values.lua")),
     ),
     "CPU loop": Cause(
         arms=({"preload": "default"}, {"preload": "LOOP"}), families=("library loop.so",), explain_budget="2m"
