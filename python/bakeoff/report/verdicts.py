@@ -10,7 +10,6 @@ from typing import Any
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import Forest, ForestRow, Tone, VerdictView
-from bakeoff.spec import Origin
 from bakeoff.stats.effects import Interaction, interactions
 from bakeoff.stats.interval import excludes_zero
 from bakeoff.stats.model import Comparison, Estimate, Stop, Word
@@ -164,30 +163,32 @@ def _cost(effect: Estimate) -> str:
     return f"{'gains' if percent > 0 else 'costs'} {text}"
 
 
-def _is_running(context: Context) -> bool:
-    return any(arm.server.origin is Origin.URL for arm in context.study.arms)
+def _is_restarted(comparison: Comparison) -> bool:
+    """Both servers were; one that runs already is not."""
+    return not any(flag.kind == "NO RESTARTS" for flag in comparison.flags)
 
 
-def _repeats(context: Context, n: int) -> str:
-    """`8 restarts`; `8 repetitions` where a server runs already, which is not restarted."""
+def _repeats(n: int, *, restarted: bool) -> str:
+    """`8 restarts`; `8 repetitions` where a server runs already."""
     text = numbers.restarts(n)
-    return text.replace("restart", "repetition") if _is_running(context) else text
+    return text if restarted else text.replace("restart", "repetition")
 
 
 def _basis(context: Context) -> str:
     """How many restarts, how noisy, and whether a control held."""
-    counts = sorted({comparison.estimate.n for comparison in context.primary})
-    restarts = _repeats(context, counts[-1])
+    counts = sorted({each.estimate.n for each in context.primary if each.estimate.n} or {0})
+    restarted = all(map(_is_restarted, context.primary))
+    restarts = _repeats(counts[-1], restarted=restarted)
     if len(counts) > 1:
         restarts = f"{counts[0]} to {restarts}"
     values = [[p.value for p in each.points if math.isfinite(p.value)] for each in context.primary]
     spreads = [statistics.stdev(each) for each in values if len(each) > 1]
     spread = percent_text(statistics.median_high(spreads)) if spreads else ""
-    noise = f"; ratios differ by {spread} between {_repeats(context, 2).partition(' ')[2]}" if spread else ""
+    noise = f"; ratios differ by {spread} between {'restarts' if restarted else 'repetitions'}" if spread else ""
     if spreads and statistics.median_high(spreads) > _NOISY:
         noise += " (noisy machine: rerun when it is idle)"
     trusted = {True: "; the control, a second baseline, holds 1", False: "; the control does NOT hold 1", None: ""}
-    where = "" if _is_running(context) else " of every server"
+    where = " of every server" if restarted else ""
     return f"This rests on {restarts}{where}{noise}{trusted[context.analysis.trusted]}."
 
 
@@ -269,8 +270,9 @@ def _headline(context: Context, comparison: Comparison) -> str:
     if interval.low is None or interval.high is None:
         return "has no verdict yet"
     if lean := leaning(interval):
-        reason = "a server that runs already gets no verdict" if _is_running(context) else "not enough for a verdict"
-        return f"is probably {lean} ({_repeats(context, comparison.estimate.n)}; {reason})"
+        restarted = _is_restarted(comparison)
+        reason = "not enough for a verdict" if restarted else "a server that runs already gets no verdict"
+        return f"is probably {lean} ({_repeats(comparison.estimate.n, restarted=restarted)}; {reason})"
     low, high = _side(interval.low, interval.half_width), _side(interval.high, interval.half_width)
     return f"may be anything from {low} to {high}"
 
@@ -302,7 +304,7 @@ def _side(log_ratio: float, half_width: float | None) -> str:
 def _verdict(context: Context, comparison: Comparison) -> VerdictView:
     estimate = comparison.estimate
     half = estimate.interval.half_width
-    basis = [_repeats(context, estimate.n)]
+    basis = [_repeats(estimate.n, restarted=_is_restarted(comparison))]
     if not _is_rate_fixed(comparison):
         basis.append(STOPS[comparison.stop])
     if (
