@@ -18,6 +18,7 @@ from bakeoff.engine import capture_events, capture_totals
 from bakeoff.errors import SpecError
 from bakeoff.plan.epochs import database_on, rounds
 from bakeoff.results import RunDirectory
+from bakeoff.run.captures import SESSION_ENDS
 from bakeoff.run.data_check import ask_tables
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.sessions import TOO_LONG, Event, Sessions, Step, connection_of, same_plan, statement_of
@@ -227,7 +228,7 @@ class AnswersPass:
                     raise KeyboardInterrupt
                 if time.monotonic() - begin > self._limit_s:
                     break
-                if event.get("command") in ("Quit", "Connect", "Reset Connection"):
+                if event.get("command") in SESSION_ENDS:
                     for sessions in self._arms.values():
                         sessions.close(connection_of(event))
                 elif event.get("type") == "event" and "digest" in event:

@@ -107,6 +107,10 @@ def capture_facts(path: str) -> CaptureFacts:
     )
 
 
+SESSION_ENDS = ("Quit", "Connect", "Reset Connection")
+"""Commands after which a connection has no session any more, or a new one."""
+
+
 class _Work:
     """When connections were within a statement or a transaction."""
 
@@ -124,7 +128,7 @@ class _Work:
             self._transactions.setdefault(connection, start)
             return
         if connection in self._transactions:
-            if word not in ("COMMIT", "ROLLBACK") and event.get("command") != "Quit":
+            if word not in ("COMMIT", "ROLLBACK") and event.get("command") not in SESSION_ENDS:
                 return
             start = self._transactions.pop(connection)
         self._begins.append(start)
