@@ -69,6 +69,7 @@ SMALL = (
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "-w", "q.sql"], "q.sql", "Lua script"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15,jemalloc"], "jemalloc", "env.LD_PRELOAD=libjemalloc.so.2"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15,jemaloc"], "jemaloc", "env.LD_PRELOAD=libjemalloc.so.2"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--fail-on", "rows"], "rows can only be seen", "--fail-on slower"),
         (["mysql:8.0.15", "mysql:8.0.31"], "No such command 'mysql:8.0.15'", "Write bakeoff duel SERVER SERVER."),
         (["list", "workload"], "'workload'", "Did you mean workloads?"),
         (["list", "servers", "--format", "yaml"], "'--format': 'yaml' is not one of 'text', 'json'.", "--help"),

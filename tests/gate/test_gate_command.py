@@ -10,8 +10,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from bakeoff.cli import gate
 from bakeoff.errors import ExitCode
+from bakeoff.plan.factorial import make_study
 from bakeoff.results.history_file import History
+from bakeoff.spec.study import GateEnd
+from bakeoff.spec.study_file import read_study
 
 SERVER = "mysql:8.0.15"
 # Slower by half, and a fifth allowed: known after five restarts however busy the machine is.
@@ -90,6 +94,14 @@ def test_for_git_bisect_a_missing_build_is_skipped_and_a_mistake_ends_it(inside)
     for mistake in (("--max-slowdown", "much"), ("--max-slowdwn", "3%"), ("--on-unclear", "maybe"), ("--tables", "0")):
         assert inside("gate", *PAIR, "--bisect", *mistake).code == ExitCode.BISECT_ABORT
     assert inside("gate", SERVER, "path:nowhere").code == ExitCode.USAGE
+
+
+def test_the_last_server_is_slowed_down_and_not_the_control(tmp_path):
+    text = "title: ci\nservers: [mysql:5.7.22, mysql:8.0.15]\nworkloads: [oltp_point_select]\ncontrol: true\n"
+    (tmp_path / "ci.yaml").write_text(text)
+    asked = gate._Asked(servers=[], budget=None, seed=1, share=0.03, inject_slowdown="5%", end=GateEnd(name="reads"))
+    arms = asked.as_gate(make_study(read_study(tmp_path / "ci.yaml"), seed=1)).arms
+    assert {arm.name: arm.slowdown_percent for arm in arms} == {"A": 0.0, "A'": 0.0, "B": 5.0}
 
 
 @pytest.fixture(scope="module")

@@ -47,6 +47,12 @@ def test_same_study_same_plan_and_json_round_trip(asked, overhead_s, load_s):
     assert Plan.model_validate_json(plan.model_dump_json()) == plan
 
 
+def test_of_a_budget_of_a_year_only_the_first_epochs_are_drafted():
+    plan = plan_study(study(budget_s=365 * 86_400.0), overhead_s=0, load_s=0)
+    assert plan.epochs_expected > 100_000
+    assert 6 <= len(plan.epochs) <= 1000
+
+
 @given(studies)
 @settings(max_examples=60)
 def test_every_epoch_measures_every_cell_once_with_reads_before_writes(asked):
