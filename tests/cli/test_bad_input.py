@@ -136,9 +136,21 @@ def test_a_reader_that_goes_away_does_not_change_the_exit_code(shell, arguments,
     assert (gone.returncode, heard.returncode, heard.stderr == b"") == (code, code, code == 0)
 
 
+def test_a_full_disk_and_closed_streams_are_one_line_or_none(shell):
+    def typed(command):
+        ran = subprocess.run(
+            ["sh", "-c", f'"$@" {command}', "sh", *shell.command, "list", "workloads"],
+            env=shell.env, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
+        return ran.returncode, ran.stderr
+
+    assert typed(">/dev/full") == (3, "bakeoff: the system refused: No space left on device.\n")
+    assert typed(">&-") == typed("2>&-") == (0, "")
+
+
 def test_a_terminal_without_our_characters_is_shown_their_codes(tmp_path):
     with (tmp_path / "terminal").open("w", encoding="ascii") as terminal:
-        print("→ größe", file=start._lasting(terminal), flush=True)
+        print("→ größe", file=start._without_broken_pipes(terminal), flush=True)
     assert (tmp_path / "terminal").read_bytes() == b"\\u2192 gr\\xf6\\xdfe\n"
 
 

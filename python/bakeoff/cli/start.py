@@ -15,19 +15,26 @@ from bakeoff.find_engine import become_sysbench, find_engine  # noqa: E402
 
 
 class _Output(io.FileIO):
-    """Standard output or error; what is written after its reader has gone (`bakeoff gate A B | head`) is lost."""
+    """Standard output or error; what is written after its reader has gone (`bakeoff gate A B | head`) is dropped."""
 
     def write(self, data: bytes) -> int | None:  # type: ignore[override]
-        """Write, and to nowhere from the first failure on: neither a run nor its exit code depends on a reader."""
+        """Write, and to /dev/null from the first failure on: a reader that goes away changes no run and no exit code.
+
+        A full disk is reported, once: what is still in the buffer would fail again when Python ends.
+        """
         try:
             return super().write(data)
-        except BrokenPipeError:
+        except OSError as problem:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            if not isinstance(problem, BrokenPipeError):
+                raise
             return len(data)
 
 
-def _lasting(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    """The stream without a reader's failures; of characters that its encoding does not have it writes the codes."""
+def _without_broken_pipes(stream: object) -> object:
+    """The stream, on an `_Output`; characters that its encoding does not have are written as escapes."""
+    if not isinstance(stream, io.TextIOWrapper):  # closed by >&-
+        return stream
     return io.TextIOWrapper(
         io.BufferedWriter(_Output(stream.fileno(), "w", closefd=False)),  # type: ignore[type-var] # takes bytes
         encoding=stream.encoding,
@@ -45,8 +52,8 @@ def main() -> None:
     from bakeoff.redaction import hide_in_process_list
 
     hide_in_process_list()
-    if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(sys.stderr, io.TextIOWrapper):  # not closed by >&-
-        sys.stdout, sys.stderr = _lasting(sys.stdout), _lasting(sys.stderr)
+    for name in ("stdout", "stderr"):
+        setattr(sys, name, _without_broken_pipes(getattr(sys, name)))
     code = 130
     try:
         if _HEEDS_CTRL_C:
