@@ -1,10 +1,12 @@
 """Servers that run already: how a password is found, what is said when nobody answers, nothing of theirs is changed."""
 
+import socket
+
 import pymysql
 import pytest
 
 from bakeoff.errors import HostError, ServerError, SpecError
-from bakeoff.servers import RemoteServer, readiness
+from bakeoff.servers import RemoteServer, client, readiness
 from bakeoff.spec import parse_server
 
 
@@ -52,6 +54,14 @@ def test_options_for_a_server_that_is_not_ours():
 def test_nobody_there():
     with pytest.raises(HostError, match=r"no server answers at 127\.0\.0\.1:1\."):
         RemoteServer(parse_server("mysql://me@127.0.0.1:1/")).connect()
+
+
+def test_what_listens_and_says_nothing_is_no_server(monkeypatch):
+    monkeypatch.setattr(client, "_LOGIN_LIMIT_S", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(HostError, match=f"no server answers at {address}"):
+            RemoteServer(parse_server(f"mysql://me@{address}/")).connect()
 
 
 @pytest.mark.parametrize(

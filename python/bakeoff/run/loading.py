@@ -30,7 +30,8 @@ from bakeoff.stats.differences import Answer
 from bakeoff.units import parse_bytes
 
 _READINESS_LIMIT_S = 120.0
-_MERGE_LIMIT_S = 3600.0  # of a shutdown that merges all changes of secondary indexes first
+_SHUTDOWN_LIMIT_S = 120.0
+_MERGED_BYTES_A_S = 20e6  # a clean shutdown merges the changes of secondary indexes first; a slow disk
 _LOADER_THREADS_MAX = 8
 # One build of every setup together: so little that no load is the longest part of a run.
 _SMALL_BYTES, _LOADS_AT_ONCE = 2**29, 2
@@ -193,7 +194,7 @@ class Loader:
                 self.answers[(setup.build_key, build)] = ask_tables(instance, data_bytes)
                 readiness.finish_pending_work(instance, _READINESS_LIMIT_S, stop=self.stop)
             self._end_if_stopped()
-            instance.stop(_MERGE_LIMIT_S, slow=True)
+            instance.stop(_SHUTDOWN_LIMIT_S + sum(data_bytes.values()) / _MERGED_BYTES_A_S, slow=True)
             snapshot = self.pool.snapshot(instance, f"{arm.name}-{build}", move=True)
             if kept:
                 kept.record.complete = True
