@@ -182,6 +182,10 @@ def _with_commands() -> None:
     """Without a callback, Typer would make the only command the application itself."""
 
 
+# What only a run's files hold, a damaged run's too; a manifest.json is in many kinds of folders.
+_MARKS = {"manifest.json": b'"bakeoff"', "study.json": b'"arms"'}
+
+
 @runs_app.command("rm", cls=Command)
 def remove_runs(
     names: Annotated[
@@ -197,10 +201,6 @@ def remove_runs(
         if not any(_has(path / file, mark) for file, mark in _MARKS.items()):
             raise SpecError(f"runs rm: {path} is not a run of bakeoff.", hint="See `bakeoff list runs`.")
     _delete(paths)
-
-
-_MARKS = {"manifest.json": b'"bakeoff"', "study.json": b'"arms"'}
-"""What only a run's files hold, a damaged run's too; a manifest.json is in many kinds of folders."""
 
 
 def _has(file: Path, mark: bytes) -> bool:

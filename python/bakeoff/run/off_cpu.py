@@ -60,7 +60,7 @@ def _reason() -> str:
             "Off-CPU time cannot be had: kernel.perf_event_paranoid allows samples of user code only, and threads are "
             "switched by the kernel."
         )
-    asked = perf.tried(*_sampling(1, 1.0))
+    asked = perf.probe(*_sampling(1, 1.0))
     return "" if asked.returncode == 0 else f"Off-CPU time cannot be had: perf says “{perf.complaint(asked.stderr)}”."
 
 
@@ -81,7 +81,7 @@ def _sampling(connections: int, seconds: float) -> tuple[str, ...]:
 def _buffer() -> tuple[str, ...]:
     """A larger buffer than perf's own, where memory may be locked for it."""
     larger = ("--mmap-pages", _BUFFER)
-    return larger if perf.tried("--event", "cpu-clock:u", *larger).returncode == 0 else ()
+    return larger if perf.probe("--event", "cpu-clock:u", *larger).returncode == 0 else ()
 
 
 class OffCpu:

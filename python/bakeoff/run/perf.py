@@ -87,7 +87,7 @@ def permission() -> Permission:
     for asked_for, event, whole in (
         ("cpu-clock:I", "cpu-clock:I", True), ("cpu-clock:k", "cpu-clock", False), ("cpu-clock:u", "cpu-clock:u", False)
     ):  # fmt: skip
-        asked = tried(*(["--all-cpus"] if whole else []), "--event", asked_for, "-g")
+        asked = probe(*(["--all-cpus"] if whole else []), "--event", asked_for, "-g")
         if asked.returncode == 0:
             counted = _ask("stat", "--field-separator", ",", "--event", ",".join(_HARDWARE), "--", "true")
             return Permission("", event, whole, tuple(counters_of(counted.stderr)))
@@ -107,7 +107,7 @@ def hindrance(setups: Sequence[ArmSetup]) -> str:
     return permission().reason
 
 
-def tried(*sampling: str) -> subprocess.CompletedProcess[str]:
+def probe(*sampling: str) -> subprocess.CompletedProcess[str]:
     """Record a program that does nothing, to see whether perf may and can; the recording is deleted."""
     with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
         return _ask(*_RECORD, *sampling, "--output", f"{folder}/data", "--", "true")

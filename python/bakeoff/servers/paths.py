@@ -164,7 +164,7 @@ def share(name: str) -> None:
         _shared[file] = descriptor
 
 
-def forget(name: str) -> None:
+def remove_lock(name: str) -> None:
     """Share the lock `name` no longer, and delete its file: nobody will ask for it again."""
     file = _lock_file(name)
     if file in _shared:
@@ -260,7 +260,7 @@ def remove_stale(*roots: Path, kept_s: float = _KEPT_S) -> list[Path]:
                         if free:
                             shutil.rmtree(folder, ignore_errors=True)
                             removed.append(folder)
-                            forget(folder.name)
+                            remove_lock(folder.name)
     return removed
 
 

@@ -35,8 +35,8 @@ from bakeoff.servers.paths import (
     RUNTIME_ROOT,
     Owner,
     bytes_on_disk,
-    forget,
     make_open_folder,
+    remove_lock,
     remove_stale,
     require_reachable,
     share,
@@ -267,7 +267,7 @@ class ServerPool:
         for folder in (self.runtime, self.work):
             if folder != Path():
                 shutil.rmtree(folder, ignore_errors=True)
-                forget(folder.name)
+                remove_lock(folder.name)
 
 
 def _write_owner(folder: Path, owner: Owner) -> None:
