@@ -24,7 +24,7 @@ from bakeoff.run.arms import ArmSetup
 from bakeoff.run.kept_loads import MARKS, KeptLoad, KeptLoads, _Record
 from bakeoff.run.own_data import databases_in, load_dump
 from bakeoff.servers import ServerPool
-from bakeoff.servers.paths import OWNER_FILE, Owner, remove_stale, work_root
+from bakeoff.servers.paths import OWNER_FILE, Owner, cache_root, remove_stale, work_root
 from bakeoff.servers.process import ProcessId
 from bakeoff.spec import Data, Profile, parse_server
 from tests.conftest import wait_for
@@ -386,7 +386,9 @@ def test_a_deleted_run_takes_its_loads_along(pool, tmp_path, capsys):
     load = KeptLoads(pool, run, Listening(), "1", resumed=False).open(setup_of(dump), 0)
     load.home.mkdir()
     (load.home / "data").write_bytes(b"x" * 5_000_000)
+    locks = set((cache_root() / "locks").glob("load-*"))
     assert main.run(["runs", "rm", str(run.path)]) == 0
+    assert len(locks - set((cache_root() / "locks").glob("load-*"))) == 1, "its lock goes with it"
     assert "deleted, 5." in capsys.readouterr().out
     assert not load.home.parent.exists()
 

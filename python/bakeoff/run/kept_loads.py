@@ -25,7 +25,7 @@ from bakeoff.results.manifest import bakeoff_version
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.listener import Listener
 from bakeoff.servers import Instance, Server, ServerPool
-from bakeoff.servers.paths import boot_id, bytes_on_disk, work_root
+from bakeoff.servers.paths import boot_id, bytes_on_disk, remove_lock, work_root
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS, DumpFile, quoted, read_dump
 
 MARKS = "bakeoff_marks"
@@ -285,6 +285,7 @@ def kept_bytes(run: RunDirectory) -> int:
 def delete_kept(run: RunDirectory) -> None:
     """Delete what is kept of a run's loads; no bakeoff may hold the run."""
     shutil.rmtree(_folder(run), ignore_errors=True)
+    remove_lock(_folder(run).name)
 
 
 def _folder(run: RunDirectory) -> Path:
