@@ -29,7 +29,7 @@ def main():
     given = asked.parse_args()
     duel = [
         "duel", given.server, given.server, "--workload", "oltp_point_select", "--threads", "4", "--tables", "1",
-        "--table-size", "20000", "--budget", f"{given.minutes:g}m", "--precision", "0.2%", "--seed", "1", "--quiet",
+        "--table-size", "20000", "--budget", f"{given.minutes:g}m", "--precision", "0.1%", "--seed", "1", "--quiet",
         "--runs", str(given.runs),
     ]  # fmt: skip
     with (
