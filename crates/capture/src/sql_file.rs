@@ -79,7 +79,7 @@ impl SqlFile {
         self.held.is_empty() && start_of_statement(&self.event.sql) == self.event.sql.len()
     }
 
-    /// `DELIMITER //`, and `USE name` without an end.
+    /// `DELIMITER //`, and `USE name` without an end; with one it is a statement like any other.
     fn client_command(&mut self, line: &[u8], sink: &mut dyn Sink) -> bool {
         let plain = without_line_end(line).trim_ascii();
         if plain.get(..10).is_some_and(|word| word.eq_ignore_ascii_case(b"delimiter ")) {
@@ -90,7 +90,8 @@ impl SqlFile {
             }
             return true;
         }
-        let is_use = used_schema(plain).is_some() && !plain.contains(&b';') && line.ends_with(b"\n");
+        let ends = |at: usize| plain[at] == b';' || self.delimiter_at(&plain[at..]).is_some();
+        let is_use = used_schema(plain).is_some() && line.ends_with(b"\n") && !(0..plain.len()).any(ends);
         if is_use {
             self.event.sql.clear();
             self.event.add_sql(plain);

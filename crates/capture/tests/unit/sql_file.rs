@@ -51,6 +51,16 @@ fn use_needs_no_end_and_sets_the_schema() {
 }
 
 #[test]
+fn use_with_the_delimiter_behind_it_is_a_statement() {
+    let text = b"DELIMITER $$\nUSE `shop`$$\nSELECT 1; SELECT 2$$\nDELIMITER ;\nUSE b\\G\nSELECT 3;";
+    let events = read(SqlFile::default(), text).events;
+    let texts = |event: &Event| [&event.sql, &event.schema].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let found: Vec<_> = events.iter().map(texts).collect();
+    let wanted = [["USE `shop`", "shop"], ["SELECT 1; SELECT 2", "shop"], ["USE b", "b"], ["SELECT 3", "b"]];
+    assert_eq!(found, wanted);
+}
+
+#[test]
 fn an_unended_text_is_cut() {
     let kept = read(SqlFile::default(), b"SELECT 1; SELECT 'x; SELECT 2;");
     assert_eq!(kept.events.iter().map(|event| event.cut).collect::<Vec<_>>(), [false, true]);
