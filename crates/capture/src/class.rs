@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use crate::event::number;
 use crate::keywords;
 use crate::lexer::{Kind, Lexer};
 
@@ -99,7 +100,7 @@ pub fn step(sql: &[u8]) -> Step {
 static HARMLESS: LazyLock<HashSet<&str>> = LazyLock::new(|| include_str!("harmless.txt").split_whitespace().collect());
 
 /// Words that make a statement wait, hold a lock or change something outside of tables, before `(`.
-const HARMFUL: [&str; 14] = [
+const HARMFUL: [&str; 13] = [
     "SLEEP",
     "BENCHMARK",
     "GET_LOCK",
@@ -110,7 +111,6 @@ const HARMFUL: [&str; 14] = [
     "MASTER_GTID_WAIT",
     "WAIT_FOR_EXECUTED_GTID_SET",
     "WAIT_UNTIL_SQL_THREAD_AFTER_GTIDS",
-    "NEXTVAL",
     "SETVAL",
     "LOAD_FILE",
     "SYS_EXEC",
@@ -125,7 +125,7 @@ struct Part<'a> {
     text: &'a [u8],
     end: usize,
     /// Of the comment that it stands in as code.
-    version: Option<u32>,
+    version: Option<u64>,
 }
 
 /// What `sql` does. It reads the text alone, and knows nothing of a server's objects.
@@ -175,7 +175,7 @@ fn class_in<'a>(sql: &'a [u8], lexer: Lexer<'a>) -> Found {
             {
                 doubt = Some("comment");
             }
-            Kind::Comment if text.starts_with(b"/*!") => version = Some(number(&text[3..])),
+            Kind::Comment if text.starts_with(b"/*!") => version = Some(number(&text[3..]).unwrap_or(0)),
             Kind::Comment => {}
             Kind::Cut => cut = true,
             _ => {
@@ -198,13 +198,9 @@ fn class_in<'a>(sql: &'a [u8], lexer: Lexer<'a>) -> Found {
     Found { class, cut }
 }
 
-fn number(digits: &[u8]) -> u32 {
-    std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
-}
-
 /// A server sees the code in comments of its own version and lower ones: all that it can see must be a read.
 fn class_of_versions(parts: &[Part]) -> Class {
-    let mut versions: Vec<u32> = parts.iter().filter_map(|part| part.version).collect();
+    let mut versions: Vec<u64> = parts.iter().filter_map(|part| part.version).collect();
     versions.sort_unstable();
     versions.dedup();
     if versions.len() > VERSIONS_MAX {
@@ -259,14 +255,9 @@ fn class_of(parts: &[Part]) -> Class {
     let Some(first) = parts.first() else {
         return Class::Session;
     };
-    if is_any(parts, 0, &["SELECT", "WITH", "VALUES", "TABLE"]) {
-        return scan(parts, true).map_or(Class::Read, Class::Write);
-    }
-    if is(parts, 0, "SHOW") {
-        return scan(parts, false).map_or(Class::Read, Class::Write);
-    }
-    if is_any(parts, 0, &["EXPLAIN", "DESC", "DESCRIBE"]) {
-        return scan(parts, true).map_or(Class::Read, Class::Write);
+    let shows = is(parts, 0, "SHOW");
+    if shows || is_any(parts, 0, &["SELECT", "WITH", "VALUES", "TABLE", "EXPLAIN", "DESC", "DESCRIBE"]) {
+        return scan(parts, !shows).map_or(Class::Read, Class::Write);
     }
     if is(parts, 0, "SET") {
         return class_of_set(parts);
@@ -378,11 +369,7 @@ fn word_of(parts: &[Part], at: usize, call: bool, verbs: bool) -> Option<&'stati
         return None;
     }
     if is(parts, at, "INTO") {
-        return Some(if is(parts, at + 1, "OUTFILE") || is(parts, at + 1, "DUMPFILE") {
-            "INTO OUTFILE"
-        } else {
-            "INTO"
-        });
+        return Some(if is_any(parts, at + 1, &["OUTFILE", "DUMPFILE"]) { "INTO OUTFILE" } else { "INTO" });
     }
     // Reserved words of all servers: as names they are in quotes, or follow a point. INSERT() and REPLACE() are functions.
     ["INSERT", "REPLACE", "UPDATE", "DELETE", "CALL", "LOAD", "PROCEDURE"]

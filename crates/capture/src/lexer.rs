@@ -5,6 +5,8 @@
 
 use memchr::{memchr, memchr2, memmem};
 
+use crate::event::number;
+
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -44,7 +46,7 @@ pub struct Token {
 }
 
 /// Comments of higher versions are no code for any server that is known here.
-const HIGHEST_VERSION: u32 = 99_998;
+const HIGHEST_VERSION: u64 = 99_998;
 
 const SPACE: u8 = 1;
 const IDENT: u8 = 2;
@@ -188,8 +190,7 @@ impl<'a> Lexer<'a> {
         if self.peek(2) == b'!' && !self.in_version {
             let digits = self.rest()[3..].iter().take(6).take_while(|byte| byte.is_ascii_digit()).count();
             let digits = if digits < 5 { 0 } else { digits };
-            let number = std::str::from_utf8(&self.rest()[3..3 + digits]).ok().and_then(|text| text.parse().ok());
-            if number.unwrap_or(0) <= HIGHEST_VERSION {
+            if number(&self.rest()[3..3 + digits]).unwrap_or(0) <= HIGHEST_VERSION {
                 self.in_version = true;
                 return self.token(Kind::Comment, 3 + digits);
             }
