@@ -265,7 +265,7 @@ impl<W: Write> Writer<W> {
         Ok(Self { frame })
     }
 
-    /// Adds a line that [`line_of`] made.
+    /// Adds lines that [`add_line`] made.
     ///
     /// # Errors
     /// Of writing.
@@ -331,23 +331,6 @@ pub fn open(path: &Path) -> Result<(Header, impl BufRead + Send + use<>), Error>
         ));
     }
     Ok((header, lines))
-}
-
-/// Calls `see` with every event of a capture.
-///
-/// # Errors
-/// As [`open`]; a line that is damaged; what `see` returns.
-pub fn read_events(path: &Path, mut see: impl FnMut(EventLine) -> Result<(), Error>) -> Result<(), Error> {
-    let (_, mut lines) = open(path)?;
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        lines.read_until(b'\n', &mut line).map_err(|error| damaged(path, error))?;
-        if line.is_empty() {
-            return Ok(());
-        }
-        see(serde_json::from_slice(&line).map_err(|error| damaged(path, error))?)?;
-    }
 }
 
 /// Reads the totals at a capture's end.

@@ -24,7 +24,7 @@ pub mod session;
 pub mod slow_log;
 pub mod sql_file;
 
-pub use capture_file::{EventLine, Summary, read_events, read_summary};
+pub use capture_file::{EventLine, Summary, read_summary};
 pub use class::{Class, Step, class, step, uses_clock};
 pub use general_log::used_schema;
 pub use input::{Format, Progress};

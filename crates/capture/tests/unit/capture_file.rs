@@ -26,12 +26,12 @@ fn what_is_written_is_read_again_byte_by_byte() {
     writer.finish(&digests, &overall).unwrap();
 
     let mut read = Vec::new();
-    read_events(&path, |line| {
-        assert_eq!((line.connection, line.weight, line.errno), (Some(7), Some(3), None));
-        read.push(line.statement());
-        Ok(())
-    })
-    .unwrap();
+    for line in open(&path).unwrap().1.lines() {
+        let line = line.unwrap();
+        let event: EventLine = serde_json::from_str(&line).unwrap();
+        assert_eq!((event.connection, event.weight, event.errno), (Some(7), Some(3), None));
+        read.push(event.statement());
+    }
     assert_eq!(read, statements);
     let summary = read_summary(&path).unwrap();
     assert_eq!((summary.overall, summary.digests.as_slice()), (overall, digests.as_slice()));

@@ -1,7 +1,9 @@
 //! Tests of whole captures and of their totals.
 
+use std::io::BufRead as _;
+
 use super::*;
-use crate::capture_file::read_events;
+use crate::capture_file::open;
 use crate::input::Progress;
 
 fn captured(name: &str, log: &str, redact: bool) -> (Summary, Vec<serde_json::Value>) {
@@ -16,12 +18,11 @@ fn captured(name: &str, log: &str, redact: bool) -> (Summary, Vec<serde_json::Va
     std::fs::write(&order.logs[0], log).unwrap();
     let summary = capture(&order, &Progress::default()).unwrap();
     assert_eq!(crate::read_summary(&order.output).unwrap(), summary);
-    let mut lines = Vec::new();
-    read_events(&order.output, |line| {
-        lines.push(serde_json::to_value(&line).unwrap());
-        Ok(())
-    })
-    .unwrap();
+    let event = |line: io::Result<String>| {
+        let line = line.unwrap();
+        serde_json::to_value(serde_json::from_str::<EventLine>(&line).unwrap()).unwrap()
+    };
+    let lines = open(&order.output).unwrap().1.lines().map(event).collect();
     std::fs::remove_file(&order.logs[0]).unwrap();
     std::fs::remove_file(&order.output).unwrap();
     (summary, lines)
