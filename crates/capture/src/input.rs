@@ -165,14 +165,14 @@ pub fn read_logs(
     let mut formats: Vec<Format> = Vec::new();
     let mut feed = Feed { sink, reader: None, buffer: Vec::with_capacity(BUFFER), begins: true };
     for path in paths {
-        let (path, failed) = (path.clone(), |error: io::Error| (path.clone(), error.to_string()));
-        let read_error = |(path, reason)| Error::Read { path, reason };
-        let mut input = open(&path, progress).map_err(failed).map_err(|(path, reason)| Error::Open { path, reason })?;
+        let open_error = |error: io::Error| Error::Open { path: path.clone(), reason: error.to_string() };
+        let read_error = |error: io::Error| Error::Read { path: path.clone(), reason: error.to_string() };
+        let mut input = open(path, progress).map_err(open_error)?;
         let mut head = Vec::new();
-        input.by_ref().take(HEAD).read_to_end(&mut head).map_err(failed).map_err(read_error)?;
+        input.by_ref().take(HEAD).read_to_end(&mut head).map_err(read_error)?;
         match (format.or_else(|| detect(&head)), formats.last()) {
             _ if head.is_empty() => continue,
-            (None, None) => return Err(Error::Unknown { path }),
+            (None, None) => return Err(Error::Unknown { path: path.clone() }),
             // The middle of a statement looks like SQL, or like nothing.
             (None | Some(Format::Sql), Some(_)) if format.is_none() => {}
             (Some(new), last) if Some(&new) != last => {
@@ -186,7 +186,7 @@ pub fn read_logs(
             feed.end_line();
         }
         let mut input = io::Cursor::new(head).chain(input);
-        while feed.fill(&mut input).map_err(failed).map_err(read_error)? > 0 {
+        while feed.fill(&mut input).map_err(read_error)? > 0 {
             feed.pass_on();
         }
     }

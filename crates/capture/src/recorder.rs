@@ -216,7 +216,7 @@ impl<W: Write + Send + 'static> Sink for Recorder<W> {
         } else {
             let group = self.totals.statement(self.digester.key(), event, sql, reason);
             self.totals.overall.transactions += u64::from(facts.ends_transaction) * event.weight;
-            line.digest = Some(self.totals.name(group).into());
+            line.digest = Some(self.totals.groups[group].totals.digest.as_str().into());
         }
         let connection = event.connection.unwrap_or(0);
         line.session = self.sessions.get(&connection).and_then(Session::json);
@@ -257,7 +257,7 @@ impl Totals {
         }
     }
 
-    /// Counts a statement; returns its group, for [`Totals::name`].
+    /// Counts a statement; returns its group.
     fn statement(&mut self, key: &[u8], event: &Event, sql: &[u8], reason: Option<&'static str>) -> usize {
         let at = self.group_of(key);
         let group = &mut self.groups[at];
@@ -294,11 +294,6 @@ impl Totals {
             totals.sample = shortened(&String::from_utf8_lossy(&sql[..sql.len().min(TEXT_MAX + 4)]));
         }
         at
-    }
-
-    /// The digest's name.
-    fn name(&self, group: usize) -> &str {
-        &self.groups[group].totals.digest
     }
 
     fn group_of(&mut self, key: &[u8]) -> usize {

@@ -244,8 +244,7 @@ impl Redactor {
                 b'0'..=b'9' if is_date => out.push(date_digit(at, content, &mut random)),
                 b'0' if at == 0 => out.push(b'0'),
                 b'0'..=b'9' => out.push(random.random_range(if at == 0 { b'1' } else { b'0' }..=b'9')),
-                b'a'..=b'z' if is_exponent(content, at) => out.push(byte),
-                b'A'..=b'Z' if is_exponent(content, at) => out.push(byte),
+                b'e' | b'E' if is_exponent(content, at) => out.push(byte),
                 b'a'..=b'z' => out.push(random.random_range(b'a'..=b'z')),
                 b'A'..=b'Z' => out.push(random.random_range(b'A'..=b'Z')),
                 0x80.. => replace_character(piece, &mut random, out),
@@ -268,14 +267,10 @@ fn is_one_of(word: &[u8], words: &[&str]) -> bool {
     words.iter().any(|each| word.eq_ignore_ascii_case(each.as_bytes()))
 }
 
-/// The `e` of `1.5e10`.
+/// Whether a letter is the `e` of `1.5e10`: all else is of a number.
 fn is_exponent(content: &[u8], at: usize) -> bool {
-    content[at].eq_ignore_ascii_case(&b'e')
-        && at > 0
-        && content
-            .iter()
-            .enumerate()
-            .all(|(index, byte)| index == at || matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-'))
+    let is_of_number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-');
+    at > 0 && content[..at].iter().all(is_of_number) && content[at + 1..].iter().all(is_of_number)
 }
 
 /// `2026-11-23`, not `0000-00-00`.

@@ -237,16 +237,15 @@ pub fn read_statements(
     progress: &Progress,
     see: &mut dyn FnMut(Statement<'_>) -> bool,
 ) -> Result<(), Error> {
-    let reason = |error: io::Error| (path.to_owned(), error.to_string());
-    let opened = input::open(path, progress).map_err(reason);
-    let mut input = BufReader::new(opened.map_err(|(path, reason)| Error::Open { path, reason })?);
+    let open_error = |error: io::Error| Error::Open { path: path.to_owned(), reason: error.to_string() };
+    let read_error = |error: io::Error| Error::Read { path: path.to_owned(), reason: error.to_string() };
+    let mut input = BufReader::new(input::open(path, progress).map_err(open_error)?);
     let mut reader = SqlFile { limit: SERVER_MAX, delimiter: delimiter.as_bytes().to_vec(), ..SqlFile::default() };
     let mut sink = Numbered { line: 1, see, ended: false };
     let (mut piece, mut begins) = (Vec::new(), true);
     while !sink.ended {
         piece.clear();
-        let read = input.by_ref().take(PIECE).read_until(b'\n', &mut piece).map_err(reason);
-        if read.map_err(|(path, reason)| Error::Read { path, reason })? == 0 {
+        if input.by_ref().take(PIECE).read_until(b'\n', &mut piece).map_err(read_error)? == 0 {
             reader.finish(&mut sink);
             break;
         }
