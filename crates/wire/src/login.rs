@@ -52,14 +52,10 @@ pub mod capability {
 pub struct Greeting {
     /// E.g. `8.0.15` or `5.5.5-10.11.19-MariaDB`.
     pub server_version: String,
-    /// The connection's number, as SHOW PROCESSLIST has it.
-    pub connection_id: u32,
     /// Random bytes to mix into the password, usually 20 of them; without the terminating NUL.
     pub scramble: Vec<u8>,
     /// Flags of [`capability`].
     pub capabilities: u32,
-    /// Flags of [`capability`].
-    pub status: u16,
     /// The plugin that the server would like; empty when it knows nothing of plugins.
     pub auth_plugin: Vec<u8>,
 }
@@ -81,12 +77,12 @@ impl Greeting {
             _ => return Err(reader.malformed("it is not of protocol version 10").into()),
         }
         let server_version = String::from_utf8_lossy(reader.nul_terminated()?).into_owned();
-        let connection_id = reader.u32()?;
+        let _connection = reader.u32()?;
         let mut scramble = reader.take(8)?.to_vec();
         reader.take(1)?;
         let low = reader.u16()?;
         let _charset = reader.u8()?;
-        let status = reader.u16()?;
+        let _status = reader.u16()?;
         let high = reader.u16()?;
         let capabilities = u32::from(low) | u32::from(high) << 16;
         if capabilities & capability::PROTOCOL_41 == 0 || capabilities & capability::SECURE_CONNECTION == 0 {
@@ -108,7 +104,7 @@ impl Greeting {
                 name => Reader::new(name, "greeting").nul_terminated()?.to_vec(),
             }
         };
-        Ok(Self { server_version, connection_id, scramble, capabilities, status, auth_plugin })
+        Ok(Self { server_version, scramble, capabilities, auth_plugin })
     }
 
     /// The version without the `5.5.5-` that MariaDB puts in front for the sake of old replication slaves.

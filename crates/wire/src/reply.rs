@@ -295,13 +295,11 @@ impl ReplyScanner {
                 self.phase = Phase::PreparedDefinitions;
                 if self.definitions_left > 0 { Ok(None) } else { Ok(self.definitions_over()) }
             }
-            (Some(0xfb), Answering::Statement) => Ok(Some(Outcome::LocalInfile {
-                sequence: {
-                    let sequence = self.sequence;
-                    self.sequence = sequence.wrapping_add(1);
-                    sequence
-                },
-            })),
+            (Some(0xfb), Answering::Statement) => {
+                let sequence = self.sequence;
+                self.sequence = sequence.wrapping_add(1);
+                Ok(Some(Outcome::LocalInfile { sequence }))
+            }
             (Some(_), Answering::Statement) => {
                 let mut reader = Reader::new(payload, "result set header");
                 let columns = reader.lenenc()?;
