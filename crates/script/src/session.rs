@@ -220,6 +220,7 @@ pub(crate) fn c_text(text: &str) -> CString {
 
 /// Lua's `sql_result`: the one live result of a connection.
 #[repr(C)]
+#[derive(Default)]
 pub(crate) struct SqlResult {
     pub(crate) counter: c_int,
     pub(crate) rows: u32,
@@ -227,19 +228,6 @@ pub(crate) struct SqlResult {
     pub(crate) statement: *mut c_void,
     pub(crate) row: *mut SqlRow,
     pub(crate) connection: *mut SqlConnection,
-}
-
-impl Default for SqlResult {
-    fn default() -> Self {
-        Self {
-            counter: 0,
-            rows: 0,
-            columns: 0,
-            statement: ptr::null_mut(),
-            row: ptr::null_mut(),
-            connection: ptr::null_mut(),
-        }
-    }
 }
 
 /// Lua's `sql_value`; a null pointer is NULL.
@@ -251,6 +239,7 @@ pub(crate) struct SqlValue {
 
 /// Lua's `sql_row`.
 #[repr(C)]
+#[derive(Default)]
 pub(crate) struct SqlRow {
     pub(crate) unused: *const c_void,
     pub(crate) values: *const SqlValue,
@@ -261,7 +250,7 @@ pub(crate) struct SqlRow {
 pub(crate) struct RowBuffer {
     pub(crate) fields: Vec<Option<Vec<u8>>>,
     pub(crate) values: Vec<SqlValue>,
-    pub(crate) row: Option<Box<SqlRow>>,
+    pub(crate) row: SqlRow,
     pub(crate) name: CString,
 }
 

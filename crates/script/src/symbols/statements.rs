@@ -99,9 +99,8 @@ pub(super) unsafe extern "C" fn db_fetch_row(result: *mut SqlResult) -> *mut Sql
                 Some(bytes) => SqlValue { length: bytes.len() as u32, start: bytes.as_ptr() },
                 None => SqlValue { length: 0, start: ptr::null() },
             }));
-            let values = buffer.values.as_ptr();
-            let row = buffer.row.insert(Box::new(SqlRow { unused: ptr::null(), values }));
-            connection.result.row = &raw mut **row;
+            buffer.row.values = buffer.values.as_ptr();
+            connection.result.row = &raw mut buffer.row;
             connection.result.row
         }
         Ok(false) => ptr::null_mut(),
