@@ -4,7 +4,7 @@
 
 mod content;
 
-pub use content::{Content, Encoding, SbtestRow, Texts, fill_template, fill_varied, push_decimal};
+pub use content::{Content, Encoding, SbtestRow, Texts, fill_template, fill_varied, push_row};
 
 /// What a stream is for: streams of different kinds never coincide, whatever their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,9 +118,7 @@ impl Unique {
 
     /// The next number; the sequence comes round after 2^32 / `threads` of them.
     pub fn draw(&mut self) -> u32 {
-        let place = self.place.next;
-        self.place.next = place.wrapping_add(self.step);
-        self.permute(place, 16)
+        self.draw_below(0)
     }
 
     /// The next number below `bound` (0 is 2^32); the sequence comes round after `bound` / `threads` of them.

@@ -208,7 +208,7 @@ impl Texts {
     pub fn draw(&self, generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
         let random = self.random_characters(characters);
         match self.content {
-            Content::Digits => self.groups(generator, random, 12, out),
+            Content::Digits => self.groups(generator, random, out),
             Content::Text => Self::words(generator, random, out),
             Content::Uuid => self.uuids(generator, random, out),
             Content::Prefix => {
@@ -245,10 +245,10 @@ impl Texts {
         }
     }
 
-    /// Letters with a dash after every `every` - 1 of them.
-    fn groups(&self, generator: &mut Generator, characters: usize, every: usize, out: &mut Vec<u8>) {
+    /// Letters with a dash after every eleven of them.
+    fn groups(&self, generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
         for place in 1..=characters {
-            if place % every == 0 {
+            if place % 12 == 0 {
                 out.push(b'-');
             } else {
                 self.letters(generator, 1, out);
@@ -378,7 +378,7 @@ pub fn fill_varied(generator: &mut Generator, minimum: u32, maximum: u32, out: &
 }
 
 /// Appends a number in decimal.
-pub fn push_decimal(out: &mut Vec<u8>, number: u64) {
+fn push_decimal(out: &mut Vec<u8>, number: u64) {
     let mut digits = [0_u8; 20];
     let mut at = digits.len();
     let mut rest = number;
@@ -391,6 +391,20 @@ pub fn push_decimal(out: &mut Vec<u8>, number: u64) {
         }
     }
     out.extend_from_slice(&digits[at..]);
+}
+
+/// Appends `(id,k,'c','pad')`; `write` appends a text, which holds nothing that a literal would have to escape.
+pub fn push_row<T>(id: u64, k: u32, texts: [T; 2], out: &mut Vec<u8>, mut write: impl FnMut(T, &mut Vec<u8>)) {
+    out.push(b'(');
+    push_decimal(out, id);
+    out.push(b',');
+    push_decimal(out, u64::from(k));
+    for text in texts {
+        out.extend_from_slice(b",'");
+        write(text, out);
+        out.push(b'\'');
+    }
+    out.push(b')');
 }
 
 /// Pairs of digits, so that eleven digits take six divisions by a constant.
@@ -428,15 +442,7 @@ impl SbtestRow {
 
     /// Appends `(id,k,'c','pad')`.
     pub fn push_tuple(&self, id: u64, out: &mut Vec<u8>) {
-        out.push(b'(');
-        push_decimal(out, id);
-        out.push(b',');
-        push_decimal(out, u64::from(self.k));
-        out.extend_from_slice(b",'");
-        out.extend_from_slice(&self.c);
-        out.extend_from_slice(b"','");
-        out.extend_from_slice(&self.pad);
-        out.extend_from_slice(b"')");
+        push_row(id, self.k, [&self.c[..], &self.pad[..]], out, |text, out| out.extend_from_slice(text));
     }
 
     /// No tuple is longer.

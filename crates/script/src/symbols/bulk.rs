@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int};
 
 use super::bytes_of;
 use crate::error::SqlCall;
-use crate::random::{Generator, SbtestRow, StreamKind, Texts, push_decimal};
+use crate::random::{Generator, SbtestRow, StreamKind, Texts, push_row};
 use crate::session::{Bulk, NONE, SqlConnection, current};
 
 pub(super) const CDEF: &str = r"
@@ -29,10 +29,6 @@ impl Bulk {
     /// Would a row of so many bytes make the statement too long?
     fn is_full_for(&self, row_bytes: usize) -> bool {
         !self.is_empty() && self.statement.len() + 1 + row_bytes > self.limit
-    }
-
-    pub(super) fn set_texts(&mut self, texts: Option<Texts>, characters: [usize; 2]) {
-        self.texts = texts.map(|texts| (texts, characters));
     }
 
     /// No row of an `sbtest` table is longer.
@@ -123,20 +119,6 @@ pub(super) unsafe extern "C" fn bakeoff_bulk_limit(connection: *mut SqlConnectio
     unsafe { (*connection).bulk.limit = bytes.max(1024.0) as usize };
 }
 
-/// Appends `(id,k,'c','pad')`; texts hold nothing that a literal would have to escape.
-fn push_text_row(id: u64, k: u32, texts: &Texts, lengths: [usize; 2], generator: &mut Generator, out: &mut Vec<u8>) {
-    out.push(b'(');
-    push_decimal(out, id);
-    out.push(b',');
-    push_decimal(out, u64::from(k));
-    for characters in lengths {
-        out.extend_from_slice(b",'");
-        texts.draw(generator, characters, out);
-        out.push(b'\'');
-    }
-    out.push(b')');
-}
-
 /// Adds rows `first..=last` of table `table`, `(id,k,'c','pad')`, straight into the statement: no Lua string in between.
 ///
 /// The rows follow from (seed, table, piece) and the distribution alone, so it does not matter which thread makes them.
@@ -169,7 +151,7 @@ pub(super) unsafe extern "C" fn bakeoff_bulk_sbtest_rows(
             None => SbtestRow::draw(&mut generator, distributions, key_range).push_tuple(id, statement),
             Some((texts, lengths)) => {
                 let k = distributions.default(&mut generator, 1, key_range);
-                push_text_row(id, k, texts, *lengths, &mut generator, statement);
+                push_row(id, k, *lengths, statement, |characters, out| texts.draw(&mut generator, characters, out));
             }
         }
     }

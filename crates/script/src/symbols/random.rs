@@ -236,8 +236,7 @@ pub(super) unsafe extern "C" fn bakeoff_bulk_texts(
 ) -> c_int {
     // SAFETY: as the caller promises.
     let (connection, source) = unsafe { (&mut *connection, texts.as_ref()) };
-    connection
-        .bulk
-        .set_texts(source.map(|source| source.texts.clone()), [c_characters as usize, pad_characters as usize]);
+    let lengths = [c_characters as usize, pad_characters as usize];
+    connection.bulk.texts = source.map(|source| (source.texts.clone(), lengths));
     0
 }
