@@ -140,14 +140,6 @@ impl ScriptError {
             Self::NotExported { .. } => "internal",
         }
     }
-
-    /// Where in the script it happened, when that is known.
-    pub fn place(&self) -> Option<&Place> {
-        match self {
-            Self::Lua { place, .. } | Self::Sql { place, .. } => place.as_ref(),
-            _ => None,
-        }
-    }
 }
 
 /// The place and a colon, as Lua puts them in front of a message.

@@ -29,4 +29,3 @@ pub use runtime::{CommandDecl, Statistics, luajit_version};
 pub use script::{Description, Script, ThreadRole, describe};
 pub use session::reseed;
 pub use source::{ScriptSource, bundled_names, find, find_on_path};
-pub use symbols::keep_symbols;

@@ -1,7 +1,7 @@
 //! Lua states with sysbench's API in them: compiling files, building a state, and values between Rust and Lua.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua, LuaOptions, LuaString, StdLib, Table, Value};
@@ -107,7 +107,7 @@ pub(crate) fn declared_options(runtime: &Table) -> Result<Vec<OptionDecl>, Scrip
 }
 
 fn option_decl(table: &Table) -> mlua::Result<OptionDecl> {
-    let name = text(table, "name")?.unwrap_or_default();
+    let name = text(table, "name")?;
     let kind: Value = table.get("kind")?;
     let number = kind.as_i64().or_else(|| kind.as_f64().map(|number| number as i64));
     let kind = number.and_then(OptionType::from_number).ok_or_else(|| {
@@ -130,17 +130,16 @@ fn option_decl(table: &Table) -> mlua::Result<OptionDecl> {
     };
     Ok(OptionDecl {
         name,
-        written: text(table, "written")?.unwrap_or_default(),
-        description: text(table, "description")?.unwrap_or_default(),
+        written: text(table, "written")?,
+        description: text(table, "description")?,
         default,
         kind,
     })
 }
 
 /// A text of a script, which may be of any character set.
-fn text(table: &Table, field: &str) -> mlua::Result<Option<String>> {
-    let text: Option<LuaString> = table.get(field)?;
-    Ok(text.map(|text| text.to_string_lossy()))
+fn text(table: &Table, field: &str) -> mlua::Result<String> {
+    Ok(table.get::<LuaString>(field)?.to_string_lossy())
 }
 
 /// A command of a script.
@@ -155,9 +154,7 @@ pub struct CommandDecl {
 /// The script's commands: declared ones, then functions with a built-in command's name.
 pub(crate) fn commands(runtime: &Table) -> Result<Vec<CommandDecl>, ScriptError> {
     let list: Vec<Table> = runtime.get::<Function>("commands")?.call(())?;
-    let decl = |table: &Table| {
-        Ok(CommandDecl { name: text(table, "name")?.unwrap_or_default(), parallel: table.get("parallel")? })
-    };
+    let decl = |table: &Table| Ok(CommandDecl { name: text(table, "name")?, parallel: table.get("parallel")? });
     list.iter().map(decl).collect()
 }
 
@@ -262,7 +259,7 @@ impl Statistics {
 }
 
 /// Does bytecode keep line numbers and names?
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DebugInfo {
     /// For users' scripts: their errors name lines.
     Kept,
@@ -270,14 +267,11 @@ pub(crate) enum DebugInfo {
     Stripped,
 }
 
-#[derive(PartialEq, Eq, Hash)]
-struct Key {
-    chunk_name: String,
-    text: Vec<u8>,
-}
+/// Bytecode by a file's name in Lua and its text.
+type Compiled = HashMap<(String, Vec<u8>), Arc<[u8]>>;
 
-/// Bytecode of every file that this process has loaded.
-static COMPILED: OnceLock<Mutex<HashMap<Key, Arc<[u8]>>>> = OnceLock::new();
+/// Every file that this process has loaded.
+static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
 
 /// The file's body as a function; compiled once in a process, loaded from bytecode by every later state.
 ///
@@ -287,15 +281,14 @@ static COMPILED: OnceLock<Mutex<HashMap<Key, Arc<[u8]>>>> = OnceLock::new();
 /// # Errors
 /// Of syntax; bytecode of another version.
 pub(crate) fn load_chunk(lua: &Lua, chunk_name: &str, text: &[u8], debug_info: DebugInfo) -> mlua::Result<Function> {
-    let compiled = COMPILED.get_or_init(Mutex::default);
-    let key = Key { chunk_name: chunk_name.to_owned(), text: text.to_vec() };
-    let known = compiled.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+    let key = (chunk_name.to_owned(), text.to_vec());
+    let known = COMPILED.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
     if let Some(bytecode) = known {
         return lua.load(&*bytecode).set_name(chunk_name).set_mode(ChunkMode::Binary).into_function();
     }
     let function = parse(lua, chunk_name, text)?;
     let bytecode = function.dump(debug_info == DebugInfo::Stripped);
-    compiled.lock().unwrap_or_else(PoisonError::into_inner).insert(key, bytecode.into());
+    COMPILED.lock().unwrap_or_else(PoisonError::into_inner).insert(key, bytecode.into());
     Ok(function)
 }
 

@@ -59,8 +59,8 @@ anchors! {
     },
 }
 
-/// Keeps every symbol in the program, whatever its linker collects. [`crate::Script::load`] calls it; a program need not.
-pub fn keep_symbols() {
+/// Keeps every symbol in the program, whatever its linker collects.
+pub(crate) fn keep_symbols() {
     std::hint::black_box(&ANCHORS.0);
 }
 
