@@ -37,14 +37,12 @@ function runtime.call(func, ...)
     runtime.traceback = runtime.traceback or debug.traceback("", 2)
     if type(err) == "table" and err.errcode == sysbench.error.RESTART_EVENT then
       -- An ignorable error where nothing can be run again: a command, or thread_init.
-      return runtime.sql_message and runtime.sql_message(err) or "event restart asked for outside of an event"
+      return runtime.sql_message(err) or "event restart asked for outside of an event"
     end
     return (type(err) == "string" or type(err) == "number") and tostring(err) or "(not a string)"
   end
   local function finish(ok, ...)
-    if runtime.flush_output then
-      runtime.flush_output()
-    end
+    runtime.flush_output()
     if ok then
       return true, ...
     end

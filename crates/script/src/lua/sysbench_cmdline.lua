@@ -92,7 +92,7 @@ end
 -- Commands -----------------------------------------------------------------------------------------------------------
 -- A declaration is { function [, sysbench.cmdline.PARALLEL_COMMAND] }.
 
-local built_in = { "cleanup", "help", "prepare" }
+local built_in = { cleanup = true, help = true, prepare = true }
 
 local function declaration(name)
   local decl = type(cmdline.commands) == "table" and cmdline.commands[name] or nil
@@ -120,22 +120,13 @@ function cmdline.call_command(name)
   return true
 end
 
-local function is_built_in(name)
-  for _, known in ipairs(built_in) do
-    if known == name then
-      return true
-    end
-  end
-  return false
-end
-
 -- The function behind a command, or nil.
 function runtime.command(name)
   local decl = declaration(name)
   if decl then
     return decl[1]
   end
-  if is_built_in(name) and type(_G[name]) == "function" then
+  if built_in[name] and type(_G[name]) == "function" then
     return _G[name]
   end
   if name == "help" and runtime.declares_options() then
@@ -153,7 +144,7 @@ function runtime.commands()
       list[#list + 1] = { name = name, parallel = cmdline.command_parallel(name) }
     end
   end
-  for _, name in ipairs(built_in) do
+  for _, name in ipairs(sorted_keys(built_in)) do
     if not declaration(name) and runtime.command(name) then
       list[#list + 1] = { name = name, parallel = false }
     end

@@ -61,10 +61,12 @@ function driver_methods:connect(target)
   if target == nil then
     con = C.db_connection_create(self)
   else
-    local where = ffi.new("bakeoff_target")
+    -- What is no text becomes one, which must live as long as the call.
+    local where, texts = ffi.new("bakeoff_target"), {}
     for key, value in pairs(target) do
       if target_fields[key] then
-        where[target_fields[key]] = tostring(value)
+        texts[key] = tostring(value)
+        where[target_fields[key]] = texts[key]
       elseif key == "port" then
         where.port = value
       else

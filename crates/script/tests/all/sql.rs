@@ -190,7 +190,8 @@ fn connections_go_where_the_script_says() {
     let world = World::new(0);
     printed(
         &world,
-        r#"drv:connect{ host = "db2", port = 3307, user = "u", password = "p", db = "d" } drv:connect{ socket = "/s" }"#,
+        r#"drv:connect{ host = "db2", port = 3307, user = "u", password = "p", db = "d" }
+        drv:connect{ socket = "/s", password = 7 }"#,
     );
     let own = ConnectTarget::default();
     let second = ConnectTarget {
@@ -201,7 +202,7 @@ fn connections_go_where_the_script_says() {
         database: Some("d".into()),
         ..own.clone()
     };
-    let third = ConnectTarget { socket: Some("/s".into()), ..own.clone() };
+    let third = ConnectTarget { socket: Some("/s".into()), password: Some("7".into()), ..own.clone() };
     assert_eq!(*world.journal.targets.borrow(), [own, second, third]);
 }
 
