@@ -52,7 +52,6 @@ pub struct Description {
 pub struct Script {
     name: String,
     thread: u32,
-    options: Vec<OptionDecl>,
     commands: Vec<CommandDecl>,
     session: Box<Session>,
     /// Closed before the session: closing runs finalisers, which call C symbols.
@@ -73,7 +72,7 @@ impl Drop for Script {
 pub fn describe(source: &ScriptSource) -> Result<Description, ScriptError> {
     let script = Script::load(source, &Settings::default(), ThreadRole::Main, std::rc::Rc::new(NullHost))?;
     Ok(Description {
-        options: script.options.clone(),
+        options: script.declared_options().to_vec(),
         commands: script.commands.clone(),
         has_event: script.has_event(),
     })
@@ -94,16 +93,15 @@ impl Script {
         crate::symbols::keep_symbols();
         let thread = role.thread_id(settings.threads);
         let session = Session::new(settings, thread, host);
-        let mut script =
-            Self { name: source.name.clone(), thread, options: Vec::new(), commands: Vec::new(), session, lua: None };
+        let mut script = Self { name: source.name.clone(), thread, commands: Vec::new(), session, lua: None };
         let _entered = script.session.enter();
         script.lua = Some(runtime::new_state(source, settings, thread)?);
         let legacy = script.offer_legacy_globals(settings)?;
         let body = load_chunk(script.lua(), &source.chunk_name, &source.text, DebugInfo::Kept)?;
         script.call::<()>(&body, ())?;
-        script.options = runtime::declared_options(&script.runtime()?)?;
+        let declared = runtime::declared_options(&script.runtime()?)?;
+        script.session.declared.get_or_init(|| declared);
         script.commands = runtime::commands(&script.runtime()?)?;
-        *script.session.declared.borrow_mut() = script.options.clone();
         script.resolve_options(settings, &legacy)?;
         // A third of the state is what loading left behind; with thousands of idle workers that is worth the pause.
         script.lua().gc_collect()?;
@@ -112,7 +110,7 @@ impl Script {
 
     /// The script's own options.
     pub fn declared_options(&self) -> &[OptionDecl] {
-        &self.options
+        self.session.declared.get().map(Vec::as_slice).unwrap_or_default()
     }
 
     /// The script's commands.
@@ -340,7 +338,7 @@ impl Script {
         let mut values = general_values(settings);
         // A file is the one option that may have no value at all.
         let has_value = |decl: &&OptionDecl| decl.default.is_some() || decl.kind != OptionType::File;
-        for decl in self.options.iter().filter(has_value) {
+        for decl in self.declared_options().iter().filter(has_value) {
             values.insert(decl.name.clone(), decl.default_value());
         }
         let mut given: Vec<_> = settings.options.iter().collect();
@@ -348,7 +346,7 @@ impl Script {
         given.sort_by_key(|(name, _)| settings.argv.iter().position(|word| is_option(word, name)));
         for (name, given) in given {
             let name = name.replace('-', "_");
-            match self.options.iter().find(|decl| decl.name == name) {
+            match self.declared_options().iter().find(|decl| decl.name == name) {
                 Some(decl) => {
                     let fit = if settings.strict { OptionDecl::fit } else { OptionDecl::fit_as_sysbench };
                     let value = fit(decl, given)?;
@@ -380,7 +378,7 @@ impl Script {
 
     fn unknown_option(&self, name: &str) -> ScriptError {
         let mut known: Vec<&str> = general_names().collect();
-        known.extend(self.options.iter().map(|decl| decl.name.as_str()));
+        known.extend(self.declared_options().iter().map(|decl| decl.name.as_str()));
         ScriptError::UnknownOption { name: name.to_owned(), suggestion: nearest(name, known) }
     }
 }

@@ -5,7 +5,7 @@
 //! functions are in [`crate::symbols`].
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
@@ -40,7 +40,8 @@ pub(crate) struct Session {
     pub(crate) ignore_errors: IgnoreErrors,
     pub(crate) driver: SqlDriver,
     pub(crate) connections: ConnectionPool,
-    pub(crate) declared: RefCell<Vec<OptionDecl>>,
+    /// The script's own options, once its body has run.
+    pub(crate) declared: OnceCell<Vec<OptionDecl>>,
     failure: RefCell<Option<Failure>>,
     undecided: Cell<bool>,
     panic: RefCell<Option<Box<dyn Any + Send>>>,
@@ -61,7 +62,7 @@ impl Session {
             ignore_errors: settings.ignore_errors.clone(),
             driver: SqlDriver::mysql(),
             connections: ConnectionPool::default(),
-            declared: RefCell::default(),
+            declared: OnceCell::new(),
             failure: RefCell::default(),
             undecided: Cell::new(false),
             panic: RefCell::default(),

@@ -152,7 +152,7 @@ pub(super) extern "C" fn sb_lua_set_test_args(_args: *mut c_void, _length: usize
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_print_test_options() {
     shielded((), |session| {
-        let options: Vec<_> = session.declared.borrow().iter().map(OptionDecl::help).collect();
+        let options: Vec<_> = session.declared.get().into_iter().flatten().map(OptionDecl::help).collect();
         let width = options.iter().map(|(option, _)| option.len()).max().unwrap_or(0);
         for (option, words) in options {
             session.host.log(LogLevel::Notice, &format!("  {option:width$} {words}"));
