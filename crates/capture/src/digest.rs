@@ -96,8 +96,8 @@ impl Digester {
         }
         let mut facts = watch.facts;
         facts.empty = self.key.is_empty();
-        while self.key.len() > self.floor && self.last(0) == Id::from(b';') {
-            self.key.truncate(self.key.len() - 2);
+        while self.last(0) == Id::from(b';') {
+            self.pop(1);
         }
         facts
     }
@@ -117,7 +117,7 @@ impl Digester {
             Kind::Number => self.push_number(),
             Kind::Text | Kind::Host | Kind::Parameter | Kind::Cut => self.push_value(),
             Kind::HintBegin => self.push(HINT_BEGIN),
-            Kind::HintEnd if self.last(0) == HINT_BEGIN => self.key.truncate(self.key.len() - 2),
+            Kind::HintEnd if self.last(0) == HINT_BEGIN => self.pop(1),
             Kind::HintEnd => self.push(HINT_END),
             Kind::Comment => {}
             Kind::Symbol => {

@@ -2,12 +2,11 @@
 
 local runtime = ...
 local C = ffi.C
-local NOTICE = 3
 
 local pending = ""
 
 local function log_line(line)
-  C.bakeoff_log(NOTICE, line, #line)
+  C.bakeoff_log(line, #line)
 end
 
 -- Sends whole lines and keeps the rest for the next write.

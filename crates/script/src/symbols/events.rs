@@ -24,7 +24,7 @@ void bakeoff_operation(const char *name, size_t len);
 void bakeoff_think(double seconds);
 bool bakeoff_barrier(void);
 void bakeoff_progress(const char *label, double done, double total);
-void bakeoff_log(int level, const char *message, size_t len);
+void bakeoff_log(const char *message, size_t len);
 void sb_lua_set_test_args(void *args, size_t len);
 void sb_print_test_options(void);
 typedef struct sb_histogram sb_histogram_t;
@@ -130,18 +130,10 @@ pub(super) unsafe extern "C" fn bakeoff_progress(label: *const c_char, done: f64
 
 /// One line for the user.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn bakeoff_log(level: c_int, message: *const c_char, length: usize) {
-    let level = match level {
-        0 => LogLevel::Fatal,
-        1 => LogLevel::Alert,
-        2 => LogLevel::Warning,
-        3 => LogLevel::Notice,
-        4 => LogLevel::Info,
-        _ => LogLevel::Debug,
-    };
+pub(super) unsafe extern "C" fn bakeoff_log(message: *const c_char, length: usize) {
     // SAFETY: Lua passes a string with its length.
     let message = unsafe { bytes_of(message, length) };
-    shielded((), |session| session.host.log(level, &String::from_utf8_lossy(message)));
+    shielded((), |session| session.host.log(LogLevel::Notice, &String::from_utf8_lossy(message)));
 }
 
 /// Exists because sysbench exports it; options are read from the script itself here.

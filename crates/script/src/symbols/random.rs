@@ -1,6 +1,6 @@
 //! `sb_rand_*` and `bakeoff_texts_*`: numbers and texts from the worker's own stream.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_char;
 use std::ptr;
 
 use super::bytes_of;
@@ -27,7 +27,7 @@ bakeoff_texts *bakeoff_texts_new(sql_connection *con, const char *content, size_
 void bakeoff_texts_free(bakeoff_texts *texts);
 size_t bakeoff_texts_draw(bakeoff_texts *texts, uint32_t characters, char *buffer, size_t room);
 size_t bakeoff_texts_of(bakeoff_texts *texts, double number, uint32_t characters, char *buffer, size_t room);
-int bakeoff_bulk_texts(sql_connection *con, const bakeoff_texts *texts, uint32_t c_characters, uint32_t pad_characters);
+void bakeoff_bulk_texts(sql_connection *con, const bakeoff_texts *texts, uint32_t c_characters, uint32_t pad_characters);
 ";
 
 macro_rules! draws {
@@ -233,10 +233,9 @@ pub(super) unsafe extern "C" fn bakeoff_bulk_texts(
     texts: *const TextSource,
     c_characters: u32,
     pad_characters: u32,
-) -> c_int {
+) {
     // SAFETY: as the caller promises.
     let (connection, source) = unsafe { (&mut *connection, texts.as_ref()) };
     let lengths = [c_characters as usize, pad_characters as usize];
     connection.bulk.texts = source.map(|source| (source.texts.clone(), lengths));
-    0
 }
