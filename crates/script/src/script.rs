@@ -17,10 +17,8 @@ pub enum ThreadRole {
     Main,
     /// Worker with this number, from 0: `thread_init()`, `event()`, `thread_done()`, parallel commands.
     Worker(u32),
-    /// Calls report hooks at intervals.
+    /// Calls report hooks.
     Report,
-    /// Calls report hooks at checkpoints.
-    Checkpoint,
 }
 
 impl ThreadRole {
@@ -29,7 +27,7 @@ impl ThreadRole {
         match self {
             Self::Main => 0,
             Self::Worker(number) => number,
-            Self::Report | Self::Checkpoint => threads,
+            Self::Report => threads,
         }
     }
 }

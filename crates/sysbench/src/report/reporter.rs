@@ -231,14 +231,14 @@ impl Hooks {
         let Test::Script(test) = &*reporter.test else {
             return Self::default();
         };
-        let load = |wanted: bool, role| {
+        let load = |wanted: bool| {
             let host = reporter.session.command_host();
-            let script = wanted.then(|| Script::load(&test.source, &test.settings, role, host))?;
+            let script = wanted.then(|| Script::load(&test.source, &test.settings, ThreadRole::Report, host))?;
             // A body that fails here has failed in the main state, too, and the run with it.
             script.ok()
         };
-        let intermediate = load(reporter.options.report_interval_s.is_some(), ThreadRole::Report);
-        let cumulative = load(!timetable.checkpoints_s.is_empty(), ThreadRole::Checkpoint);
+        let intermediate = load(reporter.options.report_interval_s.is_some());
+        let cumulative = load(!timetable.checkpoints_s.is_empty());
         Self {
             intermediate: intermediate.filter(Script::has_report_intermediate),
             cumulative: cumulative.filter(Script::has_report_cumulative),
