@@ -61,6 +61,15 @@ fn use_with_the_delimiter_behind_it_is_a_statement() {
 }
 
 #[test]
+fn a_byte_order_mark_belongs_to_no_statement() {
+    for text in ["\u{feff}USE shop\nSELECT 1;", "\u{feff}-- made on Windows\r\nSELECT 1;"] {
+        assert!(looks_like_sql(text.as_bytes()));
+        assert_eq!(statements(text).last().unwrap(), "SELECT 1");
+    }
+    assert_eq!(statements("SELECT '\n\u{feff}';"), ["SELECT '\n\u{feff}'"]);
+}
+
+#[test]
 fn an_unended_text_is_cut() {
     let kept = read(SqlFile::default(), b"SELECT 1; SELECT 'x; SELECT 2;");
     assert_eq!(kept.events.iter().map(|event| event.cut).collect::<Vec<_>>(), [false, true]);
