@@ -53,7 +53,9 @@ impl Session {
             .filter(|token| token.kind != Kind::Comment)
             .map(|token| (token.kind, &sql[token.start..token.end]))
             .collect();
-        if !tokens.first().is_some_and(|(_, word)| word.eq_ignore_ascii_case(b"set")) {
+        let is = |at: usize, word: &[u8]| tokens.get(at).is_some_and(|(_, text)| text.eq_ignore_ascii_case(word));
+        // What SET STATEMENT of MariaDB sets ends with the statement.
+        if !is(0, b"set") || is(1, b"statement") {
             return;
         }
         let mut depth = 0_i32;

@@ -29,4 +29,5 @@ fn others_are_not_and_expressions_make_unknown() {
     );
     assert_eq!(after(&["SET sql_mode = 'ANSI'", "SET sql_mode = CONCAT(@@sql_mode, ',x')"]), "");
     assert_eq!(after(&["SET PERSIST time_zone = 'x', wait_timeout = 5"]), "");
+    assert_eq!(after(&["SET STATEMENT autocommit = 0, sql_mode = 'ANSI' FOR SELECT 1"]), "");
 }
