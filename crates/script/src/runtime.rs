@@ -128,13 +128,7 @@ fn option_decl(table: &Table) -> mlua::Result<OptionDecl> {
         Value::String(text) => Some(OptionValue::Text(text.to_string_lossy())),
         other => Some(OptionValue::Text(other.to_string()?)),
     };
-    Ok(OptionDecl {
-        name,
-        written: text(table, "written")?,
-        description: text(table, "description")?,
-        default,
-        kind,
-    })
+    Ok(OptionDecl { name, written: text(table, "written")?, description: text(table, "description")?, default, kind })
 }
 
 /// A text of a script, which may be of any character set.
