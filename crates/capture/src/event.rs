@@ -207,6 +207,13 @@ fn clock(text: &[u8]) -> Option<(i64, i64, i64)> {
     colons.then_some((two(&text[..2])?, two(&text[3..5])?, two(&text[6..])?))
 }
 
+/// Microseconds of the digits behind a point, and how many digits these are.
+fn fraction_us(text: &[u8]) -> (u32, usize) {
+    let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let digit = |place: usize| text[..count].get(place).map_or(0, |digit| u32::from(digit - b'0'));
+    ((0..6).fold(0, |sum, place| sum * 10 + digit(place)), count)
+}
+
 /// `2024-11-06T09:57:35.187996Z` or with `+02:00`; how many bytes it has.
 pub(crate) fn iso(text: &[u8]) -> Option<(i64, usize)> {
     let (date, rest) = (text.get(..10)?, text.get(10..)?);
@@ -215,13 +222,10 @@ pub(crate) fn iso(text: &[u8]) -> Option<(i64, usize)> {
     }
     let year = two(&date[..2])? * 100 + two(&date[2..4])?;
     let seconds = moment((year, two(&date[5..7])?, two(&date[8..])?), clock(rest.get(1..9)?)?)?;
-    let mut at = 19;
-    let mut fraction = 0;
-    if text.get(at) == Some(&b'.') {
-        let digits: Vec<u8> = text[at + 1..].iter().copied().take_while(u8::is_ascii_digit).collect();
-        fraction = (0..6).fold(0, |sum, place| sum * 10 + i64::from(digits.get(place).map_or(0, |digit| digit - b'0')));
-        at += 1 + digits.len();
-    }
+    let (fraction, mut at) = text[19..].strip_prefix(b".").map_or((0, 19), |rest| {
+        let (micros, digits) = fraction_us(rest);
+        (micros, 20 + digits)
+    });
     let zone = match text.get(at) {
         Some(b'Z') => {
             at += 1;
@@ -234,7 +238,7 @@ pub(crate) fn iso(text: &[u8]) -> Option<(i64, usize)> {
         }
         _ => 0,
     };
-    Some((seconds + fraction - zone * SECOND_US, at))
+    Some((seconds + i64::from(fraction) - zone * SECOND_US, at))
 }
 
 /// `051007  9:55:24`: the form up to 5.6 and of MariaDB, in the server's own time zone, which the log does not name.
@@ -252,12 +256,8 @@ pub(crate) fn old(text: &[u8]) -> Option<i64> {
 pub(crate) fn seconds_us(text: &[u8]) -> Option<u64> {
     let whole = number(text)?;
     let at = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let fraction = text.get(at + 1..).filter(|_| text.get(at) == Some(&b'.')).unwrap_or_default();
-    let micros = (0..6).fold((0, true), |(sum, going), place| match fraction.get(place) {
-        Some(digit @ b'0'..=b'9') if going => (sum * 10 + u64::from(digit - b'0'), true),
-        _ => (sum * 10, false),
-    });
-    whole.checked_mul(1_000_000)?.checked_add(micros.0)
+    let (micros, _) = text[at..].strip_prefix(b".").map_or((0, 0), fraction_us);
+    whole.checked_mul(1_000_000)?.checked_add(micros.into())
 }
 
 /// Whether a statement is `PREPARE`, `EXECUTE` or `DEALLOCATE` as text.
