@@ -108,7 +108,7 @@ pub trait Connection {
     /// A fatal [`SqlError`] (2027) when the row is malformed.
     fn fetch_row(&mut self, row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError>;
 
-    /// Name of column `index` of the last reply (0-based), for results as objects and reports.
+    /// Name of column `index`, from 0, of the last reply; `None` when there is no such column.
     fn column_name(&self, index: u32) -> Option<&str>;
 
     /// Closes the socket and connects anew to the same server; prepared statements are prepared again on first use.
