@@ -263,13 +263,7 @@ pub(crate) fn record_of(sum: SliceSum, spent: Snapshot) -> SliceRecord {
 }
 
 /// Sends one `histogram` for each operation of an arm.
-pub(crate) fn send_histograms(
-    id: u64,
-    request: &Measure,
-    arm: &str,
-    latencies: &Latencies,
-    writer: &MessageWriter,
-) -> Result<(), Failure> {
+pub(crate) fn send_histograms(id: u64, request: &Measure, arm: &str, latencies: &Latencies, writer: &MessageWriter) {
     let clock = if request.is_by_the_clock() { Clock::Response } else { Clock::Service };
     for (operation, histogram) in latencies.by_operation() {
         if histogram.clipped() > 0 {
@@ -288,10 +282,9 @@ pub(crate) fn send_histograms(
             min_ns: histogram.min_ns(),
             max_ns: histogram.max_ns(),
             quantiles_ns: quantiles(histogram),
-            hdr: histogram.to_base64().map_err(|error| Failure::new(Code::Internal, error.to_string()).on_arm(arm))?,
+            hdr: histogram.to_base64(),
         });
     }
-    Ok(())
 }
 
 fn quantiles(histogram: &LatencyHistogram) -> BTreeMap<&'static str, u64> {

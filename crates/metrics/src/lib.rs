@@ -6,7 +6,7 @@ mod counters;
 mod histogram;
 
 pub use counters::{SliceCounters, SliceTotals, Sum};
-pub use histogram::{EncodeError, HIGHEST_NS, LOWEST_NS, LatencyHistogram};
+pub use histogram::LatencyHistogram;
 
 /// Nanoseconds of `CLOCK_MONOTONIC`: comparable between threads and processes of one machine, never set back.
 ///

@@ -47,7 +47,7 @@ proptest! {
 #[test]
 fn the_exchange_form_reads_back_the_same() {
     let histogram = recorded(&[1, 48_000, 48_000, 912_345_678, HIGHEST_NS]);
-    let text = histogram.to_base64().unwrap();
+    let text = histogram.to_base64();
     assert!(text.starts_with("HISTFAAAA"), "{text}");
     let bytes = base64::engine::general_purpose::STANDARD.decode(text).unwrap();
     let read: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
@@ -66,7 +66,7 @@ fn an_empty_histogram_answers_zeros() {
     let histogram = LatencyHistogram::new();
     assert_eq!((histogram.count(), histogram.min_ns(), histogram.max_ns(), histogram.quantile_ns(0.5)), (0, 0, 0, 0));
     assert!(histogram.mean_ns().abs() < f64::EPSILON);
-    assert!(histogram.to_base64().is_ok());
+    assert!(histogram.to_base64().starts_with("HISTF"));
     assert_eq!(histogram.buckets().count(), 0);
 }
 
