@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use bakeoff_load::arm_workers::SliceSum;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::lock;
 use bakeoff_load::observe::Snapshot;
 use bakeoff_load::worker_host::Environment;
 use bakeoff_load::worker_stats::Latencies;
-use bakeoff_metrics::LatencyHistogram;
+use bakeoff_metrics::{LatencyHistogram, SliceTotals};
 use bakeoff_script::host::LogLevel;
 use serde::Serialize;
 
@@ -163,7 +162,7 @@ pub enum Clock {
 }
 
 /// One slice of one arm.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct SliceRecord {
     pub id: u64,
@@ -173,21 +172,10 @@ pub struct SliceRecord {
     pub position: usize,
     pub start_ns: u64,
     pub length_ns: u64,
-    pub busy_ns: u64,
     pub connections: u64,
-    pub events: u64,
-    pub reads: u64,
-    pub writes: u64,
-    pub other: u64,
-    pub errors: BTreeMap<String, u64>,
-    pub retries: u64,
-    pub reconnects: u64,
-    pub late_starts: u64,
     pub dropped: u64,
-    pub latency_sum_ns: u64,
-    pub latency_max_ns: u64,
-    pub sent_bytes: u64,
-    pub received_bytes: u64,
+    #[serde(flatten)]
+    pub totals: SliceTotals,
     /// CPU time, bytes and memory of client, server and machine.
     #[serde(flatten)]
     pub spent: Snapshot,
@@ -236,29 +224,6 @@ impl Environment for MessageWriter {
             LogLevel::Debug => "debug",
         };
         self.send(&Answer::Log { level, message: message.to_owned() });
-    }
-}
-
-/// The fields of a slice that workers and kernel know; the others are left empty.
-pub(crate) fn record_of(sum: SliceSum, spent: Snapshot) -> SliceRecord {
-    let totals = sum.totals;
-    SliceRecord {
-        busy_ns: totals.busy_ns,
-        connections: sum.connections,
-        events: totals.events,
-        reads: totals.reads,
-        writes: totals.writes,
-        other: totals.other,
-        errors: totals.errors.iter().map(|(code, count)| (code.to_string(), *count)).collect(),
-        retries: totals.retries,
-        reconnects: totals.reconnects,
-        late_starts: totals.late_starts,
-        latency_sum_ns: totals.latency_sum_ns,
-        latency_max_ns: totals.latency_max_ns,
-        sent_bytes: totals.sent_bytes,
-        received_bytes: totals.received_bytes,
-        spent,
-        ..SliceRecord::default()
     }
 }
 

@@ -16,7 +16,7 @@ use bakeoff_load::worker_host::Reseed;
 use bakeoff_load::worker_pool::{CancelToken, give_back_memory};
 use bakeoff_metrics::{now_ns, seconds};
 
-use crate::answer::{Answer, MessageWriter, SliceRecord, record_of, send_histograms};
+use crate::answer::{Answer, MessageWriter, SliceRecord, send_histograms};
 use crate::arm::OpenArm;
 use crate::read_only::ReadOnly;
 use crate::request::{Length, Load, Measure};
@@ -298,26 +298,24 @@ impl Cell<'_> {
             let (after, length_ns) = (taker.observer.threads(), now_ns() - start_ns);
             taker.observer.busy_threads(&before, &after, length_ns)
         });
-        let mut sum = taker.workers.slice_sum();
-        if self.replay.is_some() {
-            // Sessions whose connections have nothing in this chunk take no part in it.
-            sum.connections = sum.active;
-        }
-        let name = taker.name.clone();
+        let sum = taker.workers.slice_sum();
         if request.freeze {
             self.freeze(index)?;
         }
         let record = SliceRecord {
             id: self.id,
             cell: request.cell.clone(),
-            arm: name,
+            arm: self.turns[index].name.clone(),
             block,
             position,
             start_ns: guard_end_ns - self.started_ns,
             length_ns: sum.rested_ns.saturating_sub(guard_end_ns),
+            // Sessions of a replay whose connections have nothing in this chunk take no part in it.
+            connections: if self.replay.is_some() { sum.active } else { sum.connections },
             dropped: slice.schedule.as_ref().map_or(0, |schedule| schedule.dropped(guard_end_ns)),
+            totals: sum.totals,
+            spent,
             threads: threads.unwrap_or_default(),
-            ..record_of(sum, spent)
         };
         self.writer.send(&Answer::Slice(Box::new(record)));
         Ok(true)

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use serde::Serialize;
+
 /// Error numbers that are counted one by one within a slice; few scripts survive more kinds.
 const ERROR_SLOTS: usize = 16;
 /// Bits of a slot that hold the count; those above hold the error number plus one (17 bits are needed).
@@ -68,7 +70,7 @@ macro_rules! slice_counters {
         }
 
         /// Sums over the counted part of a slice; `latency_max_ns` is a maximum. The zero value is the empty slice.
-        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
         pub struct SliceTotals {
             $($(#[$doc])* pub $sum: u64,)*
             /// Errors that the script survived, by server error number; 0 stands for numbers beyond the first fifteen.
