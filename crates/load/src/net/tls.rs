@@ -142,7 +142,7 @@ fn provider() -> Arc<CryptoProvider> {
     let make = || {
         let mut provider = crypto::ring::default_provider();
         provider.cipher_suites.extend(dhe_cipher_suites());
-        provider.kx_groups.push(DHE_GROUP);
+        provider.kx_groups.push(&MysqlGroup);
         Arc::new(provider)
     };
     Arc::clone(PROVIDER.get_or_init(make))
@@ -290,11 +290,9 @@ fn dhe_cipher_suites() -> Vec<SupportedCipherSuite> {
             return None;
         };
         let finite = Tls12CipherSuite {
-            common: CipherSuiteCommon { suite, ..copied(&elliptic.common) },
+            common: CipherSuiteCommon { suite, ..elliptic.common },
             kx: KeyExchangeAlgorithm::DHE,
-            prf_provider: elliptic.prf_provider,
-            sign: elliptic.sign,
-            aead_alg: elliptic.aead_alg,
+            ..*elliptic
         };
         // rustls wants it to live for ever; the caller makes it once.
         Some(SupportedCipherSuite::Tls12(Box::leak(Box::new(finite))))
@@ -302,17 +300,7 @@ fn dhe_cipher_suites() -> Vec<SupportedCipherSuite> {
     .collect()
 }
 
-fn copied(common: &CipherSuiteCommon) -> CipherSuiteCommon {
-    CipherSuiteCommon {
-        suite: common.suite,
-        hash_provider: common.hash_provider,
-        confidentiality_limit: common.confidentiality_limit,
-    }
-}
-
 /// The group.
-static DHE_GROUP: &dyn SupportedKxGroup = &MysqlGroup;
-
 #[derive(Debug)]
 struct MysqlGroup;
 
