@@ -22,7 +22,7 @@ const CANNOT_PREPARE: u16 = 1295;
 /// A blocking connection to one server. Dropping it says goodbye and closes the socket.
 pub struct Client {
     address: Arc<ServerAddress>,
-    canceller: Option<Arc<ConnectionCanceller>>,
+    canceller: Arc<ConnectionCanceller>,
     traffic: Rc<Traffic>,
     paired: Option<PairedWorker>,
     /// The server's thread, as long as it is pinned for this connection.
@@ -52,7 +52,7 @@ impl Client {
     /// lost during the login, or the server's own (1045 access denied, 1049 unknown database, 1040 too many connections, 1115 unknown
     /// character set, 1273 unknown collation).
     pub fn connect(address: &Arc<ServerAddress>) -> Result<Client, SqlError> {
-        Self::connect_by(address, None, Rc::default(), None)
+        Self::connect_attached(address, Arc::default(), Rc::default(), None)
     }
 
     /// As [`Client::connect`], for a worker: the socket (and each later one) hangs on `canceller`, its bytes are added to `traffic`, and
@@ -66,16 +66,7 @@ impl Client {
         traffic: Rc<Traffic>,
         paired: Option<PairedWorker>,
     ) -> Result<Client, SqlError> {
-        Self::connect_by(address, Some(canceller), traffic, paired)
-    }
-
-    fn connect_by(
-        address: &Arc<ServerAddress>,
-        canceller: Option<Arc<ConnectionCanceller>>,
-        traffic: Rc<Traffic>,
-        paired: Option<PairedWorker>,
-    ) -> Result<Client, SqlError> {
-        let (exchange, session, pair) = open(address, canceller.as_ref(), &traffic, paired.as_ref())?;
+        let (exchange, session, pair) = open(address, &canceller, &traffic, paired.as_ref())?;
         Ok(Client {
             address: Arc::clone(address),
             canceller,
@@ -125,15 +116,16 @@ impl Client {
 /// Connects, logs in, sets the character set, asks the server what it made of it, and pairs the connection's threads.
 fn open(
     address: &ServerAddress,
-    canceller: Option<&Arc<ConnectionCanceller>>,
+    canceller: &Arc<ConnectionCanceller>,
     traffic: &Rc<Traffic>,
     paired: Option<&PairedWorker>,
 ) -> Result<(Exchange, SessionFacts, Option<Pair>), SqlError> {
     let search = paired.and_then(PairedWorker::begin);
     let Connected { transport, session, tls_cipher } = connection::connect(address, canceller, traffic)?;
     let mut exchange = Exchange::new(transport, session.deprecate_eof(), session.status);
-    set_names(&mut exchange, address).map_err(|error| SqlError { fatal: true, ..error })?;
-    let [charset, collation] = names(&mut exchange).map_err(|error| SqlError { fatal: true, ..error })?;
+    let [charset, collation] = set_names(&mut exchange, address)
+        .and_then(|()| names(&mut exchange))
+        .map_err(|error| SqlError { fatal: true, ..error })?;
     let facts = SessionFacts {
         server_version: session.greeting.version().to_owned(),
         tls_cipher,
@@ -298,7 +290,7 @@ impl Connection for Client {
         self.pair = None;
         self.exchange.quit();
         (self.exchange, self.session, self.pair) =
-            open(&self.address, self.canceller.as_ref(), &self.traffic, self.paired.as_ref())?;
+            open(&self.address, &self.canceller, &self.traffic, self.paired.as_ref())?;
         self.generation += 1;
         Ok(())
     }

@@ -325,7 +325,7 @@ pub(super) struct Connected {
 /// Connects and logs in, all within the address's connect timeout.
 pub(super) fn connect(
     address: &ServerAddress,
-    canceller: Option<&Arc<ConnectionCanceller>>,
+    canceller: &Arc<ConnectionCanceller>,
     traffic: &Rc<Traffic>,
 ) -> Result<Connected, SqlError> {
     let deadline = Instant::now() + address.connect_timeout;
@@ -344,11 +344,12 @@ fn attempt(
     address: &ServerAddress,
     wish: TlsWish,
     deadline: Instant,
-    canceller: Option<&Arc<ConnectionCanceller>>,
+    canceller: &Arc<ConnectionCanceller>,
     traffic: &Rc<Traffic>,
 ) -> Result<Connected, SqlError> {
     let endpoint = &address.endpoint;
-    let socket = Socket::connect(endpoint, deadline, address.read_timeout, canceller.cloned(), Rc::clone(traffic))?;
+    let (canceller, traffic) = (Arc::clone(canceller), Rc::clone(traffic));
+    let socket = Socket::connect(endpoint, deadline, address.read_timeout, canceller, traffic)?;
     let mut transport = Transport::Clear(socket);
     let mut login = Login::new(LoginOptions {
         user: address.user.clone(),

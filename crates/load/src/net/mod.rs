@@ -17,7 +17,7 @@ mod socket;
 mod tls;
 
 pub use client::Client;
-pub use socket::{Attachment, ConnectionCanceller, Traffic};
+pub use socket::{ConnectionCanceller, Traffic};
 
 /// The place where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]

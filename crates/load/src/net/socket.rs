@@ -20,7 +20,7 @@ use crate::lock;
 /// A connected socket. Closed when dropped.
 pub(super) struct Socket {
     socket: socket2::Socket,
-    canceller: Option<(Arc<ConnectionCanceller>, Attachment)>,
+    canceller: Arc<ConnectionCanceller>,
     traffic: Rc<Traffic>,
     read_limit: ReadLimit,
 }
@@ -66,7 +66,7 @@ impl Socket {
         endpoint: &Endpoint,
         deadline: Instant,
         write_timeout: Duration,
-        canceller: Option<Arc<ConnectionCanceller>>,
+        canceller: Arc<ConnectionCanceller>,
         traffic: Rc<Traffic>,
     ) -> Result<Self, SqlError> {
         let code = match endpoint {
@@ -80,11 +80,8 @@ impl Socket {
         }
         .map_err(failed)?;
         socket.set_write_timeout(Some(write_timeout)).map_err(failed)?;
-        let canceller = canceller.map(|canceller| {
-            // SAFETY: `drop` detaches the socket, and closes it afterwards.
-            let attachment = unsafe { canceller.attach(socket.as_fd()) };
-            (canceller, attachment)
-        });
+        // SAFETY: `drop` detaches the socket, and closes it afterwards.
+        unsafe { canceller.attach(socket.as_fd()) };
         Ok(Self { socket, canceller, traffic, read_limit: ReadLimit::Until(deadline) })
     }
 
@@ -146,9 +143,7 @@ impl Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if let Some((canceller, attachment)) = &self.canceller {
-            canceller.detach(attachment);
-        }
+        self.canceller.detach(self.socket.as_fd());
     }
 }
 
@@ -221,19 +216,18 @@ impl ConnectionCanceller {
     /// Registers a freshly connected socket; one that is attached after [`ConnectionCanceller::cut`] is shut down at once.
     ///
     /// # Safety
-    /// The socket stays open until [`ConnectionCanceller::detach`] has been called with what this returns.
-    pub unsafe fn attach(&self, socket: BorrowedFd<'_>) -> Attachment {
+    /// The socket stays open until [`ConnectionCanceller::detach`] has been called with it.
+    pub unsafe fn attach(&self, socket: BorrowedFd<'_>) {
         let mut state = lock(&self.state);
         if state.cut {
             shut_down(socket);
         }
         state.sockets.push(socket.as_raw_fd());
-        Attachment(socket.as_raw_fd())
     }
 
     /// Forgets a socket that its connection is about to close.
-    pub fn detach(&self, attachment: &Attachment) {
-        lock(&self.state).sockets.retain(|socket| *socket != attachment.0);
+    pub fn detach(&self, socket: BorrowedFd<'_>) {
+        lock(&self.state).sockets.retain(|attached| *attached != socket.as_raw_fd());
     }
 
     /// Shuts down every attached socket, now and from now on.
@@ -246,10 +240,6 @@ impl ConnectionCanceller {
         }
     }
 }
-
-/// Names one attached socket for [`ConnectionCanceller::detach`].
-#[derive(Debug, PartialEq, Eq)]
-pub struct Attachment(RawFd);
 
 fn shut_down(socket: BorrowedFd<'_>) {
     // The peer may be gone already; then there is nothing left to end.

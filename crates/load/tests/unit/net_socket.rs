@@ -34,8 +34,8 @@ fn a_detached_socket_is_closed_for_the_peer() {
     let (here, mut there) = UnixStream::pair().unwrap();
     let canceller = ConnectionCanceller::default();
     // SAFETY: detached before it is closed.
-    let attachment = unsafe { canceller.attach(here.as_fd()) };
-    canceller.detach(&attachment);
+    unsafe { canceller.attach(here.as_fd()) };
+    canceller.detach(here.as_fd());
     drop(here);
     assert_eq!(there.read(&mut [0; 1]).unwrap(), 0);
     canceller.cut();
