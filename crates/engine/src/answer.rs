@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::lock;
+use bakeoff_load::net::ServerFacts;
 use bakeoff_load::observe::Snapshot;
 use bakeoff_load::worker_host::Environment;
 use bakeoff_load::worker_stats::Latencies;
@@ -145,10 +146,8 @@ impl Build {
 #[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct OpenedArm {
     pub name: String,
-    pub server_version: String,
-    pub charset: String,
-    pub collation: String,
-    pub tls_cipher: Option<String>,
+    #[serde(flatten)]
+    pub server: ServerFacts,
 }
 
 /// Where a latency begins.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::net::{Client, Endpoint, ServerAddress};
-use bakeoff_script::host::Connection;
 
 use crate::answer::OpenedArm;
 use crate::request::{Address, Arm};
@@ -51,14 +50,7 @@ impl OpenArm {
 
     fn look(&self) -> Result<OpenedArm, Failure> {
         let client = Client::connect(&self.address).map_err(|error| Failure::connecting(&error).on_arm(&self.name))?;
-        let (charset, collation) = client.charset();
-        Ok(OpenedArm {
-            name: self.name.clone(),
-            server_version: client.server_version().to_owned(),
-            charset: charset.to_owned(),
-            collation: collation.to_owned(),
-            tls_cipher: client.tls_cipher().map(str::to_owned),
-        })
+        Ok(OpenedArm { name: self.name.clone(), server: client.facts().clone() })
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use bakeoff_load::connector::{Connector, Rotation};
-use bakeoff_load::net::{Client, ConnectionCanceller, Endpoint, ServerAddress};
+use bakeoff_load::net::{ConnectionCanceller, Endpoint, ServerAddress, ServerFacts};
 use bakeoff_load::script_workload::CommandHost;
 use bakeoff_load::worker_host::Environment;
 use bakeoff_load::worker_pool::spawn;
@@ -19,15 +19,6 @@ use crate::console::Console;
 
 /// sysbench's name for what runs a declared command.
 pub(crate) const CALL_COMMAND: &str = "sysbench.cmdline.call_command";
-
-/// What the first connection found.
-#[derive(Debug, Clone)]
-pub(crate) struct ServerFacts {
-    pub(crate) version: String,
-    pub(crate) charset: String,
-    pub(crate) collation: String,
-    pub(crate) tls_cipher: Option<String>,
-}
 
 /// Shared by all threads.
 #[derive(Debug)]
@@ -81,7 +72,7 @@ impl Environment for Session {
     fn connect(&self, connector: &Connector, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
         if self.dry_run {
             self.server.get_or_init(|| ServerFacts {
-                version: "none (dry run)".to_owned(),
+                server_version: "none (dry run)".to_owned(),
                 charset: String::new(),
                 collation: String::new(),
                 tls_cipher: None,
@@ -93,15 +84,7 @@ impl Environment for Session {
             .connect_to(&address)
             .map_err(|error| as_client_library(&address.endpoint, error))
             .inspect_err(|error| self.report_refusal(&address, error))?;
-        self.server.get_or_init(|| {
-            let (charset, collation) = client.charset();
-            ServerFacts {
-                version: client.server_version().to_owned(),
-                charset: charset.to_owned(),
-                collation: collation.to_owned(),
-                tls_cipher: client.tls_cipher().map(str::to_owned),
-            }
-        });
+        self.server.get_or_init(|| client.facts().clone());
         Ok(Box::new(client))
     }
 
@@ -254,11 +237,8 @@ impl Drop for IdleConnections {
 /// Connects, reports the outcome, and holds the connections until it is released.
 fn hold(session: &Session, share: u32, opened: &Sender<Result<(), SqlError>>, released: &Receiver<()>) {
     let connector = session.connector(Arc::default());
-    let connect = |connector: &Connector| -> Result<Client, SqlError> {
-        let address = connector.next_address(&Default::default());
-        Client::connect_attached(&address, Arc::default(), Rc::default(), None)
-    };
-    let clients: Result<Vec<Client>, SqlError> = (0..share).map(|_| connect(&connector)).collect();
+    let connect = |_| connector.connect_to(&connector.next_address(&ConnectTarget::default()));
+    let clients: Result<Vec<_>, SqlError> = (0..share).map(connect).collect();
     match clients {
         Ok(clients) => {
             let _ = opened.send(Ok(()));

@@ -9,6 +9,7 @@ use bakeoff_wire::row::{Encoding, RowCursor, column_name};
 use bakeoff_wire::template::MultiByte;
 use bakeoff_wire::template::{Dialect, Template};
 use bakeoff_wire::{Prepared, command};
+use serde::Serialize;
 
 use super::connection::{self, Connected, Exchange};
 use super::errors;
@@ -36,11 +37,21 @@ pub struct Client {
     generation: u32,
 }
 
+/// What a server reported of itself and of a connection.
+#[derive(Debug, Clone, Serialize)]
+pub struct ServerFacts {
+    /// From the greeting, e.g. `8.0.15` or `10.11.19-MariaDB-0+deb12u1`.
+    pub server_version: String,
+    /// Of the connection.
+    pub charset: String,
+    /// Of the connection.
+    pub collation: String,
+    /// TLS version and cipher suite, e.g. `TLSv1.3 TLS13_AES_256_GCM_SHA384`; `None` without TLS.
+    pub tls_cipher: Option<String>,
+}
+
 struct SessionFacts {
-    server_version: String,
-    tls_cipher: Option<String>,
-    charset: String,
-    collation: String,
+    server: ServerFacts,
     multi_byte: MultiByte,
 }
 
@@ -92,14 +103,9 @@ impl Client {
         Ok(texts(&row))
     }
 
-    /// From the greeting, e.g. `8.0.15` or `10.11.19-MariaDB-0+deb12u1`.
-    pub fn server_version(&self) -> &str {
-        &self.session.server_version
-    }
-
-    /// TLS version and cipher suite, e.g. `TLSv1.3 TLS13_AES_256_GCM_SHA384`; `None` without TLS.
-    pub fn tls_cipher(&self) -> Option<&str> {
-        self.session.tls_cipher.as_deref()
+    /// What the server reported when this connection was made.
+    pub fn facts(&self) -> &ServerFacts {
+        &self.session.server
     }
 
     /// In a transaction of several statements, as of the last reply that was no error.
@@ -126,18 +132,14 @@ fn open(
     let [charset, collation] = set_names(&mut exchange, address)
         .and_then(|()| names(&mut exchange))
         .map_err(|error| SqlError { fatal: true, ..error })?;
-    let facts = SessionFacts {
-        server_version: session.greeting.version().to_owned(),
-        tls_cipher,
-        multi_byte: MultiByte::of(&charset),
-        charset,
-        collation,
-    };
+    let multi_byte = MultiByte::of(&charset);
+    let server_version = session.greeting.version().to_owned();
+    let server = ServerFacts { server_version, charset, collation, tls_cipher };
     let pair = match search {
         Some(search) => search.pair(|| ping(&mut exchange))?,
         None => None,
     };
-    Ok((exchange, facts, pair))
+    Ok((exchange, SessionFacts { server, multi_byte }, pair))
 }
 
 fn set_names(exchange: &mut Exchange, address: &ServerAddress) -> Result<(), SqlError> {
@@ -296,7 +298,7 @@ impl Connection for Client {
     }
 
     fn charset(&self) -> (&str, &str) {
-        (&self.session.charset, &self.session.collation)
+        (&self.session.server.charset, &self.session.server.collation)
     }
 }
 

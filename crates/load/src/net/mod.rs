@@ -16,7 +16,7 @@ mod errors;
 mod socket;
 mod tls;
 
-pub use client::Client;
+pub use client::{Client, ServerFacts};
 pub use socket::{ConnectionCanceller, Traffic};
 
 /// The place where a server listens.

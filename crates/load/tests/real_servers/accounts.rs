@@ -83,7 +83,7 @@ fn caching_sha2_password_slow_and_fast_over_every_transport() {
             run(&mut server.root(), &["FLUSH PRIVILEGES"]);
             let cold = logs_in(&way);
             let warm = logs_in(&way);
-            assert_eq!(cold.tls_cipher().is_some(), way.tls.mode == TlsMode::Required);
+            assert_eq!(cold.facts().tls_cipher.is_some(), way.tls.mode == TlsMode::Required);
             assert!(
                 cold.traffic().sent_bytes.get() > warm.traffic().sent_bytes.get() || way.tls.mode == TlsMode::Required,
                 "the second login is the fast one"
@@ -146,7 +146,7 @@ fn tls_modes() {
         let modern = server.flavour != Flavour::MySql57;
         logs_in(&with(TlsMode::Disabled, None));
         let preferred = logs_in(&with(TlsMode::Preferred, None));
-        assert_eq!(preferred.tls_cipher().is_some(), offered && modern);
+        assert_eq!(preferred.facts().tls_cipher.is_some(), offered && modern);
         if !(offered && modern) {
             let error = refused(with(TlsMode::Required, None));
             assert_eq!(error.code, 2026);
@@ -155,7 +155,7 @@ fn tls_modes() {
             continue;
         }
         let mut required = logs_in(&with(TlsMode::Required, None));
-        let cipher = required.tls_cipher().unwrap_or_default().to_owned();
+        let cipher = required.facts().tls_cipher.clone().unwrap_or_default();
         assert!(cipher.starts_with("TLSv1."), "{cipher}");
         assert!(!rows(&mut required, "SHOW STATUS LIKE 'Ssl_cipher'")[0][1].as_deref().unwrap_or_default().is_empty());
         assert_eq!(refused(with(TlsMode::VerifyCa, None)).code, 2026, "verify_ca without a ca");

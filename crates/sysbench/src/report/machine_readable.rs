@@ -8,6 +8,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use bakeoff_load::net::ServerFacts;
 use bakeoff_metrics::ms;
 use serde_json::{Map, Value, json};
 
@@ -15,7 +16,6 @@ use super::final_block::mean_and_deviation;
 use super::{Queue, percentile_ms};
 use crate::Build;
 use crate::run_options::{JsonTarget, Percentile, RunOptions};
-use crate::session::ServerFacts;
 use crate::stats::Delta;
 
 /// Version of this form; raised when a field changes its meaning or goes.
@@ -57,7 +57,7 @@ pub(crate) fn result(circumstances: Circumstances<'_>, whole: &Delta, intervals:
         "charset": charset.0,
         "collation": charset.1,
         "server": server.map(|server| json!({
-            "version": server.version,
+            "version": server.server_version,
             "charset": server.charset,
             "collation": server.collation,
             "tls": server.tls_cipher,
