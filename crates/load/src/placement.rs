@@ -180,17 +180,10 @@ impl Search<'_> {
 /// A connection's thread of the server, pinned until this is dropped. Drop it before the connection is closed: then the server may
 /// give the thread to another connection.
 #[derive(Debug)]
-pub struct Pair {
+pub(crate) struct Pair {
     pairing: Arc<Pairing>,
     thread: i32,
     number: u64,
-}
-
-impl Pair {
-    /// Id of the server's thread.
-    pub fn thread(&self) -> i32 {
-        self.thread
-    }
 }
 
 impl Drop for Pair {

@@ -83,19 +83,15 @@ pub fn failure(error: ScriptError) -> Failure {
 pub struct CommandHost {
     environment: Arc<dyn Environment>,
     connector: Connector,
-    /// Shared by the threads of a parallel command.
-    barrier: Option<Arc<Barrier>>,
+    /// Where the threads of a parallel command meet.
+    barrier: Arc<Barrier>,
     /// Kept for scripts that count in commands too; nobody reads them but the script.
     counters: RefCell<[u64; 8]>,
 }
 
 impl CommandHost {
-    /// The host of a script that runs on one thread.
-    pub fn new(environment: Arc<dyn Environment>, connector: Connector) -> Rc<Self> {
-        Self::in_parallel(environment, connector, None)
-    }
-
-    fn in_parallel(environment: Arc<dyn Environment>, connector: Connector, barrier: Option<Arc<Barrier>>) -> Rc<Self> {
+    /// The host of one thread of those that meet at the barrier.
+    pub fn new(environment: Arc<dyn Environment>, connector: Connector, barrier: Arc<Barrier>) -> Rc<Self> {
         Rc::new(Self { environment, connector, barrier, counters: RefCell::default() })
     }
 }
@@ -122,13 +118,11 @@ impl Host for CommandHost {
     }
 
     fn barrier(&self) {
-        if let Some(barrier) = &self.barrier {
-            barrier.wait();
-        }
+        self.barrier.wait();
     }
 
     fn aborted(&self) -> bool {
-        self.barrier.as_ref().is_some_and(|barrier| barrier.is_broken())
+        self.barrier.is_broken()
     }
 
     fn progress(&self, label: &str, done: u64, total: u64) {
@@ -164,10 +158,10 @@ impl Command {
 
     fn run(&self, context: &WorkerContext) -> Result<(), Failure> {
         let role = if self.parallel { ThreadRole::Worker(context.thread) } else { ThreadRole::Main };
-        let host = CommandHost::in_parallel(
+        let host = CommandHost::new(
             Arc::clone(&self.environment),
             Connector::rotating(Arc::clone(&self.rotation), Arc::clone(&context.canceller)),
-            Some(Arc::clone(&context.barrier)),
+            Arc::clone(&context.barrier),
         );
         Script::load(&self.source, &self.settings, role, host).and_then(|script| script.command(&self.name)).map_err(
             |error| {

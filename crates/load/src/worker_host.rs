@@ -189,11 +189,10 @@ impl WorkerHost {
     pub(crate) fn next_statement(&self, intended_ns: Option<u64>) -> bool {
         let event = &self.event;
         event.injected.set(event.injected_due.get() >= 1.0);
-        let now_ns = event.boundary_ns.get();
         event.in_window.set(true);
         match intended_ns.filter(|_| !event.injected.get()) {
-            Some(intended_ns) => self.wait_for(intended_ns, now_ns),
-            None => event.origin_ns.set(now_ns),
+            Some(intended_ns) => self.wait_for(intended_ns),
+            None => event.origin_ns.set(event.boundary_ns.get()),
         }
         self.is_open()
     }
@@ -239,7 +238,7 @@ impl WorkerHost {
         }
         turn.chunk.replace(slice.schedule.as_ref().map(|schedule| schedule.first()));
         turn.slice.replace(Some(slice));
-        self.event.boundary_ns.set(now_ns());
+        self.look_at_clock();
         turn.running.set(true);
         true
     }
@@ -285,7 +284,7 @@ impl WorkerHost {
             if self.is_run() {
                 // The run lasts as long as it was asked to, also when no event is due any more.
                 self.sleep_until(self.turn.deadline_ns.get());
-                self.event.boundary_ns.set(now_ns_after(0));
+                self.look_at_clock();
             }
             return false;
         };
@@ -294,15 +293,16 @@ impl WorkerHost {
             return false;
         }
         self.event.in_window.set(in_window);
-        self.wait_for(intended_ns, now_ns);
+        self.wait_for(intended_ns);
         self.is_open()
     }
 
     /// Waits for the intended start of the event, whose latency begins there.
-    fn wait_for(&self, intended_ns: u64, now_ns: u64) {
-        if now_ns < intended_ns {
+    fn wait_for(&self, intended_ns: u64) {
+        if self.boundary_ns() < intended_ns {
             self.sleep_until(intended_ns);
-            let woken_ns = now_ns_after(intended_ns);
+            // A sleep that the gate cut short must not start an event before its time.
+            let woken_ns = now_ns().max(intended_ns);
             self.event.boundary_ns.set(woken_ns);
             if self.event.in_window.get() && woken_ns > intended_ns + LATE_NS {
                 self.stats.counters().late_starts.add(1);
@@ -360,11 +360,6 @@ impl WorkerHost {
         let operations = event.operations.borrow();
         self.latencies.with(|latencies| latencies.record(&operations, latency_ns));
     }
-}
-
-/// The clock, never before `earliest_ns`: a sleep that the gate cut short must not start an event before its time.
-fn now_ns_after(earliest_ns: u64) -> u64 {
-    now_ns().max(earliest_ns)
 }
 
 impl Host for WorkerHost {
@@ -471,8 +466,7 @@ impl Host for WorkerHost {
     }
 
     fn operation(&self, name: &str) {
-        let operation = self.latencies.with(|latencies| latencies.operation(name));
-        self.event.operations.borrow_mut().push(operation);
+        self.operation_is(self.latencies.with(|latencies| latencies.operation(name)));
     }
 
     fn think(&self, duration_ns: u64) {

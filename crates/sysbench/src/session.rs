@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use bakeoff_load::connector::{Connector, Rotation};
 use bakeoff_load::net::{ConnectionCanceller, Endpoint, ServerAddress, ServerFacts};
 use bakeoff_load::script_workload::CommandHost;
+use bakeoff_load::start_gate::Barrier;
 use bakeoff_load::worker_host::Environment;
 use bakeoff_load::worker_pool::spawn;
 use bakeoff_script::host::{
@@ -54,7 +55,7 @@ impl Session {
     /// The host of a script that runs no events.
     pub(crate) fn command_host(self: &Arc<Self>) -> Rc<CommandHost> {
         let environment = Arc::clone(self) as Arc<dyn Environment>;
-        CommandHost::new(environment, self.connector(Arc::default()))
+        CommandHost::new(environment, self.connector(Arc::default()), Arc::new(Barrier::new(1)))
     }
 
     fn report_refusal(&self, address: &ServerAddress, error: &SqlError) {
