@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::lock;
@@ -100,6 +101,11 @@ pub enum Answer {
 }
 
 impl Answer {
+    /// The last answer of a `command` or a `load`.
+    pub fn done(id: u64, begun: Instant, cancelled: bool) -> Self {
+        Self::Done { id, seconds: begun.elapsed().as_secs_f64(), blocks: None, cancelled, workers_stopped: None }
+    }
+
     /// The last answer of a request that failed; `id` is null when the line had none that could be read.
     pub fn error(id: Option<u64>, failure: Failure) -> Self {
         let Failure { code, arm, sql_errno, sqlstate, message, fatal } = failure;
@@ -185,12 +191,6 @@ pub struct SliceRecord {
 #[derive(Clone)]
 pub struct MessageWriter {
     out: Arc<Mutex<Box<dyn Write + Send>>>,
-}
-
-impl std::fmt::Debug for MessageWriter {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("MessageWriter")
-    }
 }
 
 impl MessageWriter {

@@ -12,7 +12,7 @@ use bakeoff_load::script_workload::failure;
 use bakeoff_load::worker_host::Environment;
 use bakeoff_load::worker_pool::{CancelToken, PoolOptions, STACK_BYTES, WorkerPool};
 use bakeoff_script::host::LogLevel;
-use bakeoff_script::{ScriptSource, Settings, describe, find};
+use bakeoff_script::{Settings, describe, find};
 
 use crate::answer::{Answer, MessageWriter};
 use crate::arm::OpenArm;
@@ -33,7 +33,8 @@ pub fn command(
     let begun = Instant::now();
     let source = find(&request.script).map_err(failure)?;
     let settings = settings(&[&request.options], request.threads, request.seed, &arm.ignore_errors)?;
-    let parallel = is_parallel(&source, &request.command)?;
+    let declared = describe(&source).map_err(failure)?.commands;
+    let parallel = declared.iter().any(|known| known.name == request.command && known.parallel);
     let progress = Arc::new(Progress::new(id, &arm.name, writer.clone()));
     let command = load::Command {
         name: request.command.clone(),
@@ -44,26 +45,10 @@ pub fn command(
         environment: Arc::clone(&progress) as Arc<dyn Environment>,
     };
     let threads = if parallel { request.threads } else { 1 };
-    run(command, arm, threads, cancel)?;
+    let stuck_what = format!("threads of {} do not end: the script does not return", request.command);
+    run_to_end(command.start(pool_options(arm, threads)), arm, cancel, &stuck_what)?;
     progress.finish();
-    Ok(Answer::Done {
-        id,
-        seconds: begun.elapsed().as_secs_f64(),
-        blocks: None,
-        cancelled: cancel.is_cancelled(),
-        workers_stopped: None,
-    })
-}
-
-/// Is the command declared to be run by all workers at once?
-fn is_parallel(source: &ScriptSource, command: &str) -> Result<bool, Failure> {
-    let description = describe(source).map_err(failure)?;
-    Ok(description.commands.iter().any(|known| known.name == command && known.parallel))
-}
-
-fn run(command: load::Command, arm: &OpenArm, threads: usize, cancel: &CancelToken) -> Result<(), Failure> {
-    let what = format!("threads of {} do not end: the script does not return", command.name);
-    run_to_end(command.start(pool_options(arm, threads)), arm, cancel, &what)
+    Ok(Answer::done(id, begun, cancel.is_cancelled()))
 }
 
 /// Options of the pool that works on one arm.
@@ -75,8 +60,8 @@ pub(crate) fn pool_options(arm: &OpenArm, threads: usize) -> PoolOptions<'_> {
 ///
 /// # Errors
 /// A worker's failure, unless the token is cancelled; workers that do not end, in the words of `stuck_what`.
-pub(crate) fn run_to_end<R: Send + 'static>(
-    mut pool: WorkerPool<R>,
+pub(crate) fn run_to_end(
+    mut pool: WorkerPool,
     arm: &OpenArm,
     cancel: &CancelToken,
     stuck_what: &str,
@@ -98,7 +83,6 @@ pub(crate) fn run_to_end<R: Send + 'static>(
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The progress of one command, shared by its threads.
-#[derive(Debug)]
 pub(crate) struct Progress {
     id: u64,
     arm: String,
@@ -106,7 +90,7 @@ pub(crate) struct Progress {
     labels: Mutex<BTreeMap<String, Label>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Label {
     done: u64,
     total: u64,

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::BufReader;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -13,7 +12,7 @@ use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::lock;
 use bakeoff_load::net::{Client, ServerAddress};
 use bakeoff_load::worker_pool::{CancelToken, WorkerContext, WorkerPool};
-use bakeoff_script::host::{ConnectTarget, Connection, SqlError};
+use bakeoff_script::host::{Connection, SqlError};
 
 use crate::answer::{Answer, MessageWriter};
 use crate::arm::OpenArm;
@@ -22,7 +21,7 @@ use crate::dump_sql::{
     Effect, Renamed, beginning, drop_of_created, effect, left_out, read_rows, translate, without_definer,
     without_quoted,
 };
-use crate::request::{DumpFile, LoadDump};
+use crate::request::{DumpFile, DumpRows, LoadDump};
 
 /// What every connection is set to before a file; a file's own `SET` lines go over it.
 ///
@@ -92,24 +91,14 @@ pub fn load(
         }
         let threads = request.threads.min(stage.len());
         *lock(&shared.files) = stage.iter().cloned().collect();
-        load_stage(&shared, arm, threads, cancel)?;
+        let common = Arc::clone(&shared);
+        let pool = WorkerPool::start(pool_options(arm, threads), move |context| common.work(context));
+        run_to_end(pool, arm, cancel, "connections of the load do not end")?;
     }
     shared.progress.finish();
     let found = std::mem::take(&mut *lock(&shared.found));
     writer.send(&Answer::Translated { id, arm: arm.name.clone(), names: found.names, left_out: found.left_out });
-    Ok(Answer::Done {
-        id,
-        seconds: begun.elapsed().as_secs_f64(),
-        blocks: None,
-        cancelled: cancel.is_cancelled(),
-        workers_stopped: None,
-    })
-}
-
-fn load_stage(shared: &Arc<Shared>, arm: &OpenArm, threads: usize, cancel: &CancelToken) -> Result<(), Failure> {
-    let common = Arc::clone(shared);
-    let pool = WorkerPool::start(pool_options(arm, threads), move |context| common.work(context));
-    run_to_end(pool, arm, cancel, "connections of the load do not end")
+    Ok(Answer::done(id, begun, cancel.is_cancelled()))
 }
 
 impl Shared {
@@ -120,8 +109,7 @@ impl Shared {
             let Some(file) = lock(&self.files).pop_front() else {
                 break;
             };
-            let address = connector.next_address(&ConnectTarget::default());
-            let client = connector.connect_to(&address).map_err(|error| Failure::connecting(&error))?;
+            let client = connector.connect_to(&self.address).map_err(|error| Failure::connecting(&error))?;
             let mut loading = Loading {
                 shared: self,
                 file: &file,
@@ -203,7 +191,7 @@ impl Loading<'_> {
         }
     }
 
-    fn load_rows(&mut self, rows: &crate::request::DumpRows, progress: &input::Progress) -> Result<(), Failure> {
+    fn load_rows(&mut self, rows: &DumpRows, progress: &input::Progress) -> Result<(), Failure> {
         let path = &self.file.path;
         let failed = |error: std::io::Error| Failure::new(Code::ScriptError, format!("{}: {error}", path.display()));
         for statement in ["SET NAMES utf8mb4", "SET SESSION time_zone = '+00:00'"] {
@@ -352,7 +340,8 @@ impl Loading<'_> {
     }
 
     fn at(&self, line: u64, what: &str, sql: &[u8]) -> Failure {
-        let name = name_of(&self.file.path);
+        let path = &self.file.path;
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let what = what.trim_end_matches('.');
         Failure::new(Code::SqlError, format!("{name}:{line}: {what}: {}", beginning(sql)))
     }
@@ -360,8 +349,4 @@ impl Loading<'_> {
 
 fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
-}
-
-fn name_of(path: &Path) -> String {
-    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }

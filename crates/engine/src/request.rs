@@ -230,13 +230,9 @@ fn checked_arms(arms: Vec<Arm>) -> Result<Vec<Arm>, Failure> {
 #[serde(deny_unknown_fields)]
 struct MeasureFields {
     cell: String,
-    #[serde(default)]
     script: Option<String>,
-    #[serde(default)]
     capture: Option<PathBuf>,
-    #[serde(default)]
     chunk_events: Option<u64>,
-    #[serde(default)]
     speed: Option<f64>,
     #[serde(default)]
     reads_only: bool,
@@ -246,9 +242,7 @@ struct MeasureFields {
     arm_options: BTreeMap<String, Map<String, Value>>,
     threads: usize,
     arms: Vec<String>,
-    #[serde(default)]
     seconds: Option<f64>,
-    #[serde(default)]
     blocks: Option<u64>,
     slice_ns: u64,
     #[serde(default)]
