@@ -167,7 +167,7 @@ fn measure_replay(
         by_clock: work.speed.is_some(),
         begin: request.key_seed,
     })?;
-    let operations = replay.operations();
+    let operations = Arc::clone(&replay.operations);
     let found = request.arms.iter().map(|name| find_arm(arms, name).map(OpenArm::for_replay));
     let found: Vec<OpenArm> = found.collect::<Result<_, _>>()?;
     let mut workloads: Vec<Arc<ReplayWorkload>> = Vec::new();
@@ -175,7 +175,7 @@ fn measure_replay(
     for arm in &found {
         let collation = arm.address.collation.iter().map(|name| format!(" COLLATE {name}"));
         let workload = Arc::new(ReplayWorkload {
-            block: replay.block(),
+            block: Arc::clone(&replay.block),
             operations: Arc::clone(&operations),
             speed: work.speed,
             home: Home {

@@ -258,7 +258,7 @@ impl Cell<'_> {
     /// The last block of a capture can have work for one turn only.
     fn has_nothing(&self, turn: u64) -> bool {
         let replay = self.replay.as_ref();
-        replay.is_some_and(|replay| replay.block().chunk(turn).statements == 0)
+        replay.is_some_and(|replay| replay.block.chunk(turn).statements == 0)
     }
 
     /// One arm's turn: thaw, look, load, drain, look, freeze, report. False: a cancel cut the drain short.

@@ -116,10 +116,12 @@ impl Block {
 /// A capture being replayed: one reader for all arms.
 pub struct Replay {
     reader: Reader,
-    block: Arc<Block>,
+    /// Where the workers find their work.
+    pub block: Arc<Block>,
     /// What the block after the present one does.
     next: Option<[Chunk; 2]>,
-    operations: Arc<Vec<String>>,
+    /// Names of operations by their numbers: digests, and [`OTHER`].
+    pub operations: Arc<Vec<String>>,
 }
 
 impl Replay {
@@ -145,16 +147,6 @@ impl Replay {
             )));
         }
         Ok(Self { reader, block: Arc::default(), next, operations: Arc::new(operations) })
-    }
-
-    /// Names of operations by their numbers: digests, and [`OTHER`].
-    pub fn operations(&self) -> Arc<Vec<String>> {
-        Arc::clone(&self.operations)
-    }
-
-    /// Where the workers find their work.
-    pub fn block(&self) -> Arc<Block> {
-        Arc::clone(&self.block)
     }
 
     /// Goes to the next block; false when the capture has ended: it has writes, and cannot begin again.

@@ -51,7 +51,7 @@ fn chunks(order: ReplayOrder, blocks: usize) -> Vec<Arc<Chunk>> {
         if !replay.advance().unwrap() {
             break;
         }
-        all.extend([replay.block().chunk(0), replay.block().chunk(1)]);
+        all.extend([replay.block.chunk(0), replay.block.chunk(1)]);
     }
     all
 }
@@ -184,7 +184,7 @@ fn a_transaction_without_an_end_does_not_keep_the_capture_in_memory() {
     assert!(waiting <= STATEMENTS_AHEAD + 10, "{waiting} statements wait");
     let mut found = 0;
     while replay.advance().unwrap() {
-        found += replay.block().chunk(0).statements + replay.block().chunk(1).statements;
+        found += replay.block.chunk(0).statements + replay.block.chunk(1).statements;
     }
     assert_eq!(found, events.len());
     std::fs::remove_dir_all(folder).unwrap();
