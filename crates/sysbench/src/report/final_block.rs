@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use bakeoff_metrics::{LatencyHistogram, ms, seconds};
-use bakeoff_script::Settings;
-use bakeoff_script::options::OptionValue;
+use bakeoff_script::{OptionValue, Settings};
 
 use super::{percentile_ms, share};
 use crate::run_options::{Dialect, Percentile};
@@ -103,7 +102,7 @@ fn latency(text: &mut String, delta: &Delta, percentiles: &[Percentile]) {
         let name = format!("{:>3}th percentile:", percentile.label);
         // Numbers end in column 53.
         let room = 45_usize.saturating_sub(name.len());
-        line(text, format_args!("        {name}{:room$.2}", percentile_ms(delta, percentile)));
+        line(text, format_args!("        {name}{:room$.2}", percentile_ms(events, percentile)));
     }
     line(text, format_args!("         sum: {:39.2}", ms(events.sum_ns())));
 }
@@ -192,7 +191,7 @@ pub(crate) fn tpcc(delta: &Delta, settings: &Settings) -> Option<String> {
 
 /// Warehouses in all table sets, when keying and thinking times are both on: only then does efficiency mean anything.
 fn paced_warehouses(settings: &Settings) -> Option<f64> {
-    let value = |name: &str| settings.options.get(name).map(text_of);
+    let value = |name: &str| settings.options.get(name).map(OptionValue::to_text);
     let is_on = |name: &str| value(name).is_some_and(|text| ["on", "true", "1", ""].contains(&text.as_str()));
     let number = |name: &str| value(name).and_then(|text| text.parse::<f64>().ok());
     if !is_on("keying_time") || !is_on("think_time") {
@@ -200,16 +199,6 @@ fn paced_warehouses(settings: &Settings) -> Option<f64> {
     }
     let scale = number("warehouses").filter(|count| *count > 0.0).or_else(|| number("scale")).unwrap_or(10.0);
     Some(scale * number("tables").unwrap_or(1.0))
-}
-
-fn text_of(value: &OptionValue) -> String {
-    match value {
-        OptionValue::Bool(flag) => if *flag { "on" } else { "off" }.to_owned(),
-        OptionValue::Int(number) => number.to_string(),
-        OptionValue::Double(number) => number.to_string(),
-        OptionValue::Text(text) => text.clone(),
-        OptionValue::List(texts) => texts.join(","),
-    }
 }
 
 /// How a share stands to its limits, worst first.

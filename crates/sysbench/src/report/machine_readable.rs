@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bakeoff_load::net::ServerFacts;
-use bakeoff_metrics::ms;
+use bakeoff_metrics::{LatencyHistogram, ms};
 use serde_json::{Map, Value, json};
 
 use super::final_block::mean_and_deviation;
@@ -72,7 +72,7 @@ pub(crate) fn result(circumstances: Circumstances<'_>, whole: &Delta, intervals:
             "total": whole.queries(),
             "per_s": whole.per_second(whole.queries()),
         },
-        "errors": errors(whole),
+        "errors": whole.totals.errors,
         "retries": whole.totals.retries,
         "reconnects": whole.totals.reconnects,
         "sent_bytes": whole.totals.sent_bytes,
@@ -104,21 +104,15 @@ pub(crate) fn interval(
         "threads": threads,
         "events": delta.totals.events,
         "queries": {"read": delta.totals.reads, "write": delta.totals.writes, "other": delta.totals.other},
-        "errors": errors(delta),
+        "errors": delta.totals.errors,
         "reconnects": delta.totals.reconnects,
         "latency_ms": {
             "max": ms(delta.events().max_ns()),
-            "percentiles": percentile_object(delta, percentiles),
+            "percentiles": percentile_object(delta.events(), percentiles),
         },
         "queue_length": queue.map(|queue| queue.length),
         "concurrency": queue.map(|queue| queue.concurrency),
     })
-}
-
-/// Errors that the script survived, by server error number; 0: those that the script itself counted.
-fn errors(delta: &Delta) -> Map<String, Value> {
-    let by_code = delta.totals.errors.iter();
-    by_code.map(|(code, count)| (code.to_string(), json!(count))).collect()
 }
 
 fn latency(delta: &Delta, percentiles: &[Percentile]) -> Value {
@@ -128,14 +122,14 @@ fn latency(delta: &Delta, percentiles: &[Percentile]) -> Value {
         "mean": events.mean_ns() / 1e6,
         "max": ms(events.max_ns()),
         "sum": ms(events.sum_ns()),
-        "percentiles": percentile_object(delta, percentiles),
+        "percentiles": percentile_object(events, percentiles),
         "hdr_ns": events.to_base64(),
     })
 }
 
-fn percentile_object(delta: &Delta, percentiles: &[Percentile]) -> Map<String, Value> {
+fn percentile_object(latencies: &LatencyHistogram, percentiles: &[Percentile]) -> Map<String, Value> {
     let value = |percentile: &Percentile| {
-        let value = percentile_ms(delta, percentile);
+        let value = percentile_ms(latencies, percentile);
         (percentile.label.clone(), json!(value))
     };
     percentiles.iter().map(value).collect()
@@ -146,18 +140,11 @@ fn operations(delta: &Delta, percentiles: &[Percentile]) -> Map<String, Value> {
     let named = delta.latencies.by_operation().into_iter().skip(1);
     named
         .map(|(name, histogram)| {
-            let values: Map<String, Value> = percentiles
-                .iter()
-                .map(|percentile| {
-                    let value = ms(histogram.quantile_ns(percentile.per_cent / 100.0));
-                    (percentile.label.clone(), json!(value))
-                })
-                .collect();
             let object = json!({
                 "count": histogram.count(),
                 "mean_ms": histogram.mean_ns() / 1e6,
                 "max_ms": ms(histogram.max_ns()),
-                "percentiles_ms": values,
+                "percentiles_ms": percentile_object(histogram, percentiles),
             });
             (name.to_owned(), object)
         })

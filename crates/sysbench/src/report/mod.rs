@@ -6,15 +6,15 @@ pub(crate) mod reporter;
 
 use std::fmt::Write as _;
 
-use bakeoff_metrics::ms;
+use bakeoff_metrics::{LatencyHistogram, ms};
 use bakeoff_script::{Statistics, luajit_version};
 
 use crate::run_options::{Percentile, RunOptions};
 use crate::stats::Delta;
 
 /// A latency percentile [ms].
-pub(crate) fn percentile_ms(delta: &Delta, percentile: &Percentile) -> f64 {
-    ms(delta.events().quantile_ns(percentile.per_cent / 100.0))
+pub(crate) fn percentile_ms(latencies: &LatencyHistogram, percentile: &Percentile) -> f64 {
+    ms(latencies.quantile_ns(percentile.per_cent / 100.0))
 }
 
 /// What the script's report hooks get; `time_total` is since counting began.
@@ -22,7 +22,7 @@ pub(crate) fn statistics(delta: &Delta, time_total: f64, percentile: Option<&Per
     Statistics {
         time_interval: delta.seconds,
         time_total,
-        latency_pct: percentile.map_or(0.0, |percentile| percentile_ms(delta, percentile) / 1e3),
+        latency_pct: percentile.map_or(0.0, |percentile| percentile_ms(delta.events(), percentile) / 1e3),
         events: delta.totals.events,
         reads: delta.totals.reads,
         writes: delta.totals.writes,
@@ -125,7 +125,7 @@ pub(crate) fn interval(
     let rate = |count| delta.per_second(count);
     let totals = &delta.totals;
     let (label, latency_ms) = match percentile {
-        Some(percentile) => (percentile.label.as_str(), percentile_ms(delta, percentile)),
+        Some(percentile) => (percentile.label.as_str(), percentile_ms(delta.events(), percentile)),
         None => ("0", 0.0),
     };
     let latency = format!("lat (ms,{label}%): {latency_ms:4.2}");
