@@ -76,6 +76,16 @@ def test_a_configuration_file_that_is_not_there_ends_the_run(ours):
     assert ran.out == ""
 
 
+def test_a_script_takes_the_options_of_ours_that_it_declares_and_none_of_sysbenchs(ours, tmp_path):
+    script = tmp_path / "it.lua"
+    script.write_text(
+        "sysbench.cmdline.options = { threads = {'its own', 1}, hdr_log = {'its own', 'x'} }\n"
+        "function thread_init() print('hdr_log', sysbench.opt.hdr_log) end\nfunction event() end\n"
+    )
+    ran = ours(str(script), "--threads=3", "--hdr-log=mine", "--events=3", "run")
+    assert (said(ran)["hdr_log"], ran.number("Number of threads:")) == ("mine", 3)
+
+
 @pytest.mark.parametrize("name", ["table-size", "words", "text"])
 def test_what_sysbench_lets_pass_is_refused_when_strict(ours, name):
     ran = ours("options.lua", f"--{name}", "--strict", "prepare")

@@ -132,13 +132,11 @@ impl CommandLine {
             return;
         }
         let script = find_on_path(name).and_then(|source| describe(&source));
-        for option in script.map(|script| script.options).unwrap_or_default() {
-            if let Some((name, value)) =
-                self.given.remove_entry(option.name.as_str()).filter(|(name, _)| ours.contains(name))
-            {
-                self.strict &= name != "strict";
-                self.others.push((name.to_owned(), Some(value)));
-            }
+        let declared = script.map(|script| script.options).unwrap_or_default();
+        for name in ours.into_iter().filter(|name| declared.iter().any(|option| option.name == *name)) {
+            self.strict &= name != "strict";
+            let value = self.given.remove(name);
+            self.others.push((name.to_owned(), value));
         }
     }
 
