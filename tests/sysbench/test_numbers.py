@@ -32,6 +32,12 @@ def test_json_alone_is_all_there_is_on_standard_output(ours):
     assert decode_histogram(result["latency_ms"]["hdr_ns"]).total == result["events"]
 
 
+def test_words_before_the_run_leave_standard_output_to_the_json_too(ours):
+    ran = ours("sleepy.lua", "--events=5", "--json=-", "--num-threads=2", "run")
+    assert result_of(ran)["threads"] == 2
+    assert "WARNING: --num-threads is deprecated, use --threads instead" in ran.err
+
+
 def test_json_into_a_file_leaves_the_text_alone_and_knows_no_password(ours, tmp_path):
     file = tmp_path / "result.json"
     ran = ours("sleepy.lua", "--events=5", f"--json={file}", "--mysql-password=hunter2", "run")

@@ -19,7 +19,7 @@ use crate::console::Console;
 use crate::report::machine_readable::{Circumstances, HdrLog, JsonOutput, result};
 use crate::report::{header, preamble};
 use crate::run::{Ending, Outcome, Run};
-use crate::run_options::{JsonTarget, RunOptions, deprecations};
+use crate::run_options::{RunOptions, deprecations};
 use crate::server::MySqlOptions;
 use crate::session::Session;
 use crate::test::{MAX_PRIME, ScriptTest, Test, max_prime};
@@ -88,8 +88,8 @@ fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
         return DONE;
     }
     let text_statements = ["disable", "client", "text"].contains(&line.text("db_ps_mode"));
-    let to_stderr = line.has("json") && line.text("json").is_empty();
-    let early = Console::new(line.int("verbosity"), to_stderr, text_statements);
+    let aside = line.has("json") && ["", "-"].contains(&line.text("json"));
+    let early = Console::new(line.int("verbosity"), aside, text_statements);
     let verbosity = line.int("verbosity") & 0xff;
     if verbosity > LogLevel::Debug as i64 {
         early.print(&format!("Invalid value for verbosity: {verbosity}"));
@@ -110,7 +110,6 @@ fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
         let _ = writeln!(std::io::stdout(), "sysbench {}", options.dialect.version());
         return DONE;
     }
-    let aside = options.json == Some(JsonTarget::StandardOutput);
     let console = Arc::new(Console::new(options.verbosity, aside, text_statements));
     if line.has("test") {
         complain(OLD_TEST_OPTION);
