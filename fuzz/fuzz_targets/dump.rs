@@ -4,8 +4,9 @@ use bakeoff_capture::Progress;
 use bakeoff_capture::event::{Event, Sink};
 use bakeoff_capture::input::Format;
 use bakeoff_capture::sql_file::read_statements;
-use bakeoff_engine::dump_sql::{beginning, left_out, read_rows, translate, without_definer, without_quoted};
+use bakeoff_engine::dump_sql::{beginning, left_out, read_rows, translate, without_definer};
 use bakeoff_engine::request::DumpRows;
+use bakeoff_load::replay_workload::without_literals;
 use bakeoff_script::host::SqlError;
 use libfuzzer_sys::fuzz_target;
 
@@ -23,7 +24,7 @@ fn change(sql: &mut Vec<u8>, schema: &[u8]) {
     for (code, message) in REFUSALS {
         translate(sql, &SqlError { code, sqlstate: "HY000".into(), message: message.into(), fatal: false });
     }
-    without_quoted(&beginning(sql));
+    without_literals(&beginning(sql));
 }
 
 struct Nothing;

@@ -74,7 +74,11 @@ def test_a_collation_that_a_version_lacks_is_replaced_and_said(running):
     [
         (
             "CREATE TABLE t (a int PRIMARY KEY);\n-- x\nINSERT INTO t VALUES (1);\nINSERT INTO t\nVALUES (1);\n",
-            "bad.sql:4: Duplicate entry '?' for key '?' (error 1062): INSERT INTO `t` VALUES (?)",
+            "bad.sql:4: Duplicate entry ? for key ? (error 1062): INSERT INTO `t` VALUES (?)",
+        ),
+        (
+            "CREATE TABLE t (a char(9) PRIMARY KEY);\nINSERT INTO t VALUES ('a''secret'), ('a''secret');\n",
+            "bad.sql:2: Duplicate entry ? for key ? (error 1062): INSERT INTO `t` VALUES (",
         ),
         (
             "CREATE TABLE t (a int);\nINSERT INTO t VALUES ('secret",

@@ -220,13 +220,6 @@ pub fn beginning(sql: &[u8]) -> String {
     format!("{}{more}", &text[..end])
 }
 
-/// A server's message without the parts in quotes, which can be data.
-pub fn without_quoted(message: &str) -> String {
-    let parts = message.split('\'').enumerate();
-    let kept: Vec<&str> = parts.map(|(at, part)| if at % 2 == 0 { part } else { "?" }).collect();
-    kept.join("'")
-}
-
 /// Reads rows as MySQL Shell writes them and gives them to `see` as INSERTs, each with the line of its first row.
 ///
 /// An escape means the same in a literal of SQL, so values are put into quotes as they are; `'` is doubled.

@@ -11,6 +11,7 @@ use bakeoff_load::connector::Connector;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::lock;
 use bakeoff_load::net::{Client, ServerAddress};
+use bakeoff_load::replay_workload::without_literals;
 use bakeoff_load::worker_pool::{CancelToken, WorkerContext, WorkerPool};
 use bakeoff_script::host::{Connection, SqlError};
 
@@ -19,7 +20,6 @@ use crate::arm::OpenArm;
 use crate::command::{Progress, pool_options, run_to_end};
 use crate::dump_sql::{
     Effect, Renamed, beginning, drop_of_created, effect, left_out, read_rows, translate, without_definer,
-    without_quoted,
 };
 use crate::request::{DumpFile, DumpRows, LoadDump};
 
@@ -331,7 +331,7 @@ impl Loading<'_> {
         let text = beginning(sql);
         // What the server quotes of rows is data, of definitions a name.
         let is_data = ["INSERT", "REPLACE", "UPDATE"].iter().any(|word| text.starts_with(word));
-        let message = if is_data { without_quoted(&error.message) } else { error.message.clone() };
+        let message = if is_data { without_literals(&error.message) } else { error.message.clone() };
         Failure {
             sql_errno: Some(error.code),
             sqlstate: Some(error.sqlstate.clone()),

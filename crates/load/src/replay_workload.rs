@@ -370,7 +370,7 @@ impl Failures {
 /// A message with `?` in place of literals and of what is quoted.
 ///
 /// A literal is taken to go on up to the last place at which it can end; without one, as far as the message.
-fn without_literals(message: &str) -> String {
+pub fn without_literals(message: &str) -> String {
     let places = AROUND_LITERALS.iter();
     let found = places.filter_map(|&(before, after)| Some((message.find(before)? + before.len(), after)));
     let Some((from, after)) = found.min() else {

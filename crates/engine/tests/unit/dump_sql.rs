@@ -117,7 +117,6 @@ fn what_is_left_of_a_table_is_dropped_and_no_other_table() {
 
 #[test]
 fn errors_show_no_value() {
-    assert_eq!(without_quoted("Duplicate entry 'secret' for key 'PRIMARY'"), "Duplicate entry '?' for key '?'");
     let shown = beginning(b"INSERT INTO t VALUES (1,'secret'),(2,'other')");
     assert_eq!(shown, "INSERT INTO `t` VALUES (...) /* , ... */");
 }
@@ -174,7 +173,6 @@ proptest::proptest! {
         let mut sql = [begins.into_bytes(), sql].concat();
         left_out(&sql, b"mysql");
         beginning(&sql);
-        without_quoted(&message);
         let kept = sql.clone();
         without_definer(&mut sql);
         proptest::prop_assert!(sql.len() <= kept.len());
