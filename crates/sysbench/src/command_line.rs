@@ -147,10 +147,7 @@ impl CommandLine {
 
     /// Its value as typed, or its default.
     pub(crate) fn text(&self, name: &str) -> &str {
-        let default = || {
-            let spec = OPTIONS.iter().find(|option| option.name == name);
-            spec.unwrap_or_else(|| unreachable!("no option {name}")).default
-        };
+        let default = || general_option(name).unwrap_or_else(|| unreachable!("no option {name}")).default;
         self.given.get(name).map_or_else(default, String::as_str)
     }
 
