@@ -24,11 +24,13 @@ pub struct Renamed {
     pub to: String,
 }
 
-fn code_tokens(sql: &[u8]) -> impl Iterator<Item = Token> + '_ {
+/// The tokens of a statement without its comments.
+pub(crate) fn code_tokens(sql: &[u8]) -> impl Iterator<Item = Token> + '_ {
     Lexer::new(sql).filter(|token| token.kind != Kind::Comment)
 }
 
-fn is_word(sql: &[u8], token: Token, word: &str) -> bool {
+/// Whether the token is this word, in capitals or not.
+pub(crate) fn is_word(sql: &[u8], token: Token, word: &str) -> bool {
     sql[token.start..token.end].eq_ignore_ascii_case(word.as_bytes())
 }
 

@@ -5,6 +5,7 @@ use bakeoff_load::worker_host::Environment;
 use bakeoff_script::host::{ConnectTarget, Connection, LogLevel, Reply, SqlError, StatementId, Value};
 
 use crate::answer::MessageWriter;
+use crate::dump_sql::{code_tokens, is_word};
 
 const READ_ONLY: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
 /// Errors of servers that do not know it, before MySQL 5.6 and `MariaDB` 10.0: syntax, or a variable that is not there.
@@ -34,13 +35,13 @@ fn refuse_writes(connection: &mut dyn Connection) -> Result<(), SqlError> {
 
 /// What is sent in the place of a statement, so that the session stays as it is.
 fn kept(sql: &[u8]) -> &[u8] {
-    let word = sql.trim_ascii_start();
-    let begins = |name: &[u8]| word.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name));
+    let first = code_tokens(sql).next();
+    let begins = |word: &str| first.is_some_and(|token| is_word(sql, token, word));
     let has = |name: &[u8]| sql.windows(name.len()).any(|part| part.eq_ignore_ascii_case(name));
     let read_write = || has(b"TRANSACTION") && has(b"WRITE");
-    if begins(b"SET") && (read_write() || has(b"_READ_ONLY")) {
+    if begins("SET") && (read_write() || has(b"_READ_ONLY")) {
         READ_ONLY
-    } else if begins(b"START") && read_write() {
+    } else if begins("START") && read_write() {
         b"START TRANSACTION"
     } else {
         sql
