@@ -49,7 +49,7 @@ fn read_file(path: &Path, depth: u32, found: &mut Vec<(&'static str, String)>) -
             for file in cnf_files(&path.with_file_name("").join(folder.trim())) {
                 read_file(&file, depth + 1, found)?;
             }
-        } else if let Some(group) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+        } else if let Some((group, _)) = line.strip_prefix('[').and_then(|line| line.split_once(']')) {
             wanted = GROUPS.contains(&group.trim());
         } else if wanted && !line.starts_with(['#', ';']) {
             found.extend(my_cnf_option(line));
@@ -87,7 +87,7 @@ fn my_cnf_option(line: &str) -> Option<(&'static str, String)> {
     };
     let value = value.trim();
     let unquoted = ['"', '\''].iter().find_map(|&quote| value.strip_prefix(quote)?.strip_suffix(quote));
-    let value = unquoted.unwrap_or(value);
+    let value = unquoted.unwrap_or_else(|| value_of(value));
     Some((name, if name == "mysql_ssl" { value.to_ascii_lowercase() } else { value.to_owned() }))
 }
 

@@ -18,6 +18,19 @@ fn the_clients_groups_are_read_and_the_servers_are_not() {
 }
 
 #[test]
+fn comments_end_lines_of_the_clients_files() {
+    let option = |line| my_cnf_option(line).map(|(_, value)| value);
+    assert_eq!(option("user = app # of the shop").as_deref(), Some("app"));
+    assert_eq!(option("password = 'a # b' # quoted").as_deref(), Some("a # b"));
+    assert_eq!(option("password = a#b").as_deref(), Some("a#b"));
+    let file = std::env::temp_dir().join(format!("bakeoff-my-cnf-{}.cnf", std::process::id()));
+    std::fs::write(&file, "[client] # all\nuser=app\n[mysqld] # the server\nuser=mysql\n").expect("written");
+    let read = my_cnf(&file.display().to_string());
+    let _ = std::fs::remove_file(&file);
+    assert_eq!(read, Ok(vec![("mysql_user", "app".to_owned())]));
+}
+
+#[test]
 fn a_file_that_is_not_there_is_named() {
     let error = my_cnf("/nowhere/my.cnf").expect_err("not there");
     assert!(error.starts_with("--my-cnf /nowhere/my.cnf: "), "{error}");
