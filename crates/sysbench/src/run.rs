@@ -82,8 +82,8 @@ impl Run {
     pub(crate) fn run(&self, main: Option<&Script>, hdr_log: Option<HdrLog>) -> Outcome {
         let console = &self.session.console;
         let idle = match self.options.idle_connections {
-            count if count > 0 && !self.session.dry_run => IdleConnections::open(&self.session, count),
-            _ => Ok(IdleConnections::none()),
+            count if count > 0 && !self.session.dry_run => IdleConnections::open(&self.session, count).map(Some),
+            _ => Ok(None),
         };
         // Held until the run has ended.
         let _idle = match idle {

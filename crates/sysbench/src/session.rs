@@ -1,7 +1,7 @@
 //! What all scripts of one invocation share: the console, the way to the servers, and what the servers reported of themselves.
 
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
@@ -194,30 +194,27 @@ const STACK_BYTES: usize = 256 * 1024;
 /// What a server does with thousands of connections of which few are active is asked often, and a worker with a Lua state of its own
 /// for each would cost a hundred times what the connection costs.
 pub(crate) struct IdleConnections {
-    holders: Vec<(Option<Sender<()>>, JoinHandle<()>)>,
+    /// Where the holders wait until it is broken up: it is for one more than they are.
+    release: Arc<Barrier>,
+    holders: Vec<JoinHandle<()>>,
 }
 
 impl IdleConnections {
-    /// None at all.
-    pub(crate) fn none() -> Self {
-        Self { holders: Vec::new() }
-    }
-
     /// Opens so many connections, shared out over the servers like all others.
     ///
     /// # Errors
     /// The first that could not be opened, in one line.
     pub(crate) fn open(session: &Arc<Session>, count: u32) -> Result<Self, String> {
         let holders = HOLDERS.min(count);
-        let mut idle = Self { holders: Vec::with_capacity(holders as usize) };
+        let release = Arc::new(Barrier::new(holders as usize + 1));
+        let mut idle = Self { release, holders: Vec::with_capacity(holders as usize) };
         let (opened, results) = channel();
         for holder in 0..holders {
             let share = count / holders + u32::from(holder < count % holders);
-            let (release, released) = channel();
-            let (session, opened) = (Arc::clone(session), opened.clone());
-            let body = move || hold(&session, share, &opened, &released);
+            let (session, opened, release) = (Arc::clone(session), opened.clone(), Arc::clone(&idle.release));
+            let body = move || hold(&session, share, &opened, &release);
             let handle = spawn("sb", &format!("idle{holder}"), STACK_BYTES, body).map_err(|failure| failure.message)?;
-            idle.holders.push((Some(release), handle));
+            idle.holders.push(handle);
         }
         drop(opened); // a holder that panicked sends nothing
         let failed = results.iter().take(holders as usize).find_map(Result::err);
@@ -227,8 +224,8 @@ impl IdleConnections {
 
 impl Drop for IdleConnections {
     fn drop(&mut self) {
-        self.holders.iter_mut().for_each(|(release, _)| drop(release.take()));
-        for (_, handle) in self.holders.drain(..) {
+        self.release.break_up();
+        for handle in self.holders.drain(..) {
             // A holder that panicked holds nothing any more.
             let _ = handle.join();
         }
@@ -236,15 +233,14 @@ impl Drop for IdleConnections {
 }
 
 /// Connects, reports the outcome, and holds the connections until it is released.
-fn hold(session: &Session, share: u32, opened: &Sender<Result<(), SqlError>>, released: &Receiver<()>) {
+fn hold(session: &Session, share: u32, opened: &Sender<Result<(), SqlError>>, release: &Barrier) {
     let connector = session.connector(Arc::default());
     let connect = |_| connector.connect_to(&connector.next_address(&ConnectTarget::default()));
     let clients: Result<Vec<_>, SqlError> = (0..share).map(connect).collect();
     match clients {
         Ok(clients) => {
             let _ = opened.send(Ok(()));
-            // Ends when the sender is dropped.
-            let _ = released.recv();
+            release.wait();
             drop(clients);
         }
         Err(error) => {
