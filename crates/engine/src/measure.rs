@@ -118,7 +118,7 @@ pub fn measure(
         cancel,
         turns: Vec::with_capacity(contenders.len()),
         replay: job.replay,
-        freezer: Freezer::new(),
+        freezer: Freezer::default(),
         started_ns: now_ns(),
     };
     let outcome = cell.set_up(contenders, job.reseed).and_then(|()| cell.run());

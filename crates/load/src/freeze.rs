@@ -48,11 +48,6 @@ pub struct Freezer {
 }
 
 impl Freezer {
-    /// Nothing frozen yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Stops a process (SIGSTOP) and waits until it stands; one that is stopped by us already is left so.
     ///
     /// # Errors

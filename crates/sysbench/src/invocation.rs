@@ -372,20 +372,18 @@ impl Invocation<'_> {
         mysql: &MySqlOptions<'_>,
     ) -> Result<u8, String> {
         let Outcome { ending, whole, intervals, dropped } = outcome;
-        let unfinished = match ending {
-            Ending::Forced { unfinished } => unfinished,
-            _ => 0,
+        let given_up = match ending {
+            Ending::Forced { unfinished } => Some(unfinished),
+            _ => None,
         };
-        let reported = matches!(ending, Ending::Complete | Ending::Forced { .. });
-        if let Some(json) = json.filter(|_| reported) {
+        if let Some(json) = json.filter(|_| ending == Ending::Complete || given_up.is_some()) {
             let circumstances = Circumstances {
                 test,
                 options: &self.options,
                 given: self.given(),
                 charset: mysql.charset(),
                 server: run.session.server(),
-                forced_shutdown: matches!(ending, Ending::Forced { .. }),
-                unfinished,
+                given_up,
                 dropped,
                 build: self.build,
             };

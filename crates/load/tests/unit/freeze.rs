@@ -25,7 +25,7 @@ impl Drop for Sleeper {
 #[test]
 fn freezes_thaws_and_thaws_again_when_dropped() {
     let sleeper = Sleeper::new();
-    let mut freezer = Freezer::new();
+    let mut freezer = Freezer::default();
     freezer.freeze(sleeper.pid()).unwrap();
     assert_eq!(is_stopped(sleeper.pid()), Some(true));
     freezer.thaw(sleeper.pid());
@@ -42,7 +42,7 @@ fn a_panic_thaws() {
     let sleeper = Sleeper::new();
     let pid = sleeper.pid();
     let result = std::thread::spawn(move || {
-        let mut freezer = Freezer::new();
+        let mut freezer = Freezer::default();
         freezer.freeze(pid).unwrap();
         panic!("on purpose");
     })
@@ -57,5 +57,5 @@ fn a_process_that_is_not_there_is_an_error() {
     let pid = sleeper.pid();
     sleeper.0.kill().unwrap();
     sleeper.0.wait().unwrap();
-    assert!(matches!(Freezer::new().freeze(pid), Err(FreezeError::Refused { .. })));
+    assert!(matches!(Freezer::default().freeze(pid), Err(FreezeError::Refused { .. })));
 }

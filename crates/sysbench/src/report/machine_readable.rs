@@ -30,9 +30,8 @@ pub(crate) struct Circumstances<'a> {
     /// Character set and collation as chosen.
     pub(crate) charset: (String, Option<String>),
     pub(crate) server: Option<&'a ServerFacts>,
-    pub(crate) forced_shutdown: bool,
-    /// Events given up by a forced shutdown.
-    pub(crate) unfinished: u64,
+    /// Events given up by a forced shutdown, if there was one.
+    pub(crate) given_up: Option<u64>,
     /// With `--rate`: events whose time had come and that were never begun.
     pub(crate) dropped: Option<u64>,
     /// How the program was built.
@@ -41,8 +40,7 @@ pub(crate) struct Circumstances<'a> {
 
 /// The object.
 pub(crate) fn result(circumstances: Circumstances<'_>, whole: &Delta, intervals: Vec<Value>) -> Value {
-    let Circumstances { test, options, given, charset, server, forced_shutdown, unfinished, dropped, build } =
-        circumstances;
+    let Circumstances { test, options, given, charset, server, given_up, dropped, build } = circumstances;
     let events = mean_and_deviation(whole.by_worker.iter().map(|(events, _)| f64_of(*events)));
     let seconds = mean_and_deviation(whole.by_worker.iter().map(|(_, seconds)| *seconds));
     json!({
@@ -77,8 +75,8 @@ pub(crate) fn result(circumstances: Circumstances<'_>, whole: &Delta, intervals:
         "reconnects": whole.totals.reconnects,
         "sent_bytes": whole.totals.sent_bytes,
         "received_bytes": whole.totals.received_bytes,
-        "forced_shutdown": forced_shutdown,
-        "unfinished": unfinished,
+        "forced_shutdown": given_up.is_some(),
+        "unfinished": given_up.unwrap_or(0),
         "dropped": dropped,
         "latency_ms": latency(whole, &options.percentiles),
         "operations": operations(whole, &options.percentiles),
