@@ -37,10 +37,12 @@ impl CommandLine {
     /// # Errors
     /// The line to be printed on standard error.
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
-        let mut line = Self {
-            strict: arguments.iter().any(|word| word == "--strict" || word == "--strict=on"),
-            ..Self::default()
-        };
+        let strict = arguments.iter().rev().find_map(|word| match word.strip_prefix("--strict")? {
+            "" | "=on" | "=true" | "=1" => Some(true),
+            "=off" | "=false" | "=0" => Some(false),
+            _ => None,
+        });
+        let mut line = Self { strict: strict.unwrap_or(false), ..Self::default() };
         let wants_help = arguments.iter().any(|word| word == "--help");
         let mut words = Vec::new();
         for argument in arguments {

@@ -22,7 +22,10 @@ fn an_option_never_takes_the_word_behind_it() {
     assert_eq!((line.int("events"), line.text("mysql_password")), (0, ""));
     assert_eq!((line.test.as_deref(), line.command.as_deref()), (Some("cpu"), Some("run")));
     assert!(line.is_on("debug"));
-    assert!(parse("--strict --events cpu run").is_err());
+    for strict in ["--strict", "--strict=on", "--strict=off --strict=true", "--strict=1 --strict-word=a"] {
+        assert!(parse(&format!("{strict} --events cpu run")).is_err(), "{strict}");
+    }
+    assert!(parse("--strict --strict=0 --events cpu run").is_ok());
 }
 
 #[test]
