@@ -5,10 +5,11 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use bakeoff_load::failure::{Code, Failure};
+use bakeoff_load::failure::Failure;
 use bakeoff_load::lock;
 use bakeoff_load::net::ServerFacts;
 use bakeoff_load::observe::Snapshot;
+use bakeoff_load::replay_workload::FailureCount;
 use bakeoff_load::worker_host::Environment;
 use bakeoff_load::worker_stats::Latencies;
 use bakeoff_metrics::{LatencyHistogram, SliceTotals};
@@ -91,12 +92,8 @@ pub enum Answer {
     },
     Error {
         id: Option<u64>,
-        code: Code,
-        arm: Option<String>,
-        sql_errno: Option<u16>,
-        sqlstate: Option<String>,
-        message: String,
-        fatal: bool,
+        #[serde(flatten)]
+        failure: Failure,
     },
 }
 
@@ -108,21 +105,10 @@ impl Answer {
 
     /// The last answer of a request that failed; `id` is null when the line had none that could be read.
     pub fn error(id: Option<u64>, failure: Failure) -> Self {
-        let Failure { code, arm, sql_errno, sqlstate, message, fatal } = failure;
         // One line for a person: a Lua traceback keeps its words and loses its line breaks.
-        let message = message.replace('\n', " | ");
-        Self::Error { id, code, arm, sql_errno, sqlstate, message, fatal }
+        let message = failure.message.replace('\n', " | ");
+        Self::Error { id, failure: Failure { message, ..failure } }
     }
-}
-
-/// Statements of a replay that failed alike.
-#[derive(Debug, Clone, Serialize)]
-#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
-pub struct FailureCount {
-    pub operation: String,
-    pub sql_errno: u16,
-    pub count: u64,
-    pub message: String,
 }
 
 /// How this binary was built: a report must be able to say what measured.

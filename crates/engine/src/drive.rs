@@ -17,7 +17,7 @@ use bakeoff_load::script_workload::{ScriptWorkload, UniqueReach, failure};
 use bakeoff_load::worker_pool::{CancelToken, allow_many_files, guarded};
 use bakeoff_script::Settings;
 
-use crate::answer::{Answer, Build, CONTRACT, FailureCount, MessageWriter};
+use crate::answer::{Answer, Build, CONTRACT, MessageWriter};
 use crate::arm::{OpenArm, open};
 use crate::command::command;
 use crate::load::load;
@@ -167,7 +167,6 @@ fn measure_replay(
         by_clock: work.speed.is_some(),
         begin: request.key_seed,
     })?;
-    let operations = Arc::clone(&replay.operations);
     let found = request.arms.iter().map(|name| find_arm(arms, name).map(OpenArm::for_replay));
     let found: Vec<OpenArm> = found.collect::<Result<_, _>>()?;
     let mut workloads: Vec<Arc<ReplayWorkload>> = Vec::new();
@@ -176,7 +175,7 @@ fn measure_replay(
         let collation = arm.address.collation.iter().map(|name| format!(" COLLATE {name}"));
         let workload = Arc::new(ReplayWorkload {
             block: Arc::clone(&replay.block),
-            operations: Arc::clone(&operations),
+            operations: Arc::clone(&replay.operations),
             speed: work.speed,
             home: Home {
                 schema: arm.address.database.clone().unwrap_or_default(),
@@ -190,15 +189,7 @@ fn measure_replay(
     let job = Job { reseed: |_, _, _| {}, replay: Some(replay) };
     let done = measure(id, request, contenders, job, writer, cancel)?;
     for (arm, workload) in request.arms.iter().zip(workloads) {
-        let failures = workload.failures.list().into_iter();
-        let failures: Vec<FailureCount> = failures
-            .map(|(operation, sql_errno, count, message)| FailureCount {
-                operation: operations[operation].clone(),
-                sql_errno,
-                count,
-                message,
-            })
-            .collect();
+        let failures = workload.failures.list(&workload.operations);
         if !failures.is_empty() {
             let (cell, arm) = (request.cell.clone(), arm.clone());
             writer.send(&Answer::Failures { id, cell, arm, failures });

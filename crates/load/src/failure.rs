@@ -22,7 +22,7 @@ pub enum Code {
 }
 
 /// Why a request ended without its usual answer.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
     /// The contract's code.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use bakeoff_capture::session::Session;
 use bakeoff_capture::used_schema;
 use bakeoff_script::host::{ConnectTarget, Connection, Counter, EventEnd, Host as _, SqlError};
+use serde::Serialize;
 
 use crate::arm_workers::Workload;
 use crate::failure::Failure;
@@ -348,6 +349,16 @@ fn scaled_ns(offset_us: u64, speed: f64) -> u64 {
     (offset_us as f64 * 1_000.0 / speed) as u64
 }
 
+/// Statements that failed alike.
+#[derive(Debug, Clone, Serialize)]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+pub struct FailureCount {
+    pub operation: String,
+    pub sql_errno: u16,
+    pub count: u64,
+    pub message: String,
+}
+
 /// Statements that failed: by operation and error number, how many, and the server's first message without literals.
 #[derive(Debug, Default)]
 pub struct Failures(Mutex<BTreeMap<(usize, u16), (u64, String)>>);
@@ -359,11 +370,16 @@ impl Failures {
         all.entry((operation, errno)).or_insert_with(|| (0, without_literals(message))).0 += 1;
     }
 
-    /// All of them: operation, error number, count, message.
-    pub fn list(&self) -> Vec<(usize, u16, u64, String)> {
+    /// All of them, with the operations' names.
+    pub fn list(&self, operations: &[String]) -> Vec<FailureCount> {
         let all = lock(&self.0);
-        let each = all.iter();
-        each.map(|(&(operation, errno), (count, message))| (operation, errno, *count, message.clone())).collect()
+        let each = all.iter().map(|(&(operation, sql_errno), (count, message))| FailureCount {
+            operation: operations[operation].clone(),
+            sql_errno,
+            count: *count,
+            message: message.clone(),
+        });
+        each.collect()
     }
 }
 
