@@ -6,8 +6,7 @@ use std::sync::Arc;
 use bakeoff_script::host::{Connection, Reply, SqlError, StatementId, Value};
 use bakeoff_wire::command::{BoundTypes, Parameter};
 use bakeoff_wire::row::{Encoding, RowCursor, column_name};
-use bakeoff_wire::template::MultiByte;
-use bakeoff_wire::template::{Dialect, Template};
+use bakeoff_wire::template::{Dialect, MultiByte, Template};
 use bakeoff_wire::{Prepared, command};
 use serde::Serialize;
 
