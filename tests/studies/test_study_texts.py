@@ -89,6 +89,26 @@ def test_a_character_set_may_stand_at_every_level(tmp_path):
     assert arms["column"].data.charset == "utf8mb4"
 
 
+COLLATIONS = """\
+title: Collations
+servers: ["mariadb:11.8"]
+factors:
+  at:
+    first: {charset: default, collation: utf8mb4_bin}
+    last: {collation: utf8mb4_bin, charset: default}
+    no_charset: {charset: default, collation: uca1400_ai_ci}
+    table: {table_collation: uca1400_ai_ci, charset: utf8mb3}
+workloads: [oltp_read_only]
+"""
+
+
+def test_a_collation_wins_over_a_charset_in_either_order(tmp_path):
+    first, last, no_charset, table = (arm.data for arm in made(tmp_path, COLLATIONS).arms)
+    assert (first.charset, first.collation) == (last.charset, last.collation) == ("utf8mb4", "utf8mb4_bin")
+    assert (no_charset.charset, no_charset.collation) == ("utf8mb4", "uca1400_ai_ci")
+    assert (table.table_charset, table.table_collation) == ("utf8mb3", "uca1400_ai_ci")
+
+
 changed = partial(study_files.changed, GOOD)
 
 

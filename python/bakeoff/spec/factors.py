@@ -169,6 +169,7 @@ _OPTIONS_SET_BY = {
     "character_set_server": "server_charset",
     "collation_server": "server_collation",
 }
+_COLLATIONS = ("collation", "table_collation", "column_collation")
 _OF_SCRIPTS = ("content", "text_length", "column_type", "column_length")
 _SAID_BY_DUMPS = (
     "engine", "row_format", "key_block_size", "table_options", "page_compression", "table_charset", "table_collation",
@@ -308,11 +309,11 @@ class ArmParts:
         """
         if "server" in settings:
             self.server = parse_server(settings["server"])
-        for name, value in settings.items():
+        for name, value in sorted(settings.items(), key=lambda setting: setting[0] in _COLLATIONS):
             if name != "server" and value != DEFAULT:
                 self._apply(name, value, settings)
-            elif name in ("charset", "collation") and value == DEFAULT:
-                self._data(**{"collation": None} | ({"charset": None} if name == "charset" else {}))
+            elif name == "charset":
+                self._data(charset=None)
         self._page_compression(settings.get("page_compression", DEFAULT))
         if self.data.source and (said := next((name for name in _SAID_BY_DUMPS if name in settings), None)):
             raise SpecError(
@@ -344,7 +345,7 @@ class ArmParts:
             self._script(name, float(value))
         elif name in _OF_SCRIPTS:
             self._script(name, int(value) if name in _LENGTHS else value.lower())
-        elif name in ("collation", "table_collation", "column_collation"):
+        elif name in _COLLATIONS:
             self._collation(name, value, settings)
         elif name == "data":
             self._data(source=value)
@@ -392,9 +393,9 @@ class ArmParts:
     def _collation(self, name: str, collation: str, settings: Mapping[str, str]) -> None:
         """Set a collation of the database, the tables or the columns, with its character set."""
         charset_name = name.replace("collation", "charset")
-        stated = settings.get(charset_name)
-        charset = charset_of(collation) or stated or self.data.charset or "utf8mb4"
-        if stated not in (None, DEFAULT, charset):
+        stated = settings.get(charset_name, DEFAULT)
+        charset = charset_of(collation) or (stated if stated != DEFAULT else self.data.charset or "utf8mb4")
+        if stated not in (DEFAULT, charset):
             raise SpecError(
                 f"collation {collation} is of charset {charset}, not of {stated}.",
                 hint=f"Leave {charset_name} out: the collation implies it.",
