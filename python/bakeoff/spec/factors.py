@@ -82,7 +82,7 @@ def holds(charset: str, content: str) -> bool:
     """Whether a column in this character set can store a content."""
     if content in _ASCII or charset in _FULL_UNICODE:
         return True
-    return charset in _HOLD[content] or (charset in _BASIC_PLANE and content != "emoji")
+    return charset in _HOLD.get(content, ()) or (charset in _BASIC_PLANE and content != "emoji")
 
 
 def client_charset(data: Data) -> str | None:
@@ -253,7 +253,7 @@ def check_level(name: str, level: str) -> None:
             check_charset(name, level)
     elif name == "rows":
         rows_of(level)
-    elif (length := name.removeprefix("script.")) in _LENGTHS:
+    elif (length := name.removeprefix("script.").replace("-", "_")) in _LENGTHS:
         if not level.isdecimal() or len(level) > 9 or not 1 <= int(level) <= _LENGTHS[length]:
             raise SpecError(f"{level!r} is no {length}.", hint=f"Write 1 to {_LENGTHS[length]}, in characters.")
     elif name == "compressibility":
