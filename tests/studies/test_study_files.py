@@ -379,6 +379,11 @@ def test_aliases_that_repeat_little_are_fine(tmp_path):
     assert [workload.script for workload in study.workloads] == ["oltp_read_only"]
 
 
+def test_a_level_true_reads_the_same_with_an_anchor(tmp_path):
+    study = study_of(tmp_path, TEXT + "factors: {option.general_log: [&on true, false]}\n")
+    assert study.design.levels["A"] == ("mysql:8.0.15", "ON")
+
+
 TWINS = """\
 title: one server
 servers: ["mysql://a@localhost/", "mysql://b@127.0.0.1:3306/"]

@@ -18,10 +18,10 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, NodeEvent, ScalarEvent
-from ruamel.yaml.scalarfloat import ScalarFloat
+from ruamel.yaml.scalarbool import ScalarBoolean
 
 from bakeoff.errors import KeyPath, SpecError
-from bakeoff.spec.factors import check_level, part_of, rows_of, settings_behind
+from bakeoff.spec.factors import check_level, rows_of, settings_behind
 from bakeoff.spec.server_name import UNWRITABLE as _UNWRITABLE
 from bakeoff.spec.study import (
     BUILDS_MAX,
@@ -145,8 +145,10 @@ def _plain(node: Any, path: KeyPath, known: dict[KeyPath, int]) -> Any:  # noqa:
         return [_plain(value, (*path, index), known) for index, value in enumerate(node)]
     if isinstance(node, bool) or node is None:
         return node
+    if isinstance(node, ScalarBoolean):  # with an anchor
+        return bool(node)
     for kind in (int, float, str):
-        if isinstance(node, kind) or (kind is float and isinstance(node, ScalarFloat)):
+        if isinstance(node, kind):
             return kind(node)
     return str(node)
 
@@ -485,7 +487,6 @@ def _all_levels(form: StudyFile, lines: Lines, *, varied: bool) -> dict[str, dic
 
 def _checked(lines: Lines, place: KeyPath, name: str, value: str) -> None:
     try:
-        part_of(name)
         check_level(name, value)
     except SpecError as error:
         raise lines.error(place, error.message, hint=error.hint) from None
