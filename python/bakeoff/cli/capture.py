@@ -21,8 +21,7 @@ from bakeoff.report.queries import capture_view
 from bakeoff.run.captures import KeptIn, kept_statements
 from bakeoff.servers import RemoteServer
 from bakeoff.spec import parse_server
-from bakeoff.spec.dumps import is_url
-from bakeoff.spec.server_name import url_database, url_password
+from bakeoff.spec.server_name import is_url, url_database, url_password
 from bakeoff.units import format_bytes
 
 _SHOWN_AFTER_MAKING = 10

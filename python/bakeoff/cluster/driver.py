@@ -47,7 +47,7 @@ from bakeoff.run.resume import Before, check_versions, keep_memory, kept_memory,
 from bakeoff.run.runner import StudyRun, begin_notes, keeping
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, Study
-from bakeoff.spec.dumps import is_url
+from bakeoff.spec.server_name import is_url
 from bakeoff.stats.model import Analysis
 
 HOSTS = "hosts"

@@ -16,8 +16,8 @@ from itertools import pairwise
 from pathlib import PurePath
 
 from bakeoff.spec import Data, Frozen, Origin, Placement, ServerSpec, Study, Workload
-from bakeoff.spec.dumps import is_url, read_dump
-from bakeoff.spec.server_name import url_database
+from bakeoff.spec.dumps import read_dump
+from bakeoff.spec.server_name import is_url, url_database
 from bakeoff.spec.study import OptionValue, is_capture
 
 ROUND_BLOCKS = 1_000_000

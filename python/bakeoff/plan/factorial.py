@@ -21,9 +21,9 @@ from pathlib import Path
 from bakeoff.errors import SpecError
 from bakeoff.plan.epochs import workload_bytes, workload_names
 from bakeoff.spec import Arm, Origin, Study, Workload, control_of
-from bakeoff.spec.dumps import default_database, is_url, read_dump
+from bakeoff.spec.dumps import default_database, read_dump
 from bakeoff.spec.factors import DEFAULT, ArmParts, part_of
-from bakeoff.spec.server_name import running_at
+from bakeoff.spec.server_name import is_url, running_at
 from bakeoff.spec.study import Data, Design, Factor, Fraction, Published, PublishedFigure, is_capture
 from bakeoff.spec.study_file import LoadedStudy, PublishedForm, StudyFile, WorkloadForm
 

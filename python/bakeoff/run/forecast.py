@@ -15,7 +15,7 @@ from bakeoff.servers import Catalog, Entry, find_entry, install, is_installed
 from bakeoff.servers.instance import preload_libraries
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Arm, Origin, Study
-from bakeoff.spec.dumps import is_url
+from bakeoff.spec.server_name import is_url
 from bakeoff.units import format_bytes, format_duration
 
 # Of a small machine (bench/results/harness-*.json); a run measures its own in the first epoch and plans with them.

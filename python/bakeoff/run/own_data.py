@@ -28,8 +28,8 @@ from bakeoff.servers import Instance, RemoteServer, Server
 from bakeoff.servers.client import lift_limits, raw_rows
 from bakeoff.servers.paths import cache_root
 from bakeoff.spec import Origin, Study, parse_server
-from bakeoff.spec.dumps import SYSTEM_SCHEMAS, default_database, is_url, quoted, read_dump, used_databases
-from bakeoff.spec.server_name import url_database, url_password
+from bakeoff.spec.dumps import SYSTEM_SCHEMAS, default_database, quoted, read_dump, used_databases
+from bakeoff.spec.server_name import is_url, url_database, url_password
 
 _SERVER_GONE = frozenset({1053, *range(2000, 2100)})
 """Errors of a server that stops, and the client's own."""

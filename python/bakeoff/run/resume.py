@@ -23,7 +23,7 @@ from bakeoff.run.arms import ArmSetup, MemoryShare
 from bakeoff.run.captures import with_captures
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Study
-from bakeoff.spec.dumps import is_url
+from bakeoff.spec.server_name import is_url
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.units import format_duration
 

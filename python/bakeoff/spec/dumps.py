@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bakeoff.errors import HostError, SpecError
-from bakeoff.spec.server_name import url_database
+from bakeoff.spec.server_name import is_url, url_database
 
 _COMPRESSED = r"(\.(gz|zst|xz))?"
 # Bytes of SQL for one on disk, by the file's first bytes: typical of rows as text.
@@ -49,11 +49,6 @@ class Dump:
     def server_bytes(self) -> int:
         """Bytes that it is expected to take in a server, with indexes."""
         return sum(_sql_bytes(Path(file["path"])) for stage in self.stages for file in stage)
-
-
-def is_url(source: str) -> bool:
-    """Whether a source is a running server."""
-    return "://" in source
 
 
 def read_dump(source: str) -> Dump:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bakeoff.errors import KeyPath, SpecError
-from bakeoff.spec.server_name import ServerSpec, parse_server, url_database, url_password
+from bakeoff.spec.server_name import ServerSpec, is_url, parse_server, url_database, url_password
 from bakeoff.spec.study import CONNECTION_WORDS, Connection, Data, OptionValue, Part
 from bakeoff.units import parse_bytes
 
@@ -235,13 +235,13 @@ def check_level(name: str, level: str) -> None:
     part_of(name)
     if name == "server":
         parse_server(level)
-        if "://" in level and url_password(level) is not None:
+        if is_url(level) and url_password(level) is not None:
             raise SpecError(_NO_PASSWORD, hint=_PASSWORD_HINT)
         return
     if level == DEFAULT:
         return
     if name == "data":
-        if "://" in level:
+        if is_url(level):
             check_source_url(level)
         return
     if name in _WORDS and level.lower() not in _WORDS[name]:

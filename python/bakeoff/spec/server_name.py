@@ -103,7 +103,7 @@ def parse_server(text: str) -> ServerSpec:
         name, _, value = part.partition("=")
         name = name.strip().lstrip("-")
         if not _NAME.fullmatch(name) or name == "env.":
-            what = "what follows a comma" if _is_url(text) else repr(part)  # it may be part of a password
+            what = "what follows a comma" if is_url(text) else repr(part)  # it may be part of a password
             raise SpecError(
                 f"server {_shown(text)}: {what} is not option=value.", hint="Write mysql:8.0,innodb_flush_method=fsync."
             )
@@ -130,6 +130,11 @@ def _cnf_options(files: list[str]) -> tuple[str, ...]:
             if file.is_file():  # a pipe or a device might never end
                 names |= set(_CNF_OPTION.findall(file.read_text(encoding="utf-8")))
     return tuple(sorted(name.replace("-", "_") for name in names))
+
+
+def is_url(text: str) -> bool:
+    """Whether a server, or the source of data, is a running server."""
+    return "://" in text
 
 
 def url_password(text: str) -> str | None:
@@ -195,13 +200,9 @@ def _parse_head(head: str, text: str) -> ServerSpec:
     return ServerSpec(origin=Origin.CATALOG, flavour=kind, version=location)
 
 
-def _is_url(text: str) -> bool:
-    return "://" in text
-
-
 def _shown(text: str) -> str:
     """A server as typed, for a message; of a URL only the beginning, because a password may follow."""
-    return repr(text.partition("://")[0] + "://…" if _is_url(text) else text)
+    return repr(text.partition("://")[0] + "://…" if is_url(text) else text)
 
 
 def _split_commas(text: str) -> list[str]:
