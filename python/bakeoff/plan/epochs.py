@@ -182,10 +182,7 @@ class Plan(Frozen):
         Raises:
             KeyError: there is none.
         """
-        for cell in self.cells:
-            if cell.name == name:
-                return cell
-        raise KeyError(name)
+        return {cell.name: cell for cell in self.cells}[name]
 
     def all_free(self, reason: str) -> "Plan":
         """This plan with all connections where the kernel puts them, because they cannot be paired."""

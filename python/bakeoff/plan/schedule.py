@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 
-from bakeoff.errors import SpecError
 from bakeoff.plan import timing
 from bakeoff.plan.epochs import (
     Cell,
@@ -16,7 +15,7 @@ from bakeoff.plan.epochs import (
     workload_names,
     writes,
 )
-from bakeoff.spec import Origin, Placement, Study, Workload
+from bakeoff.spec import Placement, Study, Workload
 from bakeoff.spec.study import is_capture
 
 _NO_RECONNECT = ("0", "off", "false")  # values of the script option `reconnect` with which connections stay
@@ -50,14 +49,9 @@ def plan_study(
 
     Returns:
         A plan; it may not fit the budget (`fits`), which is for the caller to report.
-
-    Raises:
-        SpecError: negative times.
     """
-    if overhead_s < 0 or load_s < 0:
-        raise SpecError(f"plan: overhead {overhead_s} s and load {load_s} s must not be negative.")
     turns = len(study.arms) if turns is None else turns
-    count = len(study.workloads) * len(dict.fromkeys(study.threads))
+    count = len(study.workloads) * len(study.threads)
     comfortable_s = timing.LONG_S
     if not any(writes(workload) or _is_open_loop(workload) for workload in study.workloads):
         comfortable_s = timing.comfortable_seconds(
@@ -183,7 +177,7 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
         changes_data = writes(workload)
         open_loop = _is_open_loop(workload)
         freeze = changes_data if study.freeze is None else study.freeze
-        freeze = freeze and not study.apart and all(arm.server.origin is not Origin.URL for arm in study.arms)
+        freeze = freeze and not study.apart and not study.has_running_server
         slices = timing.default_slices(
             writes=changes_data, frozen=freeze, open_loop=open_loop, seconds=seconds, arms=turns
         )
@@ -202,7 +196,7 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
                 replay=is_capture(workload.script),
                 speed=workload.speed,
             )
-            for threads in dict.fromkeys(study.threads)
+            for threads in study.threads
         ]
     return tuple(cells)
 
