@@ -15,7 +15,6 @@ import math
 import re
 import string
 from collections.abc import Mapping, Sequence
-from math import comb
 from pathlib import Path
 
 from bakeoff.errors import SpecError
@@ -72,6 +71,8 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
         if running and workload.writes and is_capture(workload.script):
             reason = "on running servers only the reads of a capture are replayed."
             raise loaded.error("workloads", index, reason=reason, hint="Leave `writes` out.")
+    threads = tuple(form.threads or _DEFAULTS["threads"])
+    published = _published(loaded, levels, workloads, threads)
     if form.control:
         arms.append(control_of(arms[0]))
         levels[arms[-1].name] = baseline
@@ -80,13 +81,13 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
         for name in ("tables", "table_size", "precision", "builds")
         if getattr(form, name) is not None
     }
-    study = Study(
+    return Study(
         title=form.title,
         database=_database(form, arms),
         capture_database=form.database if "database" in form.model_fields_set else "",
         arms=tuple(arms),
         workloads=workloads,
-        threads=tuple(dict.fromkeys(form.threads or _DEFAULTS["threads"])),
+        threads=threads,
         has_target=form.precision is not None,
         equivalence=form.equivalence or form.precision or _DEFAULTS["equivalence"],
         budget_s=_DEFAULTS["budget_s"] if form.budget is None else form.budget,
@@ -104,12 +105,10 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
             levels=levels,
             excluded=len(everything) - len(kept),
             fraction=fraction,
+            published=published,
         ),
         **sizes,
     )
-    assert study.design
-    published = read_published(loaded, study)
-    return study.model_copy(update={"design": study.design.model_copy(update={"published": published})})
 
 
 def arm_names(count: int) -> tuple[str, ...]:
@@ -228,9 +227,9 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, data_bytes: i
                 )
             settings[setting] = value
     parts = ArmParts(data_bytes=data_bytes)
-    beside = loaded.path.parent / settings.get("data", "")
-    if "data" in settings and not is_url(settings["data"]) and settings["data"] != DEFAULT:
-        settings["data"] = str(beside.resolve())
+    source = settings.get("data", DEFAULT)
+    if source != DEFAULT and not is_url(source):
+        settings["data"] = str((loaded.path.parent / source).resolve())
     try:
         if "server" not in settings:
             raise SpecError("no server is named for it.", hint="Add server to settings, or to every level.")
@@ -303,7 +302,7 @@ def generators(count: int, *, even: bool = False) -> tuple[int, ...]:
     if extra <= 0:
         return ()
     masks = [mask for mask in range(1, 2**basic) if mask.bit_count() >= 2]
-    if even or comb(len(masks), extra) > _SEARCH_MAX:
+    if even or math.comb(len(masks), extra) > _SEARCH_MAX:
         masks = [mask for mask in masks if mask.bit_count() % 2 == 1]  # odd sums alone: no word is shorter than 4
     # Longer sums first, so that of equally good choices the usual one is found.
     masks.sort(key=lambda mask: (-mask.bit_count(), mask))
@@ -337,31 +336,28 @@ def _lengths(relation: Sequence[int]) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def read_published(loaded: LoadedStudy, study: Study) -> Published | None:
+def _published(
+    loaded: LoadedStudy, arms: Mapping[str, Combination], workloads: tuple[Workload, ...], threads: tuple[int, ...]
+) -> Published | None:
     """Figures for those arms and cells of the study that were published; None when the file names none.
 
     Raises:
         SpecError: the CSV cannot be read, lacks a column or a value, or holds no number where one is wanted.
     """
     form = loaded.form.published
-    if form is None or study.design is None:
+    if form is None:
         return None
     rows = _rows(loaded, form)
     figures = []
-    fixed = loaded.form.settings
-    names = [factor.name for factor in study.design.factors]
-    workloads = list(zip(study.workloads, workload_names(study.workloads), strict=True))
-    for arm in study.arms:
-        if arm.name.endswith("'"):
-            continue
-        levels = fixed | dict(zip(names, study.design.levels[arm.name], strict=True))
-        for workload, name in workloads:
-            for threads in study.threads:
-                wanted = levels | {"workload": workload.name or workload.script, "threads": str(threads)}
+    for arm, combination in arms.items():
+        levels = loaded.form.settings | dict(zip(loaded.levels, combination, strict=True))
+        for workload, name in zip(workloads, workload_names(workloads), strict=True):
+            for count in threads:
+                wanted = levels | {"workload": workload.name or workload.script, "threads": str(count)}
                 for number, row in rows:
                     if all(_same(factor, wanted[factor], row[column]) for factor, column in form.columns.items()):
                         value = _value(loaded, form, number, row)
-                        figures.append(PublishedFigure(cell=f"{name}/{threads}", arm=arm.name, value=value))
+                        figures.append(PublishedFigure(cell=f"{name}/{count}", arm=arm, value=value))
                         break
     return Published(source=form.source, unit=form.value, figures=tuple(figures))
 
