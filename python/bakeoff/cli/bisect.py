@@ -1,7 +1,6 @@
 """`bakeoff bisect`: which build of a list, or which options of a file, made a server slower (docs/bisect.md)."""
 
 import secrets
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
@@ -91,7 +90,6 @@ def bisect(
         raise SpecError("bisect: it takes one workload and one number of threads.", hint="Name the clearest one.")
     options = RunOptions(
         runs_root=runs_root(runs),
-        command_line=("bakeoff", *sys.argv[1:]),
         passwords=passwords_of(arms, servers, own) if own else {},
         quiet=quiet,
         json=output is Format.JSON,

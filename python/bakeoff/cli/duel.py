@@ -1,7 +1,6 @@
 """`bakeoff duel`: compare two or more servers on this machine."""
 
 import secrets
-import sys
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -215,7 +214,6 @@ def duel(
     study = study.placed_apart(apart) if apart else study
     run_options = RunOptions(
         runs_root=runs_root(runs),
-        command_line=("bakeoff", *sys.argv[1:]),
         passwords=passwords_of(arms, servers, own),
         quiet=quiet,
         json=output is Format.JSON,

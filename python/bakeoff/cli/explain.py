@@ -1,9 +1,6 @@
 """`bakeoff explain`: measure epochs that explain a finished run's differences, and report it anew."""
 
-import sys
 import threading
-from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -55,22 +52,17 @@ def explain(
     asked = explaining(explain_budget, none=False, of_s=study.budget_s, only=True, arms=pair)
     assert asked
     require_explainable(asked, found)
-    options = _options(found, runs, quiet=quiet, output=output, open_report=open_report)
-    if attribute:
-        return _attribute(found, study, pair, parse_duration_s(explain_budget) if explain_budget else None, options)
-    return run_and_report(study, replace(options, explaining=asked))
-
-
-def _options(found: RunDirectory, runs: Path | None, *, quiet: bool, output: Format, open_report: bool) -> RunOptions:
-    return RunOptions(
+    options = RunOptions(
         runs_root=runs_root(runs),
-        command_line=("bakeoff", *sys.argv[1:]),
-        passwords={},
         quiet=quiet,
         json=output is Format.JSON,
         open_report=open_report,
         resume=found,
+        explaining=asked,
     )
+    if attribute:
+        return _attribute(found, study, pair, parse_duration_s(explain_budget) if explain_budget else None, options)
+    return run_and_report(study, options)
 
 
 def _attribute(

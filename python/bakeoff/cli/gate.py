@@ -2,7 +2,6 @@
 
 import re
 import secrets
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -138,8 +137,6 @@ def gate(
         specs = parse_servers(asked.servers, "gate") if asked.servers or study is None else []
         options = RunOptions(
             runs_root=runs_root(runs),
-            command_line=("bakeoff", *sys.argv[1:]),
-            passwords={},
             quiet=quiet,
             json=output is Format.JSON,
         )

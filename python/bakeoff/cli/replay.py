@@ -3,7 +3,6 @@
 import hashlib
 import os
 import secrets
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -159,7 +158,6 @@ def replay(
     samples = {each["digest"]: str(each["sample"]) for each in totals["digests"]} if show_literals else {}
     options = RunOptions(
         runs_root=root,
-        command_line=("bakeoff", *sys.argv[1:]),
         passwords=passwords_of(arms, servers, own),
         quiet=quiet,
         json=output is Format.JSON,

@@ -67,7 +67,7 @@ class RunOptions:
     """How a run is shown and where it is stored.
 
     Attributes:
-        passwords: by arm name; never written anywhere.
+        passwords: by arm name; never written anywhere. Those not in it come from MYSQL_PWD or ~/.my.cnf.
         resume: a run to go on with.
         publish: also write the files to be published, and fail when the control does not hold.
         fail_on: what makes the exit code 1.
@@ -78,8 +78,8 @@ class RunOptions:
     """
 
     runs_root: Path
-    command_line: tuple[str, ...]
-    passwords: dict[str, str]
+    command_line: tuple[str, ...] = field(default_factory=lambda: ("bakeoff", *sys.argv[1:]))
+    passwords: dict[str, str] = field(default_factory=dict)
     quiet: bool = False
     json: bool = False
     open_report: bool = False
@@ -286,8 +286,6 @@ def run(
         apart = begun.study().apart
     options = RunOptions(
         runs_root=runs_root(runs),
-        command_line=("bakeoff", *sys.argv[1:]),
-        passwords={},  # those of running servers come from MYSQL_PWD or ~/.my.cnf
         quiet=quiet,
         json=output is Format.JSON,
         open_report=open_report,
