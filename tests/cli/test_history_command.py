@@ -125,11 +125,10 @@ def test_a_gate_adds_its_run_to_a_history(shell):
 
 
 def test_what_keeps_a_run_out_of_the_history_does_not_change_a_gates_answer(shell, capfd):
-    from bakeoff.cli.gate_outputs import Outputs
-    from bakeoff.spec.study import GateEnd
+    from bakeoff.cli.gate_outputs import remember
 
     run = make_run(shell.folder, duel_study(), name="fresh")
     with sqlite3.connect(shell.folder / "other.db") as connection:
         connection.execute("CREATE TABLE mine (x)")
-    Outputs(GateEnd(name="gate", history=shell.folder / "other.db"))._remember(run)
+    remember(run, shell.folder / "other.db", series="gate")
     assert "not in the history: run fresh has no analysis." in capfd.readouterr().err

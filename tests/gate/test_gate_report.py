@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bakeoff.cli.gate_outputs import Outputs
+from bakeoff.cli.gate_outputs import write
 from bakeoff.errors import ExitCode
 from bakeoff.report import build_view, render_html, render_json, render_markdown
 from bakeoff.report.gate_view import annotations, gate_markdown, junit
@@ -133,8 +133,8 @@ def test_junit_has_a_test_for_each_comparison(view_of, effect, unclear, kinds):
 )
 def test_exit_codes(view_of, tmp_path, monkeypatch, effect, on_unclear, bisect, code):
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    outputs = Outputs(GateEnd(name="gate", junit=tmp_path / "gate.xml", on_unclear=on_unclear, bisect=bisect))
-    assert outputs.write(RunDirectory(tmp_path), view_of(effect)) == code
+    end = GateEnd(name="gate", junit=tmp_path / "gate.xml", on_unclear=on_unclear, bisect=bisect)
+    assert write(end, RunDirectory(tmp_path), view_of(effect)) == code
     assert (tmp_path / "gate.md").exists() and (tmp_path / "gate.xml").exists()
 
 

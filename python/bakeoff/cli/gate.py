@@ -135,11 +135,7 @@ def gate(
         if study is not None and (given := [each for each, value in own_options.items() if value is not None]):
             raise SpecError(f"gate: with --study the file says what {given[0]} would.", hint="Leave it out.")
         specs = parse_servers(asked.servers, "gate") if asked.servers or study is None else []
-        options = RunOptions(
-            runs_root=runs_root(runs),
-            quiet=quiet,
-            json=output is Format.JSON,
-        )
+        options = RunOptions(runs_root=runs_root(runs), quiet=quiet, json=output is Format.JSON)
         if study is not None:
             return _gate_of_study(study, asked, options)
         made, own = asked.study_of(
@@ -243,15 +239,14 @@ def _gate_of_study(name: str, asked: _Asked, options: RunOptions) -> int:
 
 def _run(study: Study, options: RunOptions) -> int:
     """Say what would spoil the measurement here, then run the gate."""
-    outputs = outputs_of(study)
-    assert outputs and study.gate
+    assert study.gate
     if study.gate.bisect:
         _require_builds(study)
     with live_for(study, quiet=options.quiet, json=options.json) as live:
         for finding in examine(work_root()):
             if finding.severity >= Severity.WARNING:
                 live.note(f"{finding.subject}: {finding.found}. {finding.advice}".strip())
-    return check_and_run(study, replace(options, finish=outputs.write), no_verdict=False)
+    return check_and_run(study, replace(options, finish=outputs_of(study)), no_verdict=False)
 
 
 def _share(text: str) -> float:

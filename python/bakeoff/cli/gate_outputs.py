@@ -2,7 +2,8 @@
 
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from bakeoff.cli.history import add_run
@@ -14,7 +15,7 @@ from bakeoff.spec import Study
 from bakeoff.spec.study import GateEnd, OnUnclear
 from bakeoff.stats.gate_rule import Answer
 
-_CODES = {Answer.PASS: ExitCode.DONE, Answer.FAIL: ExitCode.DIFFERENCE, Answer.UNCLEAR: ExitCode.UNCLEAR}
+_CODES = {Answer.PASS: ExitCode.DONE, Answer.FAIL: ExitCode.DIFFERENCE}
 _UNCLEAR_CODES = {OnUnclear.PASS: ExitCode.DONE, OnUnclear.FAIL: ExitCode.DIFFERENCE}
 _UNCLEAR_TESTS = {OnUnclear.PASS: "skipped", OnUnclear.FAIL: "failure"}  # of JUnit; else `error`
 
@@ -22,8 +23,8 @@ MARKDOWN = "gate.md"
 """In the run directory: the summary for a pull request."""
 
 
-def outputs_of(study: Study) -> "Outputs | None":
-    """What is written of a study's run; None of one that is no gate.
+def outputs_of(study: Study) -> Callable[[RunDirectory, ReportView], ExitCode] | None:
+    """What writes a run's files besides the report, and gives its exit code; None: the study is no gate.
 
     Raises:
         SpecError: a file cannot be written there.
@@ -33,7 +34,7 @@ def outputs_of(study: Study) -> "Outputs | None":
     end = study.gate or GateEnd(name=DEFAULT_NAME)
     writable(end.junit, "--junit")
     writable(end.history, "--history")
-    return Outputs(end)
+    return partial(write, end)
 
 
 def writable(path: Path | None, option: str) -> Path | None:
@@ -47,42 +48,33 @@ def writable(path: Path | None, option: str) -> Path | None:
     return path and path.absolute()
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """What a gate writes besides the report, and its exit code."""
+def write(end: GateEnd, run: RunDirectory, view: ReportView) -> ExitCode:
+    """Write the Markdown summary, annotations, JUnit XML and point of a history that were asked for."""
+    assert view.gate is not None
+    markdown = gate_markdown(view, end.name)
+    run.write_text(MARKDOWN, markdown)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(markdown)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        level = "error" if end.on_unclear is OnUnclear.FAIL else "warning"
+        for line in annotations(view, end.name, level=level):
+            print(line, file=sys.stderr)
+    if end.junit:
+        unclear = _UNCLEAR_TESTS[end.on_unclear] if end.on_unclear else "error"
+        end.junit.write_text(junit(view, end.name, unclear=unclear), encoding="utf-8")
+    if end.history:
+        remember(run, end.history, series=end.name)
+    if view.gate.answer is not Answer.UNCLEAR:
+        return _CODES[view.gate.answer]
+    if end.on_unclear:
+        return _UNCLEAR_CODES[end.on_unclear]
+    return ExitCode.BISECT_SKIP if end.bisect else ExitCode.UNCLEAR
 
-    end: GateEnd
 
-    def write(self, run: RunDirectory, view: ReportView) -> ExitCode:
-        """Write the Markdown summary, annotations and JUnit XML that were asked for."""
-        assert view.gate is not None
-        end = self.end
-        markdown = gate_markdown(view, end.name)
-        run.write_text(MARKDOWN, markdown)
-        if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-            with Path(summary).open("a", encoding="utf-8") as file:
-                file.write(markdown)
-        if os.environ.get("GITHUB_ACTIONS") == "true":
-            level = "error" if end.on_unclear is OnUnclear.FAIL else "warning"
-            for line in annotations(view, end.name, level=level):
-                print(line, file=sys.stderr)
-        if end.junit:
-            unclear = _UNCLEAR_TESTS[end.on_unclear] if end.on_unclear else "error"
-            end.junit.write_text(junit(view, end.name, unclear=unclear), encoding="utf-8")
-        self._remember(run)
-        return self._code(view.gate.answer)
-
-    def _remember(self, run: RunDirectory) -> None:
-        """Add the run to the history; what keeps it out is said and does not change the gate's answer."""
-        if self.end.history:
-            try:
-                add_run(run, self.end.history, series=self.end.name)
-            except BakeoffError as error:
-                print(f"bakeoff: not in the history: {error}", file=sys.stderr)
-
-    def _code(self, answer: Answer) -> ExitCode:
-        if answer is not Answer.UNCLEAR:
-            return _CODES[answer]
-        if self.end.on_unclear:
-            return _UNCLEAR_CODES[self.end.on_unclear]
-        return ExitCode.BISECT_SKIP if self.end.bisect else ExitCode.UNCLEAR
+def remember(run: RunDirectory, history: Path, *, series: str) -> None:
+    """Add a run to a history; what keeps it out is said and does not change the gate's answer."""
+    try:
+        add_run(run, history, series=series)
+    except BakeoffError as error:
+        print(f"bakeoff: not in the history: {error}", file=sys.stderr)

@@ -327,8 +327,7 @@ def _resume(
     study = resumed_study(run, budget_s=parse_duration_s(budget) if budget else None, asked=named)
     if not options.cluster:
         require_disk(forecast(study), there_bytes=kept_bytes(run))
-    outputs = outputs_of(study)
-    return run_and_report(study, replace(options, resume=run, finish=outputs.write if outputs else None))
+    return run_and_report(study, replace(options, resume=run, finish=outputs_of(study)))
 
 
 def _refuse_changes(
