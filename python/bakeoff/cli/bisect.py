@@ -26,7 +26,7 @@ from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import arm_names
 from bakeoff.results import runs_root
-from bakeoff.run.own_data import own_data
+from bakeoff.run.own_data import OwnData, own_data
 from bakeoff.servers import install
 from bakeoff.servers.options import read_cnf
 from bakeoff.spec import Arm, Origin, ServerSpec, Study, parse_server
@@ -69,18 +69,21 @@ def bisect(
     Exit codes: 0 found, 6 not decided in the budget.
     """
     specs = [parse_server(text) for text in servers]
-    own = own_data(data) if data else None
-    tables_data, connection = data_and_connection(data=own.source or None if own else None)
+    if running := next((spec for spec in specs if spec.origin is Origin.URL), None):
+        message = f"bisect: {running} is a running server, which is not restarted."
+        raise SpecError(message, hint="Name a build that bakeoff starts: path:DIR.")
+    own = own_data(data) if data else OwnData()
+    tables_data, connection = data_and_connection(data=own.source or None)
     form = Arm(name="A", label="", server=specs[0], data=tables_data, connection=connection)
     arms, search = _of_options(specs, cnf, form) if cnf else _of_builds(specs, form)
     study = Study(
         title=f"bisect {arms[0].label} to {arms[-1].label}" if search.builds else f"bisect options of {specs[0]}",
         arms=arms,
-        workloads=workloads_of([workload], option, warehouses=2),
+        workloads=workloads_of([workload], option),
         threads=threads_of(threads),
         tables=tables,
         table_size=number_of(table_size, "--table-size"),
-        database=(own.database if own else "") or "sbtest",
+        database=own.database or "sbtest",
         precision=parse_precision(precision or "1%"),
         budget_s=parse_duration_s(budget),
         seed=secrets.randbelow(2**31) if seed is None else seed,
@@ -90,7 +93,7 @@ def bisect(
         raise SpecError("bisect: it takes one workload and one number of threads.", hint="Name the clearest one.")
     options = RunOptions(
         runs_root=runs_root(runs),
-        passwords=passwords_of(arms, servers, own) if own else {},
+        passwords=passwords_of(arms, servers, own),
         quiet=quiet,
         json=output is Format.JSON,
         open_report=open_report,
@@ -98,16 +101,8 @@ def bisect(
     return check_and_run(study, options, no_verdict=False)
 
 
-def _refuse_running(specs: list[ServerSpec]) -> None:
-    for spec in specs:
-        if spec.origin is Origin.URL:
-            message = f"bisect: {spec} is a running server, which is not restarted."
-            raise SpecError(message, hint="Name a build that bakeoff starts: path:DIR.")
-
-
 def _of_builds(specs: list[ServerSpec], form: Arm) -> tuple[tuple[Arm, ...], Search]:
     """The first and the last build as arms, and all of them."""
-    _refuse_running(specs)
     if not _BUILDS_MIN <= len(specs) <= _BUILDS_MAX:
         raise SpecError(
             f"bisect: it takes {_BUILDS_MIN} to {_BUILDS_MAX} builds in order, or one server with --cnf twice.",
@@ -131,7 +126,6 @@ def _of_builds(specs: list[ServerSpec], form: Arm) -> tuple[tuple[Arm, ...], Sea
 
 def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[tuple[Arm, ...], Search]:
     """The server with the good options and with the slow ones as arms, and in which options these differ."""
-    _refuse_running(specs)
     if len(specs) != 1 or len(files) != _FILES:
         raise SpecError(
             "bisect: --cnf takes one server and two files, the good options and the slow ones.",

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
+from string import ascii_uppercase
 from typing import Annotated
 
 import typer
@@ -54,10 +55,6 @@ from bakeoff.spec.factors import DEFAULT, ArmParts, check_level, rows_of
 from bakeoff.spec.server_name import running_at, url_password
 from bakeoff.spec.study import BUILDS_MAX, RATE_MAX, THREADS_MAX, OptionValue, is_capture
 from bakeoff.units import parse_duration_s, parse_percent, parse_precision
-
-Options = tuple[tuple[str, OptionValue], ...]
-
-_ARM_NAMES = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def duel(
@@ -242,7 +239,7 @@ def refuse_twins(servers: list[ServerSpec], command: str, *, hint: str, with_dat
 
 def arm_of(at: int, servers: list[ServerSpec], data: Data, connection: Connection) -> Arm:
     """The server at a place as an arm; its label has the arm's name when the server is given more than once."""
-    name, server = _ARM_NAMES[at], servers[at]
+    name, server = ascii_uppercase[at], servers[at]
     label = str(server) if servers.count(server) == 1 else f"{server} ({name})"
     return Arm(name=name, label=label, server=server, data=data, connection=connection)
 
@@ -264,8 +261,8 @@ def parse_servers(texts: list[str], command: str) -> list[ServerSpec]:
     if len(texts) < 2:
         example = f"Example: bakeoff {command} mysql:5.7 mysql:8.0"
         raise SpecError(f"{name}: it takes at least two servers.", hint=example)
-    if len(texts) > len(_ARM_NAMES):
-        raise SpecError(f"{name}: {len(texts)} servers are more than {len(_ARM_NAMES)}.", hint="Split them over runs.")
+    if len(texts) > (most := len(ascii_uppercase)):
+        raise SpecError(f"{name}: {len(texts)} servers are more than {most}.", hint="Split them over runs.")
     return [parse_server(text) for text in texts]
 
 
@@ -305,7 +302,7 @@ def number_of(text: str, flag: str) -> int:
         raise SpecError(message, hint=f"Write {flag} {'1,4,16' if flag == '--threads' else '100k'}.") from None
 
 
-def _parse_options(texts: list[str]) -> Options:
+def _parse_options(texts: list[str]) -> tuple[tuple[str, OptionValue], ...]:
     options: dict[str, OptionValue] = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -313,12 +310,6 @@ def _parse_options(texts: list[str]) -> Options:
             raise SpecError(f"--option: {text!r} is not NAME=VALUE.", hint="Write -o range_size=10.")
         options[name.lstrip("-").replace("-", "_")] = value
     return tuple(options.items())
-
-
-def _above_zero(rate: float | None) -> float | None:
-    if rate is not None and not 0 < rate <= RATE_MAX:
-        raise SpecError(f"--rate: {rate:g} is outside 0 to {RATE_MAX:g} events per second.", hint="Write --rate 500.")
-    return rate
 
 
 def threads_of(text: str) -> tuple[int, ...]:
@@ -348,23 +339,24 @@ def slowdown_percent(text: str) -> float:
 
 
 def workloads_of(
-    scripts: list[str], options: list[str] | None, *, warehouses: int, rate: float | None = None
+    scripts: list[str], options: list[str] | None, *, warehouses: int = 2, rate: float | None = None
 ) -> tuple[Workload, ...]:
     """The workloads that were named, with the options of their scripts.
 
     Raises:
         SpecError: an empty or repeated name, an option that is none, a rate that cannot be.
     """
-    parsed, rate_per_s = _parse_options(options or []), _above_zero(rate)
+    parsed = _parse_options(options or [])
+    if rate is not None and not 0 < rate <= RATE_MAX:
+        raise SpecError(f"--rate: {rate:g} is outside 0 to {RATE_MAX:g} events per second.", hint="Write --rate 500.")
     return tuple(
-        Workload(script=script, options=_scaled(script, parsed, warehouses), rate_per_s=rate_per_s)
+        Workload(
+            script=script,
+            options=(("scale", warehouses), *parsed) if script == "tpcc" else parsed,  # TPC-C's size
+            rate_per_s=rate,
+        )
         for script in _split(scripts, "--workload")
     )
-
-
-def _scaled(script: str, options: Options, warehouses: int) -> Options:
-    """The script's options; TPC-C's size is its number of warehouses."""
-    return (("scale", warehouses), *options) if script == "tpcc" else options
 
 
 def _prepare_mode(text: str) -> str:

@@ -48,9 +48,6 @@ from bakeoff.stats.gate_rule import as_gate
 from bakeoff.stats.stopping import contenders
 from bakeoff.units import parse_duration_s, parse_percent
 
-# Of a duel whose options the gate leaves to study files.
-_WAREHOUSES = 2
-
 
 def gate(
     servers: Annotated[
@@ -205,7 +202,7 @@ class _Asked:
         study = Study(
             title=" against ".join(map(str, specs)),
             arms=tuple(arm_of(at, specs, tables_data, connection) for at in range(len(specs))),
-            workloads=workloads_of(workload, option, warehouses=_WAREHOUSES),
+            workloads=workloads_of(workload, option),
             threads=threads_of(threads),
             tables=tables,
             table_size=number_of(table_size, "--table-size"),
