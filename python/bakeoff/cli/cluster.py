@@ -12,7 +12,7 @@ import typer
 from bakeoff.cli.arguments import Format, format_option
 from bakeoff.cli.help import Command
 from bakeoff.cli.printing import print_sentence, print_table
-from bakeoff.cluster import RUNNING
+from bakeoff.cluster import RUNNING, nodes, worker
 from bakeoff.errors import BakeoffError, ExitCode
 from bakeoff.units import format_bytes
 
@@ -33,8 +33,7 @@ class _Checked:
         problem: why it cannot take part; empty: it can.
     """
 
-    name: str
-    facts: Mapping[str, Any]
+    node: nodes.Node
     clock_s: float
     daemons: Mapping[str, float]
     problem: str
@@ -58,53 +57,43 @@ def check(
 
     The exit code is 3 when a node cannot take part, 1 when nodes differ.
     """
-    from bakeoff.cluster import nodes as cluster_nodes
-
-    with cluster_nodes.connected(address) as ray:
+    with nodes.connected(address) as ray:
         checked = _check(ray)
-        alike = cluster_nodes.differences(
-            [
-                cluster_nodes.Node(each.name, "", {}, each.facts)
-                for each in checked
-                if each.facts  # one that did not answer is a problem of its own
-            ]
-        )
+    answered = [each.node for each in checked if each.node.facts]  # one that did not is a problem of its own
+    alike = nodes.differences(answered)
     burning = [
-        f"{each.name}: Ray's daemons take {sum(each.daemons.values()):.1%} of a CPU"
+        f"{each.node.name}: Ray's daemons take {sum(each.daemons.values()):.1%} of a CPU"
         for each in checked
         if sum(each.daemons.values()) > _DAEMONS_SHARE
     ]
     nice = [
-        f"{each.name}: Ray starts its workers at niceness {each.facts['niceness']}; start it with RAY_worker_niceness=0"
-        for each in checked
-        if each.facts and each.facts["niceness"] > 0
+        f"{node.name}: Ray starts its workers at niceness {node.facts['niceness']}; start it with RAY_worker_niceness=0"
+        for node in answered
+        if node.facts["niceness"] > 0
     ]
     late = [
-        f"{each.name}: its clock is off by {each.clock_s:+.1f} s" for each in checked if abs(each.clock_s) > _CLOCK_S
+        f"{each.node.name}: its clock is off by {each.clock_s:+.1f} s"
+        for each in checked
+        if abs(each.clock_s) > _CLOCK_S
     ]
     problems = [each.problem for each in checked if each.problem]
-    if output is Format.JSON:
-        _print_json(checked, alike, [*burning, *nice, *late], problems)
-    else:
-        _print(checked, alike, [*burning, *nice, *late], problems)
+    print_them = _print_json if output is Format.JSON else _print
+    print_them(checked, alike, [*burning, *nice, *late], problems)
     return ExitCode.NOT_READY if problems else ExitCode.DIFFERENCE if alike else ExitCode.DONE
 
 
 def _check(ray: ModuleType) -> list[_Checked]:
     """Ask every node, one after another for the clock, then all at once for their daemons."""
-    from bakeoff.cluster import nodes as cluster_nodes
-    from bakeoff.cluster import worker
-
     found = []
-    for node in cluster_nodes.alive_nodes(ray):
+    for node in nodes.alive_nodes(ray):
         try:
-            cluster_nodes.ask_facts(ray, [node])  # waits for a Python program to start, which the next answer does not
+            nodes.ask_facts(ray, [node])  # waits for a Python program to start, which the next answer does not
             begin = time.time()
-            (asked,) = cluster_nodes.ask_facts(ray, [node])
+            (asked,) = nodes.ask_facts(ray, [node])
             clock_s = asked.facts["time_s"] - (begin + time.time()) / 2
             problem = ""
             try:
-                cluster_nodes.require_same_programs([asked])
+                nodes.require_same_programs([asked])
             except BakeoffError as error:
                 problem = str(error)
         except BakeoffError as error:
@@ -112,14 +101,13 @@ def _check(ray: ModuleType) -> list[_Checked]:
         found.append((asked, clock_s, problem))
     task = ray.remote(max_retries=0)(worker.rest_and_measure_daemons)
     watching = [
-        task.options(**cluster_nodes.on_node(ray, node)).remote(_LOOK_S) if node.facts else None for node, _, _ in found
+        task.options(**nodes.on_node(ray, node)).remote(_LOOK_S) if node.facts else None for node, _, _ in found
     ]
     return [
         _Checked(
-            node.name,
-            node.facts,
+            node,
             clock_s,
-            cluster_nodes.get(ray, node.name, answer, what="its daemons could not be watched") if answer else {},
+            nodes.get(ray, node.name, answer, what="its daemons could not be watched") if answer else {},
             problem,
         )
         for (node, clock_s, problem), answer in zip(found, watching, strict=True)
@@ -127,29 +115,30 @@ def _check(ray: ModuleType) -> list[_Checked]:
 
 
 def _row(each: _Checked) -> dict[str, Any]:
-    host = each.facts["host"]
+    facts = each.node.facts
+    host = facts["host"]
     return {
-        "node": each.name,
+        "node": each.node.name,
         "cpu_model": host["cpu_model"],
         "cpus": host["cpus_usable"],
         "memory_bytes": host["memory_bytes"],
         "kernel": host["kernel"],
         "clock_s": round(each.clock_s, 3),
-        "bakeoff": each.facts["bakeoff"],
-        "commit": each.facts["commit"],
-        "engine": each.facts["engine"].get("engine", ""),
+        "bakeoff": facts["bakeoff"],
+        "commit": facts["commit"],
+        "engine": facts["engine"].get("engine", ""),
         "daemons_cpu_share": {name: round(share, 4) for name, share in each.daemons.items()},
     }
 
 
 def _print_json(checked: list[_Checked], alike: list[str], notes: list[str], problems: list[str]) -> None:
-    rows = [_row(each) for each in checked if each.facts]
+    rows = [_row(each) for each in checked if each.node.facts]
     typer.echo(json.dumps({"nodes": rows, "differences": alike, "notes": notes, "problems": problems}, indent=1))
 
 
 def _print(checked: list[_Checked], alike: list[str], notes: list[str], problems: list[str]) -> None:
     rows = []
-    for row in (_row(each) for each in checked if each.facts):
+    for row in (_row(each) for each in checked if each.node.facts):
         daemons = sum(row["daemons_cpu_share"].values())
         rows.append(
             [
