@@ -6,6 +6,7 @@ import unicodedata
 import pytest
 from synthetic import Truth, duel_study, make_run
 
+from bakeoff.cli import server
 from bakeoff.cli.printing import print_sentence, print_table
 
 LISTS = (
@@ -74,6 +75,14 @@ def test_a_pipe_gets_no_control_characters(printed, arguments):
     assert not [line for line in lines for letter in line if unicodedata.category(letter) == "Cc"]
     if arguments[0] not in ("report", "duel"):  # a report and its rules are for reading
         assert not any("─" in line for line in lines)
+
+
+def test_downloads_write_nothing_but_their_lines_into_a_pipe(capfd, monkeypatch):
+    monkeypatch.setenv("TTY_COMPATIBLE", "0")
+    with server._Downloads() as downloads:
+        downloads.see("mysql:8.0.15", 5, 10)
+        downloads.say("ready")
+    assert capfd.readouterr().out == "ready\n"
 
 
 def test_a_name_that_is_too_long_is_broken_and_not_cut(capfd, monkeypatch):

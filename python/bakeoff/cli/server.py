@@ -6,6 +6,7 @@ import threading
 from typing import Annotated
 
 import typer
+from rich import get_console
 from rich.progress import DownloadColumn, Progress, TaskID, TransferSpeedColumn
 
 from bakeoff.cli.arguments import Format, format_option
@@ -118,12 +119,12 @@ class _Downloads:
 
     def __init__(self) -> None:
         columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
-        self._progress = Progress(*columns, transient=True, redirect_stdout=False)
+        terminal = get_console().is_terminal
+        self._progress = Progress(*columns, transient=True, redirect_stdout=False, disable=not terminal)
         self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> "_Downloads":
-        if self._progress.console.is_terminal:
-            self._progress.start()
+        self._progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -137,7 +138,7 @@ class _Downloads:
 
     def say(self, line: str) -> None:
         """Print a line above the bars."""
-        if self._progress.console.is_terminal:
+        if not self._progress.disable:
             self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
             typer.echo(line)
