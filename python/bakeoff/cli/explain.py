@@ -6,14 +6,14 @@ from typing import Annotated
 import typer
 
 from bakeoff.cli.arguments import ExplainBudget, Format, Open, Quiet, Runs, format_option
-from bakeoff.cli.run import RunOptions, ending_in_order, explaining, run_and_report, show_report
+from bakeoff.cli.run import RunOptions, ending_in_order, run_and_report, show_report
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.report import build_view, render_html
 from bakeoff.report.live import live_for
 from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run.attribute import arms_in_between
 from bakeoff.run.attribute import attribute as attribute_arms
-from bakeoff.run.explaining import explained_pairs, require_explainable
+from bakeoff.run.explaining import BUDGET_SHARE, Explaining, explained_pairs, require_explainable
 from bakeoff.run.resume import resumed_study
 from bakeoff.spec import Study
 from bakeoff.stats.model import Analysis
@@ -49,8 +49,8 @@ def explain(
     found = open_run(run, runs)
     study = resumed_study(found, budget_s=None)
     pair = _pair(arms, study)
-    asked = explaining(explain_budget, none=False, of_s=study.budget_s, only=True, arms=pair)
-    assert asked
+    budget_s = parse_duration_s(explain_budget) if explain_budget else None
+    asked = Explaining(budget_s or BUDGET_SHARE * study.budget_s, pair, only=True)
     require_explainable(asked, found)
     options = RunOptions(
         runs_root=runs_root(runs),
@@ -61,7 +61,7 @@ def explain(
         explaining=asked,
     )
     if attribute:
-        return _attribute(found, study, pair, parse_duration_s(explain_budget) if explain_budget else None, options)
+        return _attribute(found, study, pair, budget_s, options)
     return run_and_report(study, options)
 
 

@@ -18,8 +18,8 @@ from bakeoff.cli.help import Command
 from bakeoff.errors import BakeoffError, ExitCode, ServerError
 from bakeoff.units import visible
 
-# Ports have four digits or five, and versions of servers (`mysql:8`) have fewer.
 _TAKE_RUNS = ("report", "explain", "compare", "run", "runs", "history")
+# Ports have four digits or five, and versions of servers (`mysql:8`) have fewer.
 _ADDRESS = re.compile(r"auto|local|ray://\S+|[\w.-]+:\d{4,5}|\[[0-9a-f:]+\]:\d{4,5}")
 
 

@@ -92,17 +92,13 @@ class RunOptions:
     finish: Callable[[RunDirectory, ReportView], ExitCode] | None = None
 
 
-def explaining(
-    budget: str | None, *, none: bool, of_s: float, only: bool = False, arms: tuple[str, str] | None = None
-) -> Explaining | None:
-    """How differences are explained.
+def explaining(budget: str | None, *, none: bool, of_s: float) -> Explaining | None:
+    """How differences with a verdict are explained after a run.
 
     Args:
         budget: `--explain-budget`.
         none: `--no-explain`.
         of_s: the run's own budget.
-        only: measure nothing else.
-        arms: that are compared, in every cell; None: those with a verdict.
 
     Raises:
         SpecError: both options are given, or the budget is no duration.
@@ -111,7 +107,7 @@ def explaining(
         raise SpecError("--explain-budget and --no-explain contradict each other.", hint="Leave one out.")
     if none:
         return None
-    return Explaining(parse_duration_s(budget) if budget else BUDGET_SHARE * of_s, arms, only)
+    return Explaining(parse_duration_s(budget) if budget else BUDGET_SHARE * of_s)
 
 
 def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_run: bool = False) -> int:
