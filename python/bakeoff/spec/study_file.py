@@ -36,29 +36,27 @@ from bakeoff.spec.study import (
 from bakeoff.units import parse_duration_s, parse_precision
 
 
+@dataclass(frozen=True)
 class Lines:
     """Line numbers (from 1) of a file's values.
 
-    Args:
+    Attributes:
         name: of the file, for messages.
         known: path of keys and indexes -> line.
     """
 
-    def __init__(self, name: str, known: dict[KeyPath, int]) -> None:
-        self.name = name
-        self._known = known
-
-    def line(self, *path: str | int) -> int:
-        """The line of a value, or of the innermost value around it that is in the file."""
-        for length in range(len(path), 0, -1):
-            if path[:length] in self._known:
-                return self._known[path[:length]]
-        return 1
+    name: str
+    known: dict[KeyPath, int]
 
     def error(self, path: KeyPath, reason: str, *, hint: str = "") -> SpecError:
-        """An error at a place of the file: `my.yaml:14: factors.charset: REASON HINT`."""
+        """An error at a place of the file: `my.yaml:14: factors.charset: REASON HINT`.
+
+        The line is that of the value, or of the innermost value around it that is in the file.
+        """
+        around = (path[:length] for length in range(len(path), 0, -1))
+        line = next((self.known[each] for each in around if each in self.known), 1)
         where = ".".join(str(part) for part in path)
-        return SpecError(f"{self.name}:{self.line(*path)}: {where + ': ' if where else ''}{reason}", hint=hint)
+        return SpecError(f"{self.name}:{line}: {where + ': ' if where else ''}{reason}", hint=hint)
 
 
 def load_yaml(text: str, name: str) -> tuple[Any, Lines]:
