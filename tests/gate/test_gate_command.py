@@ -99,8 +99,8 @@ def test_for_git_bisect_a_missing_build_is_skipped_and_a_mistake_ends_it(inside)
 def test_the_last_server_is_slowed_down_and_not_the_control(tmp_path):
     text = "title: ci\nservers: [mysql:5.7.22, mysql:8.0.15]\nworkloads: [oltp_point_select]\ncontrol: true\n"
     (tmp_path / "ci.yaml").write_text(text)
-    asked = gate._Asked(servers=[], budget=None, seed=1, share=0.03, inject_slowdown="5%", end=GateEnd(name="reads"))
-    arms = asked.as_gate(make_study(read_study(tmp_path / "ci.yaml"), seed=1)).arms
+    study = make_study(read_study(tmp_path / "ci.yaml"), seed=1)
+    arms = gate._as_gate(study, 0.03, "5%", GateEnd(name="reads")).arms
     assert {arm.name: arm.slowdown_percent for arm in arms} == {"A": 0.0, "A'": 0.0, "B": 5.0}
 
 

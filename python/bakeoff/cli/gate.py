@@ -4,7 +4,7 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -42,7 +42,7 @@ from bakeoff.run.machine_check import Severity, examine
 from bakeoff.run.own_data import OwnData, own_data
 from bakeoff.servers import install
 from bakeoff.servers.paths import work_root
-from bakeoff.spec import Origin, ServerSpec, Study
+from bakeoff.spec import Origin, Study
 from bakeoff.spec.study import GateEnd, OnUnclear
 from bakeoff.stats.gate_rule import as_gate
 from bakeoff.stats.stopping import contenders
@@ -118,29 +118,34 @@ def gate(
         share = _share(max_slowdown)
         if history:
             History(history).check()
-        asked = _Asked(
-            servers=([baseline] if baseline else []) + (servers or []),
-            budget=budget,
-            seed=seed,
-            share=share,
-            inject_slowdown=inject_slowdown,
-            end=GateEnd(
-                name=name, on_unclear=on_unclear, bisect=bisect, junit=junit_file and junit_file.absolute(),
-                history=writable(history, "--history"),
-            ),
+        end = GateEnd(
+            name=name, on_unclear=on_unclear, bisect=bisect, junit=junit_file and junit_file.absolute(),
+            history=writable(history, "--history"),
         )  # fmt: skip
         if study is not None and (given := [each for each, value in own_options.items() if value is not None]):
             raise SpecError(f"gate: with --study the file says what {given[0]} would.", hint="Leave it out.")
-        specs = parse_servers(asked.servers, "gate") if asked.servers or study is None else []
+        named = ([baseline] if baseline else []) + (servers or [])
+        specs = parse_servers(named, "gate") if named or study is None else []
         options = RunOptions(runs_root=runs_root(runs), quiet=quiet, json=output is Format.JSON)
         if study is not None:
-            return _gate_of_study(study, asked, options)
-        made, own = asked.study_of(
-            specs, workload=workload or ["oltp_read_only"], threads=threads or "4", tables=tables or 4,
-            table_size=table_size or "100k", option=option, data=data,
-        )  # fmt: skip
-        passwords = passwords_of(made.arms, asked.servers, own)
-        return _run(made, replace(options, passwords=passwords))
+            request = request_study(study, scale="", budget=budget, seed=seed, servers=named)
+            with nullcontext() if named else naming_the_line(request):
+                return _run(_as_gate(request.study, share, inject_slowdown, end), options)
+        own = own_data(data) if data else OwnData()
+        tables_data, connection = data_and_connection(data=own.source or None)
+        made = Study(
+            title=" against ".join(map(str, specs)),
+            arms=tuple(arm_of(at, specs, tables_data, connection) for at in range(len(specs))),
+            workloads=workloads_of(workload or ["oltp_read_only"], option),
+            threads=threads_of(threads or "4"),
+            tables=tables or 4,
+            table_size=number_of(table_size or "100k", "--table-size"),
+            database=own.database or "sbtest",
+            budget_s=parse_duration_s(budget or "10m"),
+            seed=secrets.randbelow(2**31) if seed is None else seed,
+        )
+        options = replace(options, passwords=passwords_of(made.arms, named, own))
+        return _run(_as_gate(made, share, inject_slowdown, end), options)
 
 
 @contextmanager
@@ -174,64 +179,20 @@ def _errors_in(junit_file: Path | None, name: str) -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """What the command line says about the study."""
-
-    servers: list[str]
-    budget: str | None
-    seed: int | None
-    share: float
-    inject_slowdown: str | None
-    end: GateEnd
-
-    def study_of(
-        self,
-        specs: list[ServerSpec],
-        *,
-        workload: list[str],
-        threads: str,
-        tables: int,
-        table_size: str,
-        option: list[str] | None,
-        data: str | None,
-    ) -> tuple[Study, OwnData]:
-        """The study that the options describe."""
-        own = own_data(data) if data else OwnData()
-        tables_data, connection = data_and_connection(data=own.source or None)
-        study = Study(
-            title=" against ".join(map(str, specs)),
-            arms=tuple(arm_of(at, specs, tables_data, connection) for at in range(len(specs))),
-            workloads=workloads_of(workload, option),
-            threads=threads_of(threads),
-            tables=tables,
-            table_size=number_of(table_size, "--table-size"),
-            database=own.database or "sbtest",
-            budget_s=parse_duration_s(self.budget or "10m"),
-            seed=secrets.randbelow(2**31) if self.seed is None else self.seed,
-        )
-        return self.as_gate(study), own
-
-    def as_gate(self, study: Study) -> Study:
-        """The study with the gate's question, and with the slowdown that was asked for."""
-        for arm in study.arms:
-            if arm.server.origin is Origin.URL:
-                message = f"gate: {arm.server} is a running server, which is not restarted: there would be no answer."
-                raise SpecError(message, hint="Name a build that bakeoff starts: path:DIR.")
-        if any(workload.rate_per_s or workload.speed for workload in study.workloads):
-            message = "gate: it judges throughput, which is fixed where a rate or a speed is given."
-            raise SpecError(message, hint="Leave the rate out.")
-        if self.inject_slowdown:
-            slow, last = {"slowdown_percent": slowdown_percent(self.inject_slowdown)}, contenders(study)[-1]
-            arms = tuple(arm.model_copy(update=slow) if arm.name == last else arm for arm in study.arms)
-            study = study.model_copy(update={"arms": arms})
-        return as_gate(study, self.share).model_copy(update={"gate": self.end})
-
-
-def _gate_of_study(name: str, asked: _Asked, options: RunOptions) -> int:
-    request = request_study(name, scale="", budget=asked.budget, seed=asked.seed, servers=asked.servers)
-    with nullcontext() if asked.servers else naming_the_line(request):
-        return _run(asked.as_gate(request.study), options)
+def _as_gate(study: Study, share: float, inject_slowdown: str | None, end: GateEnd) -> Study:
+    """The study with the gate's question, and with the slowdown that was asked for."""
+    for arm in study.arms:
+        if arm.server.origin is Origin.URL:
+            message = f"gate: {arm.server} is a running server, which is not restarted: there would be no answer."
+            raise SpecError(message, hint="Name a build that bakeoff starts: path:DIR.")
+    if any(workload.rate_per_s or workload.speed for workload in study.workloads):
+        message = "gate: it judges throughput, which is fixed where a rate or a speed is given."
+        raise SpecError(message, hint="Leave the rate out.")
+    if inject_slowdown:
+        slow, last = {"slowdown_percent": slowdown_percent(inject_slowdown)}, contenders(study)[-1]
+        arms = tuple(arm.model_copy(update=slow) if arm.name == last else arm for arm in study.arms)
+        study = study.model_copy(update={"arms": arms})
+    return as_gate(study, share).model_copy(update={"gate": end})
 
 
 def _run(study: Study, options: RunOptions) -> int:
