@@ -83,6 +83,7 @@ SMALL = (
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--budget", "9s"], "too small for a verdict", "--no-verdict"),
         (["report", "no-such-run"], "there is no run yet in", "bakeoff duel"),
         (["report", "latest"], "there is no run yet in", "--runs DIR"),
+        (["report", "-150"], "there is no run yet in", "--runs DIR"),
         (["report", "latest", "--format", "md", "-O", "."], ". is a folder", "Name a file"),
         (["doctor", "--quick", "--server", "mysql:8.0.15"], "--server", "Leave one out"),
         (["doctor", "--quick", "--threads", "9"], "--threads", "Leave one out"),

@@ -139,8 +139,9 @@ def run(arguments: list[str]) -> int:
     command = typer.main.get_command(app)
     # git bisect would take 2 and 5 for the answer that a build is slow.
     in_bisection = arguments[:1] == ["gate"] and "--bisect" in arguments
-    if arguments[:1] and arguments[0] in _TAKE_RUNS:  # their `-2` is a run, not an option
-        arguments = [f"latest-{int(each[1:]) - 1}" if re.fullmatch(r"-[1-9]\d?", each) else each for each in arguments]
+    if arguments and arguments[0] in _TAKE_RUNS:  # their `-2` is a run, not an option
+        count = re.compile(r"-[1-9]\d{0,5}")
+        arguments = [f"latest-{int(each[1:]) - 1}" if count.fullmatch(each) else each for each in arguments]
     arguments = with_address(arguments)
     try:
         if "_BAKEOFF_COMPLETE" in os.environ:
