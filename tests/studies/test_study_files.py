@@ -1,6 +1,7 @@
 """Study files: what they become, and every mistake as one line with file, line, reason and remedy."""
 
 import math
+import os
 import time
 from functools import partial
 from pathlib import Path
@@ -164,6 +165,17 @@ def test_a_buffer_pool_can_be_a_ratio_of_the_data(tmp_path):
     assert sizes[0] / sizes[1] == pytest.approx(4, rel=0.02)
     assert sizes[1] / sizes[2] == pytest.approx(4, rel=0.02)
     assert 0.5e9 < sizes[1] < 2e9
+
+
+def test_a_ratio_is_that_of_the_arms_own_rows_or_dump(tmp_path):
+    (tmp_path / "shop.sql").touch()
+    os.truncate(tmp_path / "shop.sql", 200_000_000)
+    for settings, expected in (("rows: 1m", 1e9), ("data: shop.sql", 1.3 * 200e6)):
+        (arm, _) = made(tmp_path, f"{TEXT}settings: {{{settings}, buffer_pool: 0.5x}}\n").arms
+        pool = int(dict(arm.server.options)["innodb_buffer_pool_size"])
+        assert pool == pytest.approx(expected / 2, rel=0.02)
+    unknown = TEXT + 'settings: {data: "mysql://a@h/shop", buffer_pool: 0.5x}\n'
+    assert_refused(tmp_path, unknown, line=4, named="is not known yet", remedy="buffer_pool: 512M")
 
 
 changed = partial(study_files.changed, GOOD)

@@ -275,7 +275,7 @@ def data_and_connection(**typed: str | None) -> tuple[Data, Connection]:
     settings = {name: value for name, value in typed.items() if value is not None}
     for name, value in settings.items():
         check_level(name, value)
-    parts = ArmParts(data_bytes=0)
+    parts = ArmParts()
     parts.apply(settings)
     return parts.data, parts.connection
 

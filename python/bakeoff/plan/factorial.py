@@ -21,7 +21,7 @@ from bakeoff.errors import SpecError
 from bakeoff.plan.epochs import workload_bytes, workload_names
 from bakeoff.spec import Arm, Origin, Study, Workload, control_of
 from bakeoff.spec.dumps import default_database, read_dump
-from bakeoff.spec.factors import DEFAULT, ArmParts, part_of
+from bakeoff.spec.factors import DEFAULT, ArmParts, part_of, rows_of
 from bakeoff.spec.server_name import is_url, running_at
 from bakeoff.spec.study import Data, Design, Factor, Fraction, Published, PublishedFigure, is_capture
 from bakeoff.spec.study_file import LoadedStudy, PublishedForm, StudyFile, WorkloadForm
@@ -193,8 +193,7 @@ def _fractioned(
 
 def _arms(loaded: LoadedStudy, levels: Mapping[str, Combination], workloads: tuple[Workload, ...]) -> list[Arm]:
     """The arms of these combinations; two of them on one running server have the same data and other connections."""
-    data_bytes = _expected_bytes(loaded.form, workloads)
-    arms = [_arm(loaded, name, combination, data_bytes) for name, combination in levels.items()]
+    arms = [_arm(loaded, name, combination, workloads) for name, combination in levels.items()]
     replays = any(is_capture(workload.script) for workload in workloads)
     seen: set[object] = set()
     data: dict[object, Data] = {}
@@ -215,7 +214,7 @@ def _arms(loaded: LoadedStudy, levels: Mapping[str, Combination], workloads: tup
     return arms
 
 
-def _arm(loaded: LoadedStudy, name: str, combination: Combination, data_bytes: int) -> Arm:
+def _arm(loaded: LoadedStudy, name: str, combination: Combination, workloads: tuple[Workload, ...]) -> Arm:
     settings = dict(loaded.form.settings)
     for (factor, levels), level in zip(loaded.levels.items(), combination, strict=True):
         for setting, value in levels[level].items():
@@ -226,16 +225,14 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, data_bytes: i
                     hint="Let one factor vary a setting.",
                 )
             settings[setting] = value
-    parts = ArmParts(data_bytes=data_bytes)
     source = settings.get("data", DEFAULT)
     if source != DEFAULT and not is_url(source):
         settings["data"] = str((loaded.path.parent / source).resolve())
     try:
         if "server" not in settings:
             raise SpecError("no server is named for it.", hint="Add server to settings, or to every level.")
+        parts = ArmParts(data_bytes=_expected_bytes(loaded.form, workloads, settings))
         parts.apply(settings)
-        if parts.data.source and not is_url(parts.data.source):
-            read_dump(parts.data.source)
     except SpecError as error:
         place = loaded.place_of_field(error.field, dict(zip(loaded.levels, combination, strict=True)))
         raise loaded.error(*place, reason=f"{_words(combination)}: {error.message}", hint=error.hint) from None
@@ -275,12 +272,17 @@ def _workload(written: str | WorkloadForm, folder: Path) -> Workload:
     )
 
 
-def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...]) -> int:
+def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...], settings: Mapping[str, str]) -> int | None:
+    """Of the tables of an arm; None: not known before they are taken from a running server."""
+    source, rows = (settings.get(name, DEFAULT) for name in ("data", "rows"))
+    if source != DEFAULT:
+        return None if is_url(source) else read_dump(source).server_bytes
     sizes = {
         "tables": form.tables or _DEFAULTS["tables"],
         "table_size": form.table_size or _DEFAULTS["table_size"],
     }
-    return max(workload_bytes(workload.script, sizes | dict(workload.options)) for workload in workloads)
+    own = {} if rows == DEFAULT else {"table_size": rows_of(rows)}
+    return max(workload_bytes(workload.script, sizes | dict(workload.options) | own) for workload in workloads)
 
 
 def _factor(name: str, bundles: Mapping[str, Mapping[str, str]]) -> Factor:

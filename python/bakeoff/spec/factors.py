@@ -293,10 +293,10 @@ class ArmParts:
     """Server, data and connection of an arm while its settings are applied.
 
     Attributes:
-        data_bytes: expected size of the tables, for a buffer pool given as a ratio of the data.
+        data_bytes: expected size of the tables, for a buffer pool given as a ratio of the data; None: not known.
     """
 
-    data_bytes: int
+    data_bytes: int | None = None
     server: ServerSpec | None = None
     data: Data = field(default_factory=lambda: Data(charset="utf8mb4"))
     connection: Connection = field(default_factory=Connection)
@@ -405,5 +405,14 @@ class ArmParts:
 
     def _pool_bytes(self, text: str) -> int:
         ratio = _RATIO.fullmatch(text)
-        wanted = int(float(ratio[1]) * self.data_bytes) if ratio else parse_bytes(text)
+        if not ratio:
+            wanted = parse_bytes(text)
+        elif self.data_bytes is None:
+            raise SpecError(
+                f"buffer_pool {text}: how large the data of a running server is, is not known yet.",
+                hint="Write a size: buffer_pool: 512M.",
+                field=("server", "options", "innodb_buffer_pool_size"),
+            )
+        else:
+            wanted = int(float(ratio[1]) * self.data_bytes)
         return max(wanted, _POOL_MIN_BYTES) // _POOL_STEP_BYTES * _POOL_STEP_BYTES
