@@ -270,6 +270,16 @@ def test_published_figures_find_their_arms_and_cells(tmp_path):
         made(tmp_path, text.replace("threads: t}", "threads: tt}"))
 
 
+def test_published_figures_find_a_script_of_ones_own_by_its_name(tmp_path):
+    (tmp_path / "mine.lua").touch()
+    (tmp_path / "p.csv").write_text("w,tps\nmine,100.5\n")
+    text = TEXT.replace("oltp_read_only", "mine.lua") + (
+        "published: {file: p.csv, source: somebody, value: tps, columns: {workload: w}}\n"
+    )
+    figures = made(tmp_path, text).design.published.figures
+    assert {(figure.cell, figure.arm, figure.value) for figure in figures} == {("mine/4", name, 100.5) for name in "AB"}
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

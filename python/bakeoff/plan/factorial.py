@@ -353,9 +353,9 @@ def _published(
     figures = []
     for arm, combination in arms.items():
         levels = loaded.form.settings | dict(zip(loaded.levels, combination, strict=True))
-        for workload, name in zip(workloads, workload_names(workloads), strict=True):
+        for name in workload_names(workloads):
             for count in threads:
-                wanted = levels | {"workload": workload.name or workload.script, "threads": str(count)}
+                wanted = levels | {"workload": name, "threads": str(count)}
                 for number, row in rows:
                     if all(_same(factor, wanted[factor], row[column]) for factor, column in form.columns.items()):
                         value = _value(loaded, form, number, row)
