@@ -103,6 +103,14 @@ def test_a_typo_is_one_line_and_exit_code_2(shell, inside, arguments, named, rem
     assert shell.runs == []
 
 
+def test_several_captures_may_compare_two_databases_of_one_server(shell, inside):
+    for name in ("one", "two"):
+        (shell.folder / f"{name}.capture").write_bytes(b"\x28\xb5\x2f\xfd")
+    pair = ("mysql://a@127.0.0.1:1/x", "mysql://a@127.0.0.1:1/y")
+    ran = inside("duel", *pair, "-w", "one.capture,two.capture", "--dry-run")
+    assert ran.code != 0 and "given twice" not in ran.complaint, ran
+
+
 def test_a_missing_preload_is_found_before_anything_is_loaded(shell, inside):
     ran = inside("duel", "mysql:8.0.15", "mysql:8.0.15,env.LD_PRELOAD=libnone.so.1", "--dry-run")
     assert (ran.code, "LD_PRELOAD=libnone.so.1: there is no such library" in ran.complaint) == (3, True)

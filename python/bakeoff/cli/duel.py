@@ -170,7 +170,8 @@ def duel(
     specs = parse_servers(servers, "duel")
     if not allow_same:
         hint = "Name another server, or write --allow-same to test the method."
-        refuse_twins(specs, "duel", hint=hint, with_database=any(map(is_capture, workload)))
+        replays = any(map(is_capture, _split(workload, "--workload")))
+        refuse_twins(specs, "duel", hint=hint, with_database=replays)
     own = own_data(data) if data else OwnData()
     tables_data, connection = data_and_connection(
         data=own.source or None,
