@@ -65,8 +65,7 @@ def show(seen: Forecast, output: Format, *, hosts: int | None = None) -> None:
 
 
 def _epochs(seen: Forecast) -> int:
-    plan = seen.plan
-    return max(plan.epochs_min, int((plan.budget_s - plan.load_s) / plan.epoch_s))
+    return max(seen.plan.epochs_min, seen.plan.epochs_expected)
 
 
 def _by_hosts(seen: Forecast, most: int) -> dict[int, float]:

@@ -42,7 +42,7 @@ def plan_study(
         overhead_s: expected wall seconds of an epoch in which nothing is measured, all arms and cells together.
         load_s: expected wall seconds before the first epoch and after the last one.
         seconds_per_cell: measuring seconds a cell and epoch; None: from the budget (bakeoff.plan.timing).
-        turns: arms that take turns in a cell, the baseline counted once a round (`model.turns`); None: every arm.
+        turns: arms that take turns in a cell, the baseline counted once a round (`epochs.turns`); None: every arm.
         builds: loads of the data there are; None: the study's.
         needed_s: measuring seconds that the slowest cell needs by its pilot (`timing.needed_seconds`).
         precise_s: mean over cells of those that the pilots' noise asks for (`timing.precise_seconds`); None: not known.

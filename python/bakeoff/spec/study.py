@@ -14,7 +14,7 @@ from bakeoff.spec.server_name import Frozen, Origin, ServerSpec
 
 
 class Part(StrEnum):
-    """What a factor belongs to. It decides what arms that differ in it can share."""
+    """What a factor belongs to, and so what arms that differ in it share."""
 
     SERVER = "server"  # loads are shared where the option does not affect the stored data
     DATA = "data"  # each level has its own loads
