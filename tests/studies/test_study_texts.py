@@ -98,15 +98,18 @@ factors:
     last: {collation: utf8mb4_bin, charset: default}
     no_charset: {charset: default, collation: uca1400_ai_ci}
     table: {table_collation: uca1400_ai_ci, charset: utf8mb3}
+    upper: {charset: LATIN1, collation: latin1_bin}
+    not_spoken: {charset: UCS2}
 workloads: [oltp_read_only]
 """
 
 
 def test_a_collation_wins_over_a_charset_in_either_order(tmp_path):
-    first, last, no_charset, table = (arm.data for arm in made(tmp_path, COLLATIONS).arms)
+    first, last, no_charset, table, upper, not_spoken = (arm.data for arm in made(tmp_path, COLLATIONS).arms)
     assert (first.charset, first.collation) == (last.charset, last.collation) == ("utf8mb4", "utf8mb4_bin")
     assert (no_charset.charset, no_charset.collation) == ("utf8mb4", "uca1400_ai_ci")
     assert (table.table_charset, table.table_collation) == ("utf8mb3", "uca1400_ai_ci")
+    assert (upper.charset, upper.collation, client_charset(not_spoken)) == ("latin1", "latin1_bin", "utf8mb4")
 
 
 changed = partial(study_files.changed, GOOD)

@@ -307,6 +307,8 @@ class ArmParts:
         Raises:
             SpecError: a collation of another charset than the one set beside it, or texts that do not fit.
         """
+        texts = [name for name in settings if name in _PARTS and name.endswith(("charset", "collation"))]
+        settings = {**settings, **{name: settings[name].lower() for name in texts}}  # servers do not mind the case
         if "server" in settings:
             self.server = parse_server(settings["server"])
         for name, value in sorted(settings.items(), key=lambda setting: setting[0] in _COLLATIONS):
