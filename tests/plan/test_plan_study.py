@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bakeoff.plan import Plan, SliceLength, epoch_draft, plan_study, slice_bounds, whole_blocks, with_longer_slices
+from bakeoff.plan import Plan, SliceLength, epoch_draft, plan_study, whole_blocks, with_longer_slices
+from bakeoff.plan.schedule import slice_bounds
 from bakeoff.spec import Arm, Placement, Study, Workload, parse_server
 
 SERVER = parse_server("mysql:8.0")

@@ -13,9 +13,8 @@ from bakeoff.plan import (
     guard_ns,
     needed_seconds,
     pilot_slice_max_ns,
-    seed_for,
 )
-from bakeoff.plan.epochs import shuffled
+from bakeoff.plan.epochs import seed_for, shuffled
 from bakeoff.plan.timing import seconds_per_cell, seconds_with_hosts
 
 
