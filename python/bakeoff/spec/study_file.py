@@ -22,7 +22,7 @@ from ruamel.yaml.scalarbool import ScalarBoolean
 
 from bakeoff.errors import KeyPath, SpecError
 from bakeoff.spec.factors import check_level, rows_of, settings_behind
-from bakeoff.spec.server_name import UNWRITABLE as _UNWRITABLE
+from bakeoff.spec.server_name import UNWRITABLE
 from bakeoff.spec.study import (
     BUILDS_MAX,
     DATABASE_PATTERN,
@@ -119,7 +119,7 @@ def _check_events(text: str, name: str) -> None:
                     reason, hint = "YAML reads this as a date", "Write it in quotes."
                 elif _LONG_NUMBER.fullmatch(event.value):
                     reason, hint = f"a number of {len(event.value)} digits", "Write a smaller one."
-                elif event.style == '"' and _UNWRITABLE.search(event.value):
+                elif event.style == '"' and UNWRITABLE.search(event.value):
                     reason = "a control character is escaped here"
             if tag := getattr(event, "tag", None):
                 reason = f"a tag ({tag})"
