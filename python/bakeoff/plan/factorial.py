@@ -76,13 +76,8 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
     if form.control:
         arms.append(control_of(arms[0]))
         levels[arms[-1].name] = baseline
-    sizes = {
-        name: getattr(form, name)
-        for name in ("tables", "table_size", "precision", "builds")
-        if getattr(form, name) is not None
-    }
+    same = {"title", "tables", "table_size", "precision", "builds", "profile", "freeze", "placement", "combine_hosts"}
     return Study(
-        title=form.title,
         database=_database(form, arms),
         capture_database=form.database if "database" in form.model_fields_set else "",
         arms=tuple(arms),
@@ -92,10 +87,6 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
         equivalence=form.equivalence or form.precision or _DEFAULTS["equivalence"],
         budget_s=_DEFAULTS["budget_s"] if form.budget is None else form.budget,
         warm_s=_DEFAULTS["warm_s"] if form.warm_up is None else form.warm_up,
-        profile=form.profile,
-        freeze=form.freeze,
-        placement=form.placement,
-        combine_hosts=form.combine_hosts,
         seed=seed if form.seed is None else form.seed,
         design=Design(
             question=form.question,
@@ -107,7 +98,7 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
             fraction=fraction,
             published=published,
         ),
-        **sizes,
+        **form.model_dump(include=same, exclude_none=True),
     )
 
 
@@ -262,14 +253,7 @@ def _workload(written: str | WorkloadForm, folder: Path) -> Workload:
     is_file = form.script.endswith(".lua") or is_capture(str(beside))
     script = str(beside.resolve()) if is_file and beside.is_file() else form.script
     options = tuple((name.replace("-", "_"), value) for name, value in form.options.items())
-    return Workload(
-        script=script,
-        options=options,
-        rate_per_s=form.rate_per_s,
-        speed=form.speed,
-        name=form.name,
-        writes=form.writes,
-    )
+    return Workload(script=script, options=options, **form.model_dump(exclude={"script", "options"}))
 
 
 def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...], settings: Mapping[str, str]) -> int | None:
