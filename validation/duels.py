@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import model_validator
 
 from bakeoff.results import RunDirectory
 from bakeoff.results.frame import Frame
-from bakeoff.stats.model import Analysis, Comparison, Flag, Interval, Stop, Word
+from bakeoff.stats.model import Analysis, Comparison, Flag, Frozen, Interval, Stop, Word
 from bakeoff.units import parse_duration_s, parse_precision
 
 FORMAT = 2
@@ -38,12 +38,6 @@ FORMAT = 2
 _OTHERS_LIMIT_S = 300.0  # beyond three times the budget: for fetching and loading on a crowded machine
 _END_S = 30.0  # from one signal to the next, harder one
 _POLL_S = 0.5
-
-
-class Frozen(BaseModel):
-    """Base of the values in a journal."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class LoadClass(StrEnum):
@@ -253,16 +247,13 @@ class Outcome(Frozen):
         return judgement
 
 
-def run_duel(
-    duel: Duel, folder: Path, *, background: bool = False, keep: bool = False, stop: threading.Event | None = None
-) -> Outcome:
+def run_duel(duel: Duel, folder: Path, *, background: bool = False, stop: threading.Event | None = None) -> Outcome:
     """Run it to its end, or to three times its budget and five minutes.
 
     Args:
         duel: what to run.
-        folder: its run directory is made in it, and deleted unless `keep`; server accounts must be able to enter.
+        folder: its run directory is made in it, and deleted; server accounts must be able to enter.
         background: noted in the outcome.
-        keep: leave the run directory.
         stop: ends the duel when set.
 
     Returns:
@@ -280,11 +271,10 @@ def run_duel(
             return Outcome(**facts, error=f"exit code {code}: {_last_line(err)}")
         path = Path(json.loads(out)["directory"])
         return Outcome(**facts, **_read_run(RunDirectory(path)))
-    except (ValueError, KeyError, ValidationError) as error:
+    except (ValueError, KeyError) as error:
         return Outcome(**facts, error=f"its output cannot be read: {str(error).splitlines()[0]}")
     finally:
-        if not keep:
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read_run(run: RunDirectory) -> dict[str, Any]:
@@ -367,12 +357,10 @@ class Background:
 
     Args:
         seed: of the lengths and numbers.
-        cpus: the most that are loaded; None: all of the machine.
     """
 
-    def __init__(self, seed: int, *, cpus: int | None = None) -> None:
+    def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
-        self._cpus = cpus or os.cpu_count() or 1
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="background", daemon=True)
 
@@ -387,7 +375,7 @@ class Background:
     def _run(self) -> None:
         while not self._ended.is_set():
             seconds = self._random.uniform(*BURST_S)
-            burners = [_burner(seconds) for _ in range(self._random.randint(0, self._cpus))]
+            burners = [_burner(seconds) for _ in range(self._random.randint(0, os.cpu_count() or 1))]
             self._ended.wait(seconds)
             for burner in burners:
                 burner.kill()

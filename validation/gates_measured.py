@@ -18,8 +18,8 @@ from statistics import median
 from bakeoff.errors import RunInvalid
 from bakeoff.results import open_run
 from bakeoff.stats.gate_rule import Answer
-from bakeoff.stats.model import Analysis
-from validation.duels import Frozen, Machine
+from bakeoff.stats.model import Analysis, Frozen
+from validation.duels import Machine
 from validation.gates import OTHER_RULES, markdown, others
 
 KINDS = (0.0, 3.0, 0.0, 1.0)

@@ -29,9 +29,10 @@ from bakeoff.results.manifest import checkout_commit
 from bakeoff.servers.paths import make_open_folder
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 from bakeoff.stats.interval import N_MIN_DECISIVE
+from bakeoff.stats.model import Frozen
 from bakeoff.units import parse_duration_s
 from validation.campaign import Campaign, planned
-from validation.duels import Duel, Frozen, LoadClass, Machine, Outcome
+from validation.duels import Duel, LoadClass, Machine, Outcome
 from validation.procedures import INJECTED, Asked, Judgement, Procedure, judge_serial, serial
 from validation.real_epochs import RealBench, Variant
 from validation.simulation import run_to_end

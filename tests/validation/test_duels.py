@@ -218,7 +218,7 @@ def test_background_load_dies_with_its_parent():
 
 def test_background_load_ends_with_its_block():
     before = time.monotonic()
-    with Background(1, cpus=1):
+    with Background(1):
         time.sleep(0.1)
     assert time.monotonic() - before < 10
 
