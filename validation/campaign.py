@@ -426,11 +426,11 @@ def judged(outcomes: Iterable[Outcome]) -> list[Judged]:
     ]
 
 
-def ever_excludes(points: Sequence[float], truth: float, *, alpha: float = iv.ALPHA_LIVE) -> bool:
+def ever_excludes(points: Sequence[float], truth: float) -> bool:
     """Whether the live interval excluded the truth after any epoch: who watches it would have stopped there."""
     for n in range(2, len(points) + 1):
         mean = math.fsum(points[:n]) / n
-        if abs(mean - truth) > iv.anytime_half_width(iv.standard_deviation(points[:n]), n, alpha=alpha):
+        if abs(mean - truth) > iv.anytime_half_width(iv.standard_deviation(points[:n]), n, alpha=iv.ALPHA_LIVE):
             return True
     return False
 

@@ -51,7 +51,6 @@ class Cause(BaseModel):
     server: str = "mysql:8.0.15"
     common: dict[str, Any] = {}
     table_size: int = 20_000
-    threads: int = 4
     budget: str = "4m"
     explain_budget: str = ""
 
@@ -64,7 +63,7 @@ class Cause(BaseModel):
             "factors": {"cause": {"without": dict(self.arms[0]), "with": dict(self.arms[1]) | more}},
             "settings": dict(self.common),
             "workloads": [{"script": self.workload, "options": dict(self.options)}],
-            "threads": [self.threads],
+            "threads": [4],
             "tables": 1,
             "table_size": self.table_size,
             "builds": 1,

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from bakeoff.engine import ArmAddress, Engine, Message, engine_path
 from bakeoff.errors import HostError
@@ -70,14 +70,12 @@ class FakeServer:
         in_time, _, _ = select.select([self._process.stdout], [], [], _START_S)
         if not in_time:
             self._process.kill()
-        first = self._process.stdout.readline()
-        if not first:
+        if not self._process.stdout.readline():
             assert self._process.stderr
             silence = "it printed nothing" if in_time else f"it printed nothing for {_START_S:g} s"
             lines = self._process.stderr.read().strip().splitlines() or [silence]
             self._process.wait()
             raise HostError(f"bakeoff-fakeserver did not start: {lines[-1]}")
-        self.ready: dict[str, Any] = json.loads(first)
 
     def __enter__(self) -> Self:
         return self
@@ -251,8 +249,7 @@ class FakeBench:
         }
 
 
-def judge(epochs: Sequence[EpochData], load: Load, *, precision: float = 0.01) -> Analysis:
+def judge(epochs: Sequence[EpochData], load: Load) -> Analysis:
     """The analysis of a run of these epochs at the end of its budget; the first arm by name is the baseline."""
     arms = tuple(sorted(set(epochs[0].slices["arm"])))
-    study = simulated_study(arms=arms, precision=precision, cells=(load.threads,))
-    return analyse(epochs, study, ended=Stop.BUDGET)
+    return analyse(epochs, simulated_study(arms=arms, cells=(load.threads,)), ended=Stop.BUDGET)

@@ -59,9 +59,9 @@ class Recorded:
     measure_s: float
 
 
-def read_epochs(path: Path = DUELS) -> Recorded:
-    """The epochs of a journal's duels of one server against itself whose restores were fresh copies."""
-    duels = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+def read_epochs() -> Recorded:
+    """The epochs of the duels in `DUELS` of one server against itself whose restores were fresh copies."""
+    duels = [json.loads(line) for line in DUELS.read_text("utf-8").splitlines()]
     kept = [
         duel
         for duel in duels
@@ -82,9 +82,9 @@ def read_epochs(path: Path = DUELS) -> Recorded:
     )
 
 
-def serial_ratios(path: Path = SERIES) -> NDArray[np.float64]:
+def serial_ratios() -> NDArray[np.float64]:
     """Log ratio of each recorded serial run to the one before it, of one and the same server."""
-    per_s = [[run.per_s for run in series.runs] for series in read_series(path)]
+    per_s = [[run.per_s for run in series.runs] for series in read_series(SERIES)]
     return np.array([math.log(b / a) for runs in per_s for a, b in pairwise(runs)])
 
 
@@ -102,10 +102,10 @@ class GateRun:
     first: tuple[float, ...]
 
 
-def gate_study(*, cells: int, budget_s: float = 600.0, max_slowdown: float = MAX_SLOWDOWN) -> Study:
+def gate_study(*, cells: int, budget_s: float = 600.0) -> Study:
     """A gate of so many workloads."""
     workloads = tuple(Workload(script=script) for script in _WORKLOADS[:cells])
-    return as_gate(simulated_study(budget_s=budget_s).model_copy(update={"workloads": workloads}), max_slowdown)
+    return as_gate(simulated_study(budget_s=budget_s).model_copy(update={"workloads": workloads}), MAX_SLOWDOWN)
 
 
 def gate_plan(study: Study, recorded: Recorded) -> Plan:

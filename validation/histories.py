@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -155,20 +154,19 @@ def simulate(kind: Kind, *, seed: int, runs: int) -> list[list[Made]]:
 def by_bakeoff(histories: Sequence[Sequence[Made]]) -> list[list[list[int]]]:
     """The places that bakeoff finds."""
     found = []
-    for number, history in zip(count(), histories, strict=False):
+    for number, history in enumerate(histories):
         tracks = [Track(made.ratios.tolist(), made.errors.tolist()) for made in history]
         found.append([[change.at for change in changes] for changes in changes_of(tracks, seed=number)])
     return found
 
 
-def watched(*, seed: int, runs: int, first: int = 8, points: int = POINTS) -> float:
+def watched(*, seed: int, runs: int) -> float:
     """Share of stationary histories in which a change was ever found, when one looks after every run."""
     histories = simulate(KINDS[0], seed=seed, runs=runs)
     alarms = 0
     for number, (made,) in enumerate(histories):
-        ends = range(first, points + 1)
         alarms += any(changes_of([Track(made.ratios[:end].tolist(), made.errors[:end].tolist())], seed=number)[0]
-                      for end in ends)  # fmt: skip
+                      for end in range(8, POINTS + 1))  # fmt: skip
     return alarms / runs
 
 
@@ -200,9 +198,9 @@ class Published:
     values: tuple[float, ...]
 
 
-def read_published(path: Path = PUBLISHED) -> list[Published]:
-    """The series of a file."""
-    series = json.loads(path.read_text("utf-8"))["series"]
+def read_published() -> list[Published]:
+    """The series of `PUBLISHED`."""
+    series = json.loads(PUBLISHED.read_text("utf-8"))["series"]
     return [
         Published(each["name"], each["said"] and tuple(each["said"]), tuple(each["values"])) for each in series
     ]  # fmt: skip

@@ -82,11 +82,6 @@ class Rates:
     half_width: float | None
     held: int | None
 
-    @property
-    def missed(self) -> int:
-        """Judgements that did not claim a difference that is there; of equal arms there is none to miss."""
-        return 0 if self.truth == 0 else self.runs - self.right
-
 
 def serial(procedure: Procedure, *, wall_s: float, overhead_s: float) -> Serial:
     """How a serial procedure spends its time.

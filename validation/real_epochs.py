@@ -147,10 +147,9 @@ class RealBench:
         client_cpus: Cpus = None,
         server_cpus: Cpus = None,
         huge_pages: Sequence[str] = (),
-        in_order: bool = False,
         around: Callable[[Variant], AbstractContextManager[object]] = lambda variant: nullcontext(),
     ) -> EpochData:
-        """One epoch: every variant in turn, in a random order unless `in_order`.
+        """One epoch: every variant in turn, in a random order.
 
         Args:
             variants: how to measure.
@@ -159,7 +158,6 @@ class RealBench:
             client_cpus: that the engine may use; None: all.
             server_cpus: that the servers may use; None: all.
             huge_pages: arms whose buffer pools are moved to huge pages.
-            in_order: measure the variants in the order given.
             around: entered while a variant is measured.
 
         Raises:
@@ -186,10 +184,9 @@ class RealBench:
                     warming = Variant("warm", _WARM_SLICE_NS, warm_s, variant.threads, workload, placement=where)
                     self._measure(engine, setups, servers, warming, seed)
             order = {variant.name: variant for variant in variants}
-            names = list(order) if in_order else shuffled(order, self._study.seed, "ways", number)
             slices: list[Message] = []
             histograms: list[Message] = []
-            for name in names:
+            for name in shuffled(order, self._study.seed, "ways", number):
                 with around(order[name]):
                     found, rows = self._measure(engine, setups, servers, order[name], seed_for(seed, name))
                 slices += found

@@ -107,7 +107,6 @@ class _WorkerPool:
             [sys.executable, "-c", f"from {__name__} import serve; serve()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=os.environ | {"POLARS_MAX_THREADS": "1"},
             start_new_session=True,
         )
 
@@ -170,7 +169,6 @@ class End:
     """
 
     claim: int
-    equivalent: bool
     mean: float
     low: float
     high: float
@@ -287,7 +285,6 @@ def _end(comparison: Comparison, pairs: Sequence[PairEstimate]) -> End:
     first = pairs[0]
     return End(
         claim=int(Word.FASTER in words) - int(Word.SLOWER in words),
-        equivalent=Word.EQUIVALENT in words,
         mean=comparison.estimate.mean,
         low=-np.inf if interval.low is None else interval.low,
         high=np.inf if interval.high is None else interval.high,

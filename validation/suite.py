@@ -39,20 +39,18 @@ FORMAT = 1
 """Version of results.json."""
 
 
-def select(size: Size, only: Sequence[str] = (), *, checks: Sequence[Check] | None = None) -> tuple[Check, ...]:
+def select(size: Size, only: Sequence[str] = ()) -> tuple[Check, ...]:
     """The checks of a size, in the order of their numbers.
 
     Args:
         size: which size is run.
         only: numbers of tests (`G1`, `g3`); none: all of the size.
-        checks: to choose from; None: `CHECKS`.
 
     Raises:
         SpecError: a number that this size does not have.
     """
     belonging = sorted(
-        (check for check in (CHECKS if checks is None else checks) if size in check.sizes),
-        key=lambda check: int(check.test.removeprefix("G")),
+        (check for check in CHECKS if size in check.sizes), key=lambda check: int(check.test.removeprefix("G"))
     )
     asked = {name.strip().upper() for name in only}
     known = dict.fromkeys(check.test for check in belonging)

@@ -5,7 +5,6 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pymysql
 from case import Server
@@ -48,13 +47,13 @@ def _admit_over_tcp(server: Server) -> None:
 
 
 @contextmanager
-def started(text: str, connections: int, database: str, root: Path | None = None) -> Iterator[Server]:
+def started(text: str, connections: int, database: str) -> Iterator[Server]:
     """A server of the catalogue (`mysql:8.0`) with the matched profile, and `_OPTIONS` unless `text` sets them."""
     spec = parse_server(",".join([text, *(f"{name}={value}" for name, value in _OPTIONS.items() if name not in text)]))
     installation = install(spec)
     memory = ServerMemory(BUFFER_POOL_BYTES, redo_bytes=256 << 20)
     settings = settings_for(installation, spec, Profile.MATCHED, Data(), memory, connections=connections)
-    with ServerPool(root) as pool:
+    with ServerPool() as pool:
         instance = pool.create("client-cost", installation, settings)
         instance.start()
         server = running(str(instance.socket_path), instance.account().user, database)
