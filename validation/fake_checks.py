@@ -13,13 +13,8 @@ from scipy.stats import binom, norm
 from bakeoff.plan.timing import guard_ns
 from bakeoff.results.epoch_data import EpochData, Histogram, decode_histogram
 from bakeoff.stats.estimate import PairEstimate, epoch_estimates
-from bakeoff.stats.interval import (
-    excludes_zero,
-    precision_interval,
-    standard_deviation,
-    t_quantile,
-)
-from bakeoff.stats.model import Comparison, Interval, Word
+from bakeoff.stats.interval import excludes_zero, precision_interval, standard_deviation, t_quantile
+from bakeoff.stats.model import Interval, Word
 from bakeoff.stats.summary import latency_ratios
 from validation.check import TOO_BUSY, Check, Finding, Setting, Size, fewest, most
 from validation.fake_server import MS, FakeArm, FakeBench, Load, judge, on_fake_server
@@ -65,7 +60,7 @@ def drifts(setting: Setting) -> Finding:
                     epochs.append(bench.epoch({"A": FakeArm(law), "B": FakeArm(law)}, _LOAD))
                 (comparison,) = judge(epochs, _LOAD).comparisons
                 values += [point.value for point in comparison.points]
-                false[name] += _claims(comparison)
+                false[name] += comparison.verdict.claims
             bias[name] = math.fsum(values) / len(values)
             # At 99.9 %: several drifts are looked at, and all of them must hold.
             if abs(bias[name]) > t_quantile(0.9995, len(values) - 1) * standard_deviation(values) / len(values) ** 0.5:
@@ -93,10 +88,6 @@ def slice_lengths(setting: Setting) -> Finding:
             (comparison,) = judge([bench.epoch(arms, load) for _ in range(epochs)], load).comparisons
             estimates[f"{length_ns // MS} ms"] = comparison.estimate
     return at_every_length(estimates, _TRUTH)
-
-
-def _claims(comparison: Comparison) -> bool:
-    return bool({Word.FASTER, Word.SLOWER} & set(comparison.verdict.words))
 
 
 # G10: quantiles of a known law, and intervals of their ratios.
@@ -158,8 +149,7 @@ def intervals(setting: Setting) -> Finding:
                 if ratio.operation != "event" or f"{ratio.quantile:g}" not in _QUANTILES or ratio.estimate is None:
                     continue
                 known += 1
-                interval = ratio.estimate.interval
-                held += interval.low is not None and interval.low <= math.log(_SLOW) <= (interval.high or math.inf)
+                held += ratio.estimate.interval.holds(math.log(_SLOW))
     return Finding(
         found=f"the injected {_SLOW - 1:.0%} held by {held} of {known} intervals of p50, p95 and p99",
         passed=known > 0 and held >= fewest(known, 0.93),
@@ -242,7 +232,7 @@ def omission(setting: Setting) -> Finding:
     law = ("--latency", "constant:100us")
     # A freeze at a slice's edge would be cut: the drain waits for its end, and no request is sent into its rest. So
     # freezes come in the middle of slices, which begin soon after the server's start.
-    origin_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC) - int(period_s * 1e9 / 2)
+    origin_ns = time.monotonic_ns() - int(period_s * 1e9 / 2)
     frozen = (*law, "--stall", freeze, "--origin-ns", str(origin_ns))
     # One arm alone takes two slices a block; each holds whole periods.
     schedule = Load(
@@ -310,7 +300,7 @@ def injected(setting: Setting) -> Finding:
             for comparison in analysis.comparisons:
                 truth = -math.log1p(_SLOWDOWNS[comparison.contender] / 100)
                 intervals += 1
-                held += _holds(comparison.estimate.interval, truth)
+                held += comparison.estimate.interval.holds(truth)
                 claimed += Word.SLOWER in comparison.verdict.words
                 wrong += Word.FASTER in comparison.verdict.words
     return Finding(
@@ -334,7 +324,7 @@ def restarts(setting: Setting) -> Finding:
     false = 0
     for first in range(0, len(epochs), _EPOCHS):
         (comparison,) = judge(epochs[first : first + _EPOCHS], load).comparisons
-        false += _claims(comparison)
+        false += comparison.verdict.claims
     misled_as_often = fewest(len(epochs), _MISLED[0]) <= misled <= most(len(epochs), _MISLED[1])
     return Finding(
         found=(
@@ -350,10 +340,6 @@ def restarts(setting: Setting) -> Finding:
             "within_start_claims": misled,
         },
     )
-
-
-def _holds(interval: Interval, truth: float) -> bool:
-    return interval.low is not None and interval.high is not None and interval.low <= truth <= interval.high
 
 
 def _within_sd(pairs: Sequence[PairEstimate]) -> float:

@@ -266,9 +266,7 @@ def quantiles(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> F
         baseline = _latencies(rng, _EPOCHS, _REQUESTS)
         contender = _latencies(rng, _EPOCHS, _REQUESTS) * math.exp(_TRUTH)
         for quantile in _QUANTILES:
-            interval = method.quantile_interval(baseline, contender, quantile, context)
-            if interval.low is not None and interval.high is not None:
-                held[quantile] += interval.low <= _TRUTH <= interval.high
+            held[quantile] += method.quantile_interval(baseline, contender, quantile, context).holds(_TRUTH)
     counts = [
         Count(f"p{quantile * 100:g} held", hits, runs, at_least=_COVERAGE, at_most=0.97)
         for quantile, hits in held.items()

@@ -277,11 +277,6 @@ class End:
     interval: Interval
     claimed: bool
 
-    def holds(self, truth: float) -> bool:
-        """The interval covers the truth."""
-        assert self.interval.low is not None and self.interval.high is not None
-        return self.interval.low <= truth <= self.interval.high
-
 
 def run_to_end(values: Sequence[float], *, precision: float) -> End:
     """Apply the stopping rule after every epoch; the budget ends with the last value."""
@@ -323,7 +318,7 @@ def rule(
     values = precision * (effect + spread * SHAPES[shape](rng, (runs, epochs_max)))
     ends = [run_to_end(row.tolist(), precision=precision) for row in values]
     false = sum(end.claimed and (effect == 0 or (end.interval.low or 0.0) * effect < 0) for end in ends)
-    missed = sum(not end.holds(effect * precision) for end in ends)
+    missed = sum(not end.interval.holds(effect * precision) for end in ends)
     epochs = sum(end.n for end in ends) / runs
     label = f"{shape}, sd = {spread:g} w, effect = {effect:g} w"
     note = f"{epochs:.1f} epochs"
@@ -418,7 +413,7 @@ def from_slices(
         claims = Count(f"claims of the right sign {label}", right, runs, at_least=0.9, note=note)
     else:
         claims = Count(f"false claims {label}", sum(end.claimed for end in ends), runs, at_most=0.05, note=note)
-    missed = sum(not end.holds(effect) for end in ends)
+    missed = sum(not end.interval.holds(effect) for end in ends)
     return claims, Count(f"interval misses the truth {label}", missed, runs, at_most=0.05, note=note)
 
 
