@@ -36,6 +36,7 @@ from validation import record as recorder
 from validation import suite as suites
 from validation.check import Size
 from validation.duels import LoadClass, Outcome
+from validation.journal import append_entry, read_entries
 from validation.soak import soak
 
 _SERVER = "mysql:8.0.15"
@@ -231,22 +232,25 @@ def causes(
     journal = folder / planted.JOURNAL
     for turn in range(times):
         for name in names or planted.CAUSES:
-            if not any((each.cause, each.seed) == (name, seed + turn) for each in planted.read(journal)):
+            known = read_entries(journal, planted.Reported)
+            if not any((each.cause, each.seed) == (name, seed + turn) for each in known):
                 found = planted.plant(
                     name, folder / f"{name.replace(' ', '-')}-{turn}", seed=seed + turn, attribute=attribute
                 )
-                planted.append(journal, found)
+                append_entry(journal, found)
                 _report(f"{name}: {'right' if found.right else 'WRONG'}, {found.settings}: {found.sentence}")
-    reported = planted.read(journal)
+    reported = read_entries(journal, planted.Reported)
     print(planted.table(reported))
     asked = {name: [each.right for each in reported if each.cause == name] for name in names or planted.CAUSES}
     return ExitCode.DIFFERENCE if any(10 * sum(own) < 9 * len(own) for own in asked.values()) else ExitCode.DONE
 
 
 @app.command()
-def summary(journal: Annotated[list[Path], typer.Argument(help="duels.jsonl of a campaign or a suite.")]) -> int:
+def summary(
+    journal: Annotated[list[Path], typer.Argument(exists=True, help="duels.jsonl of a campaign or a suite.")],
+) -> int:
     """Print what duels add up to: false claims, coverage, claims and time; and each miss with its epochs."""
-    outcomes = [outcome for path in journal for outcome in campaigns.read_outcomes(path)]
+    outcomes = [outcome for path in journal for outcome in read_entries(path, Outcome)]
     failed = [outcome for outcome in outcomes if outcome.error]
     print(campaigns.summary_table(campaigns.first_by_key(outcomes).values()))
     print(f"\nDuels that failed: {len(failed)}.")
@@ -287,12 +291,12 @@ def compare_procedures(
             report=_report,
             with_duels=not serial_only,
         )
-    known = procedures_measured.read_series(folder / "series.jsonl")
+    known = read_entries(folder / procedures_measured.JOURNAL, procedures_measured.Series)
     series = [each for each in known if (each.warm_up, each.budget) == (warm_up, budget)]
     outcomes = [
         outcome
         for path in (folder / campaigns.JOURNAL, *(duels or ()))
-        for outcome in campaigns.first_by_key(campaigns.read_outcomes(path)).values()
+        for outcome in campaigns.first_by_key(read_entries(path, Outcome)).values()
         if _asks(outcome, server, warm_up, budget)
     ]
     if load:
@@ -418,7 +422,7 @@ def measure_gates(
     """What gates of a real server against itself said, slowed by nothing, 1 and 3 %; beside it the rules of others."""
     if minutes:
         gates_measured.series(journal, server, minutes=minutes, seed=seed, report=_report)
-    if not (found := gates_measured.read(journal)):
+    if not (found := read_entries(journal, gates_measured.GateOutcome)):
         raise SpecError(f"{journal}: no gate has been run.", hint="Give --minutes 60.")
     print(gates_measured.table(found))
     return ExitCode.DONE

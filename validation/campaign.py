@@ -7,7 +7,6 @@ the running duels finish and starts no more, the second ends them.
 import contextlib
 import fcntl
 import math
-import os
 import re
 import shutil
 import threading
@@ -19,9 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from pydantic import ValidationError
-
-from bakeoff.errors import HostError, ResultsError, SpecError
+from bakeoff.errors import HostError, SpecError
 from bakeoff.plan.epochs import seed_for
 from bakeoff.servers.paths import make_open_folder
 from bakeoff.stats import interval as iv
@@ -30,21 +27,22 @@ from bakeoff.stats.verdict import enough
 from bakeoff.units import format_duration
 from validation.check import fewest, most
 from validation.duels import Background, Duel, Judgement, LoadClass, Outcome, run_duel
+from validation.journal import append_entry, read_entries
 
 JOURNAL = "duels.jsonl"
 
 
 class DuelJournal:
-    """Outcomes on disk, a line each, only ever appended to. Failed duels are kept too.
+    """Outcomes on disk. Failed duels are kept too.
 
     Args:
-        path: the file; made when missing. A last line that a kill cut off is skipped.
+        path: the file; made when missing.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
-        self._outcomes = list(read_outcomes(path))
+        self._outcomes = read_entries(path, Outcome)
         self._failures = Counter(outcome.duel.key for outcome in self._outcomes if outcome.error)
 
     @property
@@ -55,13 +53,8 @@ class DuelJournal:
 
     def append(self, outcome: Outcome) -> None:
         """Keep one; it is on disk when this returns."""
-        line = (outcome.model_dump_json() + "\n").encode()
         with self._lock:
-            begun = self.path.exists() and not _ends_in_newline(self.path)
-            with self.path.open("ab") as file:
-                file.write(b"\n" + line if begun else line)
-                file.flush()
-                os.fsync(file.fileno())
+            append_entry(self.path, outcome)
             self._outcomes.append(outcome)
             self._failures[outcome.duel.key] += outcome.error is not None
 
@@ -75,29 +68,6 @@ class DuelJournal:
             return self._failures[key]
 
 
-def read_outcomes(path: Path) -> Iterable[Outcome]:
-    """The outcomes of a journal; none when there is no such file.
-
-    Raises:
-        ResultsError: a line that is not the last is damaged.
-    """
-    if not path.exists():
-        return
-    lines = path.read_text(encoding="utf-8").split("\n")
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            yield Outcome.model_validate_json(line)
-        except ValidationError as error:
-            if _cut_off(line):
-                continue
-            reason = error.errors()[0]["msg"]
-            raise ResultsError(
-                f"{path}:{number}: not a duel's outcome: {reason}.", hint="Remove the line, or use another journal."
-            ) from None
-
-
 def first_by_key(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
     """Those with a judgement; of two of one key the first, so that no repetition can be chosen by its result."""
     found: dict[str, Outcome] = {}
@@ -105,19 +75,6 @@ def first_by_key(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
         if outcome.error is None:
             found.setdefault(outcome.duel.key, outcome)
     return found
-
-
-def _cut_off(line: str) -> bool:
-    """A line that a kill cut off begins like an outcome and does not end like one."""
-    return line.startswith('{"format"') and not line.endswith("}")
-
-
-def _ends_in_newline(path: Path) -> bool:
-    with path.open("rb") as file:
-        if file.seek(0, os.SEEK_END) == 0:
-            return True
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) == b"\n"
 
 
 SWAP = ("mysql:5.7.22", "mysql:8.0.15")

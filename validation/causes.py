@@ -262,19 +262,6 @@ def judge(name: str, found: Evidence, *, seed: int) -> Reported:
     )
 
 
-def read(journal: Path) -> list[Reported]:
-    """What was planted so far; nothing when the journal is not there."""
-    if not journal.exists():
-        return []
-    return [Reported.model_validate_json(line) for line in journal.read_text("utf-8").splitlines()]
-
-
-def append(journal: Path, reported: Reported) -> None:
-    """Keep one more."""
-    with journal.open("a", encoding="utf-8") as file:
-        file.write(f"{reported.model_dump_json()}\n")
-
-
 def _loop(folder: Path) -> Path:
     source, library = folder / "loop.c", folder / "loop.so"
     source.write_text(_LOOP, encoding="ascii")

@@ -24,7 +24,8 @@ from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
 from bakeoff.stats.gate_rule import Answer, Sample, answers, as_gate
 from bakeoff.stats.model import Stop
 from bakeoff.stats.stopping import decide, stop_state
-from validation.procedures_measured import read_series
+from validation.journal import read_entries
+from validation.procedures_measured import Series
 from validation.simulation import CONTENDER, simulated_study
 
 ROOT = Path(__file__).parent.parent
@@ -84,7 +85,7 @@ def read_epochs() -> Recorded:
 
 def serial_ratios() -> NDArray[np.float64]:
     """Log ratio of each recorded serial run to the one before it, of one and the same server."""
-    per_s = [[run.per_s for run in series.runs] for series in read_series(SERIES)]
+    per_s = [[run.per_s for run in series.runs] for series in read_entries(SERIES, Series)]
     return np.array([math.log(b / a) for runs in per_s for a, b in pairwise(runs)])
 
 

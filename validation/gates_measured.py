@@ -21,6 +21,7 @@ from bakeoff.stats.gate_rule import Answer
 from bakeoff.stats.model import Analysis, Frozen
 from validation.duels import Machine
 from validation.gates import OTHER_RULES, markdown, others
+from validation.journal import append_entry, read_entries
 
 KINDS = (0.0, 3.0, 0.0, 1.0)
 """Slowdowns in per cent, one gate after the other: equal builds are asked for most."""
@@ -87,21 +88,13 @@ def run(server: str, slowdown_percent: float, *, seed: int, folder: Path) -> Gat
 def series(journal: Path, server: str, *, minutes: float, seed: int, report: Callable[[str], None]) -> None:
     """Run gates of `KINDS` in turn until the time is over, each appended to the journal."""
     until = time.monotonic() + 60 * minutes
-    known = len(read(journal))
+    known = len(read_entries(journal, GateOutcome))
     for number, slowdown_percent in enumerate(cycle(KINDS)):
         if time.monotonic() > until:
             break
         outcome = run(server, slowdown_percent, seed=seed + known + number, folder=journal.parent)
-        with journal.open("a", encoding="utf-8") as file:
-            file.write(f"{outcome.model_dump_json()}\n")
+        append_entry(journal, outcome)
         report(f"slower by {slowdown_percent:g} %: {outcome.answer} after {outcome.wall_s:.0f} s")
-
-
-def read(journal: Path) -> list[GateOutcome]:
-    """The gates of a journal; none when it is not there."""
-    if not journal.exists():
-        return []
-    return [GateOutcome.model_validate_json(line) for line in journal.read_text("utf-8").splitlines()]
 
 
 def table(found: Sequence[GateOutcome]) -> str:

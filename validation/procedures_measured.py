@@ -13,7 +13,6 @@ Started again with the same folder it continues: the journals only grow.
 """
 
 import math
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,12 +32,15 @@ from bakeoff.stats.model import Frozen
 from bakeoff.units import parse_duration_s
 from validation.campaign import Campaign, planned
 from validation.duels import Duel, LoadClass, Machine, Outcome
+from validation.journal import append_entry
 from validation.procedures import INJECTED, Asked, Judgement, Procedure, judge_serial, serial
 from validation.real_epochs import RealBench, Variant
 from validation.simulation import run_to_end
 
 # Server, settings, data, warming and client of a serial run are those of a duel between two such servers, so only the
 # procedure differs.
+
+JOURNAL = "series.jsonl"
 
 _SLICE_NS = 100_000_000
 _ALONE = "A"
@@ -178,7 +180,7 @@ def measure(
     with SerialServer(shape) as server_alone:
         while time.monotonic() < until:
             for procedure in _ROUND:
-                _append(folder / "series.jsonl", _one_series(server_alone, procedure, shape, report))
+                append_entry(folder / JOURNAL, _one_series(server_alone, procedure, shape, report))
             if with_duels:
                 number = len(campaign.journal.finished()) + 1
                 campaign.run(
@@ -196,21 +198,6 @@ def _one_series(alone: SerialServer, procedure: Procedure, duel: Duel, report: C
         rate = f"{runs[-1].per_s:,.0f} events/s in {runs[-1].wall_s:.0f} s"
         report(f"{procedure}: start {number + 1} of {_ROUND[procedure]}, {rate}")
     return Series(procedure=procedure, warm_up=duel.warm_up, budget=duel.budget, runs=tuple(runs))
-
-
-def _append(path: Path, series: Series) -> None:
-    with path.open("a", encoding="utf-8") as file:
-        file.write(series.model_dump_json() + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def read_series(path: Path) -> list[Series]:
-    """The series of a journal; a last line that was cut off is skipped."""
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [Series.model_validate_json(line) for line in lines if line.endswith("}")]
 
 
 def judgements(series: Iterable[Series], duels: Iterable[Outcome]) -> Iterator[Asked]:

@@ -13,6 +13,7 @@ from bakeoff.stats.stopping import decide, stop_state
 from bakeoff.stats.verdict import AnalysisContext, compare
 from validation import gates, gates_measured
 from validation.check import fewest, most
+from validation.journal import read_entries
 
 LIMIT = math.log(0.98)
 NOISE = np.array([-0.006, 0.004, -0.001, 0.007, -0.005, 0.001, 0.002, -0.002])
@@ -212,7 +213,7 @@ def test_the_rules_of_others():
 
 def test_measured_gates_are_counted_beside_the_rules_of_others(tmp_path):
     journal = tmp_path / "gates.jsonl"
-    assert gates_measured.read(journal) == []
+    assert read_entries(journal, gates_measured.GateOutcome) == []
     common = {"server": "mysql:8.0.15", "seed": 1, "other": 0.02}
     ran = [
         gates_measured.GateOutcome(
@@ -222,7 +223,7 @@ def test_measured_gates_are_counted_beside_the_rules_of_others(tmp_path):
         gates_measured.GateOutcome(**common, slowdown_percent=0, answer="cannot tell", wall_s=210, ratios=(-0.03,)),
     ]
     journal.write_text("".join(f"{each.model_dump_json()}\n" for each in ran))
-    assert gates_measured.read(journal) == ran
+    assert read_entries(journal, gates_measured.GateOutcome) == ran
     _, _, equal, slowed = gates_measured.table(ran).splitlines()
     assert equal == "| mysql:8.0.15 | 0 % | 2 | 1 | 0 | 1 | 2.5 | 0 | 1 | 1 |"
     assert slowed == "| mysql:8.0.15 | 3 % | 1 | 0 | 1 | 0 | 1.0 | 0 | 1 | 1 |"

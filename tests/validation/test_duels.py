@@ -12,6 +12,7 @@ import pytest
 
 from bakeoff.errors import HostError, ResultsError, SpecError
 from bakeoff.stats.model import Interval, Stop, Word
+from validation import __main__ as program
 from validation import campaign as campaigns
 from validation.campaign import (
     Campaign,
@@ -20,10 +21,10 @@ from validation.campaign import (
     judged,
     parse_kinds,
     planned,
-    read_outcomes,
     summary_table,
 )
 from validation.duels import Background, Duel, Judgement, LoadClass, Machine, Outcome, run_duel
+from validation.journal import read_entries
 
 DUEL = Duel(kind="slow2", number=3, servers=("mysql:8.0.15", "mysql:8.0.15"), seed=7, slowdown_percent=2)
 
@@ -96,7 +97,7 @@ def test_a_journal_survives_a_line_that_was_cut_off(tmp_path):
     assert len(again.outcomes) == 1
     later = outcome(DUEL.model_copy(update={"number": 4}))
     again.append(later)
-    assert [each.duel.number for each in read_outcomes(path)] == [3, 4]
+    assert [each.duel.number for each in read_entries(path, Outcome)] == [3, 4]
     assert list(DuelJournal(path).finished()) == [DUEL.key, later.duel.key]
 
 
@@ -105,6 +106,11 @@ def test_a_journal_that_is_none_is_refused(tmp_path):
     path.write_text('{"something": "else"}\n')
     with pytest.raises(ResultsError, match=r"duels.jsonl:1"):
         DuelJournal(path)
+
+
+def test_a_journal_that_is_not_there_has_no_summary(tmp_path, capsys):
+    assert program.run(["summary", str(tmp_path / "none.jsonl")]) == 2
+    assert "none.jsonl" in capsys.readouterr().err
 
 
 def test_of_two_outcomes_of_a_duel_the_first_counts(tmp_path):

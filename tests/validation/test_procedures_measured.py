@@ -12,9 +12,10 @@ from simulated_duels import simulated_duel, truth_of
 from validation import campaign, procedures_measured
 from validation.campaign import DuelJournal
 from validation.duels import Duel
+from validation.journal import read_entries
 from validation.procedures import Procedure, table
 from validation.procedures_chart import draw
-from validation.procedures_measured import SerialRun, Series, judgements, read_series
+from validation.procedures_measured import SerialRun, Series, judgements
 
 
 def series(procedure, *per_s):
@@ -98,7 +99,7 @@ def test_rounds_give_every_way_the_same_wall_time_and_go_on_where_they_stopped(t
         procedures_measured.measure(
             tmp_path, "s", warm_up="5s", budget="100s", until=until, seed=1, report=lambda text: None
         )
-    known = read_series(tmp_path / "series.jsonl")
+    known = read_entries(tmp_path / "series.jsonl", Series)
     assert len(known) >= 4
     for each in known:
         starts = 2 if each.procedure is Procedure.ONE_LONG else 6
@@ -113,7 +114,7 @@ def test_the_table_has_a_row_for_each_way_and_truth(tmp_path):
     known = [series(Procedure.ONE_LONG, 100, 103, 99), series(Procedure.MEDIAN_OF_THREE, 100, 103, 100, 104, 90, 105)]
     path = tmp_path / "series.jsonl"
     path.write_text("".join(each.model_dump_json() + "\n" for each in known) + '{"format":1,"way"')
-    assert read_series(path) == known
+    assert read_entries(path, Series) == known
     rows = table(list(judgements(known, duels(3)))).splitlines()
     assert len(rows) == 2 + 3 * len(Procedure)
     assert sum("bakeoff" in row for row in rows) == 3
