@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from bakeoff.errors import RunInvalid
 from bakeoff.report.causes import compared_waits
 from bakeoff.report.context import Context
 from bakeoff.report.flame import compared_profiles
@@ -199,7 +200,7 @@ def plant(name: str, folder: Path, *, seed: int, attribute: bool = False) -> Rep
         attribute: measure the arms in between, too, once a difference is claimed.
 
     Raises:
-        RuntimeError: a command failed.
+        RunInvalid: a command failed.
     """
     cause = CAUSES[name]
     folder.mkdir(parents=True, exist_ok=True)
@@ -226,7 +227,7 @@ def _bakeoff(*words: str, runs: Path, limit_s: float) -> None:
     command = [sys.executable, "-m", "bakeoff.cli.start", *words, "--runs", str(runs), "--quiet"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s)
     if ran.returncode != 0:
-        raise RuntimeError(f"{' '.join(words)}: exit code {ran.returncode}: {ran.stderr.strip()[-300:]}")
+        raise RunInvalid(f"{' '.join(words)}: exit code {ran.returncode}: {ran.stderr.strip()[-300:]}")
 
 
 def settings_found(path: Path) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 
+from bakeoff.errors import RunInvalid
 from bakeoff.report.history_page import points_of
 from bakeoff.results import RunDirectory, open_run
 from bakeoff.results.history_file import History, Point
@@ -32,7 +33,7 @@ def measure(servers: Sequence[str], *, reference: str, budget: str, seed: int, r
     """Measure the servers beside the reference.
 
     Raises:
-        RuntimeError: the duel failed.
+        RunInvalid: the duel failed.
     """
     command = [
         sys.executable, "-m", "bakeoff.cli.start", "duel", reference, *servers, "--workload", WORKLOADS, *ROWS,
@@ -40,7 +41,7 @@ def measure(servers: Sequence[str], *, reference: str, budget: str, seed: int, r
     ]  # fmt: skip
     ran = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
     if ran.returncode:
-        raise RuntimeError(f"the duel ended with exit code {ran.returncode}")
+        raise RunInvalid(f"the duel ended with exit code {ran.returncode}.", hint="Its messages are above.")
     return open_run("latest", runs)
 
 

@@ -3,6 +3,7 @@
 from synthetic_history import BEGIN, nights
 
 from bakeoff.report.history_page import lines_of
+from validation import __main__ as program
 from validation.histories import KINDS, Kind, by_bakeoff, judge, published_table, read_published, simulate
 from validation.versions import in_order, versions_of
 
@@ -17,6 +18,13 @@ def test_the_contenders_of_one_run_are_points_of_one_line_in_order():
     ]
     lines = lines_of(sorted(in_order(measured), key=lambda point: point.at), alpha=0.05)
     assert [[point.commit for point in line.points] for line in lines] == [[name[6:] for name in names]] * 2
+
+
+def test_a_duel_that_fails_is_one_line(tmp_path, capsys):
+    none = "mysql:nonsense"
+    words = ["versions", "--reference", none, "--server", none, "--history", str(tmp_path / "v.db")]
+    assert program.run([*words, "--runs", str(tmp_path)]) == 4
+    assert capsys.readouterr().err == "validation: the duel ended with exit code 2. Its messages are above.\n"
 
 
 def test_what_is_found_is_judged_by_the_truth():
