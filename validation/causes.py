@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from bakeoff.errors import RunInvalid
 from bakeoff.report.causes import compared_waits
@@ -23,7 +23,7 @@ from bakeoff.report.off_cpu_table import compared_off_cpu
 from bakeoff.report.why import evidence
 from bakeoff.results import open_run
 from bakeoff.stats.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
-from bakeoff.stats.model import Analysis
+from bakeoff.stats.model import Analysis, Frozen
 from bakeoff.stats.named_causes import Evidence, causes, sentence
 
 _LIMIT_S = 900.0  # of one run: fetching, loading, a busy machine
@@ -32,7 +32,7 @@ _ATTRIBUTE_LIMIT_S = 1800.0  # of the arms in between, whose budget is four time
 _WITHOUT_EFFECT = {"option.max_connections": "200", "option.table_definition_cache": "1000"}
 
 
-class Cause(BaseModel):
+class Cause(Frozen):
     """One planted cause.
 
     Attributes:
@@ -42,8 +42,6 @@ class Cause(BaseModel):
         options: of the workload's script.
         explain_budget: for profiles and waits; empty: counters alone.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     arms: tuple[dict[str, Any], dict[str, Any]]
     families: tuple[str, ...]

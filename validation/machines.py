@@ -30,11 +30,11 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
 
 from bakeoff.errors import ResultsError
 from bakeoff.results.epoch_data import EpochData, write_atomically
 from bakeoff.stats.estimate import variance_of_mean
+from bakeoff.stats.model import Frozen
 from validation.simulation import (
     BASELINE,
     CLOUD,
@@ -214,7 +214,7 @@ class Recorded:
         )
 
 
-class Origin(BaseModel):
+class Origin(Frozen):
     """Where a set of traces comes from.
 
     Attributes:
@@ -222,8 +222,6 @@ class Origin(BaseModel):
         load: mean share of the machine's CPU time used by anything but the recorded servers and their client.
         machine: CPUs, memory, system, in one line.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     server: str
     workload: str

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import JsonValue, ValidationError
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -22,6 +22,7 @@ from bakeoff.errors import ResultsError, SpecError
 from bakeoff.results import Host, gather_host
 from bakeoff.results.epoch_data import write_atomically
 from bakeoff.results.manifest import bakeoff_version, checkout_commit, python_version
+from bakeoff.stats.model import Frozen
 from bakeoff.units import format_duration
 from validation import fake_checks, fault_injection, number_checks, real_checks, replay_checks
 from validation.check import Check, Finding, Setting, Size
@@ -59,7 +60,7 @@ def select(size: Size, only: Sequence[str] = ()) -> tuple[Check, ...]:
     return tuple(check for check in belonging if not asked or check.test in asked)
 
 
-class Entry(BaseModel):
+class Entry(Frozen):
     """A check that has been run.
 
     Attributes:
@@ -69,8 +70,6 @@ class Entry(BaseModel):
         seconds: wall time.
         commit: of the code that ran it; a run may be continued after a change.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     test: str
     what: str
@@ -88,7 +87,7 @@ class Entry(BaseModel):
         return {True: "ok", False: "FAILED", None: "could not run"}[self.passed]
 
 
-class Record(BaseModel):
+class Record(Frozen):
     """All of `results.json`.
 
     Attributes:
@@ -97,8 +96,6 @@ class Record(BaseModel):
         commit: of the checkout, `+` after it when it had changes.
         command: the command line.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     format: int = FORMAT
     size: Size
