@@ -1,7 +1,6 @@
 """What is measured: a server, and a case that every client runs against it."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import pymysql
 
@@ -48,7 +47,3 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.workload}/{self.threads} {self.statements} {self.transport}"
-
-    def as_record(self) -> dict[str, Any]:
-        """The JSON object of a cell."""
-        return asdict(self)

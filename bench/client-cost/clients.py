@@ -1,7 +1,7 @@
 """The clients under test. A new one (a driver of another language, another tool) is a class here and a line in `every`.
 
 A client is a process that loads the server by itself for so many seconds; what it costs is read from outside
-(window.py), the same way for all, and only latencies are taken from its own output.
+(cost.py), the same way for all, and only latencies are taken from its own output.
 """
 
 import abc
@@ -108,9 +108,7 @@ class BareLoop(Client):
         self.by_default, self.experiment = wait == "poll", wait != "poll"
 
     def missing(self) -> str:
-        return (
-            "" if self._binary.exists() else f"{self._binary} is not there: cargo build --release -p bakeoff-bareloop"
-        )
+        return _must_be_built(self._binary)
 
     def version(self) -> str:
         return _first_line([str(self._binary), "--version"])

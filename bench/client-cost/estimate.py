@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cost import Window
-from scipy import stats
+
+from bakeoff.stats.interval import standard_deviation, t_quantile
 
 CONFIDENCE = 0.95
 
@@ -73,6 +74,5 @@ def ratio(rounds: Sequence[Round], of: Callable[[Sequence[Window]], float], over
     mean = sum(logs) / n
     if n < 3:
         return Ratio(math.exp(mean), None, None, n)
-    sd = math.sqrt(sum((x - mean) ** 2 for x in logs) / (n - 1))
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * sd / math.sqrt(n)
+    half = t_quantile((1 + CONFIDENCE) / 2, n - 1) * standard_deviation(logs) / math.sqrt(n)
     return Ratio(math.exp(mean), math.exp(mean - half), math.exp(mean + half), n)

@@ -185,7 +185,7 @@ def _cell_record(cell: Cell) -> dict[str, Any]:
         if (ratio := cell.ratio(metric, name, reference)) is not None
     ]
     return {
-        **cell.case.as_record(),
+        **asdict(cell.case),
         "clients": {name: cell.summary(name) for name in cell.clients},
         "ratios": ratios,
         "user_instructions": cell.user_instructions,

@@ -138,7 +138,7 @@ def carry_over(bench: RealBench) -> Result:
 
 
 def attenuation(bench: RealBench) -> Result:
-    """A injected 5 % in slices from 20 ms to 2 s."""
+    """An injected 5 % in slices from 20 ms to 2 s."""
     lengths = (20, 50, 100, 200, 2000)
     variants = [
         Variant(f"{ms} ms", ms * MS, 8.0 if ms == 2000 else 4.0, guard_ns=max(2, min(ms // 10, 10)) * MS)
@@ -157,7 +157,7 @@ def attenuation(bench: RealBench) -> Result:
     off = [row[0] for row in rows if abs(row[1] / 100 - math.expm1(TRUTH)) > row[2] / 100]
     return Result(
         name="attenuation",
-        asks=f"Do short slices make a injected {math.expm1(TRUTH) * 100:.2f} % smaller?",
+        asks=f"Do short slices make an injected {math.expm1(TRUTH) * 100:.2f} % smaller?",
         columns=("slice, ms", "found, %", "±", "attenuation, % of the effect", "SD within a start, %", "events/s"),
         rows=tuple(rows),
         says=f"The interval misses the truth at {', '.join(map(str, off))} ms."

@@ -14,7 +14,7 @@ _WRITES = 1  # place of the workload in the study
 
 
 def freeze(bench: RealBench) -> Result:
-    """A injected 5 % on writes, with freezing and without, each on servers started for it."""
+    """An injected 5 % on writes, with freezing and without, each on servers started for it."""
     variants = [
         Variant("freeze", _SLICE_NS, 16.0, workload=_WRITES, freeze=True),
         Variant("no freeze", _SLICE_NS, 16.0, workload=_WRITES),
@@ -42,7 +42,7 @@ def freeze(bench: RealBench) -> Result:
     held = [name for name, row in by_name.items() if abs(row[1] - math.expm1(TRUTH) * 100) <= row[2]]
     return Result(
         name="freeze",
-        asks=f"Writes, a injected {math.expm1(TRUTH) * 100:.2f} %: what does stopping the resting server change?",
+        asks=f"Writes, an injected {math.expm1(TRUTH) * 100:.2f} %: what does stopping the resting server change?",
         columns=("", "found, %", "±", "SD of one epoch's ratio, %", "carry-over, %"),
         rows=tuple(rows),
         says=(

@@ -26,12 +26,10 @@ from clients import Bakeoff, Client, ClientFailed, GoTpc, Load
 from place import Server, started
 from rich.console import Console
 from rich.table import Table
+from run import over_rounds
 
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError
-from bakeoff.stats.interval import standard_deviation, t_interval
-
-_MEGABYTE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -72,12 +70,7 @@ def seconds(way: Way, server: Server, warehouses: int, seed: int) -> float:
 
 def speed_up(base: list[float], own: list[float]) -> str:
     """Mean over rounds of the log ratio of times, with its 95 % interval."""
-    logs = [math.log(slow / fast) for slow, fast in zip(base, own, strict=True)]
-    mean = math.fsum(logs) / len(logs)
-    interval = t_interval(mean, standard_deviation(logs), len(logs), alpha=0.05)
-    if interval.low is None or interval.high is None:
-        return f"{math.exp(mean):.2f}"
-    return f"{math.exp(mean):.2f} [{math.exp(interval.low):.2f}, {math.exp(interval.high):.2f}]"
+    return over_rounds([math.log(slow / fast) for slow, fast in zip(base, own, strict=True)])
 
 
 def options() -> argparse.Namespace:
@@ -97,7 +90,7 @@ def main() -> int:
     path, missing = go_tpc.find()
     if missing:
         console.print(f"tpcc: left out: {missing}", highlight=False)
-    pool = chosen.buffer_pool_mb * _MEGABYTE
+    pool = chosen.buffer_pool_mb << 20
     try:
         with (
             Engine() as engine,

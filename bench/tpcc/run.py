@@ -72,7 +72,11 @@ def ratio(windows: dict[str, list[Window]], name: str, base: str, value: Callabl
     def of_round(which: str, number: int) -> float:
         return math.fsum(math.log(value(each)) for each in windows[which] if each.round == number)
 
-    logs = [(of_round(name, number) - of_round(base, number)) / 2 for number in rounds]
+    return over_rounds([(of_round(name, number) - of_round(base, number)) / 2 for number in rounds])
+
+
+def over_rounds(logs: list[float]) -> str:
+    """The mean of log ratios as a ratio, with its 95 % interval."""
     mean = math.fsum(logs) / len(logs)
     interval = t_interval(mean, standard_deviation(logs), len(logs), alpha=0.05)
     if interval.low is None or interval.high is None:
