@@ -9,23 +9,26 @@ machine is not full, and a connection that gets less than its share was made to 
 """
 
 import argparse
-import contextlib
 import json
+import os
 import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "bench" / "tpcc")]  # `validation` is not installed
+
+import record
 from rich.console import Console
 from rich.table import Table
 
-ROOT = Path(__file__).resolve().parents[2]
-FORMAT = 1  # of the JSON file; 1: first
+from bakeoff.errors import HostError
+from validation.fake_server import FakeServer
+
 START_LIMIT_S = 300.0
 _FAIRNESS = re.compile(r"events \(avg/stddev\):\s+([\d.]+)/([\d.]+)")
 
@@ -65,24 +68,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--latency", default="constant:250ms", help="of the server (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=20.0, help="of load for each (default: %(default)s)")
     parser.add_argument("--binaries", type=Path, help="folder of the Rust programs; default: build them")
-    parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="folder of the JSON files")
+    parser.add_argument("--results", type=Path, default=record.RESULTS, help="folder of the JSON files")
     return parser.parse_args()
-
-
-@contextlib.contextmanager
-def fake_server(binaries: Path, folder: Path, latency: str) -> Iterator[Path]:
-    """Its socket."""
-    socket = folder / "fake.sock"
-    command = [str(binaries / "bakeoff-fakeserver"), "--socket", str(socket), "--latency", latency]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        assert server.stdout is not None
-        if not server.stdout.readline():
-            raise RunFailed("the fake server did not start.")
-        yield socket
-    finally:
-        server.terminate()
-        server.wait()
 
 
 def measure(engine: Path, socket: Path, connections: int, seconds: float) -> Found:
@@ -165,19 +152,22 @@ def table(found: list[Found]) -> Table:
 def main() -> int:
     chosen = options()
     binaries = chosen.binaries or built()
+    os.environ["BAKEOFF_FAKESERVER"] = str(binaries / "bakeoff-fakeserver")
     console = Console(width=None if sys.stdout.isatty() else 140)
     try:
         with (
             tempfile.TemporaryDirectory(prefix="connections-") as folder,
-            fake_server(binaries, Path(folder), chosen.latency) as socket,
+            FakeServer(Path(folder) / "fake.sock", "--latency", chosen.latency) as server,
         ):
             engine, counts = binaries / "bakeoff-engine", chosen.connections.split(",")
-            found = [measure(engine, socket, int(count), chosen.seconds) for count in counts]
-    except RunFailed as problem:
+            found = [measure(engine, server.socket, int(count), chosen.seconds) for count in counts]
+    except (RunFailed, HostError) as problem:
         print(f"connections: {problem}", file=sys.stderr)
         return 3
     console.print(table(found))
-    console.print(f"written: {write(found, chosen)}", highlight=False)
+    settings = {"seconds": chosen.seconds, "latency": chosen.latency}
+    content = {"settings": settings, "runs": [asdict(each) for each in found]}
+    console.print(f"written: {record.write('connections', content, chosen.results)}", highlight=False)
     return 0
 
 
@@ -188,25 +178,6 @@ def built() -> Path:
     metadata = ["cargo", "metadata", "--format-version=1", "--no-deps"]
     described = json.loads(subprocess.run(metadata, cwd=ROOT, check=True, capture_output=True).stdout)
     return Path(described["target_directory"]) / "release"
-
-
-def write(found: list[Found], chosen: argparse.Namespace) -> Path:
-    """Write into the folder of results; returns the path."""
-    folder: Path = chosen.results
-    folder.mkdir(parents=True, exist_ok=True)
-    now = datetime.now(UTC)
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
-    record = {
-        "format": FORMAT,
-        "benchmark": "connections",
-        "date": now.isoformat(timespec="seconds"),
-        "commit": head.stdout.strip(),
-        "settings": {"seconds": chosen.seconds, "latency": chosen.latency},
-        "runs": [asdict(each) for each in found],
-    }
-    path = folder / f"connections-{now.strftime('%Y-%m-%dT%H%MZ')}.json"
-    path.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
-    return path
 
 
 if __name__ == "__main__":

@@ -8,17 +8,18 @@ round trip. The same statements as fast as they go show that round trip.
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tpcc"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "bench" / "tpcc")]  # `validation` is not installed
 
 import record
 
-from bakeoff.engine import ArmAddress, Engine, engine_path, make_capture
+from bakeoff.engine import Engine, make_capture
+from validation.fake_server import FakeServer
 
 PER_S, CONNECTIONS, LIMIT_US = 10_000, 16, 1_000.0
 HEAD = "mysqld, Version: 8.0.33 (x). started with:\nTcp port: 0  Unix socket: x\nTime  Id Command    Argument\n"
@@ -55,30 +56,21 @@ def replays(seconds: int) -> list[dict[str, Any]]:
                     f"2026-11-23T10:{moment}Z\t    {1 + at % CONNECTIONS} Query\tSELECT c FROM t WHERE id = {at}\n"
                 )
         make_capture([str(log)], capture, redact=False, log_format=None, on_progress=lambda _done, _total: None)
-        server = subprocess.Popen(
-            [engine_path().with_name("bakeoff-fakeserver"), f"--socket={socket}"], stdout=subprocess.PIPE
-        )
-        try:
-            assert server.stdout and b"ready" in server.stdout.readline()
-            with Engine() as engine:
-                arm = ArmAddress("A", str(socket), None, None, "root", "", "x", "utf8mb4", None, server_pid=server.pid)
-                engine.open([arm])
-                for speed in (None, 1.0):
-                    request = {
-                        "cell": "clock", "capture": str(capture), "chunk_events": PER_S * seconds // 2, "speed": speed,
-                        "reads_only": True, "threads": CONNECTIONS, "arms": ["A"], "blocks": 1, "slice_ns": 10**9,
-                    }  # fmt: skip
-                    measured = engine.measure(request)
-                    event = next(each for each in measured.histograms if each["operation"] == "event")
-                    late = sum(each["late_starts"] for each in measured.slices)
-                    length_s = sum(each["length_ns"] for each in measured.slices) / 1e9
-                    found = {name: round(ns / 1e3, 1) for name, ns in event["quantiles_ns"].items()}
-                    row = {"speed": speed, "per_s": round(event["count"] / length_s), "late": late, "us": found}
-                    rows.append(row | {"max_us": round(event["max_ns"] / 1e3, 1)})
-                    print(json.dumps(rows[-1]))
-        finally:
-            server.kill()
-            server.wait()
+        with FakeServer(socket) as server, Engine() as engine:
+            engine.open([server.address("A")])
+            for speed in (None, 1.0):
+                request = {
+                    "cell": "clock", "capture": str(capture), "chunk_events": PER_S * seconds // 2, "speed": speed,
+                    "reads_only": True, "threads": CONNECTIONS, "arms": ["A"], "blocks": 1, "slice_ns": 10**9,
+                }  # fmt: skip
+                measured = engine.measure(request)
+                event = next(each for each in measured.histograms if each["operation"] == "event")
+                late = sum(each["late_starts"] for each in measured.slices)
+                length_s = sum(each["length_ns"] for each in measured.slices) / 1e9
+                found = {name: round(ns / 1e3, 1) for name, ns in event["quantiles_ns"].items()}
+                row = {"speed": speed, "per_s": round(event["count"] / length_s), "late": late, "us": found}
+                rows.append(row | {"max_us": round(event["max_ns"] / 1e3, 1)})
+                print(json.dumps(rows[-1]))
     return rows
 
 

@@ -8,7 +8,6 @@ The report is that of a synthetic run of six cells and eight epochs, made before
 """
 
 import argparse
-import json
 import os
 import random
 import shutil
@@ -17,18 +16,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "report"), str(ROOT / "bench" / "tpcc")]
+
+import record
 from rich.console import Console
 from rich.table import Table
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "report")]
-
 from synthetic import duel_study, make_run
 
-from bakeoff.results import gather_host
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
 
@@ -66,16 +63,11 @@ def main() -> int:
                 begin = time.perf_counter()
                 subprocess.run(started[name], env=environment, stdout=subprocess.DEVNULL, check=True)
                 taken_ms[name].append(1e3 * (time.perf_counter() - begin))
-        host = gather_host(Path(folder), None).model_dump(mode="json")
     table = Table("command", "median, ms", "fastest", "slowest")
     for name, values in taken_ms.items():
         table.add_row(name, *(f"{value:.0f}" for value in (statistics.median(values), min(values), max(values))))
     Console().print(table)
-    at = datetime.now(UTC)
-    document = {"format": 1, "at": at.isoformat(), "host": host, "starts": starts, "taken_ms": taken_ms}
-    to = ROOT / "bench" / "results" / f"startup-{at:%Y%m%dT%H%M%SZ}.json"
-    to.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    print(to)
+    print(record.write("startup", {"starts": starts, "taken_ms": taken_ms}))
     return 0
 
 

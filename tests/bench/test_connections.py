@@ -13,16 +13,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def binaries(tmp_path: Path) -> Path:
+def binaries(tmp_path: Path, fakeserver_binary: Path) -> Path:
     """A folder with the engine that the other tests use, and the fake server as it is in the tree."""
-    subprocess.run(["cargo", "build", "--quiet", "-p", "bakeoff-fakeserver"], cwd=ROOT, check=True)
-    metadata = ["cargo", "metadata", "--format-version=1", "--no-deps"]
-    described = json.loads(subprocess.run(metadata, cwd=ROOT, check=True, capture_output=True).stdout)
-    built = Path(described["target_directory"]) / "debug"
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "bakeoff-engine").symlink_to(engine_path())
-    (folder / "bakeoff-fakeserver").symlink_to(built / "bakeoff-fakeserver")
+    (folder / "bakeoff-fakeserver").symlink_to(fakeserver_binary)
     return folder
 
 
