@@ -13,7 +13,7 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
 use crate::fault::Delivery;
-use crate::packet::{Front, MAX_ALLOWED_PACKET_BYTES, front};
+use crate::packet::{Front, front};
 use crate::prepared::Catalogue;
 use crate::server::{Server, count_one};
 use crate::session::{Reply, Session};
@@ -257,7 +257,7 @@ impl EventLoop {
             }
             let Connection { session, input, output, .. } = &mut **connection;
             let (server, catalogue) = (&self.server, &mut self.catalogue);
-            let (reply, taken) = match front(input, MAX_ALLOWED_PACKET_BYTES) {
+            let (reply, taken) = match front(input) {
                 Front::Incomplete => {
                     if input.is_empty() && input.capacity() > KEPT_BUFFER_BYTES {
                         *input = Vec::new();
@@ -265,11 +265,8 @@ impl EventLoop {
                     return;
                 }
                 Front::TooLarge => return self.drop_connection(slot),
-                Front::One { sequence, payload, taken } => {
-                    (session.handle(server, catalogue, sequence, payload, output), taken)
-                }
-                Front::Joined { frame, taken } => {
-                    (session.handle(server, catalogue, frame.sequence, &frame.payload, output), taken)
+                Front::Whole { sequence, payload, taken } => {
+                    (session.handle(server, catalogue, sequence, &payload, output), taken)
                 }
             };
             input.drain(..taken);

@@ -3,43 +3,32 @@
 //! Source: "Protocol Basics" of the MySQL Internals manual. A packet is a 3-byte length, a sequence number and a payload;
 //! a payload of 2^24-1 bytes goes on in the next packet.
 
+use std::borrow::Cow;
+
 /// Largest payload taken from a client.
 pub(crate) const MAX_ALLOWED_PACKET_BYTES: usize = 64 << 20;
 
 const MAX_PAYLOAD: usize = 0xFF_FFFF;
 const HEADER: usize = 4;
 
-/// One whole payload taken from a stream.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Frame {
-    /// Sequence number of its last packet.
-    pub(crate) sequence: u8,
-    pub(crate) payload: Vec<u8>,
-}
-
 /// What lies at the front of the bytes received so far.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Front<'a> {
-    /// A payload in one packet, borrowed: the usual case.
-    One { sequence: u8, payload: &'a [u8], taken: usize },
-    /// A payload put together from several packets.
-    Joined { frame: Frame, taken: usize },
+    /// A payload, borrowed where it lies in one packet; the sequence number is that of its last packet.
+    Whole { sequence: u8, payload: Cow<'a, [u8]>, taken: usize },
     /// More bytes are needed.
     Incomplete,
-    /// The payload passes `limit_bytes`.
+    /// The payload passes `MAX_ALLOWED_PACKET_BYTES`.
     TooLarge,
 }
 
 /// Looks for a whole payload at the front of `bytes`.
-pub(crate) fn front(bytes: &[u8], limit_bytes: usize) -> Front<'_> {
+pub(crate) fn front(bytes: &[u8]) -> Front<'_> {
     let Some((sequence, payload)) = one_packet(bytes) else {
-        return if declared_length(bytes) > limit_bytes { Front::TooLarge } else { Front::Incomplete };
+        return Front::Incomplete;
     };
-    if payload.len() > limit_bytes {
-        return Front::TooLarge;
-    }
     if payload.len() < MAX_PAYLOAD {
-        return Front::One { sequence, payload, taken: HEADER + payload.len() };
+        return Front::Whole { sequence, payload: payload.into(), taken: HEADER + payload.len() };
     }
     let mut joined = payload.to_vec();
     let mut taken = HEADER + payload.len();
@@ -49,26 +38,19 @@ pub(crate) fn front(bytes: &[u8], limit_bytes: usize) -> Front<'_> {
         };
         joined.extend_from_slice(payload);
         taken += HEADER + payload.len();
-        if joined.len() > limit_bytes {
+        if joined.len() > MAX_ALLOWED_PACKET_BYTES {
             return Front::TooLarge;
         }
         if payload.len() < MAX_PAYLOAD {
-            return Front::Joined { frame: Frame { sequence, payload: joined }, taken };
+            return Front::Whole { sequence, payload: joined.into(), taken };
         }
-    }
-}
-
-fn declared_length(bytes: &[u8]) -> usize {
-    match bytes {
-        [a, b, c, ..] => usize::from(*a) | usize::from(*b) << 8 | usize::from(*c) << 16,
-        _ => 0,
     }
 }
 
 fn one_packet(bytes: &[u8]) -> Option<(u8, &[u8])> {
-    let sequence = *bytes.get(3)?;
-    let payload = bytes.get(HEADER..HEADER + declared_length(bytes))?;
-    Some((sequence, payload))
+    let &[a, b, c, sequence] = bytes.first_chunk::<HEADER>()?;
+    let length = usize::from(a) | usize::from(b) << 8 | usize::from(c) << 16;
+    Some((sequence, bytes.get(HEADER..HEADER + length)?))
 }
 
 /// Appends packets with rising sequence numbers to a buffer.

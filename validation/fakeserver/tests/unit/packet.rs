@@ -7,10 +7,9 @@ fn a_packet_is_found_only_when_whole() {
     let mut bytes = Vec::new();
     PacketWriter::new(&mut bytes, 7).packet(|out| out.extend_from_slice(b"hello"));
     for cut in 0..bytes.len() {
-        assert_eq!(front(&bytes[..cut], 1000), Front::Incomplete, "{cut} bytes");
+        assert_eq!(front(&bytes[..cut]), Front::Incomplete, "{cut} bytes");
     }
-    assert_eq!(front(&bytes, 1000), Front::One { sequence: 7, payload: b"hello", taken: 9 });
-    assert_eq!(front(&bytes[..4], 4), Front::TooLarge);
+    assert_eq!(front(&bytes), Front::Whole { sequence: 7, payload: Cow::from(&b"hello"[..]), taken: 9 });
 }
 
 #[test]
@@ -19,9 +18,8 @@ fn a_payload_over_16_mib_is_split_and_joined() {
         let mut bytes = Vec::new();
         let mut writer = PacketWriter::new(&mut bytes, 255);
         writer.packet(|out| out.resize(out.len() + size, b'x'));
-        let (found, sequence) = match front(&bytes, usize::MAX) {
-            Front::One { payload, sequence, taken } if taken == bytes.len() => (payload.len(), sequence),
-            Front::Joined { frame, taken } if taken == bytes.len() => (frame.payload.len(), frame.sequence),
+        let (found, sequence) = match front(&bytes) {
+            Front::Whole { payload, sequence, taken } if taken == bytes.len() => (payload.len(), sequence),
             _ => panic!("not whole at {size}"),
         };
         assert_eq!(found, size);
