@@ -12,11 +12,10 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-use crate::fault::Delivery;
 use crate::packet::{Front, front};
 use crate::prepared::Catalogue;
 use crate::server::{Server, count_one};
-use crate::session::{Reply, Session};
+use crate::session::{Delivery, Reply, Session};
 
 const READ_BUFFER_BYTES: usize = 64 << 10;
 /// A resting connection keeps no buffer above this: ten thousand of them must fit.
@@ -72,8 +71,6 @@ enum State {
     Open,
     /// An encoded answer waits for its work to be done.
     Working(Delivery),
-    /// Never sends another byte.
-    Mute,
     /// Closes when its output is out.
     Closing,
 }
@@ -185,7 +182,7 @@ impl EventLoop {
 
     fn accept_new(&mut self) {
         for (socket, connection_id) in self.inbox.take() {
-            let open = count_one(&self.server.counters.open_connections);
+            count_one(&self.server.counters.open_connections);
             let slot = self.free.pop().unwrap_or_else(|| {
                 self.connections.push(None);
                 self.connections.len() - 1
@@ -197,7 +194,7 @@ impl EventLoop {
             }
             let session = Session::new(&self.server, connection_id);
             let mut output = Vec::new();
-            let reply = session.greet(&self.server, open > self.server.config.max_connections, &mut output);
+            session.greet(&mut output);
             self.next_generation += 1;
             self.connections[slot] = Some(Box::new(Connection {
                 socket,
@@ -209,7 +206,7 @@ impl EventLoop {
                 generation: self.next_generation,
                 waits_to_write: false,
             }));
-            self.deliver(slot, reply.delivery);
+            self.flush(slot);
         }
     }
 
@@ -315,18 +312,6 @@ impl EventLoop {
         match delivery {
             Delivery::Whole => {}
             Delivery::WholeThenClose => connection.state = State::Closing,
-            Delivery::Never => {
-                connection.state = State::Mute;
-                connection.output.clear();
-                return;
-            }
-            Delivery::ByteByByte => {
-                for byte in std::mem::take(&mut connection.output) {
-                    // A full socket buffer cannot be, a byte at a time; a client that left is seen by the next read.
-                    let _ = rustix::io::write(&connection.socket, &[byte]);
-                    std::thread::sleep(Duration::from_micros(20));
-                }
-            }
             Delivery::ExitNow => std::process::exit(70),
         }
         self.flush(slot);

@@ -91,11 +91,11 @@ pub(crate) fn put_greeting(out: &mut Vec<u8>, version: &str, connection_id: u32,
     });
 }
 
-/// Appends a request to authenticate by another plugin.
-pub(crate) fn put_auth_switch(out: &mut Vec<u8>, sequence: u8, plugin: &str, scramble: &Scramble) {
+/// Appends a request to authenticate by `mysql_native_password` instead.
+pub(crate) fn put_auth_switch(out: &mut Vec<u8>, sequence: u8, scramble: &Scramble) {
     PacketWriter::new(out, sequence).packet(|out| {
         out.push(0xFE);
-        out.extend_from_slice(plugin.as_bytes());
+        out.extend_from_slice(NATIVE_PASSWORD.as_bytes());
         out.push(0);
         out.extend_from_slice(&scramble.0);
         out.push(0);

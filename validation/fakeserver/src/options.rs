@@ -23,9 +23,6 @@ pub(crate) struct Options {
     /// Threads that serve; with --cpu-burn each is one CPU of the server.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: u16,
-    /// Connections at most; more get error 1040.
-    #[arg(long, default_value_t = 100_000)]
-    max_connections: u64,
     /// What the server says it is.
     #[arg(long, default_value = "8.0.99-bakeoff-fake")]
     server_version: String,
@@ -74,9 +71,8 @@ pub(crate) struct Options {
     /// Every n-th statement fails: CODE/N, as 1213/1000.
     #[arg(long, value_parser = read_injected_error)]
     error: Option<(u16, u64)>,
-    /// Misbehaviour at the server's N-th statement (NAME@N) or each connection's (NAME@N/connection): close, close-mid-reply,
-    /// garbage, never-answer, bad-sequence, oversized, slow-bytes, local-infile, exit; or of the handshake:
-    /// truncated-handshake, silent-handshake, garbage-handshake, too-many-connections, auth-plugin=NAME. May be given several times.
+    /// Misbehaviour at the server's N-th statement: close@N closes its connection, exit@N ends the server. May be given
+    /// several times.
     #[arg(long)]
     fault: Vec<Fault>,
     /// Go on when the parent process ends.
@@ -101,7 +97,6 @@ impl Options {
             },
             injected_error: self.error,
             faults: self.fault.clone(),
-            max_connections: self.max_connections,
             seed,
         }
     }

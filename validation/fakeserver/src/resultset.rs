@@ -80,13 +80,9 @@ impl SqlError {
         Self { code, sqlstate: sqlstate.to_owned(), message: message.into() }
     }
 
-    /// The error of that number, worded as servers word it where tests look at the words.
+    /// The error of that number; a deadlock is worded as servers word it.
     pub(crate) fn numbered(code: u16) -> Self {
         match code {
-            1020 => Self::new(code, "HY000", "Record has changed since last read in table 'sbtest'"),
-            1040 => Self::new(code, "08004", "Too many connections"),
-            1062 => Self::new(code, "23000", "Duplicate entry '1' for key 'PRIMARY'"),
-            1205 => Self::new(code, "HY000", "Lock wait timeout exceeded; try restarting transaction"),
             1213 => Self::new(code, "40001", "Deadlock found when trying to get lock; try restarting transaction"),
             _ => Self::new(code, "HY000", format!("injected error {code}")),
         }

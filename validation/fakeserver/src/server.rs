@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::fault::{Fault, Scope};
+use crate::fault::{Fault, FaultKind};
 use crate::law::Law;
 use crate::resultset::SqlError;
 
@@ -28,7 +28,6 @@ pub(crate) struct Config {
     /// Server error, and every how many timed statements it comes.
     pub(crate) injected_error: Option<(u16, u64)>,
     pub(crate) faults: Vec<Fault>,
-    pub(crate) max_connections: u64,
     pub(crate) seed: u64,
 }
 
@@ -68,35 +67,23 @@ pub(crate) struct Server {
 }
 
 /// What is injected on one timed statement.
-#[derive(Debug, Default)]
-pub(crate) struct Injection<'a> {
+#[derive(Debug)]
+pub(crate) struct Injection {
     pub(crate) error: Option<SqlError>,
-    pub(crate) fault: Option<&'a Fault>,
+    pub(crate) fault: Option<FaultKind>,
 }
 
 impl Server {
-    /// Counts one timed statement, the connection's `of_connection`-th, and says what is injected on it.
-    pub(crate) fn count_statement(&self, of_connection: u64) -> Injection<'_> {
+    /// Counts one timed statement, and says what is injected on it.
+    pub(crate) fn count_statement(&self) -> Injection {
         let number = count_one(&self.counters.timed_statements);
         let injected = self.config.injected_error.filter(|(_, every)| number.is_multiple_of(*every));
         if injected.is_some() {
             self.counters.injected_errors.fetch_add(1, Ordering::Relaxed);
         }
-        let hits = |fault: &&Fault| {
-            fault.at
-                == match fault.scope {
-                    Scope::Server => number,
-                    Scope::Connection => of_connection,
-                }
-        };
         Injection {
             error: injected.map(|(code, _)| SqlError::numbered(code)),
-            fault: self.config.faults.iter().find(hits),
+            fault: self.config.faults.iter().find(|fault| fault.at == number).map(|fault| fault.kind),
         }
-    }
-
-    /// The fault that hits every handshake, if one is injected.
-    pub(crate) fn handshake_fault(&self) -> Option<&Fault> {
-        self.config.faults.iter().find(|fault| fault.is_of_handshake())
     }
 }

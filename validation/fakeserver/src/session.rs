@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rand::rngs::StdRng;
 
-use crate::fault::{Delivery, Fault, FaultKind, corrupt};
+use crate::fault::FaultKind;
 use crate::handshake::{ClientHello, NATIVE_PASSWORD, Scramble, capability, put_auth_switch, put_greeting};
 use crate::law::random_stream;
 use crate::packet::{PacketWriter, PayloadReader};
@@ -25,8 +25,6 @@ mod command {
     pub(super) const QUIT: u8 = 0x01;
     pub(super) const INIT_DB: u8 = 0x02;
     pub(super) const QUERY: u8 = 0x03;
-    pub(super) const FIELD_LIST: u8 = 0x04;
-    pub(super) const STATISTICS: u8 = 0x09;
     pub(super) const PING: u8 = 0x0E;
     pub(super) const CHANGE_USER: u8 = 0x11;
     pub(super) const PREPARE: u8 = 0x16;
@@ -34,8 +32,15 @@ mod command {
     pub(super) const LONG_DATA: u8 = 0x18;
     pub(super) const CLOSE: u8 = 0x19;
     pub(super) const RESET: u8 = 0x1A;
-    pub(super) const SET_OPTION: u8 = 0x1B;
     pub(super) const RESET_CONNECTION: u8 = 0x1F;
+}
+
+/// What the connection does with an encoded reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    Whole,
+    WholeThenClose,
+    ExitNow,
 }
 
 /// How a reply, already encoded, is to be given.
@@ -49,14 +54,26 @@ pub(crate) struct Reply {
 impl Reply {
     const AT_ONCE: Self = Self { timed: 0, delivery: Delivery::Whole };
     const LAST: Self = Self { timed: 0, delivery: Delivery::WholeThenClose };
+
+    /// With what a fault makes of it.
+    fn with(fault: Option<FaultKind>, timed: u32, out: &mut Vec<u8>) -> Self {
+        let delivery = match fault {
+            None => Delivery::Whole,
+            Some(FaultKind::Close) => {
+                out.clear();
+                Delivery::WholeThenClose
+            }
+            Some(FaultKind::Exit) => Delivery::ExitNow,
+        };
+        Self { timed, delivery }
+    }
 }
 
 #[derive(Debug, PartialEq)]
 enum Phase {
     Greeted,
-    Switched { verify: bool },
+    Switched,
     Ready,
-    TakingFile,
 }
 
 /// The state of one connection above its socket.
@@ -69,7 +86,6 @@ pub(crate) struct Session {
     facts: SessionFacts,
     /// Index is the statement's id less one.
     statements: Vec<Option<Rc<Prepared>>>,
-    timed_statements: u64,
     /// Draws the latencies of this connection.
     pub(crate) random: StdRng,
 }
@@ -92,19 +108,14 @@ impl Session {
                 autocommit: true,
             },
             statements: Vec::new(),
-            timed_statements: 0,
             random,
         }
     }
 
     /// Appends the server's first packet.
-    pub(crate) fn greet(&self, server: &Server, too_many: bool, out: &mut Vec<u8>) -> Reply {
-        if too_many {
-            return refuse(out, 0, &SqlError::numbered(1040));
-        }
-        put_greeting(out, &server.config.version, self.facts.connection_id, DEFAULT_COLLATION_ID, &self.scramble);
-        let delivery = server.handshake_fault().map_or(Delivery::Whole, |fault| corrupt(&fault.kind, out));
-        Reply { timed: 0, delivery }
+    pub(crate) fn greet(&self, out: &mut Vec<u8>) {
+        let SessionFacts { server, connection_id, .. } = &self.facts;
+        put_greeting(out, &server.config.version, *connection_id, DEFAULT_COLLATION_ID, &self.scramble);
     }
 
     /// Answers one payload by appending to `out`; nothing appended is no answer.
@@ -119,14 +130,7 @@ impl Session {
         let next = sequence.wrapping_add(1);
         match self.phase {
             Phase::Greeted => self.log_in(server, next, payload, out),
-            Phase::Switched { verify } => self.finish_login(server, next, payload, verify, out),
-            Phase::TakingFile => {
-                if payload.is_empty() {
-                    self.phase = Phase::Ready;
-                    self.ok(out, next);
-                }
-                Reply::AT_ONCE
-            }
+            Phase::Switched => self.finish_login(server, next, payload, out),
             Phase::Ready => self.command(server, catalogue, payload, out),
         }
     }
@@ -140,24 +144,16 @@ impl Session {
         (self.facts.charset, self.facts.collation) = (charset.to_owned(), collation.to_owned());
         self.facts.user = hello.user;
         self.facts.database = hello.database.filter(|name| !name.is_empty());
-        let asked_plugin = match server.handshake_fault() {
-            Some(Fault { kind: FaultKind::AuthPlugin(plugin), .. }) => Some(plugin.as_str()),
-            _ => None,
-        };
-        let other_plugin = hello.plugin.is_some_and(|plugin| plugin != NATIVE_PASSWORD);
-        if let Some(plugin) =
-            asked_plugin.or((server.config.password.is_some() && other_plugin).then_some(NATIVE_PASSWORD))
-        {
-            self.phase = Phase::Switched { verify: asked_plugin.is_none() };
-            put_auth_switch(out, next, plugin, &self.scramble);
+        if server.config.password.is_some() && hello.plugin.is_some_and(|plugin| plugin != NATIVE_PASSWORD) {
+            self.phase = Phase::Switched;
+            put_auth_switch(out, next, &self.scramble);
             return Reply::AT_ONCE;
         }
-        self.finish_login(server, next, &hello.auth_answer, true, out)
+        self.finish_login(server, next, &hello.auth_answer, out)
     }
 
-    fn finish_login(&mut self, server: &Server, next: u8, answer: &[u8], verify: bool, out: &mut Vec<u8>) -> Reply {
-        let refused = verify && server.config.password.as_deref().is_some_and(|p| !self.scramble.proves(answer, p));
-        if refused {
+    fn finish_login(&mut self, server: &Server, next: u8, answer: &[u8], out: &mut Vec<u8>) -> Reply {
+        if server.config.password.as_deref().is_some_and(|password| !self.scramble.proves(answer, password)) {
             let using = if answer.is_empty() { "NO" } else { "YES" };
             let message = format!("Access denied for user '{}'@'localhost' (using password: {using})", self.facts.user);
             return refuse(out, next, &SqlError::new(1045, "28000", message));
@@ -221,17 +217,6 @@ impl Session {
                 return self.ok(out, 1);
             }
             Some(command::PING) => return self.ok(out, 1),
-            Some(command::SET_OPTION) => {
-                match reader.u16() {
-                    Some(0) => self.capabilities |= capability::MULTI_STATEMENTS,
-                    _ => self.capabilities &= !capability::MULTI_STATEMENTS,
-                }
-                put_eof(&mut PacketWriter::new(out, 1), self.status());
-            }
-            Some(command::FIELD_LIST) => put_eof(&mut PacketWriter::new(out, 1), self.status()),
-            Some(command::STATISTICS) => {
-                PacketWriter::new(out, 1).packet(|out| out.extend_from_slice(b"bakeoff fake server"));
-            }
             _ => put_error(&mut PacketWriter::new(out, 1), &SqlError::new(1047, "08S01", "Unknown command")),
         }
         Reply::AT_ONCE
@@ -264,7 +249,7 @@ impl Session {
                 break;
             }
         }
-        self.with_fault(fault, timed, out)
+        Reply::with(fault, timed, out)
     }
 
     fn execute(&mut self, server: &Server, id: Option<u32>, out: &mut Vec<u8>) -> Reply {
@@ -278,33 +263,22 @@ impl Session {
             fault = injection.fault;
             if let Some(error) = injection.error {
                 put_error(&mut PacketWriter::new(out, 1), &error);
-                return self.with_fault(fault, 1, out);
+                return Reply::with(fault, 1, out);
             }
         }
         if !prepared.put_rows(self.form(true, false), out) {
             self.perform(&prepared.statement.action, true, false, &mut PacketWriter::new(out, 1));
         }
-        self.with_fault(fault, u32::from(prepared.statement.timed), out)
+        Reply::with(fault, u32::from(prepared.statement.timed), out)
     }
 
-    fn next_injection<'a>(&mut self, server: &'a Server) -> Injection<'a> {
-        self.timed_statements += 1;
-        let injection = server.count_statement(self.timed_statements);
+    fn next_injection(&mut self, server: &Server) -> Injection {
+        let injection = server.count_statement();
         if injection.error.as_ref().is_some_and(|error| error.code == 1213) {
             // A deadlock rolls the transaction back.
             self.in_transaction = false;
         }
         injection
-    }
-
-    fn with_fault(&mut self, fault: Option<&Fault>, timed: u32, out: &mut Vec<u8>) -> Reply {
-        let Some(fault) = fault else {
-            return Reply { timed, delivery: Delivery::Whole };
-        };
-        if fault.kind == FaultKind::LocalInfile {
-            self.phase = Phase::TakingFile;
-        }
-        Reply { timed, delivery: corrupt(&fault.kind, out) }
     }
 
     fn prepare(&mut self, server: &Server, catalogue: &mut Catalogue, text: &str, out: &mut Vec<u8>) {
@@ -356,19 +330,6 @@ impl Session {
             Action::Fail(error) => {
                 put_error(writer, error);
                 return false;
-            }
-            Action::AskForFile(name) => {
-                writer.packet(|out| {
-                    out.push(0xFB);
-                    out.extend_from_slice(name.as_bytes());
-                });
-                self.phase = Phase::TakingFile;
-                return true;
-            }
-            Action::ManyRows(tables) => {
-                for table in tables {
-                    put_table(writer, table, self.form(binary, true));
-                }
             }
             Action::Done { affected: count } => affected = *count,
             Action::Begin => self.in_transaction = true,

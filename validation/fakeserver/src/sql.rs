@@ -9,20 +9,12 @@ use crate::settings::{self, SessionFacts};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     Rows(Table),
-    /// Several result sets and an OK, as a stored procedure answers.
-    ManyRows(Vec<Table>),
-    Done {
-        affected: u64,
-    },
+    Done { affected: u64 },
     Begin,
     End,
     Autocommit(bool),
-    Names {
-        charset: String,
-        collation: String,
-    },
+    Names { charset: String, collation: String },
     Use(String),
-    AskForFile(String),
     Fail(SqlError),
 }
 
@@ -52,12 +44,9 @@ pub(crate) fn read(text: &str, shape: &RowShape, facts: &SessionFacts) -> Statem
         "UPDATE" | "DELETE" => timed(Action::Done { affected: 1 }),
         "BEGIN" | "START" => timed(Action::Begin),
         "COMMIT" | "ROLLBACK" => timed(Action::End),
-        "CALL" => timed(call(rest, shape)),
         "SET" => free(set(rest)),
         "SHOW" => free(Action::Rows(settings::show(rest, facts))),
         "USE" => free(Action::Use(rest.trim_matches('`').to_owned())),
-        "SIGNAL" => free(Action::Fail(signal(rest))),
-        "LOAD" => free(load_data(rest)),
         "ANALYZE" | "OPTIMIZE" | "CHECK" => free(Action::Rows(settings::table_check(rest))),
         "CREATE" | "DROP" | "ALTER" | "TRUNCATE" | "RENAME" | "GRANT" | "FLUSH" | "LOCK" | "UNLOCK" | "KILL" | "DO"
         | "SAVEPOINT" | "RELEASE" | "RESET" => free(Action::Done { affected: 0 }),
@@ -140,13 +129,6 @@ fn inserted_rows(rest: &str) -> u64 {
     groups.max(1)
 }
 
-/// `CALL p(3)` answers three result sets and an OK; without a number, one.
-fn call(rest: &str, shape: &RowShape) -> Action {
-    let sets = rest.split(['(', ')']).nth(1).and_then(|inside| inside.trim().parse().ok()).unwrap_or(1);
-    let columns = vec![Column::text("c")];
-    Action::ManyRows((0..sets).map(|_| repeated_row(columns.clone(), shape.rows, shape)).collect())
-}
-
 fn set(rest: &str) -> Action {
     let words: Vec<&str> = rest.split([' ', '\t', '=', ':', '\'', '"', ',']).filter(|word| !word.is_empty()).collect();
     let is = |index: usize, name: &str| words.get(index).is_some_and(|word| word.eq_ignore_ascii_case(name));
@@ -161,27 +143,6 @@ fn set(rest: &str) -> Action {
         return Action::Autocommit(is(1, "1") || is(1, "on") || is(1, "true"));
     }
     Action::Done { affected: 0 }
-}
-
-/// `SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213, MESSAGE_TEXT = '…'`: any error, by the SQL that real servers know too.
-fn signal(rest: &str) -> SqlError {
-    let value_of = |name: &str| -> Option<&str> {
-        let lower = rest.to_ascii_lowercase();
-        let after = &rest[lower.find(name)? + name.len()..].trim_start_matches([' ', '=', '\'']);
-        after.split(['\'', ',']).next().map(str::trim)
-    };
-    SqlError::new(
-        value_of("mysql_errno").and_then(|number| number.parse().ok()).unwrap_or(1644),
-        value_of("sqlstate").filter(|state| state.len() == 5).unwrap_or("45000"),
-        value_of("message_text").unwrap_or("Unhandled user-defined exception condition"),
-    )
-}
-
-fn load_data(rest: &str) -> Action {
-    match rest.split_once('\'').and_then(|(_, after)| after.split_once('\'')) {
-        Some((name, _)) if contains(rest, "LOCAL") => Action::AskForFile(name.to_owned()),
-        _ => Action::Done { affected: 0 },
-    }
 }
 
 #[cfg(test)]

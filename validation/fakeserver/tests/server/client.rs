@@ -159,7 +159,6 @@ impl Client {
                 code: u16::from_le_bytes([first[1], first[2]]),
                 text: String::from_utf8_lossy(&first[3..]).into_owned(),
             },
-            0xFB => Answer::WantsFile(String::from_utf8_lossy(&first[1..]).into_owned()),
             columns => {
                 for _ in 0..columns {
                     self.payload();
@@ -181,18 +180,6 @@ impl Client {
     pub(crate) fn is_closed(&mut self) -> bool {
         matches!(self.stream.read(&mut [0]), Ok(0) | Err(_))
     }
-
-    /// Whether nothing comes for a while.
-    pub(crate) fn stays_silent(&mut self, time: Duration) -> bool {
-        self.stream.set_read_timeout(Some(time)).expect("sets");
-        matches!(self.stream.read(&mut [0]), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
-    }
-
-    pub(crate) fn read_raw(&mut self, count: usize) -> Vec<u8> {
-        let mut bytes = vec![0; count];
-        self.stream.read_exact(&mut bytes).expect("bytes");
-        bytes
-    }
 }
 
 #[derive(Debug, PartialEq)]
@@ -200,7 +187,6 @@ pub(crate) enum Answer {
     Ok { status: u16 },
     Error { code: u16, text: String },
     Rows { rows: Vec<Vec<u8>>, status: u16 },
-    WantsFile(String),
 }
 
 impl Answer {

@@ -29,10 +29,6 @@ fn transactions_and_multiple_results_show_in_the_status() {
     assert!(matches!(client.answer(), Answer::Rows { status: 10, .. }));
     assert_eq!(client.answer(), Answer::Ok { status: 10 });
     assert!(matches!(client.answer(), Answer::Rows { status: 2, .. }));
-    client.send(b"\x03CALL p(2)");
-    assert!(matches!(client.answer(), Answer::Rows { status: 10, .. }));
-    assert!(matches!(client.answer(), Answer::Rows { status: 10, .. }));
-    assert_eq!(client.answer(), Answer::Ok { status: 2 });
     client.send(b"\x0e");
     assert_eq!(client.answer(), Answer::Ok { status: 2 });
 }
