@@ -6,7 +6,6 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -35,8 +34,6 @@ pub(crate) struct Waiting {
     pub(crate) origin_ns: u64,
     /// The last stretch of a wait is spun.
     pub(crate) spin_ns: u64,
-    /// Work burns this thread's CPU, one statement after another, instead of passing in parallel.
-    pub(crate) burn: bool,
 }
 
 /// New connections for a loop, handed over by the accepting threads.
@@ -282,27 +279,12 @@ impl EventLoop {
             let work_ns = law.work_ns(at_ns, &mut connection.session.random);
             law.finish_ns(at_ns, work_ns)
         });
-        if finish_ns > now_ns && !self.waiting.burn {
+        if finish_ns > now_ns {
             connection.state = State::Working(reply.delivery);
             self.due.push(Reverse((finish_ns, slot, connection.generation)));
             return;
         }
-        self.burn_until(finish_ns);
         self.deliver(slot, reply.delivery);
-    }
-
-    /// Uses up CPU until the moment; a stalled server uses none.
-    fn burn_until(&self, finish_ns: u64) {
-        loop {
-            let now_ns = self.now_ns();
-            if now_ns >= finish_ns {
-                return;
-            }
-            if let Some(end_ns) = self.server.config.law.stall.and_then(|stall| stall.end_of_stall_at(now_ns)) {
-                std::thread::sleep(Duration::from_nanos(end_ns - now_ns));
-            }
-            std::hint::spin_loop();
-        }
     }
 
     fn deliver(&mut self, slot: usize, delivery: Delivery) {

@@ -60,7 +60,7 @@ pub(crate) struct Stall {
 
 impl Stall {
     /// The end of the stall that `now_ns` lies in.
-    pub(crate) fn end_of_stall_at(&self, now_ns: u64) -> Option<u64> {
+    fn end_of_stall_at(&self, now_ns: u64) -> Option<u64> {
         let (count, offset) = (now_ns / self.period_ns, now_ns % self.period_ns);
         (count >= 1 && offset < self.length_ns).then(|| count * self.period_ns + self.length_ns)
     }

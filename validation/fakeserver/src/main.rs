@@ -56,8 +56,7 @@ fn run(options: &Options) -> io::Result<()> {
 
     let started_ns = monotonic_ns();
     let server = Arc::new(Server { config: options.config(started_ns), counters: Counters::default() });
-    let waiting =
-        Waiting { origin_ns: options.origin_ns.unwrap_or(started_ns), spin_ns: options.spin, burn: options.cpu_burn };
+    let waiting = Waiting { origin_ns: options.origin_ns.unwrap_or(started_ns), spin_ns: options.spin };
     let mut inboxes = Vec::new();
     for index in 0..options.threads {
         let inbox = Arc::new(Inbox::new()?);

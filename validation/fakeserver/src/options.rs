@@ -20,7 +20,7 @@ pub(crate) struct Options {
     /// TCP port on 127.0.0.1 to listen on; 0 takes a free one.
     #[arg(long)]
     pub(crate) port: Option<u16>,
-    /// Threads that serve; with --cpu-burn each is one CPU of the server.
+    /// Threads that serve.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: u16,
     /// What the server says it is.
@@ -43,9 +43,6 @@ pub(crate) struct Options {
     /// Latency of each statement: constant:50us, exp:MEAN or lognormal:MEDIAN,SIGMA. Setting up a session is free of it.
     #[arg(long, default_value = "constant:0us", value_parser = read_draw)]
     latency: Draw,
-    /// Burn CPU for the latency instead of waiting: one statement at a time and thread, the others queue.
-    #[arg(long)]
-    pub(crate) cpu_burn: bool,
     /// An injected slowdown: 1.05 makes each latency 5 % longer.
     #[arg(long, default_value_t = 1.0, value_parser = read_factor)]
     slow_factor: f64,

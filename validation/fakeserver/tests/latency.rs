@@ -30,14 +30,11 @@ fn median_ms(client: &mut Client, count: usize) -> f64 {
 }
 
 #[test]
-fn constant_latency_is_kept_waiting_and_burning() {
+fn constant_latency_is_kept() {
     let _alone = alone();
-    for options in [&["--latency", "constant:2ms"][..], &["--latency", "constant:2ms", "--cpu-burn"]] {
-        let server = FakeServer::start(options);
-        let mut client = server.connect();
-        let median = median_ms(&mut client, 51);
-        assert!((2.0..4.0).contains(&median), "{options:?}: {median} ms");
-    }
+    let server = FakeServer::start(&["--latency", "constant:2ms"]);
+    let median = median_ms(&mut server.connect(), 51);
+    assert!((2.0..4.0).contains(&median), "{median} ms");
 }
 
 #[test]
@@ -58,24 +55,19 @@ fn an_injected_factor_shows_as_its_ratio() {
 }
 
 #[test]
-fn waiting_passes_in_parallel_and_burning_in_turn() {
+fn waiting_passes_in_parallel() {
     let _alone = alone();
-    let elapsed_ms = |options: &[&str]| {
-        let server = FakeServer::start(options);
-        let mut clients: Vec<Client> = (0..8).map(|_| server.connect()).collect();
-        let start = Instant::now();
-        for client in &mut clients {
-            client.send(b"\x03SELECT c FROM sbtest1 WHERE id=1");
-        }
-        for client in &mut clients {
-            client.answer().rows();
-        }
-        start.elapsed().as_secs_f64() * 1e3
-    };
-    let waiting = elapsed_ms(&["--threads", "1", "--latency", "constant:20ms"]);
-    let burning = elapsed_ms(&["--threads", "1", "--latency", "constant:20ms", "--cpu-burn"]);
+    let server = FakeServer::start(&["--threads", "1", "--latency", "constant:20ms"]);
+    let mut clients: Vec<Client> = (0..8).map(|_| server.connect()).collect();
+    let start = Instant::now();
+    for client in &mut clients {
+        client.send(b"\x03SELECT c FROM sbtest1 WHERE id=1");
+    }
+    for client in &mut clients {
+        client.answer().rows();
+    }
+    let waiting = start.elapsed().as_secs_f64() * 1e3;
     assert!((20.0..100.0).contains(&waiting), "{waiting} ms");
-    assert!(burning >= 160.0, "{burning} ms");
 }
 
 #[test]
