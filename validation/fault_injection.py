@@ -97,7 +97,7 @@ def negative_controls(setting: Setting) -> Finding:
     with FakeBench(setting, "negative controls") as bench:
         epochs = [bench.epoch(arms, load) for _ in range(8)]
     with _fakes() as pool:
-        never = analyse(epochs, _url_study(pool, setting, _BUDGET_S), ended=Stop.BUDGET).comparisons[0]
+        never = analyse(epochs, _url_study(pool, setting), ended=Stop.BUDGET).comparisons[0]
     once = judge(epochs[:1], load).comparisons[0]
     restarted = judge(epochs, load).comparisons[0]  # the same figures, as of servers that were started anew
     refused = _without_verdict(never) and _without_verdict(once)
@@ -188,14 +188,14 @@ class _Listener(LiveView):
         self.notes.append(text)
 
 
-def _url_study(pool: _Fakes, setting: Setting, budget_s: float) -> Study:
+def _url_study(pool: _Fakes, setting: Setting) -> Study:
     return Study(
         title="fake servers",
         arms=tuple(Arm(name=name, label=f"fake {name}", server=pool.spec(name)) for name in "AB"),
         workloads=(Workload(script="oltp_point_select"),),
         tables=1,
         table_size=1000,
-        budget_s=budget_s,
+        budget_s=_BUDGET_S,
         builds=1,
         seed=setting.seed,
     )
@@ -205,7 +205,7 @@ def _run(pool: _Fakes, setting: Setting) -> tuple[Analysis, RunDirectory, _Liste
     listener = _Listener()
     script = pool.folder / "select.lua"
     script.write_text(_SCRIPT, encoding="utf-8")
-    study = _url_study(pool, setting, _BUDGET_S).model_copy(update={"workloads": (Workload(script=str(script)),)})
+    study = _url_study(pool, setting).model_copy(update={"workloads": (Workload(script=str(script)),)})
     with pool.restarting():
         run, analysis = run_study(
             study, setting.folder, listener=listener, stop=threading.Event(), passwords={}, command_line=("validation",)

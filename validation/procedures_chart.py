@@ -15,12 +15,7 @@ import vl_convert
 from validation.procedures import VISIBLE, Asked, Procedure
 
 _WIDTH, _ROW_HEIGHT = 240, 62
-_NAMES = {
-    Procedure.ONE_LONG: "one long run each",
-    Procedure.MEDIAN_OF_THREE: "median of three runs each",
-    Procedure.THREE_APART: "three runs each, all apart",
-    Procedure.BAKEOFF: "bakeoff",
-}
+_NAMES = {each: each.value for each in Procedure} | {Procedure.THREE_APART: "three runs each, all apart"}
 _CLAIMS = ("wrong claim", "right claim", "no claim")
 _WORDS = {"wrong claim": "wrong", "right claim": "right", "no claim": "none"}
 _SHAPES = ("cross", "circle", "diamond")

@@ -309,7 +309,8 @@ def settings(setting: Setting) -> Finding:
             file = setting.folder / f"{name}.cnf"
             file.write_text("[mysqld]\n" + "\n".join(lines) + "\n", encoding="utf-8")
             setting.report(f"{setting.server},@{file.name}")
-            study = _study(base.baseline.server, _with_file(base.baseline.server, file))
+            contender = base.baseline.server.model_copy(update={"cnf_files": (str(file),)})
+            study = _study(base.baseline.server, contender)
             listed = undeclared(differences(plain, _variables(pool, study.arms[1]), study, study.arms[1]))
             missed += [each for each in (_UNDECLARED if together else (name,)) if each not in listed]
     rows = _rows_are_refused()
@@ -330,10 +331,6 @@ def _study(baseline: ServerSpec, contender: ServerSpec) -> Study:
         for name, spec in zip("AB", (baseline, contender), strict=True)
     )
     return Study(title="undeclared settings", arms=arms, workloads=(Workload(script="oltp_point_select"),))
-
-
-def _with_file(server: ServerSpec, file: Path) -> ServerSpec:
-    return server.model_copy(update={"cnf_files": (str(file),)})
 
 
 def _variables(pool: ServerPool, arm: Arm) -> dict[str, str]:

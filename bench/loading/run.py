@@ -150,7 +150,7 @@ def speed_up(rounds: Rounds, way: str, reference: str) -> estimate.Ratio | None:
     if way == reference or reference not in rounds[0]:
         return None
     windows: list[Any] = [{name: [loaded] for name, loaded in each.items()} for each in rounds]
-    return estimate.ratio(windows, lambda loads: 1 / loads[0].seconds, way, reference)  # type: ignore[attr-defined]
+    return estimate.ratio(windows, lambda loads: 1 / loads[0].seconds, way, reference)
 
 
 def table(server: Server, shape: Shape, rounds: Rounds) -> Table:

@@ -14,12 +14,7 @@ pub(crate) fn run(workers: Vec<Worker>, time: Duration) -> Result<Totals, Failur
         while now < end {
             match worker.next(Connection::round_trip) {
                 Ok(true) => totals.queries += 1,
-                Ok(false) => {
-                    let after = Instant::now();
-                    totals.latencies.record((after - now).as_nanos() as u64);
-                    totals.events += 1;
-                    now = after;
-                }
+                Ok(false) => now = totals.event_done(now),
                 Err(failure) => {
                     totals.restarts += 1;
                     worker.restart(failure)?;
