@@ -6,7 +6,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -77,7 +77,7 @@ def soak(folder: Path, *, server: str, minutes: float, seed: int, report: Callab
     Raises:
         ServerError: the duel made no run directory within five minutes of its budget.
     """
-    chance = random.Random(seed)
+    chance, earlier = random.Random(seed), _studies(folder)
     options = ["--budget", f"{minutes}m", "--precision", "0.05%", "--tables", "1", "--table-size", "10000", "--quiet"]
     command = [sys.executable, "-m", "bakeoff.cli.start", "duel", server, server, "-w", "oltp_read_write", *options]
     process = subprocess.Popen([*command, "--runs", str(folder)], env=os.environ | {"NO_COLOR": "1"})
@@ -92,7 +92,7 @@ def soak(folder: Path, *, server: str, minutes: float, seed: int, report: Callab
         known |= children.keys()
         seen.memory_bytes.append(sum(map(_resident_bytes, [watched, *_named(children, "bakeoff-engine")])))
         # One crash for each epoch that counts: two discarded epochs in a row end a run.
-        if (finished := _valid_epochs(folder)) > good:
+        if (finished := _valid_epochs(_runs(folder, earlier))) > good:
             good, crash_at = finished, time.monotonic() + chance.uniform(0, _WAIT_MAX_S)
         if crash_at and time.monotonic() > crash_at and (servers := _named(children, "mysqld", "mariadbd")):
             chance.choice(servers).kill()
@@ -103,7 +103,7 @@ def soak(folder: Path, *, server: str, minutes: float, seed: int, report: Callab
     seen.exit_code = process.wait()
     time.sleep(_POLL_S)
     seen.left = [" ".join(child.cmdline()[:1]) for child in known if child.is_running()]
-    runs = list(_runs(folder))
+    runs = _runs(folder, earlier)
     if not runs:
         raise ServerError("the duel left no run directory.", hint="Its messages are above.")
     outcomes = [runs[-1].outcome(epoch) for epoch in runs[-1].finished_epochs()]
@@ -130,10 +130,14 @@ def _resident_bytes(process: psutil.Process) -> int:
         return 0
 
 
-def _runs(folder: Path) -> Iterator[RunDirectory]:
-    for path in sorted(folder.glob("*/study.json")):
-        yield open_run(path.parent)
+def _studies(folder: Path) -> set[Path]:
+    return set(folder.glob("*/study.json"))
 
 
-def _valid_epochs(folder: Path) -> int:
-    return sum(run.outcome(epoch).valid for run in _runs(folder) for epoch in run.finished_epochs())
+def _runs(folder: Path, earlier: set[Path]) -> list[RunDirectory]:
+    """Those that were not there before the duel."""
+    return [open_run(path.parent) for path in sorted(_studies(folder) - earlier)]
+
+
+def _valid_epochs(runs: Sequence[RunDirectory]) -> int:
+    return sum(run.outcome(epoch).valid for run in runs for epoch in run.finished_epochs())
