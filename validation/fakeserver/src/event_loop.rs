@@ -250,7 +250,6 @@ impl EventLoop {
                 return;
             }
             let Connection { session, input, output, .. } = &mut **connection;
-            let (server, catalogue) = (&self.server, &mut self.catalogue);
             let (reply, taken) = match front(input) {
                 Front::Incomplete => {
                     if input.is_empty() && input.capacity() > KEPT_BUFFER_BYTES {
@@ -260,7 +259,7 @@ impl EventLoop {
                 }
                 Front::TooLarge => return self.drop_connection(slot),
                 Front::Whole { sequence, payload, taken } => {
-                    (session.handle(server, catalogue, sequence, &payload, output), taken)
+                    (session.handle(&mut self.catalogue, sequence, &payload, output), taken)
                 }
             };
             input.drain(..taken);

@@ -7,7 +7,6 @@ use std::rc::Rc;
 use crate::packet::PacketWriter;
 use crate::resultset::{Column, Form, put_table};
 use crate::scanner;
-use crate::server::Server;
 use crate::settings::SessionFacts;
 use crate::sql::{self, Action, Statement};
 
@@ -31,11 +30,11 @@ impl Catalogue {
     const LIMIT: usize = 4096;
 
     /// The statement of that text.
-    pub(crate) fn prepare(&mut self, text: &str, server: &Server, facts: &SessionFacts) -> Rc<Prepared> {
+    pub(crate) fn prepare(&mut self, text: &str, facts: &SessionFacts) -> Rc<Prepared> {
         if let Some(known) = self.by_text.get(text) {
             return Rc::clone(known);
         }
-        let statement = sql::read(text, &server.config.shape, facts);
+        let statement = sql::read(text, facts);
         let prepared =
             Rc::new(Prepared { parameters: scanner::parameters(text), replies: RefCell::default(), statement });
         // What is not timed depends on the session that asks.

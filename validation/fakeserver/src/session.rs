@@ -121,7 +121,6 @@ impl Session {
     /// Answers one payload by appending to `out`; nothing appended is no answer.
     pub(crate) fn handle(
         &mut self,
-        server: &Server,
         catalogue: &mut Catalogue,
         sequence: u8,
         payload: &[u8],
@@ -129,13 +128,13 @@ impl Session {
     ) -> Reply {
         let next = sequence.wrapping_add(1);
         match self.phase {
-            Phase::Greeted => self.log_in(server, next, payload, out),
-            Phase::Switched => self.finish_login(server, next, payload, out),
-            Phase::Ready => self.command(server, catalogue, payload, out),
+            Phase::Greeted => self.log_in(next, payload, out),
+            Phase::Switched => self.finish_login(next, payload, out),
+            Phase::Ready => self.command(catalogue, payload, out),
         }
     }
 
-    fn log_in(&mut self, server: &Server, next: u8, payload: &[u8], out: &mut Vec<u8>) -> Reply {
+    fn log_in(&mut self, next: u8, payload: &[u8], out: &mut Vec<u8>) -> Reply {
         let Some(hello) = ClientHello::read(payload) else {
             return refuse(out, next, &SqlError::new(1043, "08S01", "Bad handshake"));
         };
@@ -144,16 +143,18 @@ impl Session {
         (self.facts.charset, self.facts.collation) = (charset.to_owned(), collation.to_owned());
         self.facts.user = hello.user;
         self.facts.database = hello.database.filter(|name| !name.is_empty());
-        if server.config.password.is_some() && hello.plugin.is_some_and(|plugin| plugin != NATIVE_PASSWORD) {
+        let password = &self.facts.server.config.password;
+        if password.is_some() && hello.plugin.is_some_and(|plugin| plugin != NATIVE_PASSWORD) {
             self.phase = Phase::Switched;
             put_auth_switch(out, next, &self.scramble);
             return Reply::AT_ONCE;
         }
-        self.finish_login(server, next, &hello.auth_answer, out)
+        self.finish_login(next, &hello.auth_answer, out)
     }
 
-    fn finish_login(&mut self, server: &Server, next: u8, answer: &[u8], out: &mut Vec<u8>) -> Reply {
-        if server.config.password.as_deref().is_some_and(|password| !self.scramble.proves(answer, password)) {
+    fn finish_login(&mut self, next: u8, answer: &[u8], out: &mut Vec<u8>) -> Reply {
+        let password = self.facts.server.config.password.as_deref();
+        if password.is_some_and(|password| !self.scramble.proves(answer, password)) {
             let using = if answer.is_empty() { "NO" } else { "YES" };
             let message = format!("Access denied for user '{}'@'localhost' (using password: {using})", self.facts.user);
             return refuse(out, next, &SqlError::new(1045, "28000", message));
@@ -182,14 +183,14 @@ impl Session {
         Form { binary, deprecate_eof: self.has(capability::DEPRECATE_EOF), status: self.status() | more }
     }
 
-    fn command(&mut self, server: &Server, catalogue: &mut Catalogue, payload: &[u8], out: &mut Vec<u8>) -> Reply {
+    fn command(&mut self, catalogue: &mut Catalogue, payload: &[u8], out: &mut Vec<u8>) -> Reply {
         let mut reader = PayloadReader::new(payload);
         let code = reader.u8();
         let body = &payload[payload.len().min(1)..];
         match code {
-            Some(command::QUERY) => return self.query(server, &String::from_utf8_lossy(body), out),
-            Some(command::EXECUTE) => return self.execute(server, reader.u32(), out),
-            Some(command::PREPARE) => self.prepare(server, catalogue, &String::from_utf8_lossy(body), out),
+            Some(command::QUERY) => return self.query(&String::from_utf8_lossy(body), out),
+            Some(command::EXECUTE) => return self.execute(reader.u32(), out),
+            Some(command::PREPARE) => self.prepare(catalogue, &String::from_utf8_lossy(body), out),
             Some(command::QUIT) => return Reply::LAST,
             Some(command::CLOSE) => {
                 if let Some(slot) = self.slot(reader.u32()) {
@@ -226,7 +227,7 @@ impl Session {
         self.statements.get_mut((id? as usize).checked_sub(1)?)
     }
 
-    fn query(&mut self, server: &Server, text: &str, out: &mut Vec<u8>) -> Reply {
+    fn query(&mut self, text: &str, out: &mut Vec<u8>) -> Reply {
         let parts = if self.has(capability::MULTI_STATEMENTS) { scanner::split(text) } else { vec![text] };
         let mut writer = PacketWriter::new(out, 1);
         if parts.is_empty() {
@@ -235,10 +236,10 @@ impl Session {
         }
         let (mut timed, mut fault) = (0, None);
         for (index, part) in parts.iter().enumerate() {
-            let statement = sql::read(part, &server.config.shape, &self.facts);
+            let statement = sql::read(part, &self.facts);
             if statement.timed {
                 timed += 1;
-                let injection = self.next_injection(server);
+                let injection = self.next_injection();
                 fault = fault.or(injection.fault);
                 if let Some(error) = injection.error {
                     put_error(&mut writer, &error);
@@ -252,14 +253,14 @@ impl Session {
         Reply::with(fault, timed, out)
     }
 
-    fn execute(&mut self, server: &Server, id: Option<u32>, out: &mut Vec<u8>) -> Reply {
+    fn execute(&mut self, id: Option<u32>, out: &mut Vec<u8>) -> Reply {
         let Some(prepared) = self.slot(id).and_then(|slot| slot.clone()) else {
             put_error(&mut PacketWriter::new(out, 1), &unknown_statement(id));
             return Reply::AT_ONCE;
         };
         let mut fault = None;
         if prepared.statement.timed {
-            let injection = self.next_injection(server);
+            let injection = self.next_injection();
             fault = injection.fault;
             if let Some(error) = injection.error {
                 put_error(&mut PacketWriter::new(out, 1), &error);
@@ -272,8 +273,8 @@ impl Session {
         Reply::with(fault, u32::from(prepared.statement.timed), out)
     }
 
-    fn next_injection(&mut self, server: &Server) -> Injection {
-        let injection = server.count_statement();
+    fn next_injection(&mut self) -> Injection {
+        let injection = self.facts.server.count_statement();
         if injection.error.as_ref().is_some_and(|error| error.code == 1213) {
             // A deadlock rolls the transaction back.
             self.in_transaction = false;
@@ -281,9 +282,9 @@ impl Session {
         injection
     }
 
-    fn prepare(&mut self, server: &Server, catalogue: &mut Catalogue, text: &str, out: &mut Vec<u8>) {
+    fn prepare(&mut self, catalogue: &mut Catalogue, text: &str, out: &mut Vec<u8>) {
         let mut writer = PacketWriter::new(out, 1);
-        let prepared = catalogue.prepare(text, server, &self.facts);
+        let prepared = catalogue.prepare(text, &self.facts);
         match &prepared.statement.action {
             Action::Fail(error) => return put_error(&mut writer, error),
             Action::Begin => {

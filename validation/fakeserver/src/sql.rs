@@ -34,12 +34,12 @@ fn free(action: Action) -> Statement {
 }
 
 /// Reads one statement.
-pub(crate) fn read(text: &str, shape: &RowShape, facts: &SessionFacts) -> Statement {
+pub(crate) fn read(text: &str, facts: &SessionFacts) -> Statement {
     let text = strip(text);
     let word = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or("").to_ascii_uppercase();
     let rest = text[word.len()..].trim_start();
     match word.as_str() {
-        "SELECT" => select(rest, shape, facts),
+        "SELECT" => select(rest, facts),
         "INSERT" | "REPLACE" => timed(Action::Done { affected: inserted_rows(rest) }),
         "UPDATE" | "DELETE" => timed(Action::Done { affected: 1 }),
         "BEGIN" | "START" => timed(Action::Begin),
@@ -58,7 +58,8 @@ pub(crate) fn read(text: &str, shape: &RowShape, facts: &SessionFacts) -> Statem
     }
 }
 
-fn select(rest: &str, shape: &RowShape, facts: &SessionFacts) -> Statement {
+fn select(rest: &str, facts: &SessionFacts) -> Statement {
+    let shape = &facts.server.config.shape;
     let from = find_word(rest, "FROM");
     let end = from.or_else(|| find_word(rest, "LIMIT")).unwrap_or(rest.len());
     let list = rest[..end].trim();

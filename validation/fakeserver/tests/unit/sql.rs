@@ -22,7 +22,7 @@ fn facts() -> SessionFacts {
 }
 
 fn read_one(text: &str) -> Statement {
-    read(text, &RowShape { rows: 1, range_rows: 100, text_bytes: 119 }, &facts())
+    read(text, &facts())
 }
 
 fn table(text: &str) -> Table {
