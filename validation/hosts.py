@@ -16,9 +16,7 @@ import numpy as np
 from bakeoff.stats import interval as iv
 from bakeoff.stats.hosts import moments
 from bakeoff.stats.model import Interval, Stop
-from bakeoff.stats.stopping import stop_state
-from bakeoff.stats.verdict import AnalysisContext
-from validation.simulation import simulated_study
+from validation.simulation import ONE_CELL, stopped
 
 NOISE = 0.01
 """Standard deviation of an epoch's log ratio within its host."""
@@ -57,7 +55,6 @@ _MORE = {
 _ENDLESS = (2, 3, 6, 20)
 _ENDLESS_MORE = (4, 5, 10, 50)
 _EPOCHS = 120  # of a run that its rule does not end; 2 an host of more than half as many
-_SETTING = AnalysisContext(study=simulated_study(), family=1, control=None, ended=Stop.BUDGET, epoch_s=20.0)
 
 
 @dataclass(frozen=True)
@@ -106,13 +103,8 @@ def fixed(values: Sequence[float], hosts: Sequence[str]) -> tuple[Stop, Interval
 
 def ended(values: Sequence[float], hosts: Sequence[str], *, precision: float) -> tuple[Stop, Interval]:
     """The interval of a run that looks after every epoch and ends by the rule, or with its last value."""
-    stop, n = Stop.RUNNING, iv.N_MIN_DECISIVE
-    for n in range(iv.N_MIN_DECISIVE, len(values) + 1):
-        stop = stop_state(values[:n], hosts[:n], precision=precision, family=1)
-        if stop is not Stop.RUNNING:
-            break
-    stop = Stop.BUDGET if stop is Stop.RUNNING else stop
-    return stop, _SETTING.interval(*moments(values[:n], hosts[:n]), stop=stop)
+    stop, n = stopped(values, hosts, precision=precision)
+    return stop, ONE_CELL.interval(*moments(values[:n], hosts[:n]), stop=stop)
 
 
 def simulate(

@@ -10,14 +10,12 @@ from numpy.typing import NDArray
 
 from bakeoff.results import decode_histogram
 from bakeoff.stats.interval import t_quantile
-from bakeoff.stats.model import Stop
-from bakeoff.stats.verdict import AnalysisContext
 from validation.check import Bias, Check, Count, Finding, Setting, Size, finding, scaled, seed_of
 from validation.histograms import encode_values
 from validation.machines import DRIFTS, EPOCH_S, OVERHEAD_S, Machine, Recorded, Simulated, recorded_sets
 from validation.methods import NO_RESTARTS, SOUND, Method
 from validation.replay_runs import End, Question, complete_runs, single_runs
-from validation.simulation import Floats, peeking, simulated_study
+from validation.simulation import ONE_CELL, Floats, peeking
 
 _FALSE_CLAIMS = 0.05
 _COVERAGE = 0.93
@@ -259,14 +257,13 @@ def quantiles(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> F
     """Compare with an exact sort, then count intervals that hold a known ratio."""
     rng = np.random.default_rng(seed_of(setting, "G10"))
     error = max(_worst_error(np.rint(_latencies(rng, 1, 200_000)[0]).astype(np.int64)) for _ in range(5))
-    context = AnalysisContext(study=simulated_study(), family=1, control=None, ended=Stop.BUDGET, epoch_s=20.0)
     runs = scaled(600, scale)
     held = dict.fromkeys(_QUANTILES, 0)
     for _ in range(runs):
         baseline = _latencies(rng, _EPOCHS, _REQUESTS)
         contender = _latencies(rng, _EPOCHS, _REQUESTS) * math.exp(_TRUTH)
         for quantile in _QUANTILES:
-            held[quantile] += method.quantile_interval(baseline, contender, quantile, context).holds(_TRUTH)
+            held[quantile] += method.quantile_interval(baseline, contender, quantile, ONE_CELL).holds(_TRUTH)
     counts = [
         Count(f"p{quantile * 100:g} held", hits, runs, at_least=_COVERAGE, at_most=0.97)
         for quantile, hits in held.items()

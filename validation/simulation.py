@@ -278,19 +278,25 @@ class End:
     claimed: bool
 
 
-def run_to_end(values: Sequence[float], *, precision: float) -> End:
-    """Apply the stopping rule after every epoch; the budget ends with the last value."""
-    context = AnalysisContext(study=simulated_study(), family=1, control=None, ended=Stop.BUDGET, epoch_s=20.0)
-    stop, n = Stop.RUNNING, 0
+ONE_CELL = AnalysisContext(study=simulated_study(), family=1, control=None, ended=Stop.BUDGET, epoch_s=20.0)
+"""Of a run of one cell whose budget ends with its last epoch."""
+
+
+def stopped(values: Sequence[float], hosts: Sequence[str] = (), *, precision: float) -> tuple[Stop, int]:
+    """Apply the stopping rule after every epoch: why and after how many it ends, at the latest by the budget."""
     for n in range(iv.N_MIN_DECISIVE, len(values) + 1):
-        stop = stop_state(values[:n], precision=precision, family=1)
+        stop = stop_state(values[:n], hosts[:n], precision=precision, family=1)
         if stop is not Stop.RUNNING:
-            break
-    else:
-        stop = Stop.BUDGET
+            return stop, n
+    return Stop.BUDGET, len(values)
+
+
+def run_to_end(values: Sequence[float], *, precision: float) -> End:
+    """What is said of these epochs when the rule ends them."""
+    stop, n = stopped(values, precision=precision)
     used = values[:n]
     mean, sd = math.fsum(used) / n, iv.standard_deviation(used)
-    interval = context.interval(mean, sd, n, stop=stop)
+    interval = ONE_CELL.interval(mean, sd, n, stop=stop)
     claimed = may_claim(n=n, stop=stop, p_adjusted=iv.p_value(mean, sd, n), anytime_claim=False)
     return End(n=n, stop=stop, interval=interval, claimed=claimed and iv.excludes_zero(interval))
 
