@@ -1,7 +1,7 @@
 //! bakeoff-fakeserver: a MySQL-speaking server whose latency law is known, so that a measurement can be held against the truth.
 //!
 //! It owns its half of the protocol and shares no code with bakeoff's client. Threads: one that waits for signals, one that
-//! accepts a listener each, and `--threads` event loops, each with its own connections; they share counters only.
+//! accepts, and `--threads` event loops, each with its own connections; they share counters only.
 
 mod event_loop;
 mod fault;
@@ -19,8 +19,6 @@ mod settings;
 mod sql;
 
 use std::io::{self, Write};
-use std::net::TcpListener;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -70,41 +68,16 @@ fn run(options: &Options) -> io::Result<()> {
             }
         })?;
     }
-    let inboxes: Arc<[Arc<Inbox>]> = inboxes.into();
-
-    if let Some(path) = &options.socket {
-        let listener = listen_at(path)?;
-        let accepted = move || {
-            let (stream, _) = listener.accept()?;
-            stream.set_nonblocking(true)?;
-            Ok(OwnedFd::from(stream))
-        };
-        accept_forever("accept-socket", accepted, &server, &inboxes)?;
-    }
-    let mut port = None;
-    if let Some(asked) = options.port {
-        let listener = TcpListener::bind(("127.0.0.1", asked)).map_err(|error| {
-            describe(error, format!("cannot listen on 127.0.0.1:{asked}"), "Give another --port, or 0.")
-        })?;
-        port = Some(listener.local_addr()?.port());
-        let accepted = move || {
-            let (stream, _) = listener.accept()?;
-            stream.set_nonblocking(true)?;
-            stream.set_nodelay(true)?;
-            Ok(OwnedFd::from(stream))
-        };
-        accept_forever("accept-tcp", accepted, &server, &inboxes)?;
-    }
+    let (listener, accepting) = (listen_at(&options.socket)?, Arc::clone(&server));
+    spawn("accept", move || accept_forever(&listener, &accepting, &inboxes))?;
 
     print_line(&json!({
-        "type": "ready", "socket": options.socket, "port": port, "pid": std::process::id(), "seed": server.config.seed,
+        "type": "ready", "socket": options.socket, "pid": std::process::id(), "seed": server.config.seed,
         "instance_factor": server.config.law.instance_factor, "origin_ns": waiting.origin_ns,
     }))?;
     signals.wait();
-    if let Some(path) = &options.socket {
-        // Best effort: the path may be gone with its folder.
-        let _ = std::fs::remove_file(path);
-    }
+    // Best effort: the path may be gone with its folder.
+    let _ = std::fs::remove_file(&options.socket);
     let counters: serde_json::Map<_, _> =
         server.counters.snapshot().into_iter().map(|(name, count)| (name.to_ascii_lowercase(), json!(count))).collect();
     print_line(&json!({ "type": "ended", "counters": counters }))
@@ -139,27 +112,20 @@ fn listen_at(path: &Path) -> io::Result<UnixListener> {
         .map_err(|error| describe(error, what, "Is the folder there, and the path below 108 bytes?"))
 }
 
-fn accept_forever(
-    name: &str,
-    accepted: impl Fn() -> io::Result<OwnedFd> + Send + 'static,
-    server: &Arc<Server>,
-    inboxes: &Arc<[Arc<Inbox>]>,
-) -> io::Result<()> {
-    let (server, inboxes) = (Arc::clone(server), Arc::clone(inboxes));
-    spawn(name, move || {
-        loop {
-            match accepted() {
-                Ok(socket) => {
-                    let number = count_one(&server.counters.connections);
-                    if let Err(error) = inboxes[number as usize % inboxes.len()].push(socket, number as u32) {
-                        return error;
-                    }
+/// Hands connections to the loops in turn.
+fn accept_forever(listener: &UnixListener, server: &Server, inboxes: &[Arc<Inbox>]) -> io::Error {
+    loop {
+        match listener.accept().and_then(|(stream, _)| stream.set_nonblocking(true).map(|()| stream)) {
+            Ok(stream) => {
+                let number = count_one(&server.counters.connections);
+                if let Err(error) = inboxes[number as usize % inboxes.len()].push(stream.into(), number as u32) {
+                    return error;
                 }
-                // Out of files: the client waits in the backlog until others leave.
-                Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
             }
+            // Out of files: the client waits in the backlog until others leave.
+            Err(_) => std::thread::sleep(std::time::Duration::from_millis(10)),
         }
-    })
+    }
 }
 
 /// Starts a thread that never ends but with an error, which ends the process.

@@ -15,11 +15,8 @@ use crate::server::{Config, RowShape};
 #[command(name = "bakeoff-fakeserver", version)]
 pub(crate) struct Options {
     /// Unix socket to listen on.
-    #[arg(long, required_unless_present = "port")]
-    pub(crate) socket: Option<PathBuf>,
-    /// TCP port on 127.0.0.1 to listen on; 0 takes a free one.
     #[arg(long)]
-    pub(crate) port: Option<u16>,
+    pub(crate) socket: PathBuf,
     /// Threads that serve.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) threads: u16,
@@ -102,7 +99,7 @@ impl Options {
 /// The configuration of a server started without options.
 #[cfg(test)]
 pub(crate) fn default_config() -> Config {
-    Options::parse_from(["bakeoff-fakeserver", "--port", "0"]).config(1)
+    Options::parse_from(["bakeoff-fakeserver", "--socket", "unused"]).config(1)
 }
 
 /// 24 hours: longer is a typing error.
