@@ -274,10 +274,11 @@ impl EventLoop {
             return;
         };
         let law = &self.server.config.law;
-        let finish_ns = (0..reply.timed).fold(now_ns, |at_ns, _| {
-            let work_ns = law.work_ns(at_ns, &mut connection.session.random);
-            law.finish_ns(at_ns, work_ns)
-        });
+        let finish_ns = if reply.timed {
+            law.finish_ns(now_ns, law.work_ns(now_ns, &mut connection.session.random))
+        } else {
+            now_ns
+        };
         if finish_ns > now_ns {
             connection.state = State::Working(reply.delivery);
             self.due.push(Reverse((finish_ns, slot, connection.generation)));

@@ -13,7 +13,6 @@ pub(crate) mod capability {
     pub(crate) const CONNECT_WITH_DB: u32 = 1 << 3;
     pub(crate) const PROTOCOL_41: u32 = 1 << 9;
     pub(crate) const SECURE_CONNECTION: u32 = 1 << 15;
-    pub(crate) const MULTI_STATEMENTS: u32 = 1 << 16;
     pub(crate) const PLUGIN_AUTH: u32 = 1 << 19;
     pub(crate) const LENENC_AUTH_DATA: u32 = 1 << 21;
     pub(crate) const DEPRECATE_EOF: u32 = 1 << 24;
@@ -23,8 +22,6 @@ pub(crate) mod capability {
     const LONG_FLAG: u32 = 1 << 2;
     const LOCAL_FILES: u32 = 1 << 7;
     const TRANSACTIONS: u32 = 1 << 13;
-    const MULTI_RESULTS: u32 = 1 << 17;
-    const PS_MULTI_RESULTS: u32 = 1 << 18;
     const CONNECT_ATTRIBUTES: u32 = 1 << 20;
 
     /// What the server offers: neither TLS nor compression.
@@ -36,9 +33,6 @@ pub(crate) mod capability {
         | PROTOCOL_41
         | TRANSACTIONS
         | SECURE_CONNECTION
-        | MULTI_STATEMENTS
-        | MULTI_RESULTS
-        | PS_MULTI_RESULTS
         | PLUGIN_AUTH
         | CONNECT_ATTRIBUTES
         | LENENC_AUTH_DATA

@@ -4,7 +4,6 @@ use crate::packet::{PacketWriter, put_lenenc, put_text};
 
 pub(crate) const STATUS_IN_TRANSACTION: u16 = 0x0001;
 pub(crate) const STATUS_AUTOCOMMIT: u16 = 0x0002;
-pub(crate) const STATUS_MORE_RESULTS: u16 = 0x0008;
 
 /// Type of a column, as far as this server has them.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -7,25 +7,6 @@ pub(crate) fn parameters(text: &str) -> u16 {
     count
 }
 
-/// The statements of a text, parted at `;` outside strings.
-pub(crate) fn split(text: &str) -> Vec<&str> {
-    let mut cuts = Vec::new();
-    scan(text, |position, byte| {
-        if byte == b';' {
-            cuts.push(position)
-        }
-    });
-    let mut parts = Vec::new();
-    let mut start = 0;
-    for cut in cuts.into_iter().chain([text.len()]) {
-        if !text[start..cut].trim().is_empty() {
-            parts.push(&text[start..cut]);
-        }
-        start = (cut + 1).min(text.len());
-    }
-    parts
-}
-
 /// Calls `visit` for each byte outside strings, quoted names and comments, with its position.
 pub(crate) fn scan(text: &str, mut visit: impl FnMut(usize, u8)) {
     let bytes = text.as_bytes();

@@ -67,7 +67,7 @@ pub(crate) struct Server {
 }
 
 /// What is injected on one timed statement.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Injection {
     pub(crate) error: Option<SqlError>,
     pub(crate) fault: Option<FaultKind>,

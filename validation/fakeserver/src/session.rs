@@ -11,13 +11,11 @@ use crate::law::random_stream;
 use crate::packet::{PacketWriter, PayloadReader};
 use crate::prepared::{Catalogue, Prepared};
 use crate::resultset::{
-    Column, Form, STATUS_AUTOCOMMIT, STATUS_IN_TRANSACTION, STATUS_MORE_RESULTS, SqlError, put_column, put_eof,
-    put_error, put_ok, put_table,
+    Column, Form, STATUS_AUTOCOMMIT, STATUS_IN_TRANSACTION, SqlError, put_column, put_eof, put_error, put_ok, put_table,
 };
-use crate::scanner;
 use crate::server::{Injection, Server};
 use crate::settings::{self, SessionFacts};
-use crate::sql::{self, Action};
+use crate::sql::{self, Action, Statement};
 
 const DEFAULT_COLLATION_ID: u8 = 45;
 
@@ -46,17 +44,17 @@ pub(crate) enum Delivery {
 /// How a reply, already encoded, is to be given.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Reply {
-    /// Statements in it that the latency law holds for.
-    pub(crate) timed: u32,
+    /// Whether the latency law holds for the statement.
+    pub(crate) timed: bool,
     pub(crate) delivery: Delivery,
 }
 
 impl Reply {
-    const AT_ONCE: Self = Self { timed: 0, delivery: Delivery::Whole };
-    const LAST: Self = Self { timed: 0, delivery: Delivery::WholeThenClose };
+    const AT_ONCE: Self = Self { timed: false, delivery: Delivery::Whole };
+    const LAST: Self = Self { timed: false, delivery: Delivery::WholeThenClose };
 
     /// With what a fault makes of it.
-    fn with(fault: Option<FaultKind>, timed: u32, out: &mut Vec<u8>) -> Self {
+    fn with(fault: Option<FaultKind>, timed: bool, out: &mut Vec<u8>) -> Self {
         let delivery = match fault {
             None => Delivery::Whole,
             Some(FaultKind::Close) => {
@@ -174,13 +172,9 @@ impl Session {
         flag(self.facts.autocommit, STATUS_AUTOCOMMIT) | flag(self.in_transaction, STATUS_IN_TRANSACTION)
     }
 
-    fn has(&self, flag: u32) -> bool {
-        self.capabilities & flag != 0
-    }
-
-    fn form(&self, binary: bool, more: bool) -> Form {
-        let more = if more { STATUS_MORE_RESULTS } else { 0 };
-        Form { binary, deprecate_eof: self.has(capability::DEPRECATE_EOF), status: self.status() | more }
+    fn form(&self, binary: bool) -> Form {
+        let deprecate_eof = self.capabilities & capability::DEPRECATE_EOF != 0;
+        Form { binary, deprecate_eof, status: self.status() }
     }
 
     fn command(&mut self, catalogue: &mut Catalogue, payload: &[u8], out: &mut Vec<u8>) -> Reply {
@@ -228,28 +222,9 @@ impl Session {
     }
 
     fn query(&mut self, text: &str, out: &mut Vec<u8>) -> Reply {
-        let parts = if self.has(capability::MULTI_STATEMENTS) { scanner::split(text) } else { vec![text] };
-        let mut writer = PacketWriter::new(out, 1);
-        if parts.is_empty() {
-            put_error(&mut writer, &SqlError::new(1065, "42000", "Query was empty"));
-            return Reply::AT_ONCE;
-        }
-        let (mut timed, mut fault) = (0, None);
-        for (index, part) in parts.iter().enumerate() {
-            let statement = sql::read(part, &self.facts);
-            if statement.timed {
-                timed += 1;
-                let injection = self.next_injection();
-                fault = fault.or(injection.fault);
-                if let Some(error) = injection.error {
-                    put_error(&mut writer, &error);
-                    break;
-                }
-            }
-            if !self.perform(&statement.action, false, index + 1 < parts.len(), &mut writer) {
-                break;
-            }
-        }
+        let Statement { action, timed } = sql::read(text, &self.facts);
+        let Injection { error, fault } = self.injection(timed);
+        self.perform(&error.map_or(action, Action::Fail), false, out);
         Reply::with(fault, timed, out)
     }
 
@@ -258,22 +233,21 @@ impl Session {
             put_error(&mut PacketWriter::new(out, 1), &unknown_statement(id));
             return Reply::AT_ONCE;
         };
-        let mut fault = None;
-        if prepared.statement.timed {
-            let injection = self.next_injection();
-            fault = injection.fault;
-            if let Some(error) = injection.error {
-                put_error(&mut PacketWriter::new(out, 1), &error);
-                return Reply::with(fault, 1, out);
-            }
+        let Statement { action, timed } = &prepared.statement;
+        let Injection { error, fault } = self.injection(*timed);
+        if let Some(error) = error {
+            put_error(&mut PacketWriter::new(out, 1), &error);
+        } else if !prepared.put_rows(self.form(true), out) {
+            self.perform(action, true, out);
         }
-        if !prepared.put_rows(self.form(true, false), out) {
-            self.perform(&prepared.statement.action, true, false, &mut PacketWriter::new(out, 1));
-        }
-        Reply::with(fault, u32::from(prepared.statement.timed), out)
+        Reply::with(fault, *timed, out)
     }
 
-    fn next_injection(&mut self) -> Injection {
+    /// What is injected on the next statement.
+    fn injection(&mut self, timed: bool) -> Injection {
+        if !timed {
+            return Injection::default();
+        }
         let injection = self.facts.server.count_statement();
         if injection.error.as_ref().is_some_and(|error| error.code == 1213) {
             // A deadlock rolls the transaction back.
@@ -303,7 +277,7 @@ impl Session {
             out.extend_from_slice(&prepared.parameters.to_le_bytes());
             out.extend_from_slice(&[0; 3]);
         });
-        let form = self.form(true, false);
+        let form = self.form(true);
         let parameter = Column::text("?");
         for _ in 0..prepared.parameters {
             put_column(&mut writer, &parameter);
@@ -320,18 +294,12 @@ impl Session {
         self.statements.push(Some(prepared));
     }
 
-    /// Does what the statement asks, and answers; false after an error.
-    fn perform(&mut self, action: &Action, binary: bool, more: bool, writer: &mut PacketWriter<'_>) -> bool {
-        let mut affected = 0;
+    /// Does what the statement asks, and answers.
+    fn perform(&mut self, action: &Action, binary: bool, out: &mut Vec<u8>) {
+        let (mut writer, mut affected) = (PacketWriter::new(out, 1), 0);
         match action {
-            Action::Rows(table) => {
-                put_table(writer, table, self.form(binary, more));
-                return true;
-            }
-            Action::Fail(error) => {
-                put_error(writer, error);
-                return false;
-            }
+            Action::Rows(table) => return put_table(&mut writer, table, self.form(binary)),
+            Action::Fail(error) => return put_error(&mut writer, error),
             Action::Done { affected: count } => affected = *count,
             Action::Begin => self.in_transaction = true,
             Action::End => self.in_transaction = false,
@@ -341,8 +309,7 @@ impl Session {
             }
             Action::Use(database) => self.facts.database = Some(database.clone()),
         }
-        put_ok(writer, affected, self.form(binary, more).status);
-        true
+        put_ok(&mut writer, affected, self.status());
     }
 }
 

@@ -89,8 +89,8 @@ pub(crate) struct Client {
 
 impl Client {
     fn log_in(&mut self, user: &str, auth_answer: &[u8]) {
-        // PROTOCOL_41, SECURE_CONNECTION, MULTI_STATEMENTS, MULTI_RESULTS; not DEPRECATE_EOF.
-        let mut hello = (1u32 << 9 | 1 << 15 | 1 << 16 | 1 << 17).to_le_bytes().to_vec();
+        // PROTOCOL_41 and SECURE_CONNECTION; not DEPRECATE_EOF.
+        let mut hello = (1u32 << 9 | 1 << 15).to_le_bytes().to_vec();
         hello.extend_from_slice(&(1u32 << 24).to_le_bytes());
         hello.push(45);
         hello.extend_from_slice(&[0; 23]);

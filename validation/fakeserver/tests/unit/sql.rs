@@ -86,6 +86,6 @@ fn any_bytes_are_read_without_panic() {
         ["", ";", "/*", "/*!", "'", "SELECT", "SELECT ,", "SET", "SHOW", "CALL p(", "é", "SELECT é FROM é", "\\"]
     {
         let _ = read_one(text);
-        let _ = (scanner::parameters(text), scanner::split(text));
+        let _ = scanner::parameters(text);
     }
 }
