@@ -8,7 +8,6 @@ the arms differ in two more that change nothing, and `bakeoff explain --attribut
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from bakeoff.results import open_run
 from bakeoff.stats.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
 from bakeoff.stats.model import Analysis, Frozen
 from bakeoff.stats.named_causes import Evidence, causes, sentence
+from validation.duels import run_bakeoff
 
 _LIMIT_S = 900.0  # of one run: fetching, loading, a busy machine
 _ATTRIBUTE_LIMIT_S = 1800.0  # of the arms in between, whose budget is four times the run's
@@ -222,10 +222,9 @@ def plant(name: str, folder: Path, *, seed: int, attribute: bool = False) -> Rep
 
 
 def _bakeoff(*words: str, runs: Path, limit_s: float) -> None:
-    command = [sys.executable, "-m", "bakeoff.cli.start", *words, "--runs", str(runs), "--quiet"]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit_s)
-    if ran.returncode != 0:
-        raise RunInvalid(f"{' '.join(words)}: exit code {ran.returncode}: {ran.stderr.strip()[-300:]}")
+    code, _, err = run_bakeoff([*words, "--runs", str(runs), "--quiet"], limit_s)
+    if code != 0:
+        raise RunInvalid(f"{' '.join(words)}: exit code {code}: {err.strip()[-300:]}")
 
 
 def settings_found(path: Path) -> tuple[str, ...]:

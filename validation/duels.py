@@ -262,8 +262,7 @@ def run_duel(duel: Duel, folder: Path, *, background: bool = False, stop: thread
     folder.mkdir(parents=True, exist_ok=True)
     started_at = datetime.now(UTC)
     begin = time.monotonic()
-    command = [sys.executable, "-m", "bakeoff.cli.start", *duel.command(folder)]
-    code, out, err = _run(command, 3 * parse_duration_s(duel.budget) + _OTHERS_LIMIT_S, stop or threading.Event())
+    code, out, err = run_bakeoff(duel.command(folder), 3 * parse_duration_s(duel.budget) + _OTHERS_LIMIT_S, stop)
     wall_s = round(time.monotonic() - begin, 2)
     facts: dict[str, Any] = {"duel": duel, "started_at": started_at, "background": background, "wall_s": wall_s}
     try:
@@ -297,10 +296,11 @@ def _read_run(run: RunDirectory) -> dict[str, Any]:
     }
 
 
-def _run(command: Sequence[str], limit_s: float, stop: threading.Event) -> tuple[int, str, str]:
+def run_bakeoff(words: Sequence[str], limit_s: float, stop: threading.Event | None = None) -> tuple[int, str, str]:
     """Run a command in a process group of its own; returns exit code, standard output and standard error."""
+    stop = stop or threading.Event()
     process = subprocess.Popen(
-        command,
+        [sys.executable, "-m", "bakeoff.cli.start", *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -6,8 +6,6 @@ Beside them the rules of others, on the same runs: they are given the first epoc
 import json
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,7 +17,7 @@ from bakeoff.errors import RunInvalid
 from bakeoff.results import open_run
 from bakeoff.stats.gate_rule import Answer
 from bakeoff.stats.model import Analysis, Frozen
-from validation.duels import Machine
+from validation.duels import Machine, run_bakeoff
 from validation.gates import OTHER_RULES, markdown, others
 from validation.journal import append_entry, read_entries
 
@@ -57,17 +55,16 @@ def run(server: str, slowdown_percent: float, *, seed: int, folder: Path) -> Gat
     """
     runs = folder / f"gate-{os.getpid()}"
     injected = ("--inject-slowdown", f"{slowdown_percent:g}%") if slowdown_percent else ()
-    command = [
-        sys.executable, "-m", "bakeoff.cli.start", "gate", server, server, "-w", "oltp_point_select",
-        "--max-slowdown", "2%", "--budget", "10m", *injected, "--seed", str(seed), "--runs", str(runs),
-        "--format", "json", "--quiet",
+    words = [
+        "gate", server, server, "-w", "oltp_point_select", "--max-slowdown", "2%", "--budget", "10m", *injected,
+        "--seed", str(seed), "--runs", str(runs), "--format", "json", "--quiet",
     ]  # fmt: skip
     begin = time.monotonic()
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+        code, out, err = run_bakeoff(words, _LIMIT_S)
         wall_s = time.monotonic() - begin
-        if ran.returncode not in (0, 1, 6):
-            raise RunInvalid(f"gate of {server}: exit code {ran.returncode}: {ran.stderr.strip()[-500:]}")
+        if code not in (0, 1, 6):
+            raise RunInvalid(f"gate of {server}: exit code {code}: {err.strip()[-500:]}")
         directory = open_run("latest", runs)
         analysis = directory.read("analysis.json", Analysis)
         assert analysis
@@ -76,7 +73,7 @@ def run(server: str, slowdown_percent: float, *, seed: int, folder: Path) -> Gat
             server=server,
             slowdown_percent=slowdown_percent,
             seed=seed,
-            answer=Answer(json.loads(ran.stdout)["gate"]["answer"]),
+            answer=Answer(json.loads(out)["gate"]["answer"]),
             wall_s=round(wall_s, 1),
             ratios=tuple(point.value for point in analysis.comparisons[0].points),
             other=machine.other if machine else None,

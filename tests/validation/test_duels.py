@@ -23,7 +23,7 @@ from validation.campaign import (
     planned,
     summary_table,
 )
-from validation.duels import Background, Duel, Judgement, LoadClass, Machine, Outcome, run_duel
+from validation.duels import Background, Duel, Judgement, LoadClass, Machine, Outcome, run_bakeoff, run_duel
 from validation.journal import read_entries
 
 DUEL = Duel(kind="slow2", number=3, servers=("mysql:8.0.15", "mysql:8.0.15"), seed=7, slowdown_percent=2)
@@ -85,6 +85,11 @@ def test_a_duel_is_ended_when_asked(tmp_path, monkeypatch):
     stop.set()
     ran = run_duel(DUEL, tmp_path / "run", stop=stop)
     assert "ended by hand" in ran.error
+
+
+def test_a_command_that_takes_too_long_is_ended_and_says_so():
+    code, _, err = run_bakeoff(["list", "servers"], 0.0)
+    assert code == 124 and "ended after 0 s" in err
 
 
 def test_a_journal_survives_a_line_that_was_cut_off(tmp_path):
