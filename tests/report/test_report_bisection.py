@@ -3,7 +3,9 @@
 import html
 import json
 import math
+from dataclasses import replace
 
+import numpy as np
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.report import build_view, render_html, render_json
@@ -56,6 +58,19 @@ def test_the_build_that_changed_is_named_with_its_ratio(tmp_path):
     assert view.verdicts == () and answer in html.unescape(render_html(view).replace("<wbr>", ""))
     document = json.loads(render_json(view))
     assert document["bisection"]["named"] == ["build C"] and "gate" not in document
+
+
+def test_an_epoch_in_which_a_build_completed_nothing_leaves_the_answer(tmp_path):
+    study, effect = of_builds(), {"C": math.log(0.9), "D": math.log(0.9)}
+    run = make_run(tmp_path, study, Truth(effect=effect, sd_restart=0.002, sd_slice=0.002), epochs=8, blocks=2)
+    epochs = list(run.load_epochs())
+    slices = epochs[6].slices
+    idle = slices.with_columns(events=np.where(slices["arm"] == "D", 0, slices["events"]))
+    epochs[6] = replace(epochs[6], slices=idle)
+    view = build_view(run, analyse(epochs, study, ended=Stop.ANSWERED))
+    assert view.bisection.named == ("build C",)
+    rows = [[value.text for value in row.values] for row in view.tables["bisection"].rows]
+    assert [row[2] for row in rows] == ["8", "8", "8", "7"]
 
 
 def test_what_is_not_decided_is_named_as_a_range(tmp_path):

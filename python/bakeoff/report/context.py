@@ -1,5 +1,6 @@
 """A run's documents and measurements, read once for all sections of its report."""
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -253,8 +254,14 @@ class Context:
 
     @cached_property
     def values(self) -> dict[str, list[float]]:
-        """By contender, log ratios over the baseline, one an epoch; of runs with one cell."""
-        return {each.contender: [point.value for point in each.points] for each in self.primary}
+        """By contender, log ratios over the baseline, one an epoch; of runs with one cell.
+
+        An epoch in which an arm completed nothing has none, as in `search_decision`.
+        """
+        return {
+            each.contender: [point.value for point in each.points if math.isfinite(point.value)]
+            for each in self.primary
+        }
 
     @cached_property
     def bisected(self) -> Found | None:
