@@ -34,6 +34,7 @@ from bakeoff.results.epoch_data import (
     Load,
     Outcome,
     OwnCounts,
+    arm_directory_name,
     sync_directory,
     table_mistake,
     with_open_loop_time,
@@ -71,9 +72,9 @@ class RunDirectory:
         name: the directory's name, by which people call the run.
     """
 
-    def __init__(self, path: Path, *, secrets: Iterable[str] = (), epochs: str = _EPOCHS) -> None:
+    def __init__(self, path: Path, *, redactor: Redactor | None = None, epochs: str = _EPOCHS) -> None:
         self.path = path
-        self._redactor = Redactor(secrets)
+        self._redactor = redactor or Redactor()
         self._epochs = epochs
         self._root = os.path.realpath(path)
         self._kept: dict[str, tuple[int, object]] = {}
@@ -117,12 +118,10 @@ class RunDirectory:
             engine={key: value for key, value in (engine or {}).items() if key not in ("type", "pid")},
             host=gather_host(root, data_path),
         )
-        run = cls(root / name)
-        run._redactor = redactor
+        run = cls(root / name, redactor=redactor)
         making = root / f".{name}.part"
         try:
-            making.mkdir(parents=True)
-            (making / "epochs").mkdir()
+            (making / _EPOCHS).mkdir(parents=True)
             for file, model in (("manifest.json", manifest), ("study.json", study)):
                 write_atomically(making / file, redactor.json_bytes(model))
             making.rename(run.path)
@@ -142,9 +141,7 @@ class RunDirectory:
 
     def explaining(self, kind: str) -> "RunDirectory":
         """This run with the epochs that explain its verdicts, of one kind, in place of those that count."""
-        explaining = RunDirectory(self.path, epochs=f"explain/{kind}")
-        explaining._redactor = self._redactor
-        return explaining
+        return RunDirectory(self.path, redactor=self._redactor, epochs=f"explain/{kind}")
 
     @contextmanager
     def hold(self) -> Iterator[None]:
@@ -354,10 +351,8 @@ class RunDirectory:
 
     def server_text(self, epoch: int, arm: str, name: str) -> str | None:
         """`my.cnf` or `error.log` of an arm in an epoch; None when there is none."""
-        for path in self._epoch_path(epoch).glob(f"servers/*/{name}"):
-            if unquote(path.parent.name) == arm:
-                return (self._bytes(str(path.relative_to(self.path))) or b"").decode(errors="replace")
-        return None
+        content = self._bytes(f"{self._epochs}/{epoch:03d}/servers/{arm_directory_name(arm)}/{name}")
+        return None if content is None else content.decode(errors="replace")
 
     def damaged(self, name: str, reason: str) -> ResultsError:
         """The error for a file that is not as bakeoff wrote it: one line that names it."""

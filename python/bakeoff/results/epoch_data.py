@@ -200,7 +200,7 @@ RSS_PREFIX = "rss_bytes:"  # one more column of the host table for each arm
 CHECKSUMS = "SHA256SUMS"
 """File beside the measurements of an epoch, for `sha256sum --check`; runs before December 2026 lack it."""
 
-_NOT_KEPT = {"type", "id"}
+_NOT_KEPT = {"type", "id", "epoch", "build"}
 _KNOWN = ("cell", "arm", "block", "position", "start_ns", "length_ns", "busy_ns", "connections", "events", "time_ns")
 _COUNTS = re.compile(r'\{("([^"\\]|\\.)*": ?[0-9]{1,18}(, ?)?)*\}')
 
@@ -246,8 +246,8 @@ def slices_frame(messages: Iterable[Mapping[str, Any]], *, epoch: int, build: in
     wanted = SLICE_SCHEMA.keys() - {"epoch", "build"}
     for message in messages:
         row = {key: value for key, value in message.items() if key not in _NOT_KEPT}
-        if row.keys() - {"epoch", "build"} != wanted:
-            odd = sorted((row.keys() ^ wanted) - {"epoch", "build"})
+        if row.keys() != wanted:
+            odd = sorted(row.keys() ^ wanted)
             raise ResultsError(
                 f"slice of arm {message.get('arm')!r}: fields {', '.join(odd)} do not fit run format {FORMAT}.",
                 hint="The engine and bakeoff are of different versions; install both from one wheel.",

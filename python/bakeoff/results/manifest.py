@@ -182,6 +182,7 @@ FORMAT = 4
 1: the first one.
 2: placement of threads in the study and in the plan.
 3: discarded epochs, readiness, data-check.json, extended.json (docs/results.md).
+4: another field in analysis.json.
 """
 
 
