@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakeoff.results import Redactor
+from bakeoff.redaction import Redactor
 
 
 @pytest.mark.parametrize(
