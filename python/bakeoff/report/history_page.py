@@ -18,7 +18,6 @@ from bakeoff.errors import ResultsError, SpecError
 from bakeoff.report import numbers
 from bakeoff.report.compare import Line as ComparedLine
 from bakeoff.report.compare import RunComparison, adjusted
-from bakeoff.report.queries import EMPTY_FOREST
 from bakeoff.report.view import Charts, Panel, Prose, ReportView, Row, Section, Series, Table, Value
 from bakeoff.results import RunDirectory
 from bakeoff.results.history_file import P95, THROUGHPUT, Annotation, Point
@@ -236,11 +235,10 @@ def history_view(
     )  # fmt: skip
     runs = len({point.run for point in points})
     return ReportView(
-        run=title, directory="", title=title, question=f"History: {', '.join(series)}",
+        run=title, title=title, question=f"History: {', '.join(series)}",
         dateline=f"{points[0].at:%Y-%m-%d} to {points[-1].at:%Y-%m-%d} · {runs} run{'s' if runs > 1 else ''} · "
         f"{len(lines)} line{'s' if len(lines) > 1 else ''}",
-        statuses=(), arms=(), arms_table=None, summary=(), verdicts=(), means=(), conditions="", forest=EMPTY_FOREST,
-        sections=tuple(section for section in made if section), key_figures=(), effort=(), command="", footnotes=(),
+        sections=tuple(section for section in made if section),
         records=tuple(record(line, at) for line in lines for at in range(len(line.points))),
     )  # fmt: skip
 

@@ -14,7 +14,6 @@ from bakeoff.report.verdicts import Record
 from bakeoff.report.view import (
     Charts,
     Code,
-    Forest,
     Panel,
     Prose,
     ReportView,
@@ -46,8 +45,6 @@ REASONS = {
 """Why an event cannot be replayed, as the capture names it, and in words."""
 
 _TEXT_MAX = 1000  # characters of a statement; the capture has 8 kB
-EMPTY_FOREST = Forest(one=0.0, margin=None, ticks=(), rows=(), legend="", withheld=())
-"""Of a page without verdicts."""
 
 
 def capture_view(summary: Totals, path: Path, *, limit: int, literals: bool) -> ReportView:
@@ -75,23 +72,10 @@ def capture_view(summary: Totals, path: Path, *, limit: int, literals: bool) -> 
     refused = Section.of("Cannot be replayed", _refused(summary), anchor="refused", in_terminal=True)
     return ReportView(
         run=path.name,
-        directory="",
         title=path.name,
         question=f"What is in {path.name}?",
         dateline=_dateline(summary),
-        statuses=(),
-        arms=(),
-        arms_table=None,
-        summary=(),
-        verdicts=(),
-        means=(),
-        conditions="",
-        forest=EMPTY_FOREST,
         sections=tuple(section for section in (figures, statements, refused) if section),
-        key_figures=(),
-        effort=(),
-        command="",
-        footnotes=(),
         records=tuple(_record(each, literals=literals) for each in digests),
     )
 

@@ -140,12 +140,12 @@ class Forest(Frozen):
         withheld: why a contender has no mean, a sentence each.
     """
 
-    one: float
-    margin: tuple[float, float] | None
-    ticks: tuple[tuple[float, str], ...]
-    rows: tuple[ForestRow, ...]
-    legend: str
-    withheld: tuple[str, ...]
+    one: float = 0.0
+    margin: tuple[float, float] | None = None
+    ticks: tuple[tuple[float, str], ...] = ()
+    rows: tuple[ForestRow, ...] = ()
+    legend: str = ""
+    withheld: tuple[str, ...] = ()
 
 
 class Footnote(Frozen):
@@ -462,7 +462,7 @@ _SHORT_NOTE = 160  # characters of a footnote that stands on its card
 
 
 class ReportView(Frozen):
-    """Everything a report shows, in the order in which it is shown.
+    """Everything a report shows, in the order in which it is shown. Captures and histories have no verdicts, no arms.
 
     Attributes:
         arms_table: the arms with a column for each setting that differs; None while a list of them is as clear.
@@ -480,23 +480,23 @@ class ReportView(Frozen):
 
     format: int = 2
     run: str
-    directory: str
+    directory: str = ""
     title: str
     question: str
     dateline: str
-    statuses: tuple[Status, ...]
-    arms: tuple[ArmView, ...]
-    arms_table: Table | None
-    summary: tuple[str, ...]
-    verdicts: tuple[VerdictView, ...]
-    means: tuple[str, ...]
-    conditions: str
-    forest: Forest
+    statuses: tuple[Status, ...] = ()
+    arms: tuple[ArmView, ...] = ()
+    arms_table: Table | None = None
+    summary: tuple[str, ...] = ()
+    verdicts: tuple[VerdictView, ...] = ()
+    means: tuple[str, ...] = ()
+    conditions: str = ""
+    forest: Forest = Forest()
     sections: tuple[Section, ...]
-    key_figures: tuple[str, ...]
-    effort: tuple[str, ...]
-    command: str
-    footnotes: tuple[Footnote, ...]
+    key_figures: tuple[str, ...] = ()
+    effort: tuple[str, ...] = ()
+    command: str = ""
+    footnotes: tuple[Footnote, ...] = ()
     gate: Gate | None = None
     bisection: Bisected | None = None
     records: tuple[dict[str, str | int | float | bool | None], ...]
