@@ -3,12 +3,11 @@
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import Bisected, Row, Section, Table
+from bakeoff.spec.study import Search
 from bakeoff.stats import interval as iv
 from bakeoff.stats.guilty import CONFIDENCE, SMALL_SHARE
 from bakeoff.stats.search import Found, by_build
 from bakeoff.units import percent_text
-
-ANCHOR = "bisection"
 
 _LIKELY = 0.95  # of the builds or options that are listed while nothing is decided
 _ROWS_LEAST = 0.001  # probability from which a build that was not measured has a row
@@ -26,24 +25,23 @@ def question(context: Context) -> str:
 
 def lead(context: Context) -> tuple[str, ...]:
     """The answer in two sentences; nothing of a run that is no bisection."""
-    if not context.study.search:
+    search, believed = context.study.search, context.bisected
+    if search is None:
         return ()
-    believed = context.bisected
     if believed is None:
         return ("Nothing was measured yet.",)
-    answer = _of_builds(context, believed) if context.study.search.builds else _of_options(context, believed)
-    return (answer, f"This rests on {_restarts(context.analysis.epochs_used)} of the baseline and one other arm.")
+    answer = (_of_builds if search.builds else _of_options)(context, search, believed)
+    restarts = numbers.restarts(context.analysis.epochs_used)
+    return (answer, f"This rests on {restarts} of the baseline and one other arm.")
 
 
 def bisection_section(context: Context) -> Section | None:
     """A line for each build or option; None of a run that is no bisection."""
-    if not context.study.search:
+    search, believed = context.study.search, context.bisected
+    if search is None or believed is None:
         return None
-    believed = context.bisected
-    if believed is None:
-        return None
-    table = _builds_table(context, believed) if context.study.search.builds else _options_table(context, believed)
-    return Section.of("Bisection", table, anchor=ANCHOR, nav="Bisection", in_terminal=True)
+    table = _builds_table(context, search, believed) if search.builds else _options_table(search, believed)
+    return Section.of("Bisection", table, anchor="bisection", nav="Bisection", in_terminal=True)
 
 
 def bisected(context: Context) -> Bisected | None:
@@ -59,37 +57,29 @@ def bisected(context: Context) -> Bisected | None:
     )
 
 
-def _restarts(count: int) -> str:
-    return "1 restart" if count == 1 else f"{count} restarts"
-
-
 def _probability(share: float) -> str:
     return "> 99.9%" if share > 0.9995 else "< 0.1%" if share < 0.0005 else f"{share * 100:.1f}%"
 
 
 def _whole(believed: Found) -> str:
     """`−3.1% (−3.9% to −2.3%)`."""
-    estimate = believed.whole
-    low, high, half = estimate.interval.low, estimate.interval.high, estimate.interval.half_width
-    found_text = numbers.change(estimate.mean, half)
-    if low is None or high is None:
-        return found_text
-    return f"{found_text} ({numbers.change(low, half)} to {numbers.change(high, half)})"
+    interval = believed.whole.interval
+    whole = numbers.change(believed.whole.mean, interval.half_width)
+    within = numbers.change_interval(interval, interval.half_width)
+    return f"{whole} ({within})" if within else whole
 
 
-def _nothing(context: Context) -> str:
-    bad = "the last build" if context.study.search and context.study.search.builds else "the server with all of them"
+def _nothing(context: Context, search: Search) -> str:
+    bad = "the last build" if search.builds else "the server with all of them"
     return f"Nothing to be found: {bad} is as fast as the first within ±{percent_text(context.study.precision)}."
 
 
 # ---- builds ----------------------------------------------------------------------------------------------------------
 
 
-def _of_builds(context: Context, believed: Found) -> str:
-    search = context.study.search
-    assert search
+def _of_builds(context: Context, search: Search, believed: Found) -> str:
     if believed.nothing:
-        return _nothing(context).replace("the first", search.builds[0].label)
+        return _nothing(context, search).replace("the first", search.builds[0].label)
     labels = [arm.label for arm in search.builds]
     shares = believed.probabilities
     if believed.named:
@@ -110,9 +100,7 @@ def _of_builds(context: Context, believed: Found) -> str:
     return f"Not decided: with a probability of {_probability(_LIKELY)} the first changed build is {which}."
 
 
-def _builds_table(context: Context, believed: Found) -> Table:
-    search = context.study.search
-    assert search
+def _builds_table(context: Context, search: Search, believed: Found) -> Table:
     of_builds = by_build(search, context.values)
     rows, left_out = [], 0
     for number, arm in enumerate(search.builds):
@@ -143,11 +131,9 @@ def _builds_table(context: Context, believed: Found) -> Table:
 # ---- options ---------------------------------------------------------------------------------------------------------
 
 
-def _of_options(context: Context, believed: Found) -> str:
-    search = context.study.search
-    assert search
+def _of_options(context: Context, search: Search, believed: Found) -> str:
     if believed.nothing:
-        return _nothing(context)
+        return _nothing(context, search)
     names = [pair.name for pair in search.options]
     shares, effects = believed.probabilities, believed.effects
     guilty = [each for each in range(len(names)) if shares[each] >= CONFIDENCE]
@@ -166,9 +152,7 @@ def _of_options(context: Context, believed: Found) -> str:
     return f"Not decided. All {len(names)} options together make {_whole(believed)}: {known}{listed}{more} may."
 
 
-def _options_table(context: Context, believed: Found) -> Table:
-    search = context.study.search
-    assert search
+def _options_table(search: Search, believed: Found) -> Table:
     shares, effects = believed.probabilities, believed.effects
     rows = []
     for each in sorted(range(len(shares)), key=lambda number: (-shares[number], number)):

@@ -360,7 +360,7 @@ def _cost_table(context: Context) -> Table:
                     context.labels[arm],
                     Value(
                         text=numbers.change(cost.estimate.mean, cost.estimate.interval.half_width),
-                        sub=_change_interval(cost.estimate),
+                        sub=numbers.change_interval(cost.estimate.interval),
                     ),
                     group=context.cell_title(cell),
                     slot=context.slots[arm],
@@ -373,11 +373,6 @@ def _cost_table(context: Context) -> Table:
         rows=tuple(rows),
         note="Against the epochs that count: what the instruments cost. No verdict rests on epochs that have them.",
     )
-
-
-def _change_interval(estimate: Estimate) -> str:
-    low, high = estimate.interval.low, estimate.interval.high
-    return "" if low is None or high is None else f"{numbers.change(low)} to {numbers.change(high)}"
 
 
 # ---- common ----------------------------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def gate_section(context: Context) -> Section | None:
                 context.cell_title(comparison.cell),
                 *([context.labels[comparison.contender]] if several else []),
                 numbers.change(estimate.mean, estimate.interval.half_width) if estimate.n else "n/a",
-                _interval(comparison) or "none yet",
+                numbers.change_interval(estimate.interval, estimate.interval.half_width) or "none yet",
                 judged.answer.value,
                 str(estimate.n),
                 slot=context.slots[comparison.contender],
@@ -95,16 +95,9 @@ def _named(context: Context, comparison: Comparison) -> str:
     estimate = comparison.estimate
     if not estimate.n:
         return f"{where}, not measured"
-    found = numbers.change(estimate.mean, estimate.interval.half_width)
-    return f"{where}, {found} ({_interval(comparison) or 'no interval yet'})"
-
-
-def _interval(comparison: Comparison) -> str:
-    """`−5.9% to −4.2%`."""
-    interval = comparison.estimate.interval
-    if interval.low is None or interval.high is None:
-        return ""
-    return " to ".join(numbers.change(end, interval.half_width) for end in (interval.low, interval.high))
+    half = estimate.interval.half_width
+    within = numbers.change_interval(estimate.interval, half) or "no interval yet"
+    return f"{where}, {numbers.change(estimate.mean, half)} ({within})"
 
 
 def _reach(context: Context) -> str:

@@ -266,16 +266,15 @@ def _changes_table(lines: Sequence[Line], annotations: Sequence[Annotation]) -> 
     rows = []
     for line, change in sorted(found, key=lambda each: each[0].points[each[1].at].at):
         after, before = line.points[change.at], line.points[change.at - 1]
-        half = (change.high - change.low) / 2
-        ends = " to ".join(numbers.change(end, half) for end in (change.low, change.high))
+        within = Interval(low=change.low, high=change.high)
         rows.append(
             Row.of(
                 f"{after.at:%Y-%m-%d}",
                 line.title,
                 Value(text=_name(after), sub=f"after {_name(before)}"),
                 _between(line, change),
-                f"{_word(line, change)}: {numbers.change(change.size, half)}",
-                ends,
+                f"{_word(line, change)}: {numbers.change(change.size, within.half_width)}",
+                numbers.change_interval(within, within.half_width),
                 f"{change.p_value:.2g}",
                 "; ".join(each.text for each in annotations if before.at < each.at <= after.at and _about(each, line)),
             )

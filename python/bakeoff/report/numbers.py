@@ -30,14 +30,24 @@ def interval(of: Interval) -> str:
     return " to ".join(interval_texts(of.low, of.high))
 
 
+def size(log_ratio: float, half_width: float | None = None) -> str:
+    """`11.2%`: a change without its sign, from a log ratio."""
+    return f"{abs(math.expm1(log_ratio) * 100):.{percent_decimals(log_ratio, half_width)}f}%"
+
+
 def change(log_ratio: float, half_width: float | None = None) -> str:
     """`−11.2%` from a log ratio."""
-    digits = percent_decimals(log_ratio, half_width)
-    percent = math.expm1(log_ratio) * 100
-    text = f"{abs(percent):.{digits}f}%"
+    text = size(log_ratio, half_width)
     if float(text[:-1]) == 0:
         return text
-    return ("+" if percent > 0 else MINUS) + text
+    return ("+" if log_ratio > 0 else MINUS) + text
+
+
+def change_interval(of: Interval, half_width: float | None = None) -> str:
+    """`−12.0% to −10.4%`, or nothing while there is no interval."""
+    if of.low is None or of.high is None:
+        return ""
+    return f"{change(of.low, half_width)} to {change(of.high, half_width)}"
 
 
 def percent_decimals(log_ratio: float, half_width: float | None) -> int:

@@ -155,12 +155,10 @@ def _distinctness(interaction: Interaction) -> float:
 
 
 def _cost(effect: Estimate) -> str:
-    percent = math.expm1(effect.mean) * 100
-    digits = numbers.percent_decimals(effect.mean, effect.interval.half_width)
-    text = f"{abs(percent):.{digits}f}%"
+    text = numbers.size(effect.mean, effect.interval.half_width)
     if float(text[:-1]) == 0:
         return "changes nothing"
-    return f"{'gains' if percent > 0 else 'costs'} {text}"
+    return f"{'gains' if effect.mean > 0 else 'costs'} {text}"
 
 
 def _is_restarted(comparison: Comparison) -> bool:
@@ -296,9 +294,7 @@ def _change(estimate: Estimate) -> str:
 
 def _side(log_ratio: float, half_width: float | None) -> str:
     """`27% slower`, `14% faster`."""
-    digits = numbers.percent_decimals(log_ratio, half_width)
-    percent = math.expm1(log_ratio) * 100
-    return f"{abs(percent):.{digits}f}% {'slower' if percent < 0 else 'faster'}"
+    return f"{numbers.size(log_ratio, half_width)} {'slower' if log_ratio < 0 else 'faster'}"
 
 
 def _verdict(context: Context, comparison: Comparison) -> VerdictView:
