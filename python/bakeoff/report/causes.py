@@ -193,7 +193,7 @@ def plans_section(context: Context) -> Section | None:
     """The statements of each cell whose plans differ, with both plans; and how many are the same."""
     epochs = context.explaining(PLANS, PLANS_DOCUMENT, dict[str, CellPlans])
     by_cell = [cells for by_arm in epochs.values() for cells in by_arm.values()]
-    parts: list[Section | Prose | None] = [Prose(text=note) for note in context.explaining_notes(PLANS)]
+    parts: list[Section | Prose | None] = [*context.explaining_notes(PLANS)]
     for cell, baseline, contender in context.explained_pairs:
         found = [cells[cell] for cells in by_cell if cell in cells]
         arms = {baseline, contender}
@@ -278,7 +278,6 @@ def waits_section(context: Context, waits: Mapping[Pair, Sequence[WaitDifference
     `waits`: of `compared_waits`.
     """
     parts = [part for pair, found in waits.items() for part in _waits_of(context, found, pair)]
-    notes = [Prose(text=note) for note in context.explaining_notes(WAITS)]
     epochs = context.explaining(WAITS, WAITS_DOCUMENT, dict[str, CellWaits])
     missing = dict.fromkeys(
         sentence
@@ -289,7 +288,7 @@ def waits_section(context: Context, waits: Mapping[Pair, Sequence[WaitDifference
     )
     return Section.of(
         "Waits",
-        *notes,
+        *context.explaining_notes(WAITS),
         *parts,
         _cost_table(context) if waits else None,
         Prose(text=" ".join(missing), small=True),

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bakeoff.plan import Cell, Plan
 from bakeoff.report import numbers
-from bakeoff.report.view import Footnote, Series
+from bakeoff.report.view import Footnote, Prose, Series
 from bakeoff.results import Manifest, Outcome, RunDirectory
 from bakeoff.results.epoch_data import COUNTERS, CellCounters
 from bakeoff.results.frame import Frame, quotients
@@ -36,7 +36,7 @@ BINS = 100
 DRAWN_EPOCHS = 12
 """Epochs that are drawn over time, each in a frame of its own; of more they are chosen evenly."""
 
-ByArm = TypeVar("ByArm", bound=Mapping[str, object])
+ByArm = TypeVar("ByArm", bound=Collection[str])
 T = TypeVar("T")
 
 _HOST = ("user", "system", "iowait", "steal", "idle")
@@ -420,15 +420,16 @@ class Context:
             if each.verdict.claims:
                 sizes[Pair(each.cell, mine, each.contender)] = abs(each.estimate.mean)
         for baseline, contender in self.run.read("explain/asked.json", list[tuple[str, str]]) or []:
-            self.of_the_study("explain/asked.json", {baseline: 0, contender: 0})
+            self.of_the_study("explain/asked.json", (baseline, contender))
             known = {each.cell: abs(each.estimate.mean) for each in self.primary if each.contender == contender}
             for cell in self.cells:
                 sizes.setdefault(Pair(cell, baseline, contender), known.get(cell, 0.0) if baseline == mine else 0.0)
         return tuple(sorted(sizes, key=lambda pair: -sizes[pair]))
 
-    def explaining_notes(self, kind: str) -> tuple[str, ...]:
+    def explaining_notes(self, kind: str) -> tuple[Prose, ...]:
         """Why epochs of a kind that explains are missing or fewer, a sentence each."""
-        return tuple((self.run.read("explain/notes.json", dict[str, list[str]]) or {}).get(kind, ()))
+        notes = self.run.read("explain/notes.json", dict[str, list[str]]) or {}
+        return tuple(Prose(text=note) for note in notes.get(kind, ()))
 
     def explaining(self, kind: str, name: str, shape: type[T]) -> dict[int, dict[str, T]]:
         """Epoch -> arm -> what valid epochs of a kind that explains have in a file of each server."""

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from bakeoff.report import numbers
 from bakeoff.report.charts import TEMPLATES
 from bakeoff.report.context import Context, Pair
-from bakeoff.report.view import Flame, FlameFrame, FlameSide, Prose, Row, Section, Table, Value
+from bakeoff.report.view import Flame, FlameFrame, FlameSide, Row, Section, Table, Value
 from bakeoff.results.epoch_data import CellCounters
 from bakeoff.results.profiles import PMU_FILE, PROFILE_FILE, PROFILES, Profile
 from bakeoff.stats.cpu_profile import ProfileComparison, Tree, compare_processors, compare_profiles
@@ -48,8 +48,7 @@ def profile_section(context: Context, profiles: Mapping[Pair, ProfileComparison]
         _comparison_section(context, pair, found, _processors_table(context, pair, counted, number), number)
         for number, (pair, found) in enumerate(profiles.items(), start=1)
     ]
-    notes = (Prose(text=note) for note in context.explaining_notes(PROFILES))
-    return Section.of("Where the CPU goes", *notes, *parts, anchor="profiles")
+    return Section.of("Where the CPU goes", *context.explaining_notes(PROFILES), *parts, anchor="profiles")
 
 
 def compared_profiles(context: Context) -> dict[Pair, ProfileComparison]:
@@ -73,16 +72,21 @@ def sides_of(pair: Pair, epochs: Mapping[int, Mapping[str, Mapping[str, T]]]) ->
     return baseline, contender
 
 
+def title_of(context: Context, pair: Pair) -> str:
+    """The cell, and where there are more than two arms, which two."""
+    title = context.cell_title(pair.cell)
+    if len(context.study.arms) <= 2:
+        return title
+    return f"{title}, {context.labels[pair.contender]} against {context.labels[pair.baseline]}"
+
+
 def _comparison_section(
     context: Context, pair: Pair, found: ProfileComparison, processors: Table, number: int
 ) -> Section | None:
     labels = (context.labels[pair.baseline], context.labels[pair.contender])
-    title = context.cell_title(pair.cell)
-    if len(context.study.arms) > 2:
-        title += f", {labels[1]} against {labels[0]}"
     functions = Section.of("Functions", _functions_table(found, labels, number))
     return Section.of(
-        title,
+        title_of(context, pair),
         _groups_table(found, labels, number),
         _flame(context, pair, found, number),
         functions,
@@ -138,7 +142,7 @@ def _groups_table(found: ProfileComparison, labels: tuple[str, str], number: int
             found.all.difference.mean
         )
         if worthwhile:
-            rows.append(Row.of(name, *_values(cost, found.all), _of_all(cost, found.all)))
+            rows.append(Row.of(name, *_values(cost, found.all), share_of_all(cost, found.all)))
     rows = [*rows[:_GROUPS_MAX], Row.of("all", *_values(found.all, found.all), "")]
     return Table(
         id=f"profile-{number}-parts",
@@ -172,8 +176,7 @@ def _processors_table(
             name,
             numbers.count(each.baseline),
             numbers.count(each.contender),
-            numbers.signed(each.difference.mean, numbers.count),
-            numbers.signed_interval(each.difference.interval, numbers.count) + _clear(each),
+            *difference_texts(each, numbers.count),
         )
         for name, each in compare_processors(*sides_of(pair, counted))
     )
@@ -191,23 +194,24 @@ def _processors_table(
     )
 
 
-def _values(cost: Paired, whole: Paired) -> tuple[Value, ...]:
+def _values(cost: Paired, whole: Paired) -> tuple[Value | str, ...]:
     sides = ((cost.baseline, whole.baseline), (cost.contender, whole.contender))
     return (
         *(
             Value(text=format_ns(own) if own else "0", sub=numbers.share(own / total) if own and total else "")
             for own, total in sides
         ),
-        Value(text=_signed(cost)),
-        Value(text=numbers.signed_interval(cost.difference.interval, numbers.of_event) + _clear(cost)),
+        *difference_texts(cost),
     )
 
 
-def _clear(cost: Paired) -> str:
-    return " ·" if cost.is_clear else ""
+def difference_texts(cost: Paired, form: numbers.Form = numbers.of_event) -> tuple[str, str]:
+    """The difference, and its interval with · where that excludes 0."""
+    interval = numbers.signed_interval(cost.difference.interval, form)
+    return numbers.signed(cost.difference.mean, form), interval + (" ·" if cost.is_clear else "")
 
 
-def _of_all(cost: Paired, whole: Paired) -> str:
+def share_of_all(cost: Paired, whole: Paired) -> str:
     """Share of the whole difference; nothing where that one is not clear."""
     return numbers.percent(cost.difference.mean / whole.difference.mean) if whole.is_clear else ""
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from bakeoff.report import numbers
 from bakeoff.report.context import Context, Pair
-from bakeoff.report.flame import COMPARISONS_MAX, sides_of
-from bakeoff.report.view import Prose, Row, Section, Table, Value
+from bakeoff.report.flame import COMPARISONS_MAX, difference_texts, share_of_all, sides_of, title_of
+from bakeoff.report.view import Row, Section, Table, Value
 from bakeoff.results.profiles import OFF_CPU, PROFILE_FILE, Profile
 from bakeoff.stats.interval import Paired
 from bakeoff.stats.off_cpu_time import OffCpuComparison, OffCpuCost, compare_off_cpu
 
-_SHARE = 0.02  # of the time of either arm, or of the difference: what a way of waiting needs for a line
+_SHARE = 0.02  # of the time of either arm: what a way of waiting needs for a line
 _ROWS_MAX = 12
 _OTHERS_MAX = 4
 
@@ -32,18 +32,14 @@ def off_cpu_section(context: Context, pauses: Mapping[Pair, OffCpuComparison]) -
 
     `pauses`: of `compared_off_cpu`.
     """
-    notes = (Prose(text=note) for note in context.explaining_notes(OFF_CPU))
     tables = (_table(context, pair, found, number) for number, (pair, found) in enumerate(pauses.items(), start=1))
-    return Section.of("Off-CPU time", *notes, *tables, anchor="off-cpu", in_terminal=True)
+    return Section.of("Off-CPU time", *context.explaining_notes(OFF_CPU), *tables, anchor="off-cpu", in_terminal=True)
 
 
 def _table(context: Context, pair: Pair, found: OffCpuComparison, number: int) -> Table:
     labels = (context.labels[pair.baseline], context.labels[pair.contender])
-    title = context.cell_title(pair.cell)
-    if len(context.study.arms) > 2:
-        title += f", {labels[1]} against {labels[0]}"
-    whole = found.all
-    rows = [Row.of(_name(each), *_values(each.time), _of_all(each.time, whole)) for each in _worth(found, whole)]
+    title, whole = title_of(context, pair), found.all
+    rows = [Row.of(_name(each), *_values(each.time), share_of_all(each.time, whole)) for each in _worth(found)]
     rows = [*rows[:_ROWS_MAX], Row.of("all of statements", *_values(whole), "")]
     others = sorted(found.others, key=lambda each: -max(each.time.baseline, each.time.contender))
     rows += [Row.of(_name(each), *_values(each.time), "") for each in others[:_OTHERS_MAX]]
@@ -60,8 +56,8 @@ def _table(context: Context, pair: Pair, found: OffCpuComparison, number: int) -
     )
 
 
-def _worth(found: OffCpuComparison, whole: Paired) -> Sequence[OffCpuCost]:
-    least = _SHARE * max(whole.baseline, whole.contender)
+def _worth(found: OffCpuComparison) -> Sequence[OffCpuCost]:
+    least = _SHARE * max(found.all.baseline, found.all.contender)
     return [each for each in found.statements if max(each.time.baseline, each.time.contender) >= least]
 
 
@@ -73,16 +69,5 @@ def _name(each: OffCpuCost) -> Value:
     return Value(text=text, sub=", ".join(filter(None, (whose, function))))
 
 
-def _values(cost: Paired) -> tuple[Value, ...]:
-    return (
-        *(Value(text=numbers.of_event(own)) for own in (cost.baseline, cost.contender)),
-        Value(text=numbers.signed(cost.difference.mean, numbers.of_event)),
-        Value(
-            text=numbers.signed_interval(cost.difference.interval, numbers.of_event) + (" ·" if cost.is_clear else "")
-        ),
-    )
-
-
-def _of_all(cost: Paired, whole: Paired) -> str:
-    """Share of the whole difference; nothing where that one is not clear."""
-    return numbers.percent(cost.difference.mean / whole.difference.mean) if whole.is_clear else ""
+def _values(cost: Paired) -> tuple[str, ...]:
+    return numbers.of_event(cost.baseline), numbers.of_event(cost.contender), *difference_texts(cost)
