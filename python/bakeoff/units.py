@@ -116,6 +116,12 @@ def visible(text: str) -> str:
     return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def shortened(text: str, limit: int) -> str:
+    """The text in one line of at most so many characters."""
+    plain = " ".join(text.split())
+    return plain if len(plain) <= limit else plain[: limit - 1] + "…"
+
+
 def decimals_for(half_width: float) -> int:
     """Decimals of a value with that uncertainty: those of the first digit of the half-width; 0 to 5."""
     if not math.isfinite(half_width) or half_width <= 0:

@@ -1,12 +1,13 @@
 """Parts of the section "Why": which setting carries a difference, how the plans differ, what the servers wait for."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 
 from bakeoff.errors import SpecError
 from bakeoff.report import numbers
 from bakeoff.report.context import Context, Pair
+from bakeoff.report.studies import measured, mixed_text
 from bakeoff.report.view import Fold, Prose, Row, Section, Table, Value
 from bakeoff.results import RunDirectory, list_runs
 from bakeoff.stats.attribution import (
@@ -34,6 +35,7 @@ from bakeoff.stats.waits_and_plans import (
     instruments_cost,
     wait_differences,
 )
+from bakeoff.units import shortened
 
 _WAITS_SHOWN = 8  # of a cell; the rest is folded away
 _PLANS_SHOWN = 20
@@ -101,7 +103,7 @@ def _attribution(context: Context, run: RunDirectory, asked: Attribution) -> Sec
     mixed = [
         Row.of(
             f"{each.names[0]} × {each.names[1]}",
-            Value(text=numbers.estimate_short(each.estimate), sub=_mixed(each.mixed)),
+            Value(text=numbers.estimate_short(each.estimate), sub=mixed_text(each.mixed)),
             group=context.cell_title(each.cell),
         )
         for each in setting_interactions(analysis, design)
@@ -124,25 +126,17 @@ def _effect_row(context: Context, effect: SettingEffect, candidate: Candidate | 
     else:
         name = candidate.name if candidate else effect.factor
         both = (candidate.baseline, candidate.contender) if candidate else ("", "")
-        values = (_short(both[0], _VALUE_MAX), _short(both[1], _VALUE_MAX))
+        values = (shortened(both[0], _VALUE_MAX), shortened(both[1], _VALUE_MAX))
     share = effect.share
     shown = Value(text="cannot tell")
     if share is not None:
         low, high = share.interval.low, share.interval.high
         within = "" if low is None or high is None else f"{numbers.percent(low)} to {numbers.percent(high)}"
         shown = Value(text=numbers.percent(share.mean), sub=within)
-    ratio = Value(
-        text=numbers.ratio(effect.effect.mean, effect.effect.interval.half_width),
-        sub=numbers.interval(effect.effect.interval) or "no interval yet",
-    )
     finding = "no effect shown" if effect.p_adjusted is not None else "cannot tell"
     if effect.carries:
         finding = "faster" if effect.effect.mean > 0 else "slower"
-    return Row.of(name, *values, ratio, shown, finding, group=context.cell_title(effect.cell))
-
-
-def _mixed(pairs: Sequence[tuple[str, str]]) -> str:
-    return "with " + ", ".join(f"{a} × {b}" for a, b in pairs) if pairs else ""
+    return Row.of(name, *values, measured(effect.effect), shown, finding, group=context.cell_title(effect.cell))
 
 
 def _attribution_notes(
@@ -175,7 +169,9 @@ def _not_measured(context: Context, contender: str) -> Prose | None:
         asked = differing(context.study, baseline, context.arms[contender], context.variables)
     except SpecError:
         return None
-    names = [f"`{each.name}` ({_short(each.baseline, 20)}, {_short(each.contender, 20)})" for each in asked.candidates]
+    names = [
+        f"`{each.name}` ({shortened(each.baseline, 20)}, {shortened(each.contender, 20)})" for each in asked.candidates
+    ]
     labels = f"{context.labels[contender]} and {context.labels[baseline.name]}"
     if len(names) + asked.server < 2:
         return Prose(text=f"{labels} differ in {names[0]} alone.") if names else None
@@ -237,22 +233,23 @@ def _plan_parts(
     context: Context, name: str, plans: StatementPlans, baseline: str, contender: str
 ) -> list[Table | Fold]:
     arms = baseline, contender
-    steps = zip_longest(*(plans.plans.get(arm, ()) for arm in arms), fillvalue="")
-    rows = [Row.of(str(number), *step) for number, step in enumerate(steps, start=1)]
+    rows = step_rows(plans.plans.get(arm, ()) for arm in arms)
     if plans.rows_read:
         rows.append(Row.of("rows read", *(numbers.count(plans.rows_read.get(arm, 0.0)) for arm in arms)))
     columns = ("step", *(context.labels[arm] for arm in arms))
     parts: list[Table | Fold] = [
-        Table(id=name, columns=columns, rows=tuple(rows), all_text=True, note=_short(plans.text, _SQL_MAX))
+        Table(id=name, columns=columns, rows=tuple(rows), all_text=True, note=shortened(plans.text, _SQL_MAX))
     ]
     if plans.analyzed:
-        steps = zip_longest(*(plans.analyzed.get(arm, ()) for arm in arms), fillvalue="")
-        table = Table(
-            id=f"{name}-run", columns=columns, all_text=True,
-            rows=tuple(Row.of(str(number), *step) for number, step in enumerate(steps, start=1)),
-        )  # fmt: skip
+        steps = step_rows(plans.analyzed.get(arm, ()) for arm in arms)
+        table = Table(id=f"{name}-run", columns=columns, rows=tuple(steps), all_text=True)
         parts.append(Fold(title="What the steps did (EXPLAIN ANALYZE)", content=table))
     return parts
+
+
+def step_rows(plans: Iterable[Sequence[str]]) -> list[Row]:
+    """A row for each step, with that of every plan; a plan may have ended before."""
+    return [Row.of(str(at), *step) for at, step in enumerate(zip_longest(*plans, fillvalue=""), start=1)]
 
 
 # ---- waits -----------------------------------------------------------------------------------------------------------
@@ -393,8 +390,3 @@ def _where(context: Context, cell: str, baseline: str, contender: str) -> str:
 
 def _id(*words: str) -> str:
     return "-".join("".join(c if c.isalnum() else "-" for c in word) for word in words)
-
-
-def _short(text: str, limit: int) -> str:
-    plain = " ".join(text.split())
-    return plain if len(plain) <= limit else plain[: limit - 1] + "…"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bakeoff.report import numbers
+from bakeoff.report.causes import step_rows
 from bakeoff.report.context import Context, Query
 from bakeoff.report.performance import mean_curve, percentile_series
 from bakeoff.report.verdicts import Record
@@ -26,7 +27,7 @@ from bakeoff.report.view import (
 )
 from bakeoff.stats.answer_rules import ROWS_KINDS, Answers
 from bakeoff.stats.digests import EXECUTIONS_MIN
-from bakeoff.units import format_duration, format_ns
+from bakeoff.units import format_duration, format_ns, shortened
 
 Totals = Mapping[str, Any]
 
@@ -153,8 +154,7 @@ def _statements(digests: Sequence[Totals], *, literals: bool) -> Table:
 
 
 def _shortened(text: str) -> str:
-    plain = " ".join(text.split())
-    return plain if len(plain) <= _TEXT_MAX else plain[: _TEXT_MAX - 1] + "…"
+    return shortened(text, _TEXT_MAX)
 
 
 def _refused(summary: Totals) -> Table:
@@ -377,7 +377,6 @@ def _detail(context: Context, query: Query, name: str) -> Section | None:
     labels = tuple(context.labels[arm] for arm in arms)
     known = query.answers
     plans = [known.plans.get(arm, ()) if known else () for arm in arms] if query.compared.plan else [(), ()]
-    steps = max(map(len, plans))
     read = known.rows_examined if known else {}
     facts = [(kind, *query.compared.examples.get(kind, ("", ""))) for kind in query.differs if kind != "plan"]
     if read and set(arms) <= read.keys():
@@ -394,9 +393,7 @@ def _detail(context: Context, query: Query, name: str) -> Section | None:
         Table(
             id=f"{name}-plans",
             columns=("step", *labels),
-            rows=tuple(
-                Row.of(str(at + 1), *(plan[at] if at < len(plan) else "" for plan in plans)) for at in range(steps)
-            ),
+            rows=tuple(step_rows(plans)),
             all_text=True,
         ),
         Charts(panels=_curves(context, query, name), legend=False),

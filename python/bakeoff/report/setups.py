@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from bakeoff.plan import Plan
 from bakeoff.plan.epochs import is_tpcc, warehouses
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
@@ -15,11 +14,12 @@ from bakeoff.results.epoch_data import wall_time
 from bakeoff.spec import Arm, Placement, Study
 from bakeoff.stats.differences import Answer, RowDifference, row_differences
 from bakeoff.stats.slice_length import SliceChoice
-from bakeoff.units import format_bytes, format_duration, format_ns
+from bakeoff.units import format_bytes, format_duration, format_ns, shortened
 
 _ABSENT = "—"
 _PILOT_LINES = 6
 _DATA_CHECK_LINES = 40
+_SETTING_MAX = 120  # characters of a value
 
 METHOD = (
     "All servers run side by side. In each short slice one of them alone is loaded, in the order ABBA or BAAB by a "
@@ -121,7 +121,7 @@ def _other_settings_table(context: Context) -> Table:
     for name in sorted({name for values in variables.values() for name in values} - undeclared):
         texts = [values.get(name, _ABSENT) for values in variables.values()]
         if len(set(texts)) > 1:
-            rows.append(Row.of(name, *(_shortened(text) or "''" for text in texts)))
+            rows.append(Row.of(name, *(shortened(text, _SETTING_MAX) or "''" for text in texts)))
     columns = ("variable", *(context.labels[arm] for arm in variables))
     return Table(id="other-settings", columns=columns, rows=tuple(rows), all_text=True)
 
@@ -173,10 +173,6 @@ def _facts(arm: Arm) -> dict[str, str]:
     if arm.slowdown_percent:
         facts["uncounted events per 100"] = f"{arm.slowdown_percent:g}"
     return facts
-
-
-def _shortened(text: str, limit: int = 120) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 # The data: loads; and what checks the measurement itself: whether all arms hold the same rows, the choice of slices.
@@ -261,7 +257,7 @@ def _slices_table(context: Context) -> Table:
             choices[cell.name].reason if cell.name in choices else "by default",
             group=cell.workload,
         )
-        for cell in (context.plan.cells if context.plan else ())
+        for cell in context.cells_planned
     )
     return Table(
         id="slices",
@@ -417,7 +413,7 @@ def environment_section(context: Context) -> Section | None:
         ("profile of settings", study.profile.value),
         ("data", f"{_sizes(study)}, {builds} build{'' if builds == 1 else 's'} an arm"),
         *zip(("hosts", "network"), context.apart or (), strict=False),
-        ("threads of a connection", _placement(context.plan)),
+        ("threads of a connection", _placement(context)),
         ("seed", str(manifest.seed)),
         ("started", f"{manifest.created_at:%Y-%m-%d %H:%M:%S} UTC"),
         ("run", manifest.name),
@@ -427,12 +423,12 @@ def environment_section(context: Context) -> Section | None:
     return Section.of("Environment", table, anchor="environment")
 
 
-def _placement(plan: Plan | None) -> str:
+def _placement(context: Context) -> str:
     """Where the two threads of a connection ran, and why."""
-    cells = plan.cells if plan else ()
+    cells = context.cells_planned
     paired = [cell.name for cell in cells if cell.placement is Placement.PAIRED]
-    if plan and plan.unpaired:
-        return f"free: {plan.unpaired}"
+    if context.plan and context.plan.unpaired:
+        return f"free: {context.plan.unpaired}"
     if len(paired) < len(cells):
         return f"on one CPU in {', '.join(paired)}; free elsewhere" if paired else "free"
     return "client's and server's on one CPU" if cells else ""

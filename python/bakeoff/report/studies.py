@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from bakeoff.plan.epochs import warehouses
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import Charts, Panel, Row, Section, Table, Value
@@ -12,7 +13,6 @@ from bakeoff.results import EpochData
 from bakeoff.spec.study import Design
 from bakeoff.stats.effects import (
     SETS,
-    Interaction,
     contrast,
     epoch_values,
     interactions,
@@ -40,7 +40,7 @@ def published_section(context: Context) -> Section | None:
         Row.of(
             _pair_text(design, each.factor, each.numerator, each.denominator),
             numbers.ratio(each.published),
-            _measured(each.measured),
+            measured(each.measured),
             Value(text=each.agreement.value, sub="size too" if each.size_too else ""),
             group=context.cell_title(each.cell),
         )
@@ -76,7 +76,7 @@ def _effects_table(context: Context, design: Design) -> Table:
         Row.of(
             each.factor,
             f"{each.level} over {each.over}",
-            _measured(each.estimate),
+            measured(each.estimate),
             str(each.combinations),
             group=context.cell_title(each.cell),
         )
@@ -98,8 +98,8 @@ def _interactions_table(context: Context, design: Design) -> Table:
         Row.of(
             f"{each.level} over {each.over}",
             _effect_at(each.other_base, each.at_base),
-            Value(text=_effect_at(each.other_level, each.at_other), sub=_mixed(each)),
-            _measured(each.estimate),
+            Value(text=_effect_at(each.other_level, each.at_other), sub=mixed_text(each.mixed)),
+            measured(each.estimate),
             group=context.cell_title(each.cell),
         )
         for each in interactions(context.analysis, design)
@@ -117,9 +117,9 @@ def _effect_at(level: str, effect: Estimate | None) -> str:
     return f"{level}: {numbers.estimate_short(effect)}" if effect else level
 
 
-def _mixed(interaction: Interaction) -> str:
-    """`with row_format × tls`: the interactions that a fraction of the combinations cannot separate from it."""
-    return "with " + ", ".join(f"{a} × {b}" for a, b in interaction.mixed) if interaction.mixed else ""
+def mixed_text(pairs: Sequence[tuple[str, str]]) -> str:
+    """`with row_format × tls`: the interactions that a fraction of the combinations cannot separate from one."""
+    return "with " + ", ".join(f"{a} × {b}" for a, b in pairs) if pairs else ""
 
 
 def pairs_section(context: Context) -> Section | None:
@@ -170,7 +170,8 @@ def _pair_text(design: Design, factor: str, numerator: str, denominator: str) ->
     return ", ".join([f"{upper[place]} over {lower[place]}", *rest])
 
 
-def _measured(estimate: Estimate | None) -> Value:
+def measured(estimate: Estimate | None) -> Value:
+    """A ratio, with its interval in small."""
     if estimate is None:
         return Value(text="not measured")
     return Value(
@@ -321,10 +322,9 @@ def tpmc_lines(tables: Mapping[str, Table]) -> tuple[str, ...]:
 
 
 def _summaries(options: Mapping[str, Any], epochs: Sequence[EpochData]) -> tuple[TpccSummary, ...]:
-    scale = int(options.get("warehouses") or options.get("scale") or 10)
     sets = int(options.get("tables") or 1)
     paced = any(str(options.get(name, "off")).lower() in _ON for name in ("keying_time", "think_time"))
-    return tpcc_summaries(epochs, warehouses=scale * sets, paced=paced)
+    return tpcc_summaries(epochs, warehouses=warehouses(options) * sets, paced=paced)
 
 
 def _tpmc_table(
@@ -412,7 +412,7 @@ def _sets_table(context: Context) -> Table:
 
     No rows below three epochs.
     """
-    scripts = {cell.name: cell.script for cell in context.plan.cells} if context.plan else {}
+    scripts = {cell.name: cell.script for cell in context.cells_planned}
     rows = []
     for comparison in context.primary:
         ratios = median_ratios(
@@ -429,7 +429,7 @@ def _sets_table(context: Context) -> Table:
                     text=f"{min(ratios):.2f} to {max(ratios):.2f}",
                     sub=f"{len(ratios)} choices, median {statistics.median(ratios):.2f}",
                 ),
-                _measured(comparison.estimate),
+                measured(comparison.estimate),
                 group=context.cell_title(comparison.cell),
                 slot=context.slots[comparison.contender],
             )
