@@ -39,11 +39,11 @@ DRAWN_EPOCHS = 12
 ByArm = TypeVar("ByArm", bound=Collection[str])
 T = TypeVar("T")
 
-_HOST = ("user", "system", "iowait", "steal", "idle")
+CPU_KINDS = ("user", "system", "iowait", "steal", "idle")
 _NEEDED = (
     "cell", "arm", "epoch", "start_ns", "length_ns", "busy_ns", "connections", "events", "latency_max_ns", "sent_bytes",
     "received_bytes", "client_user_ns", "client_system_ns", "server_cpu_ns", "server_read_bytes", "server_write_bytes",
-    "server_rss_bytes", "context_switches", *(f"host_{kind}_ns" for kind in _HOST),
+    "server_rss_bytes", "context_switches", *(f"host_{kind}_ns" for kind in CPU_KINDS),
 )  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def cpu_shares(slices: Frame) -> Frame:
         and others_cpus (processors kept busy; others_cpus NaN when the server was not observed); seconds.
     """
     by = slices.by("cell", "arm")
-    ticks = {kind: by.sum(slices[f"host_{kind}_ns"]) for kind in _HOST}
+    ticks = {kind: by.sum(slices[f"host_{kind}_ns"]) for kind in CPU_KINDS}
     whole, length = np.sum([*ticks.values()], axis=0), by.sum(slices["length_ns"])
     client = by.sum(slices["client_user_ns"] + slices["client_system_ns"])
     server = by.sum(slices["server_cpu_ns"])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bakeoff.report import numbers
-from bakeoff.report.context import BINS, Context
+from bakeoff.report.context import BINS, CPU_KINDS, Context
 from bakeoff.report.performance import summary_rows, time_axis, time_panel
 from bakeoff.report.view import Bar, Bars, Charts, Panel, Prose, Row, Section, Series, Table, Value
 from bakeoff.results import RSS_PREFIX, RunDirectory
@@ -20,8 +20,6 @@ from bakeoff.stats.hosts import Spread, by_host, spread
 from bakeoff.stats.model import ArmSummary, Comparison, Estimate
 from bakeoff.units import format_bytes, format_ns, percent_text
 
-_CPU_KINDS = ("user", "system", "iowait", "steal", "idle")
-_DRAWN_KINDS = _CPU_KINDS[:-1]
 _REST_IS_IDLE = "per cent of all processors; the rest is idle"
 
 _SERVER_CHARTS = (
@@ -149,17 +147,16 @@ def _across_hosts(context: Context) -> list[_AcrossHosts]:
 
 def hosts_findings(context: Context) -> tuple[str, ...]:
     """`1.07× on bench-1, 1.12× on bench-2: the machine matters (…)` of the comparison in which hosts differ most."""
-    across = [each for each in _across_hosts(context) if each.spread]
-    clear = [each for each in across if each.spread and each.spread.p_value * len(across) < iv.ALPHA_T]
+    across = [(each.spread, each) for each in _across_hosts(context) if each.spread]
+    clear = [pair for pair in across if pair[0].p_value * len(across) < iv.ALPHA_T]
     if not clear:
         return ()
-    most = max(clear, key=lambda each: each.spread.sd if each.spread else 0.0)
-    assert most.spread
+    found, most = max(clear, key=lambda pair: pair[0].sd)
     (low, lowest), *_, (high, highest) = most.by_host.items()
     where = f"{context.labels[most.comparison.contender]} in {context.cell_title(most.comparison.cell)}"
     return (
         f"{numbers.ratio_of(lowest)} on {low}, {numbers.ratio_of(highest)} on {high}: the machine matters ({where}; "
-        f"hosts differ by {percent_text(most.spread.sd)} beyond the noise of their epochs).",
+        f"hosts differ by {percent_text(found.sd)} beyond the noise of their epochs).",
     )
 
 
@@ -268,7 +265,7 @@ def _cpu_bars(context: Context) -> tuple[Bar, ...]:
                     group=context.cell_title(cell),
                     label=context.labels[arm],
                     slot=slot,
-                    parts=tuple((kind, round(row[kind], 4)) for kind in _CPU_KINDS),
+                    parts=tuple((kind, round(row[kind], 4)) for kind in CPU_KINDS),
                     text=f"{', '.join(busy)} of {context.client_host.cpus}",
                 )
             )
@@ -319,7 +316,7 @@ def _host_panels(context: Context) -> tuple[Panel, ...]:
         for arm, column in sampled.items()
         if not np.isnan(samples[column]).all()
     ]
-    shares = [line(kind, f"cpu-{kind}", kind, 100.0) for kind in _DRAWN_KINDS]
+    shares = [line(kind, f"cpu-{kind}", kind, 100.0) for kind in CPU_KINDS[:-1]]
     read, written = "disk_read_bytes_per_s", "disk_write_bytes_per_s"
     return (
         panel("cpu", "Processors", _REST_IS_IDLE, *shares, stacked=True),

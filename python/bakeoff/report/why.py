@@ -70,8 +70,10 @@ def _sentences(
 
 
 def _costs(context: Context, explained: Sequence[Explanation]) -> Section | None:
+    if not explained:
+        return None
     shown = explained[:_COMPARISONS]
-    most = max(_ROWS_LEAST, _ROWS // max(1, len(shown)))
+    most = max(_ROWS_LEAST, _ROWS // len(shown))
     several = len(context.analysis.contenders) > 1
     rows = []
     for each in shown:
@@ -90,9 +92,7 @@ def _costs(context: Context, explained: Sequence[Explanation]) -> Section | None
             "95% interval",
             "it is",
             "carries",
-        )
-        if shown
-        else (),
+        ),
         rows=tuple(rows),
         note="Per event, over all epochs. It is more or less after correction over all counters. CPU and waiting "
         "carry the measured share of the difference in time; of a count it is an upper bound (≤). All counters: "
