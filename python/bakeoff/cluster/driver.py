@@ -177,10 +177,7 @@ def _check_machines(run: RunDirectory, nodes: Sequence[Node]) -> None:
     """
     for node in nodes:
         then, now = run.read(f"{HOSTS}/{arm_directory_name(node.name)}.json", Host), node.host
-        if then and (
-            (then.cpu_model, then.cpus) != (now.cpu_model, now.cpus)
-            or abs(then.memory_bytes - now.memory_bytes) > 0.02 * then.memory_bytes
-        ):
+        if then and not then.is_like(now):
             raise ResultsError(
                 f"run {run.name} has epochs of another machine named {node.name}: {then.cpu_model}, {then.cpus} CPUs.",
                 hint="Give the node another name: ray start --node-name.",

@@ -166,26 +166,23 @@ class RunDirectory:
 
     # ---- writing -----------------------------------------------------------------------------------------------
 
-    def write_json(self, name: str, content: BaseModel | Mapping[str, Any] | Sequence[Any]) -> Path:
+    def write_json(self, name: str, content: BaseModel | Mapping[str, Any] | Sequence[Any]) -> None:
         """Write `plan.json`, `pilot.json`, `builds/A-0.json` … atomically, passwords struck out."""
         path = self.path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, self._redactor.json_bytes(content))
-        return path
 
-    def write_text(self, name: str, text: str) -> Path:
+    def write_text(self, name: str, text: str) -> None:
         """Write a rendered file (`report.html`) atomically, as it is."""
-        path = self.path / name
-        write_atomically(path, text.encode())
-        return path
+        write_atomically(self.path / name, text.encode())
 
-    def set_aside(self, epochs: Iterable[int], reason: str) -> Path:
+    def set_aside(self, epochs: Iterable[int], reason: str) -> None:
         """Take finished epochs out of the evidence, for every arm, for a reason that is shown: `set-aside.json`."""
-        return self.write_json("set-aside.json", {str(epoch): reason for epoch in epochs})
+        self.write_json("set-aside.json", {str(epoch): reason for epoch in epochs})
 
-    def write_analysis(self, analysis: BaseModel) -> Path:
+    def write_analysis(self, analysis: BaseModel) -> None:
         """Write `analysis.json` (a `bakeoff.stats.model.Analysis`)."""
-        return self.write_json("analysis.json", analysis)
+        self.write_json("analysis.json", analysis)
 
     def epoch(self, number: int, build: int) -> EpochWriter:
         """Begin an epoch. What an earlier, broken-off attempt left is kept beside it as `epochs/NNN.abandoned-K`.
