@@ -9,6 +9,7 @@ import numpy as np
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.report import build_view, render_html, render_json
+from bakeoff.report.renderers import published_charts
 from bakeoff.spec import parse_server
 from bakeoff.spec.study import OptionPair, Search
 from bakeoff.stats.analysis import analyse
@@ -56,6 +57,7 @@ def test_the_build_that_changed_is_named_with_its_ratio(tmp_path):
     rows = [[value.text for value in row.values] for row in view.tables["bisection"].rows]
     assert rows[0] == ["build A", "good", "8", "–"] and rows[2][3] == "> 99.9%"
     assert view.verdicts == () and answer in html.unescape(render_html(view).replace("<wbr>", ""))
+    assert list(published_charts(view)) == ["time-0"], "there is no chart of verdicts"
     document = json.loads(render_json(view))
     assert document["bisection"]["named"] == ["build C"] and "gate" not in document
 

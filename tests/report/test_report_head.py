@@ -128,6 +128,14 @@ def test_short_notes_stand_on_their_card_and_long_ones_are_linked(tmp_path):
         assert 'href="#note-2"' in card and "weighs on the next" not in card
 
 
+def test_a_long_axis_has_few_ticks(tmp_path):
+    study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
+    run = make_run(tmp_path, study, Truth(effect={"B": math.log(30)}), epochs=6)
+    forest = build_view(run, plain_analysis(run, study)).forest
+    assert [text for _, text in forest.ticks] == ["1", "2", "5", "10", "20"]
+    assert forest.ticks[0][0] == forest.one
+
+
 def test_an_arm_that_completed_nothing_in_one_epoch_has_no_ratio(tmp_path):
     study = duel_study(workloads=("oltp_read_only",), threads=(1, 4), control=False)
     run = make_run(tmp_path, study, Truth(effect={"B": -0.1}), epochs=8)

@@ -159,7 +159,8 @@ def published_charts(view: ReportView) -> dict[str, str]:
     """Name -> title of the charts that a published text has as pictures: the verdicts, and throughput."""
     parts = (part for section in view.sections for inner in section.sections() for part in inner.parts)
     panels = (panel for part in parts if isinstance(part, Charts) and part.published for panel in part.panels)
-    return {VERDICTS: view.question} | {panel.id: f"{panel.title}, {panel.y_title}" for panel in panels}
+    verdicts = {VERDICTS: view.question} if view.forest.rows else {}
+    return verdicts | {panel.id: f"{panel.title}, {panel.y_title}" for panel in panels}
 
 
 def markdown_files(view: ReportView, name: str, pictures: str = "") -> dict[str, str]:

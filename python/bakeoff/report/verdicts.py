@@ -400,17 +400,17 @@ class _Axis:
         )
 
     def ticks(self) -> tuple[tuple[float, str], ...]:
-        """Round ratios inside the axis, 1 always among them, five to eight of them."""
+        """Round ratios inside the axis, 1 always among them: five to eight, or 1, 2, 5, 10 … where it is long."""
         span = math.expm1(self.high) - math.expm1(self.low)
-        step = next((s for s in _TICKS_PERCENT if span * 100 / s <= 7), _TICKS_PERCENT[-1]) / 100
-        first, last = math.floor(math.expm1(self.low) / step), math.ceil(math.expm1(self.high) / step)
-        digits = 3 if step < 0.01 else 2
-        found = []
-        for index in range(first, last + 1):
-            ratio = 1 + index * step
-            if ratio > 0 and self.low - 1e-9 <= math.log(ratio) <= self.high + 1e-9:
-                found.append((self.place(math.log(ratio)), f"{ratio:.{digits}f}"))
-        return tuple(found)
+        step = next((s for s in _TICKS_PERCENT if span * 100 / s <= 7), 0) / 100
+        if step:
+            first, last = math.floor(math.expm1(self.low) / step), math.ceil(math.expm1(self.high) / step)
+            ratios, form = [1 + index * step for index in range(first, last + 1)], ".3f" if step < 0.01 else ".2f"
+        else:
+            powers = range(math.floor(self.low / math.log(10)), math.ceil(self.high / math.log(10)) + 1)
+            ratios, form = [factor * 10.0**power for power in powers for factor in (1, 2, 5)], "g"
+        inside = (ratio for ratio in ratios if ratio > 0 and self.low - 1e-9 <= math.log(ratio) <= self.high + 1e-9)
+        return tuple((self.place(math.log(ratio)), f"{ratio:{form}}") for ratio in inside)
 
 
 def _axis_for(estimates: Sequence[Estimate], comparisons: Sequence[Comparison]) -> _Axis:
