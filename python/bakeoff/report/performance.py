@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -361,7 +362,7 @@ def latency_section(context: Context) -> Section | None:
     return Section.of(
         "Latency",
         _latency_table(context),
-        Charts(panels=_percentile_panels(context, _latency_curves(context))),
+        Charts(panels=_percentile_panels(context)),
         anchor="latency",
         nav="Latency",
         note=_latency_note(context),
@@ -419,14 +420,9 @@ def summary_rows(context: Context, values: Callable[[ArmSummary], Iterable[Value
     )
 
 
-def _percentile_panels(context: Context, curves: dict[tuple[str, str], Curve]) -> tuple[Panel, ...]:
-    """Latency against the share of events that were faster; x is stretched so that each further nine takes equal room.
-
-    Args:
-        context: the run.
-        curves: (cell, arm) -> its curve.
-    """
-    panels: list[Panel] = []
+def _percentile_panels(context: Context) -> tuple[Panel, ...]:
+    """Latency against the share of events that were faster; x is stretched so that each nine takes equal room."""
+    curves, panels = _latency_curves(context), list[Panel]()
     for cell in context.detail_cells:
         known = [arm for arm in context.slots if curves.get((cell, arm))]
         named = {arm: found.quantiles_ns for (at, arm), found in context.summaries.items() if at == cell}
@@ -469,13 +465,13 @@ def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
     A curve ends where fewer than `TAIL_MIN` events of the shortest epoch lie beyond: further out it would be chance.
     Without histograms it has the few quantiles of the summary.
     """
-    texts: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    messages: dict[tuple[str, str], list[dict[str, Any]]] = {}
     wanted = set(context.detail_cells)
     for epoch in context.valid_epochs:
         for message in context.histograms[epoch]:
             if message["operation"] == "event" and message["cell"] in wanted and message["hdr"]:
-                texts.setdefault((message["cell"], message["arm"]), []).append((message["hdr"], message["place"]))
-    curves = {key: mean_curve(found) for key, found in texts.items()}
+                messages.setdefault((message["cell"], message["arm"]), []).append(message)
+    curves = {key: mean_curve(found) for key, found in messages.items()}
     for summary in context.analysis.arms:
         key = (summary.cell, summary.arm)
         if summary.cell in wanted and not curves.get(key):
@@ -484,9 +480,9 @@ def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
     return curves
 
 
-def mean_curve(texts: list[tuple[str, str]]) -> Curve:
-    """A curve over epochs, from the encoded histogram of each and its place; empty when there are too few events."""
-    histograms = [decode_histogram(text, place) for text, place in texts]
+def mean_curve(messages: list[dict[str, Any]]) -> Curve:
+    """A curve over epochs, from the `histogram` message of each; empty when there are too few events."""
+    histograms = [decode_histogram(message["hdr"], message["place"]) for message in messages]
     fewest = min(histogram.total for histogram in histograms)
     if fewest <= 2 * TAIL_MIN:
         return []

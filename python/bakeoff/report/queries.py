@@ -412,7 +412,7 @@ def _curves(context: Context, query: Query, name: str) -> tuple[Panel, ...]:
             for row in messages
             if (row["cell"], row["arm"], row["operation"]) == key and row["count"]
         ]
-        curve = mean_curve([(row["hdr"], row["place"]) for row in rows]) if rows else []
+        curve = mean_curve(rows) if rows else []
         clock = rows[0]["clock"] if rows else clock
         if curve:
             series.append(percentile_series(context, arm, curve, {}))

@@ -39,9 +39,9 @@ from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import bakeoff_version
 from bakeoff.stats.model import Analysis
 
-# HTML: one file that opens from a disk, asks nothing of any network and runs no script. Labels, logs and server names
-# are untrusted: the template escapes everything, undefined names are errors, and a content security policy inside the
-# page forbids scripts and requests even if something slipped through.
+# HTML: one file that opens from a disk, asks nothing of any network and runs no script but that of flame graphs.
+# Labels, logs and server names are untrusted: the template escapes everything, undefined names are errors, and a
+# content security policy inside the page forbids other scripts and requests even if something slipped through.
 
 
 def render_html(view: ReportView) -> str:
