@@ -103,6 +103,7 @@ def test_the_verdicts_are_one_picture(view):
         assert f"{row.label} · {row.contender}" in written
         assert f"{row.ratio}" in written and row.interval in written and row.verdict in written
     assert "var(--" not in svg and "#fe00" not in svg
+    assert "#feabcd" in picture_svg(view.model_copy(update={"question": "Is #feabcd a colour?"}), VERDICTS)
 
 
 def test_every_kind_of_chart_can_be_had_alone_with_its_legend(view):

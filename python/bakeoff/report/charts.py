@@ -9,7 +9,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ ARM_SLOTS = 8
 
 _KEYS = (
     "ink", "second", "muted", "grid",
-    "cpu-user", "cpu-system", "cpu-iowait", "cpu-steal", "cpu-idle",
+    "cpu-user", "cpu-system", "cpu-iowait", "cpu-steal",
     *(f"arm-{slot}" for slot in range(ARM_SLOTS)),
 )  # fmt: skip
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
@@ -329,11 +329,6 @@ def stand_in(key: str) -> str:
     return f"#fe{_KEYS.index(key):04x}"
 
 
-def painted(svg: str, colours: Mapping[str, str]) -> str:
-    """The SVG in colours of its own instead of the page's."""
-    return re.sub(r"#fe([0-9a-f]{4})", lambda found: colours[_KEYS[int(found[1], 16)]], svg)
-
-
 _CHILD = re.compile(r'<g class="mark-group role-scope concat_\d+_group"[^>]*>')
 _GROUP = re.compile(r"<g[ >]|</g>")
 _MOVED = re.compile(r'<g transform="translate\([^)]*\)">')
@@ -419,7 +414,8 @@ def picture_svg(view: ReportView, name: str) -> str:
     described = _verdicts(view) if name == VERDICTS else _panel(view, panels[name])
     style = (TEMPLATES / "report.css").read_text(encoding="utf-8").partition("@media")[0]
     colours = dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6})", style))
-    return painted(vl_convert.vegalite_to_svg(described), colours)
+    svg = vl_convert.vegalite_to_svg(described)
+    return _STAND_IN.sub(lambda found: f'{found[1]}="{colours[_KEYS[int(found[2], 16)]]}"', svg)
 
 
 def picture_png(view: ReportView, name: str) -> bytes:
