@@ -155,12 +155,11 @@ def _conditions(context: Context) -> str:
 
 
 def _statuses(context: Context) -> tuple[Status, ...]:
-    different = setups.data_check_status(context)
     return (
         *_control_statuses(context.analysis),
         *_ending_statuses(context),
         *_circumstances(context),
-        *([different] if different else []),
+        *setups.data_check_status(context),
     )
 
 

@@ -237,14 +237,12 @@ def _plan_parts(
     if plans.rows_read:
         rows.append(Row.of("rows read", *(numbers.count(plans.rows_read.get(arm, 0.0)) for arm in arms)))
     columns = ("step", *(context.labels[arm] for arm in arms))
-    parts: list[Table | Fold] = [
-        Table(id=name, columns=columns, rows=tuple(rows), all_text=True, note=shortened(plans.text, _SQL_MAX))
+    steps = step_rows(plans.analyzed.get(arm, ()) for arm in arms)
+    done = Table(id=f"{name}-run", columns=columns, rows=tuple(steps), all_text=True)
+    return [
+        Table(id=name, columns=columns, rows=tuple(rows), all_text=True, note=shortened(plans.text, _SQL_MAX)),
+        Fold(title="What the steps did (EXPLAIN ANALYZE)", content=done),
     ]
-    if plans.analyzed:
-        steps = step_rows(plans.analyzed.get(arm, ()) for arm in arms)
-        table = Table(id=f"{name}-run", columns=columns, rows=tuple(steps), all_text=True)
-        parts.append(Fold(title="What the steps did (EXPLAIN ANALYZE)", content=table))
-    return parts
 
 
 def step_rows(plans: Iterable[Sequence[str]]) -> list[Row]:
@@ -311,8 +309,6 @@ def _waits_of(context: Context, found: Sequence[WaitDifference], pair: Pair) -> 
         id=name, group_title="cell", columns=columns, rows=tuple(rows[:_WAITS_SHOWN]), note=note, wide=("ratio",)
     )
     rest = rows[_WAITS_SHOWN:]
-    if not rest:
-        return [shown]
     folded = Table(id=f"{name}-rest", columns=columns, rows=tuple(rest), page_only=True)
     return [shown, Fold(title=f"{len(rest)} other waits of {where}", content=folded)]
 

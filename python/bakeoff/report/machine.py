@@ -179,7 +179,7 @@ def hosts_section(context: Context) -> Section | None:
         "draws from all that might have been used (Hartung and Knapp): the interval has one degree of freedom fewer "
         "than there are hosts. Spread: standard deviation of the ratio between hosts, without the noise of epochs.",
     )
-    return Section.of("Hosts", _machines(context), *_by_kind(context), table, anchor="hosts", in_terminal=True)
+    return Section.of("Hosts", _machines(context), _by_kind(context), table, anchor="hosts", in_terminal=True)
 
 
 def _host_rows(context: Context, across: _AcrossHosts) -> Iterable[Row]:
@@ -222,7 +222,7 @@ def _machines(context: Context) -> Prose | Table | None:
     return Table(id="host-machines", columns=("host", "machine", "kernel"), rows=rows, all_text=True, note=note)
 
 
-def _by_kind(context: Context) -> list[Table]:
+def _by_kind(context: Context) -> Table:
     """The verdicts of each kind of machine."""
     rows = tuple(
         Row.of(kind, each.verdict.sentence, group=context.cell_title(each.cell))
@@ -231,8 +231,7 @@ def _by_kind(context: Context) -> list[Table]:
         if not each.is_control
     )
     rows = tuple(sorted(rows, key=lambda row: row.group))
-    columns = ("machine", "verdict")
-    return [Table(id="by-machine", group_title="cell", columns=columns, rows=rows, all_text=True)] if rows else []
+    return Table(id="by-machine", group_title="cell", columns=("machine", "verdict"), rows=rows, all_text=True)
 
 
 def machine_section(context: Context) -> Section | None:

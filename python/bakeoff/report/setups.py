@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -303,19 +303,19 @@ def _choices(context: Context) -> dict[str, SliceChoice]:
     return context.run.read("pilot.json", dict[str, SliceChoice]) or {}
 
 
-def data_check_status(context: Context) -> Status | None:
+def data_check_status(context: Context) -> Iterator[Status]:
     """The warning at the head of the report when arms hold different rows."""
     for moment, answers in _row_answers(context).items():
         differences = row_differences(context.study.arms, answers)
         if differences:
             more = f" and {len(differences) - 1} more" if len(differences) > 1 else ""
-            return Status(
+            yield Status(
                 word="DIFFERENT ROWS",
                 text=f"The arms do not hold the same rows ({moment}): table {differences[0].table}, query "
                 f"{differences[0].query}: {_difference_text(context, differences[0])}{more}. Ratios compare different "
                 "work.",
             )
-    return None
+            return
 
 
 def _data_check_table(context: Context) -> Table:

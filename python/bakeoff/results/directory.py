@@ -551,7 +551,8 @@ def _is_run(path: Path) -> bool:
 
 def _by_name(name: str, root: Path) -> Path:
     counted = re.fullmatch(r"latest(?:-(\d{1,6}))?", name)
-    if not _run_paths(root):
+    paths = _run_paths(root)
+    if not paths:
         wanted = "" if counted else f"run {name!r} is not there: "
         raise SpecError(
             f"{wanted}there is no run yet in {root}.",
@@ -563,7 +564,6 @@ def _by_name(name: str, root: Path) -> Path:
             number = "1 run" if len(newest) == 1 else f"{len(newest)} runs"
             raise SpecError(f"run -{back + 1} is not there: {root} holds {number}.", hint="See `bakeoff list runs`.")
         return newest[back].path
-    paths = _run_paths(root)
     found = [path for path in paths if path.name == name] or [path for path in paths if path.name.startswith(name)]
     if len(found) == 1:
         return found[0]
