@@ -58,17 +58,18 @@ impl Session {
         if !is(0, b"set") || is(1, b"statement") {
             return;
         }
-        let mut depth = 0_i32;
+        let (mut depth, mut is_global) = (0_i32, false);
         for part in tokens[1..].split(|(_, text)| {
             depth += i32::from(*text == b"(") - i32::from(*text == b")");
             depth == 0 && *text == b","
         }) {
-            self.assign(part);
+            self.assign(part, &mut is_global);
         }
         self.json = serde_json::value::to_raw_value(&self.values).ok().filter(|_| !self.values.is_empty());
     }
 
-    fn assign(&mut self, part: &[(Kind, &[u8])]) {
+    /// `is_global`: a GLOBAL or PERSIST holds for the assignments behind it, as far as the next SESSION.
+    fn assign(&mut self, part: &[(Kind, &[u8])], is_global: &mut bool) {
         let is =
             |at: usize, word: &str| part.get(at).is_some_and(|(_, text)| text.eq_ignore_ascii_case(word.as_bytes()));
         if is(0, "names") {
@@ -84,9 +85,11 @@ impl Session {
             return;
         };
         let name = &part[..equals];
-        if name.iter().any(|(_, text)| {
-            *text == b"@" || text.eq_ignore_ascii_case(b"global") || text.to_ascii_lowercase().starts_with(b"persist")
-        }) {
+        let of_all = |text: &[u8]| text.eq_ignore_ascii_case(b"global") || text.to_ascii_lowercase().starts_with(b"persist");
+        if let [(Kind::Word, scope), _, ..] = name {
+            *is_global = of_all(scope);
+        }
+        if (*is_global && name.len() == 1) || name.iter().any(|(_, text)| *text == b"@" || of_all(text)) {
             return;
         }
         let Some((_, name)) = name.last() else { return };

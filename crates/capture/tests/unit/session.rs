@@ -28,6 +28,11 @@ fn others_are_not_and_expressions_make_unknown() {
         ""
     );
     assert_eq!(after(&["SET sql_mode = 'ANSI'", "SET sql_mode = CONCAT(@@sql_mode, ',x')"]), "");
+    assert_eq!(after(&["SET GLOBAL max_connections = 9, autocommit = 0, @@global.sql_mode = ''"]), "");
+    assert_eq!(
+        after(&["SET GLOBAL autocommit = 0, @@sql_mode = 'ANSI', SESSION autocommit = 1, time_zone = 'SYSTEM'"]),
+        r#"{"autocommit":"1","sql_mode":"ANSI","time_zone":"SYSTEM"}"#
+    );
     assert_eq!(after(&["SET PERSIST time_zone = 'x', wait_timeout = 5"]), "");
     assert_eq!(after(&["SET STATEMENT autocommit = 0, sql_mode = 'ANSI' FOR SELECT 1"]), "");
 }
