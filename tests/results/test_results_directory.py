@@ -101,7 +101,7 @@ def test_a_finished_epoch_is_never_written_again(tmp_path):
 def test_a_further_epoch_removes_what_was_concluded_without_it(tmp_path):
     run = new_run(tmp_path)
     write_epoch(run, 0)
-    concluded = ("analysis.json", "wall.json", "report.html")
+    concluded = ("analysis.json", "wall.json", "report.html", "gate.md")
     for name in concluded:
         run.write_text(name, "{}")
     assert [summary.analysed for summary in list_runs(tmp_path)] == [True]

@@ -59,7 +59,7 @@ T = TypeVar("T")
 Json = Any  # what JSON holds
 
 _REASON_MAX = 200  # characters: a reason may quote the file
-_DERIVED = ("analysis.json", "wall.json", "report.html")  # made anew when a run ends
+_DERIVED = ("analysis.json", "wall.json", "report.html", "gate.md")  # made anew when a run ends
 _EPOCHS = "epochs"
 _UNPACKED_MAX = 2**27
 
