@@ -291,7 +291,7 @@ def epoch_counts(context: Context) -> str:
     abandoned = context.run.abandoned_epochs()
     parts = [f"{context.analysis.epochs_used} counted", f"{len(context.analysis.discarded)} discarded"]
     if abandoned:
-        parts.append(f"{abandoned} broken off and measured again")
+        parts.append(f"{abandoned} broken off")
     spent = sum(outcome.wall_s for outcome in context.outcomes)
     measured = sum(outcome.measured_s for outcome in context.outcomes)
     text = f"Epochs: {', '.join(parts)}."

@@ -420,7 +420,8 @@ def environment_section(context: Context) -> Section | None:
     ]
     rows = tuple(Row.of(name, value) for name, value in facts if value)
     table = Table(id="environment", columns=("", ""), rows=rows, all_text=True)
-    return Section.of("Environment", table, anchor="environment")
+    about = study.design.about if study.design else ""
+    return Section.of("Environment", Prose(text=about), table, anchor="environment")
 
 
 def _placement(context: Context) -> str:
