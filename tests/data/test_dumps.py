@@ -61,6 +61,8 @@ def test_the_database_is_found_in_the_beginning_of_a_file(tmp_path, pack):
     file = tmp_path / "shop.dump"
     file.write_bytes(pack(b"-- MySQL dump\nCREATE DATABASE `shop`;\n\nUSE `shop`;\nuse shop ;\nUSE `mysql`;\n"))
     assert own_data(str(file)).database == "shop"
+    file.write_bytes(pack(b"\xef\xbb\xbfUSE shop\nDELIMITER $$\nUSE `shop`$$\nuse shop$$\nUSE this in words\n"))
+    assert own_data(str(file)).database == "shop"
     file.write_bytes(pack(b"USE `shop`;\nUSE `stock`;\n"))
     assert own_data(str(file)).database == ""
     with pytest.raises(SpecError, match=r"it is of shop, stock, and the study measures sbtest\. Write --database shop"):
@@ -113,6 +115,10 @@ def test_dumps_that_cannot_be_read_are_refused(tmp_path):
     assert "shop@word.json is missing or damaged" in refused(
         tmp_path / "b", lambda folder: (folder / "shop@word.json").write_text("{")
     )
+    for name, damaged in (("@", "[]"), ("shop", '{"tables": ["word"]}'), ("shop@word", '{"includesData": true}')):
+        assert "the dump's JSON files are damaged" in refused(
+            tmp_path / name, lambda folder: (folder / f"{name}.json").write_text(damaged)  # noqa: B023
+        )
 
     def with_commas(folder):
         about = json.loads((folder / "shop@word.json").read_text())

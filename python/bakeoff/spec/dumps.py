@@ -83,7 +83,10 @@ def default_database(source: str) -> str:
 def _directory(path: Path) -> Dump:
     names = sorted(each.name for each in path.iterdir() if each.is_file())
     if "@.json" in names:
-        return _shell_dump(path, names)
+        try:
+            return _shell_dump(path, names)
+        except (AttributeError, KeyError, TypeError):
+            raise SpecError(f"data {path}: the dump's JSON files are damaged.", field=("data", "source")) from None
     if any(re.search(rf"-schema\.sql{_COMPRESSED}$", name) for name in names):
         return _mydumper_dump(path, names)
     raise SpecError(
@@ -210,7 +213,8 @@ def _sql_bytes(path: Path) -> int:
 
 
 def used_databases(sql: str) -> tuple[str, ...]:
-    """Databases that the beginning of a file of SQL uses."""
-    found = re.findall(r"^USE\s+(?:`((?:[^`]|``)+)`|([\w$]+))\s*;", sql, re.MULTILINE | re.IGNORECASE)
+    """Databases that the beginning of a file of SQL uses; as for the mysql client, a line ends a USE, too."""
+    use = r"^\ufeff?USE[^\S\n]+(?:`((?:[^`]|``)+)`|([\w$]+?))[^\S\n]*(?:;|\$\$|//|$)"
+    found = re.findall(use, sql, re.MULTILINE | re.IGNORECASE)
     names = (quoted.replace("``", "`") or plain for quoted, plain in found)
     return tuple(dict.fromkeys(name for name in names if name.lower() not in SYSTEM_SCHEMAS))
