@@ -102,6 +102,13 @@ def test_reasons_may_hold_any_byte(scripted):
         describe_workloads()
 
 
+def test_a_script_that_does_not_end_loading_is_no_bug_of_bakeoff(scripted, monkeypatch):
+    monkeypatch.setattr("bakeoff.engine._DESCRIBE_S", 0.3)
+    scripted(prelude="#!{python}\nimport time\ntime.sleep(60)\n")
+    with pytest.raises(SpecError, match=r"slow\.lua did not load within"):
+        describe_workloads(["slow.lua"])
+
+
 def test_setting_stop_cancels_a_running_measure(scripted):
     scripted(
         "if kind == 'cancel': say(type='done', id=asked, seconds=0.1, blocks=0, cancelled=True)",

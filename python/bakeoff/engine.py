@@ -29,6 +29,8 @@ _HELLO_LIMIT_S = 15.0
 _GRACE_S = 150.0
 # The chunk of a replay may take as long, by contract.
 _CHUNK_S = 600.0
+_LOAD_S = 24 * 3600.0  # between two answers to a command or a load
+_DESCRIBE_S = 30.0  # of loading scripts, to see what they declare
 
 # Of the engine's log; what scripts print (`Creating table …`) does not interest somebody who compares servers.
 _REPORTED_LEVELS = frozenset({"fatal", "alert", "warning"})
@@ -130,7 +132,15 @@ def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
     """
     scripts = list(scripts)
     command = [str(engine_path()), "workloads", *scripts]
-    ran = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", timeout=30, check=False)
+    try:
+        ran = subprocess.run(
+            command, capture_output=True, encoding="utf-8", errors="replace", timeout=_DESCRIBE_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise SpecError(
+            f"workload: {', '.join(scripts)} did not load within {_DESCRIBE_S:.0f} s.",
+            hint="What stands outside of its functions runs when the script is loaded.",
+        ) from None
     if ran.returncode:
         reason = ran.stderr.strip().removeprefix("bakeoff-engine: ")
         hint = "See `bakeoff list workloads`."
@@ -274,12 +284,8 @@ def capture_events(path: Path) -> Iterator[Message]:
     command = [str(engine_path()), "capture", "--events", "--", str(path)]
     with tempfile.TemporaryFile() as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said) as process:
         assert process.stdout
-        try:
-            for line in process.stdout:
-                yield json.loads(line)
-        except GeneratorExit:
-            process.kill()
-            raise
+        for line in process.stdout:
+            yield json.loads(line)
         if code := process.wait():
             said.seek(0)
             raise _capture_error(said.read().decode("utf8", "replace"), code)
@@ -378,7 +384,6 @@ class Engine:
         options: dict[str, Any],
         threads: int,
         seed: int,
-        silence_s: float = 24 * 3600.0,
         on_progress: Callable[[str, int, int], None] | None = None,
     ) -> float:
         """Run a script's command (`prepare`, `cleanup`) on one arm; returns its seconds.
@@ -401,7 +406,7 @@ class Engine:
             "threads": threads,
             "seed": seed,
         }
-        return float(self._request(request, silence_s, see)["seconds"])
+        return float(self._request(request, _LOAD_S, see)["seconds"])
 
     def load(
         self,
@@ -410,7 +415,6 @@ class Engine:
         *,
         threads: int,
         on_progress: Callable[[int, int], None],
-        silence_s: float = 24 * 3600.0,
         marks: str | None = None,
         resumed: bool = False,
     ) -> Message:
@@ -421,7 +425,6 @@ class Engine:
             stages: files that are loaded in parallel, stage after stage (`bakeoff.spec.dumps`).
             threads: connections.
             on_progress: (bytes of files done, in all).
-            silence_s: longest time without progress.
             marks: a database in which the engine marks how far each file is; files have a `number` then.
             resumed: an earlier load has marked there; files say what it has `done`.
 
@@ -439,7 +442,7 @@ class Engine:
 
         request = {"type": "load", "arm": arm, "stages": [list(stage) for stage in stages if stage], "threads": threads}
         request |= {"marks": marks, "resumed": resumed} if marks else {}
-        self._request(request, silence_s, see)
+        self._request(request, _LOAD_S, see)
         return found
 
     def measure(
@@ -490,11 +493,9 @@ class Engine:
         for end in (None, process.terminate, process.kill):
             if end:
                 end()
-            try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=5)
-                break
-            except subprocess.TimeoutExpired:
-                continue
+                return
 
     def _request(self, message: Message, silence_s: float, see: Callable[[Message], bool] | None = None) -> Message:
         """Send a request, pass every answer but the last to `see`, and return the last.
@@ -526,7 +527,7 @@ class Engine:
                     arm=answer.get("arm"),
                     sql_errno=answer.get("sql_errno"),
                 )
-            elif kind in ("done", "opened", "pong"):
+            elif kind in ("done", "opened"):
                 return answer
             elif see:
                 enough = see(answer) or enough
