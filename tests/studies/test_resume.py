@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from datetime import UTC, datetime
 
 import psutil
 import pytest
@@ -10,11 +11,11 @@ from messages import study
 
 from bakeoff.cli import main
 from bakeoff.cli import run as run_command
-from bakeoff.errors import HostError
+from bakeoff.errors import HostError, ResultsError
 from bakeoff.plan import plan_study
 from bakeoff.plan.factorial import make_study
-from bakeoff.results import RunDirectory, open_run
-from bakeoff.run.resume import read_before, resumed_study
+from bakeoff.results import Outcome, RunDirectory, open_run
+from bakeoff.run.resume import check_machine, check_versions, read_before, resumed_study
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.model import Analysis
 from tests.conftest import wait_for
@@ -173,6 +174,37 @@ def test_a_resumed_run_needs_its_disk_too(tmp_path, monkeypatch, capsys):
     run = RunDirectory.create(tmp_path, study())
     assert main.run(["run", "--resume", str(run.path)]) == 3
     assert "disk: it is full." in capsys.readouterr().err
+
+
+def test_another_version_is_refused_by_the_first_epoch_that_knows_one(tmp_path):
+    run = RunDirectory.create(tmp_path, study())
+    check_versions(read_before(run), {"A": "8.0.15"})
+    for number, version in enumerate(["", "8.0.15-log"]):  # of the first epoch no server started
+        writer = run.epoch(number, 0)
+        if version:
+            writer.write_server_json("A", "variables.json", {"version": version})
+        writer.finish(Outcome(epoch=number, build=0, started_at=datetime.now(UTC), wall_s=1, measured_s=1))
+    check_versions(read_before(run), {"A": "8.0.15"})
+    with pytest.raises(ResultsError, match=r"arm A was measured as version 8\.0\.15-log, and its server is 8\.0\.16"):
+        check_versions(read_before(run), {"A": "8.0.16"})
+
+
+def test_another_machine_is_refused_by_what_differs(tmp_path):
+    run = RunDirectory.create(tmp_path, study())
+    check_machine(run)
+    host = run.manifest().host
+    for changed, refused in (
+        ({"memory_bytes": round(1.01 * host.memory_bytes)}, ""),
+        ({"memory_bytes": 2 * host.memory_bytes}, "memory_bytes was"),
+        ({"memory_bytes": 2 * host.memory_bytes, "cpus": host.cpus + 1}, "cpus was"),
+    ):
+        other = run.manifest().model_copy(update={"host": host.model_copy(update=changed)})
+        run.write_json("manifest.json", other)
+        if refused:
+            with pytest.raises(ResultsError, match=refused):
+                check_machine(run)
+        else:
+            check_machine(run)
 
 
 def test_no_more_builds_are_loaded_than_the_run_was_planned_with(tmp_path):

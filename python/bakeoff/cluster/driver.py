@@ -122,7 +122,7 @@ def run_over_cluster(
                 builds=builds,
                 at_once=max(share.at_once, 2),
                 plan=before.plan,
-                history=before.history,
+                history=run.load_epochs(),
             ).run()
 
 
@@ -176,8 +176,8 @@ def _check_machines(run: RunDirectory, nodes: Sequence[Node]) -> None:
         ResultsError: processors or memory are not those of the node's epochs.
     """
     for node in nodes:
-        then, now = run.read(f"{HOSTS}/{arm_directory_name(node.name)}.json", Host), node.host
-        if then and not then.is_like(now):
+        then = run.read(f"{HOSTS}/{arm_directory_name(node.name)}.json", Host)
+        if then and not then.is_like(node.host):
             raise ResultsError(
                 f"run {run.name} has epochs of another machine named {node.name}: {then.cpu_model}, {then.cpus} CPUs.",
                 hint="Give the node another name: ray start --node-name.",

@@ -304,7 +304,7 @@ class Worker:
         if given.first:
             compare_answers(tools, run)
         self._tools, self._run = tools, run
-        builds = builds_of(tools, study)
+        builds = builds_of(tools)
         return Ready(
             builds,
             {setup.arm.name: setup.installation.version_text for setup in setups if setup.installation},

@@ -10,13 +10,12 @@ later resume must know it too.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import overload
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import Plan
-from bakeoff.results import EpochData, RunDirectory
+from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import loading_seconds
 from bakeoff.results.manifest import gather_host
 from bakeoff.run.arms import ArmSetup, MemoryShare
@@ -32,46 +31,27 @@ _MEMORY_FILE, _EXTENDED_FILE = "memory.json", "extended.json"
 
 @dataclass(frozen=True)
 class Before:
-    """What a run holds already; empty for a new one.
+    """What a run holds already, besides its finished epochs; empty for a new one.
 
     Attributes:
-        history: finished epochs, valid and discarded, ascending.
         plan: None: it was killed before there was one.
         used_s: wall seconds of the budget that went into it.
+        versions: of the servers that were measured, by arm.
     """
 
-    history: Sequence[EpochData] = ()
     plan: Plan | None = None
     used_s: float = 0.0
-
-
-@dataclass(frozen=True)
-class _Finished(Sequence[EpochData]):
-    """Epochs that are read when they are asked for: a run over many hosts may have more than fit into memory."""
-
-    run: RunDirectory
-    numbers: tuple[int, ...]
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-    @overload
-    def __getitem__(self, at: int) -> EpochData: ...
-    @overload
-    def __getitem__(self, at: slice) -> "_Finished": ...
-    def __getitem__(self, at: int | slice) -> "EpochData | _Finished":
-        """One epoch, read now; or a part of them, not read yet."""
-        if isinstance(at, slice):
-            return _Finished(self.run, self.numbers[at])
-        return self.run.load_epoch(self.numbers[at])
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_before(run: RunDirectory) -> Before:
     """Read what a run holds already."""
+    # An epoch that was discarded may have none: its servers did not start.
+    variables: dict[str, dict[str, str]] = next(filter(None, map(run.variables, run.finished_epochs())), {})
     return Before(
-        history=_Finished(run, run.finished_epochs()),
         plan=run.read("plan.json", Plan),
         used_s=loading_seconds(run.builds().values()) + _measuring_s(run),
+        versions={arm: values["version"] for arm, values in variables.items() if "version" in values},
     )
 
 
@@ -132,13 +112,13 @@ def check_machine(run: RunDirectory) -> None:
             f"run {run.name} was measured on the nodes of a cluster.", hint=f"bakeoff run --ray --resume {run.name}"
         )
     then, now = run.manifest().host, gather_host(run.path, work_root())
-    for what in ("cpu_model", "cpus", "memory_bytes"):
-        before, here = getattr(then, what), getattr(now, what)
-        if before != here and not (what == "memory_bytes" and abs(before - here) < 0.02 * before):
-            raise ResultsError(
-                f"run {run.name} was begun on another machine: {what} was {before} and is {here}.",
-                hint="Begin a new run here and compare the two.",
-            )
+    if not then.is_like(now):
+        facts = [(what, getattr(then, what), getattr(now, what)) for what in ("cpu_model", "cpus", "memory_bytes")]
+        what, before, here = next(fact for fact in facts if fact[1] != fact[2])
+        raise ResultsError(
+            f"run {run.name} was begun on another machine: {what} was {before} and is {here}.",
+            hint="Begin a new run here and compare the two.",
+        )
 
 
 def check_servers(before: Before, setups: Iterable[ArmSetup]) -> None:
@@ -152,14 +132,13 @@ def check_servers(before: Before, setups: Iterable[ArmSetup]) -> None:
 
 def check_versions(before: Before, versions: Mapping[str, str]) -> None:
     """Likewise by the binaries' versions, by arm."""
-    for data in before.history[:1]:
-        for arm, version in versions.items():
-            measured = data.variables.get(arm, {}).get("version")
-            if measured and not _same_version(measured, version):
-                raise ResultsError(
-                    f"arm {arm} was measured as version {measured}, and its server is {version} now.",
-                    hint="Begin a new run.",
-                )
+    for arm, version in versions.items():
+        measured = before.versions.get(arm)
+        if measured and not _same_version(measured, version):
+            raise ResultsError(
+                f"arm {arm} was measured as version {measured}, and its server is {version} now.",
+                hint="Begin a new run.",
+            )
 
 
 def keep_memory(run: RunDirectory, share: MemoryShare) -> None:

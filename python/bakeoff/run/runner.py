@@ -10,9 +10,9 @@ import threading
 import time
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
@@ -40,7 +40,6 @@ from bakeoff.run.loading import Loader
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.own_data import take_snapshots
 from bakeoff.run.resume import (
-    Before,
     check_machine,
     check_servers,
     ended_as,
@@ -122,13 +121,13 @@ def run_study(
         loader = Loader(study, pool, run, listener, engine, stop, kept=kept)
         with keeping(run, is_new=resume is None), kept:
             try:
-                before = read_before(run) if resume else Before()
+                before = read_before(run)
                 check_servers(before, setups)
                 keep_memory(run, share)
                 begin_notes(study, listener)
                 begin = time.monotonic()
                 limit_s = math.inf if before.plan else study.budget_s * LOADING_SHARE
-                measured = before.plan is not None or bool(before.history)
+                measured = bool(before.plan or run.finished_epochs())
                 tools = load(loader, setups, share, limit_s=limit_s, measured=measured)
                 if before.used_s:
                     begin = time.monotonic() - before.used_s
@@ -143,11 +142,11 @@ def run_study(
                     listener,
                     stop,
                     begin,
-                    builds=builds_of(tools, study),
+                    builds=builds_of(tools),
                     at_once=tools.at_once,
                     join=machine.join,
                     plan=before.plan and with_arms(before.plan, study),
-                    history=before.history,
+                    history=run.load_epochs(),
                 ).run()
                 return run, explain(explaining, tools, run) if explaining else analysis
             finally:
@@ -197,9 +196,9 @@ def load(
     return EpochTools(loader.study, setups, loader.pool, snapshots, loader.listener, loader.stop, at_once, host=host)
 
 
-def builds_of(tools: EpochTools, study: Study) -> int:
+def builds_of(tools: EpochTools) -> int:
     """Loads of the data that there are."""
-    return max((build + 1 for _, build in tools.snapshots), default=study.builds)
+    return max((build + 1 for _, build in tools.snapshots), default=tools.study.builds)
 
 
 @contextmanager
@@ -322,8 +321,7 @@ class StudyRun:
         at_once: servers that run at once.
         join: gives the study's last arm, which has joined it, to the hosts; None: no arms join.
         plan: None until the first epoch has measured its pilot.
-        history: finished epochs that a resumed run begins with.
-        costs: wall seconds of the valid epochs measured by this process.
+        history: finished epochs that a resumed run begins with, valid and discarded, ascending.
     """
 
     study: Study
@@ -336,11 +334,10 @@ class StudyRun:
     at_once: int
     join: Callable[[Study], None] | None = None
     plan: Plan | None = None
-    history: InitVar[Sequence[EpochData]] = ()
-    costs: list[EpochCost] = field(default_factory=list)
+    history: InitVar[Iterable[EpochData]] = ()
 
-    def __post_init__(self, history: Sequence[EpochData]) -> None:
-        self._resumed = bool(history)
+    def __post_init__(self, history: Iterable[EpochData]) -> None:
+        self._costs: list[EpochCost] = []  # of the valid epochs measured by this process
         self._given: set[int] = set()
         self._numbers = count()
         self._finished = 0  # epochs, valid and discarded
@@ -354,6 +351,7 @@ class StudyRun:
         for data in history:
             self._given.add(data.epoch)
             self._count(data)
+        self._resumed = self._finished > 0
 
     def run(self) -> Analysis:
         """Measure epochs until the stopping rule ends it; the analysis is written before returning.
@@ -467,7 +465,7 @@ class StudyRun:
         if done.plan:
             self.plan = done.plan
         if done.cost:
-            self.costs.append(done.cost)
+            self._costs.append(done.cost)
         discarded = self._discarded[done.host]
         if data.valid:
             discarded.clear()
@@ -539,7 +537,7 @@ class StudyRun:
                 self.study,
                 self.plan,
                 elapsed_s=self._elapsed_s() + report_seconds(len(self.plan.cells)),
-                epoch_time=epoch_time(self.costs),
+                epoch_time=epoch_time(self._costs),
                 load_s=mean_loading_seconds(self.run_directory),
                 last_discarded=not self._last_valid,
                 aborted=self.stop.is_set(),
@@ -550,7 +548,7 @@ class StudyRun:
             self.plan,
             kinds=self._kinds,
             elapsed_s=self._elapsed_s() + report_seconds(len(self.plan.cells)),
-            epoch_time=epoch_time(self.costs),
+            epoch_time=epoch_time(self._costs),
             aborted=self.stop.is_set(),
         )
 
