@@ -79,7 +79,7 @@ def _attribute(
             with live_for(study, quiet=options.quiet, json=options.json) as live:
                 try:
                     asked, in_between = arms_in_between(
-                        run, contender, listener=live, stop=stop, baseline=baseline, budget_s=budget_s
+                        run, contender, baseline=baseline, listener=live, stop=stop, budget_s=budget_s
                     )
                 except SpecError as error:
                     if len(pairs) == 1:

@@ -4,9 +4,10 @@ They are a run of their own, in a run directory below that of the run they expla
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from bakeoff.errors import ResultsError, ServerError, SpecError
+from bakeoff.errors import ServerError, SpecError
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import settings_of, share_memory
 from bakeoff.run.forecast import forecast, require_disk
@@ -28,30 +29,29 @@ def arms_in_between(
     run: RunDirectory,
     contender: str,
     *,
+    baseline: str,
     listener: Listener,
     stop: threading.Event,
-    baseline: str | None = None,
-    budget_s: float | None = None,
+    budget_s: float | None,
 ) -> tuple[Attribution, Study]:
     """Find the settings that differ between two arms of a run, and the study of the arms in between.
 
     Args:
         run: it has an analysis.
         contender: name of an arm.
+        baseline: name of another arm.
         listener: receives what happens.
         stop: set it to end in order.
-        baseline: name of another arm; None: the run's baseline.
         budget_s: wall seconds; None: those of the run for every two arms, or what verdicts take if that is more.
 
     Raises:
         SpecError: there is nothing to tell apart, or the budget is too small.
-        ResultsError: the run has no analysis. HostError: memory or disk are too small.
+        HostError: memory or disk are too small.
     """
     study, analysis = run.study(), run.read("analysis.json", Analysis)
-    if analysis is None:
-        raise ResultsError(f"run {run.name} has no verdict yet.", hint=f"Write bakeoff run --resume {run.name}.")
+    assert analysis, "a run without a verdict is not explained"
     arms = {arm.name: arm for arm in study.arms}
-    first, other = arms[baseline or study.baseline.name], arms[contender]
+    first, other = arms[baseline], arms[contender]
     valid = [epoch for epoch in run.finished_epochs() if run.outcome(epoch).valid]
     asked = differing(study, first, other, run.variables(valid[-1]) if valid else {})
     asked = asked.without(_refused(asked, study, first, other, listener, stop))
@@ -67,9 +67,8 @@ def attribute(
     listener: Listener,
     stop: threading.Event,
     command_line: Sequence[str],
-    passwords: Mapping[str, str] | None = None,
-) -> RunDirectory:
-    """Measure the arms in between; returns their run directory.
+) -> None:
+    """Measure the arms in between.
 
     Args:
         run: that is explained.
@@ -78,7 +77,6 @@ def attribute(
         listener: receives what happens.
         stop: set it to end in order.
         command_line: for the manifest.
-        passwords: of the data's source, as for `run_study`.
 
     Raises:
         BakeoffError: as `run_study`.
@@ -91,11 +89,10 @@ def attribute(
         run.path / FOLDER,
         listener=listener,
         stop=stop,
-        passwords=passwords or {},
+        passwords={},
         command_line=command_line,
     )
     found.write_json(DOCUMENT, asked)
-    return found
 
 
 def _with_budget(study: Study, asked_s: float | None) -> Study:
@@ -147,31 +144,26 @@ def _refused(
     return reasons | dict.fromkeys(refused, does_not)
 
 
+@dataclass(frozen=True)
 class _Trial:
     """Starts the baseline's server with other settings, to see whether it takes them."""
 
-    def __init__(
-        self,
-        pool: ServerPool,
-        installation: Installation,
-        study: Study,
-        memory: ServerMemory,
-        baseline: Arm,
-        contender: Arm,
-    ) -> None:
-        self._pool, self._installation = pool, installation
-        self._study, self._memory = study, memory
-        self._baseline, self._contender = baseline, contender
+    pool: ServerPool
+    installation: Installation
+    study: Study
+    memory: ServerMemory
+    baseline: Arm
+    contender: Arm
 
     def refused(self, candidates: Sequence[Candidate]) -> list[str]:
         """Factors of the candidates that keep the server from starting, or that it ignores or changes."""
         if not candidates:
             return []
-        arm = self._baseline
+        arm = self.baseline
         for each in candidates:
-            arm = each.applied(arm, self._contender)
+            arm = each.applied(arm, self.contender)
         try:
-            settings = settings_of(arm, self._installation, self._study, self._memory)
+            settings = settings_of(arm, self.installation, self.study, self.memory)
             ignored = self._ignored(arm, settings)
         except (ServerError, SpecError):
             if len(candidates) == 1:
@@ -181,7 +173,7 @@ class _Trial:
         return [each.factor for each in candidates if any(option_text(*pair) in said for pair in each.value)]
 
     def _ignored(self, arm: Arm, settings: Settings) -> list[str]:
-        instance = self._pool.create("trial", self._installation, settings, env=dict(arm.server.env))
+        instance = self.pool.create("trial", self.installation, settings, env=dict(arm.server.env))
         try:
             instance.start()
             return instance.ignored_settings()
