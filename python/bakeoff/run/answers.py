@@ -22,8 +22,8 @@ from bakeoff.run.captures import SESSION_ENDS
 from bakeoff.run.data_check import ask_tables
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.sessions import TOO_LONG, Event, Sessions, Step, connection_of, same_plan, statement_of
-from bakeoff.servers import Instance, Server
-from bakeoff.spec.dumps import SYSTEM_SCHEMAS
+from bakeoff.servers import Instance, Server, readiness
+from bakeoff.spec.dumps import SYSTEM_SCHEMAS, quoted
 from bakeoff.spec.study import is_capture
 from bakeoff.stats.answer_rules import (
     DOCUMENT,
@@ -337,11 +337,9 @@ class AnswersPass:
     def _checksums(self, server: Server) -> dict[str, str]:
         found = {}
         for schema in sorted(self._schemas - {""} - SYSTEM_SCHEMAS):
-            sql = "SELECT table_name FROM information_schema.tables WHERE table_schema=%s AND table_type='BASE TABLE'"
-            for (table,) in server.query(sql, (schema,)):
-                name = table.decode() if isinstance(table, bytes) else str(table)
-                ((_, checksum),) = server.query(f"CHECKSUM TABLE `{schema}`.`{name}`")
-                found[f"{schema}.{name}"] = str(checksum)
+            for table in readiness.tables_of(server, schema):
+                ((_, checksum),) = server.query(f"CHECKSUM TABLE {quoted(schema)}.{quoted(table)}")
+                found[f"{schema}.{table}"] = str(checksum)
         return found
 
     def _explained(self, arm: str, tables: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ from bakeoff.errors import ServerError, SpecError
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.servers import RemoteServer
 from bakeoff.servers.client import lift_limits, raw_rows
-from bakeoff.spec import Origin, Study, Workload
+from bakeoff.spec import Study, Workload
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 from bakeoff.spec.study import is_capture
 from bakeoff.units import format_duration
@@ -150,12 +150,11 @@ def with_captures(study: Study) -> Study:
     Raises:
         SpecError, HostError: as `capture_facts`.
     """
-    remote = any(arm.server.origin is Origin.URL for arm in study.arms)
 
     def known(workload: Workload) -> Workload:
         if workload.writes is not None or not is_capture(workload.script):
             return workload
-        writes = bool(capture_facts(workload.script).writes) and not remote
+        writes = bool(capture_facts(workload.script).writes) and not study.has_running_server
         return workload.model_copy(update={"writes": writes})
 
     return study.model_copy(update={"workloads": tuple(map(known, study.workloads))})

@@ -116,7 +116,7 @@ class CellCounts:
         for arm, start in before.items():
             own = [each for each in slices if each["arm"] == arm]
             length_ns = sum(each["length_ns"] for each in own)
-            if arm not in after or not length_ns:
+            if not length_ns:
                 continue
             counters = spent_between(start, after[arm])
             with_guards = 1 + guard_ns * len(own) / length_ns

@@ -117,9 +117,8 @@ def judge_rows(study: Study, answers: Mapping[str, RowAnswers], listener: Listen
     if not differences:
         return
     text = _sentence(study, differences[0], len(differences))
-    ours = not study.has_running_server
     # What versions make of one's own data is for the person to judge.
-    ours = ours and not study.baseline.data.source
+    ours = not (study.has_running_server or study.baseline.data.source)
     if ours and all(PurePath(each.script).suffix != ".lua" for each in study.workloads):
         raise RunInvalid(text, hint="The arms were given the same rows: a server has changed or lost some.")
     listener.note(text)

@@ -128,14 +128,10 @@ class KeptLoad:
         self.write()
         server.query(f"DROP DATABASE IF EXISTS {MARKS}")
 
-    @property
-    def seconds(self) -> float:
-        """Spent on it by all processes."""
-        return self.before_s + (time.monotonic() - self._begun if self._begun else 0.0)
-
     def write(self) -> None:
         """Write load.json, with what the load has cost."""
-        self.record.seconds, self.record.boot = self.seconds, boot_id()
+        own_s = time.monotonic() - self._begun if self._begun else 0.0
+        self.record.seconds, self.record.boot = self.before_s + own_s, boot_id()
         write_atomically(self.home / _RECORD, self.record.model_dump_json().encode())
         self._written = time.monotonic()
 

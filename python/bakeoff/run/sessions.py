@@ -331,7 +331,7 @@ class _Session:
         except pymysql.MySQLError as problem:
             number = problem.args[0] if problem.args and isinstance(problem.args[0], int) else TOO_LONG
             reply = Reply(errno=number or TOO_LONG, message=without_literals(str(problem.args[-1])))
-        except (OSError, TimeoutError) as problem:
+        except OSError as problem:
             reply = Reply(errno=TOO_LONG, message=str(problem))
         self.lost = reply.errno in (2006, TOO_LONG) or not self._connection.open
         if self.lost:
