@@ -10,13 +10,13 @@ from bakeoff.run.explaining import KINDS, Explaining
 TOOLS = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False), listener=SimpleNamespace(note=lambda text: None))
 
 
-def kinds_run(monkeypatch, budget_s, epoch_s, failing=()):
-    """Kinds in the order of their epochs, each of which takes so long."""
+def kinds_run(monkeypatch, budget_s, epoch_s, failing=(), failing_s=None):
+    """Kinds in the order of their epochs, each of which takes so long; `failing_s`: those that fail."""
     clock, begun = [0.0], []
 
     def run_epoch(self, kind, arm_s):
         begun.append(kind.name)
-        clock[0] += epoch_s
+        clock[0] += failing_s if failing_s and kind.name in failing else epoch_s
         return "it failed" if kind.name in failing else ""
 
     monkeypatch.setattr(explaining, "time", SimpleNamespace(monotonic=lambda: clock[0]))
@@ -43,5 +43,11 @@ def test_what_comes_first_gets_the_epochs_of_an_interval_first(monkeypatch, budg
 
 def test_a_kind_that_fails_keeps_no_time_from_the_others(monkeypatch):
     begun = kinds_run(monkeypatch, 130.0, epoch_s=20.0, failing=("profile",))
+    assert begun.count("profile") == 2
+    assert begun.count("waits") == 3
+
+
+def test_a_kind_that_took_long_to_fail_does_not_end_the_others(monkeypatch):
+    begun = kinds_run(monkeypatch, 200.0, epoch_s=20.0, failing=("profile",), failing_s=60.0)
     assert begun.count("profile") == 2
     assert begun.count("waits") == 3

@@ -185,7 +185,7 @@ class _Explanation:
         failures = dict.fromkeys(longest_s, 0)
         for turn in range(_EPOCHS_MAX):
             for place, kind in enumerate(kinds):
-                if turn >= kind.epochs:
+                if turn >= kind.epochs or failures[kind.name] >= _FAILURES_MAX:
                     continue
                 left_s = self.explaining.budget_s - (time.monotonic() - begin)
                 if self.tools.stop.is_set() or left_s < longest_s[kind.name]:
@@ -196,8 +196,6 @@ class _Explanation:
                     longest_s[each.name] * max(0, min(each.epochs, EPOCHS_MIN_PAIRED) - turn - 1) for each in earlier
                 )
                 if left_s < longest_s[kind.name] + reserved_s:
-                    continue
-                if failures[kind.name] >= _FAILURES_MAX:
                     continue
                 begun = time.monotonic()
                 reason = self._run_epoch(kind, arm_s)
