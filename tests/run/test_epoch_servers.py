@@ -10,11 +10,12 @@ from bakeoff.errors import RunInvalid, ServerError
 from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.report.live import LiveView
 from bakeoff.results import Outcome, RunDirectory
-from bakeoff.run import runner
+from bakeoff.run import epoch_servers, runner
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
 from bakeoff.run.one_epoch import EpochDone
 from bakeoff.run.runner import StudyRun, ThisMachine
+from bakeoff.servers import Warmth
 
 
 class Server:
@@ -67,6 +68,25 @@ def test_the_log_of_a_server_that_does_not_start_is_kept(tmp_path):
     assert run.server_text(0, "A", "error.log") is None
     # Numbers are those of the folders.
     assert recorder.stages == ["epoch 0: restoring the data", "epoch 0: starting servers"]
+
+
+def test_of_several_databases_the_coldest_is_recorded(monkeypatch):
+    cold = Warmth(False, 1.0, ("the data does not fit into the buffer pool",))
+    found = {"tpcc": cold, "sbtest": Warmth(True, 1.0)}
+    given = []
+    monkeypatch.setattr(epoch_servers, "Instance", Server)
+    monkeypatch.setattr(epoch_servers, "databases", lambda *_: tuple(found))
+    monkeypatch.setattr(epoch_servers.readiness, "warm", lambda _server, database, _stop: found[database])
+    monkeypatch.setattr(
+        epoch_servers.readiness, "finish_pending_work", lambda _server, _limit_s, warmth, **_: given.append(warmth)
+    )
+    asked = study()
+    tools = EpochTools(asked, (), None, {}, Recorder(), threading.Event(), at_once=2)
+    draft = epoch_draft(plan_study(asked, overhead_s=0.0, load_s=0.0), asked, 0)
+    servers = EpochServers(tools, draft, None, Phases())
+    servers.all["A"] = Server("A")
+    servers.make_ready()
+    assert given == [cold]
 
 
 def test_discarded_epochs_are_named_as_their_folders(tmp_path, monkeypatch):

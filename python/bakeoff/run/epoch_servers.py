@@ -163,7 +163,7 @@ class EpochServers:
             return readiness.finish_pending_work(
                 server,
                 _READINESS_LIMIT_S,
-                warmths[-1],
+                min(warmths, key=lambda each: [False, None, True].index(each.warm)),  # the coldest
                 dirty_limit=readiness.STARTED_DIRTY_LIMIT,
                 stop=tools.stop,
             )
