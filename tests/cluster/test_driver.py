@@ -182,6 +182,20 @@ def test_unlike_nodes_are_named():
     assert "a and b are one machine" in differences([node("a", boot="x"), node("b", boot="x")])[0]
 
 
+def test_daemons_are_named_by_the_longest_name_that_fits(monkeypatch):
+    def daemon(*words):
+        return SimpleNamespace(cmdline=lambda: list(words), cpu_times=lambda: SimpleNamespace(user=1.0, system=0.5))
+
+    running = [
+        daemon("/opt/ray/core/src/ray/raylet/raylet", "--raylet_socket_name=/tmp/ray/x"),
+        daemon("python", "-u", "/opt/ray/_private/log_monitor.py", "--session-dir=/tmp/ray/x"),
+        daemon("python", "-u", "/opt/ray/autoscaler/_private/monitor.py", "--logs-dir=/tmp/ray/x"),
+        daemon("python", "-u", "/home/me/monitor.py"),
+    ]
+    monkeypatch.setattr(worker.psutil, "process_iter", lambda: running)
+    assert worker.daemons_cpu_s() == {"raylet": 1.5, "log_monitor": 1.5, "monitor": 1.5}
+
+
 def test_every_node_gives_its_servers_what_fits_on_the_smallest():
     def share(pool, at_once):
         return asdict(MemoryShare(ServerMemory(buffer_pool_bytes=pool, redo_bytes=1), pool, 4, at_once))

@@ -6,7 +6,6 @@ and with this process, because its standard input then closes.
 
 import contextlib
 import json
-import os
 import socket
 import ssl
 import subprocess
@@ -33,10 +32,6 @@ class EngineHost:
         self._open: set[socket.socket] = set()
         reset_niceness()
 
-    def pid(self) -> int:
-        """This process: the parent of the node's engines."""
-        return os.getpid()
-
     def certificate(self) -> str:
         """That the servers' node is to know this one by (PEM)."""
         return self._identity.certificate
@@ -54,9 +49,8 @@ class EngineHost:
             engine_path()
             while True:
                 connection = self._connect(address, port, context, certificate)
-                if (order := _order(connection)) not in wire.ORDERS:
+                if not (work := {wire.DRIVE: _drive, wire.PROBE: _answer_probe}.get(_order(connection))):
                     return Answer(stopped=True)
-                work = {wire.DRIVE: _drive, wire.PROBE: _answer_probe}[order]
                 threading.Thread(target=self._carry_out, args=(work, connection), daemon=True).start()
         except BakeoffError as error:
             return Answer(error=error)

@@ -25,7 +25,6 @@ from bakeoff.cluster.nodes import (
     choose,
     connected,
     differences,
-    engine_hello,
     get,
     last_words,
     on_node,
@@ -98,8 +97,9 @@ def run_over_cluster(
             _check_machines(resume, nodes)
         measuring, client = (nodes[:1], nodes[1]) if study.apart else (nodes, None)
         share = (kept_memory(resume) if resume else None) or smallest_share(measuring)
+        # With the engine of the client's node, where that is apart.
         run = resume or RunDirectory.create(
-            runs_root, study, command=command_line, engine=engine_hello(), data_path=work_root()
+            runs_root, study, command=command_line, engine=nodes[-1].facts["engine"], data_path=work_root()
         )
         with keeping(run, is_new=resume is None, again="bakeoff run --ray --resume"):
             keep_memory(run, share)

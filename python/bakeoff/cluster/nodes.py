@@ -18,7 +18,6 @@ from typing import Any
 import psutil
 
 from bakeoff.cluster import RUNNING, Wanted, worker
-from bakeoff.engine import Engine
 from bakeoff.errors import HostError, SpecError
 from bakeoff.results.manifest import Host, bakeoff_version
 from bakeoff.spec import Apart, Study
@@ -274,16 +273,16 @@ def ask_facts(ray: ModuleType, nodes: Sequence[Node], study: Study | None = None
     ]
 
 
-def get(ray: ModuleType, name: str, reference: Any, *, what: str, limit_s: float = _ANSWER_S) -> Any:  # noqa: ANN401
+def get(ray: ModuleType, name: str, reference: Any, *, what: str) -> Any:  # noqa: ANN401
     """The value of a call.
 
     Raises:
         HostError: the node, or the call, failed or does not answer.
     """
     try:
-        return ray.get(reference, timeout=limit_s)
+        return ray.get(reference, timeout=_ANSWER_S)
     except ray.exceptions.GetTimeoutError:
-        raise HostError(f"node {name}: {what}: no answer within {limit_s:.0f} s.") from None
+        raise HostError(f"node {name}: {what}: no answer within {_ANSWER_S:.0f} s.") from None
     except ray.exceptions.RayError as error:
         text = str(error)
         if "ModuleNotFoundError" in text and "bakeoff" in text:
@@ -368,9 +367,3 @@ _DECIDING = (
     ("kernels", lambda host: host.kernel),
     ("frequency governors", lambda host: host.governor or "none"),
 )
-
-
-def engine_hello() -> dict[str, Any]:
-    """The engine's `hello` on this machine."""
-    with Engine() as engine:
-        return dict(engine.hello)

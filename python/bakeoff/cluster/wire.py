@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-ORDERS = DRIVE, PROBE = b"drive\n", b"probe\n"
+DRIVE, PROBE = b"drive\n", b"probe\n"
 HANDSHAKE_S = 10.0
 """How long either end waits for the other's certificate."""
 

@@ -41,14 +41,15 @@ from bakeoff.spec import Arm, Study
 from bakeoff.stats.model import Comparison
 from bakeoff.stats.resolution import NoiseCard
 
+# Parts of file names: one that holds another stands before it.
 _DAEMONS = (
     "raylet",
     "gcs_server",
     "ray::DashboardAgent",
     "ray::RuntimeEnvAgent",
     "dashboard",
-    "monitor",
     "log_monitor",
+    "monitor",
 )
 _OWN_NICENESS = 0
 T = TypeVar("T")
