@@ -94,8 +94,8 @@ def gather_host(run_path: Path, data_path: Path | None = None) -> Host:
         swap_bytes=psutil.swap_memory().total,
         virtualisation=_virtualisation(cpu),
         container=_container(),
-        governor=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        transparent_huge_pages=_chosen(_read("/sys/kernel/mm/transparent_hugepage/enabled")),
+        governor=read_fact("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        transparent_huge_pages=_chosen(read_fact("/sys/kernel/mm/transparent_hugepage/enabled")),
         microcode=cpu.get("microcode"),
         load_average=os.getloadavg(),
         run_files=file_system_of(run_path),
@@ -134,7 +134,8 @@ def file_system_of(path: Path) -> FileSystem | None:
     )
 
 
-def _read(path: str) -> str | None:
+def read_fact(path: str) -> str | None:
+    """What the kernel says in a file; None when it says nothing, or there is no such file."""
     try:
         return Path(path).read_text(errors="replace").strip() or None
     except OSError:
@@ -148,7 +149,7 @@ def _chosen(choices: str | None) -> str | None:
 
 def _cpu_info() -> dict[str, str]:
     """Fields of the first processor in /proc/cpuinfo."""
-    first = (_read("/proc/cpuinfo") or "").partition("\n\n")[0]
+    first = (read_fact("/proc/cpuinfo") or "").partition("\n\n")[0]
     pairs = (line.partition(":") for line in first.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}
 
@@ -164,7 +165,7 @@ def _virtualisation(cpu: dict[str, str]) -> str | None:
     """The hypervisor's product name when the processor says that it runs under one; None on bare metal."""
     if "hypervisor" not in cpu.get("flags", "").split():
         return None
-    vendor, product = _read("/sys/class/dmi/id/sys_vendor"), _read("/sys/class/dmi/id/product_name")
+    vendor, product = read_fact("/sys/class/dmi/id/sys_vendor"), read_fact("/sys/class/dmi/id/product_name")
     return " ".join(part for part in (vendor, product) if part) or "hypervisor"
 
 

@@ -1,6 +1,6 @@
 """Estimate what a study would take before anything is started: arms, shared builds, minutes, memory, disk."""
 
-import os
+import shutil
 import string
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,9 +95,7 @@ def forecast(study: Study) -> Forecast:
     taken = {arm.data.source: arm.data.source_bytes for arm in ours if is_url(arm.data.source)}
     plan = _duration(study, share, list(sizes.values()))
     folder = work_root()
-    while not folder.exists():
-        folder = folder.parent
-    status = os.statvfs(folder)
+    place = next(path for path in (folder, *folder.parents) if path.exists())
     return Forecast(
         study=study,
         arms=tuple(_arms(study, downloads)),
@@ -106,8 +104,8 @@ def forecast(study: Study) -> Forecast:
         loads=loads,
         load_bytes=load_bytes,
         disk_bytes=snapshots + running + int(_TAKEN_SHARE * sum(taken.values())),
-        disk_free_bytes=status.f_bavail * status.f_frsize,
-        disk_path=work_root(),
+        disk_free_bytes=shutil.disk_usage(place).free,
+        disk_path=folder,
     )
 
 

@@ -21,6 +21,7 @@ from bakeoff.engine import engine_path
 from bakeoff.errors import HostError
 from bakeoff.plan import Plan
 from bakeoff.results import RunDirectory
+from bakeoff.results.manifest import read_fact
 from bakeoff.run.arms import free_memory_bytes
 from bakeoff.run.forecast import forecast
 from bakeoff.run.listener import Listener
@@ -138,7 +139,7 @@ def _processor() -> Iterator[Finding]:
     elif cpus < _ROOMY_CPUS:
         few, advice = Severity.NOTE, "Client and servers take CPU from each other, the same for every arm."
     yield _finding("CPUs", few, f"{cpus} usable, for the client and the servers together", advice)
-    instance = _read("/sys/class/dmi/id/product_name") or ""
+    instance = read_fact("/sys/class/dmi/id/product_name") or ""
     if _BURSTABLE.match(instance):
         yield _finding(
             "burst credits",
@@ -146,11 +147,11 @@ def _processor() -> Iterator[Finding]:
             f"{instance} runs at full speed only while its CPU credits last",
             "Take a kind of machine with steady CPUs, or switch its credits to unlimited.",
         )
-    governor = _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    governor = read_fact("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     if governor and governor != "performance":
         yield _finding("frequency", Severity.NOTE, f"governor {governor}", "cpupower frequency-set -g performance")
-    throttled = re.search(r"^nr_throttled ([1-9]\d*)$", _read("/sys/fs/cgroup/cpu.stat") or "", re.MULTILINE)
-    hot = sum(int(_read(str(path)) or 0) for path in Path("/sys/devices/system/cpu").glob(_THERMAL))
+    throttled = re.search(r"^nr_throttled ([1-9]\d*)$", read_fact("/sys/fs/cgroup/cpu.stat") or "", re.MULTILINE)
+    hot = sum(int(read_fact(str(path)) or 0) for path in Path("/sys/devices/system/cpu").glob(_THERMAL))
     if hot:
         yield _finding(
             "heat",
@@ -165,7 +166,7 @@ def _processor() -> Iterator[Finding]:
             f"this control group was throttled {throttled[1]} times",
             "Raise its CPU quota: a throttled server stalls.",
         )
-    clock = _read("/sys/devices/system/clocksource/clocksource0/current_clocksource")
+    clock = read_fact("/sys/devices/system/clocksource/clocksource0/current_clocksource")
     if clock and clock not in ("tsc", "kvm-clock", "arch_sys_counter"):
         yield _finding("clock", Severity.NOTE, f"clock source {clock} is slow to read", "Prefer tsc.")
 
@@ -182,7 +183,7 @@ def _memory() -> Iterator[Finding]:
     swap = psutil.swap_memory()
     if swap.used > 64 * 2**20:
         yield _finding("swap", Severity.WARNING, f"{format_bytes(swap.used)} in use", "Free memory, then swapoff -a.")
-    huge = _read("/sys/kernel/mm/transparent_hugepage/enabled") or ""
+    huge = read_fact("/sys/kernel/mm/transparent_hugepage/enabled") or ""
     if "[always]" in huge:
         yield _finding(
             "huge pages",
@@ -232,13 +233,6 @@ def _programs() -> Iterator[Finding]:
 
 def _finding(subject: str, severity: Severity, found: str, advice: str = "") -> Finding:
     return Finding(subject, severity, found, advice if severity > Severity.OK else "")
-
-
-def _read(path: str) -> str | None:
-    try:
-        return Path(path).read_text(encoding="ascii").strip()
-    except OSError:
-        return None
 
 
 @dataclass(frozen=True)
