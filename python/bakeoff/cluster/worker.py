@@ -33,6 +33,7 @@ from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.listener import download_reporter
 from bakeoff.run.loading import Loader
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
+from bakeoff.run.resume import versions_of
 from bakeoff.run.runner import LOADING_SHARE, builds_of, load
 from bakeoff.servers import ServerPool
 from bakeoff.servers.client import THIS_MACHINE
@@ -308,7 +309,7 @@ class Worker:
         builds = builds_of(tools)
         return Ready(
             builds,
-            {setup.arm.name: setup.installation.version_text for setup in setups if setup.installation},
+            versions_of(setups),
             {str(build): run.read_json(f"rows/{build}.json") for build in range(builds)},
             pack(run.path, leave_out=("epochs", "manifest.json", "study.json", ".lock")),
         )

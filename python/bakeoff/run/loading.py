@@ -178,8 +178,6 @@ class Loader:
 
     def _load(self, setup: ArmSetup, build: int, *, sharing: Sequence[ArmSetup]) -> Snapshot:
         self._end_if_stopped()
-        assert setup.installation
-        assert setup.settings
         arm = setup.arm
         self.listener.stage(f"loading {arm.label} (build {build + 1} of {self.study.builds})")
         kept = self.kept.open(setup, build) if self.kept and arm.data.source else None

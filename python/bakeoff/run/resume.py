@@ -121,17 +121,17 @@ def check_machine(run: RunDirectory) -> None:
         )
 
 
-def check_servers(before: Before, setups: Iterable[ArmSetup]) -> None:
+def versions_of(setups: Iterable[ArmSetup]) -> dict[str, str]:
+    """Of each arm's binaries."""
+    return {setup.arm.name: setup.installation.version_text for setup in setups if setup.installation}
+
+
+def check_versions(before: Before, versions: Mapping[str, str]) -> None:
     """Refuse to mix epochs of two server versions: a name such as `mysql:8.0` may mean a newer one today.
 
     Raises:
         ResultsError: an arm's binaries are of another version than those in the finished epochs.
     """
-    check_versions(before, {each.arm.name: each.installation.version_text for each in setups if each.installation})
-
-
-def check_versions(before: Before, versions: Mapping[str, str]) -> None:
-    """Likewise by the binaries' versions, by arm."""
     for arm, version in versions.items():
         measured = before.versions.get(arm)
         if measured and not _same_version(measured, version):

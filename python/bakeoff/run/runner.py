@@ -41,12 +41,13 @@ from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.own_data import take_snapshots
 from bakeoff.run.resume import (
     check_machine,
-    check_servers,
+    check_versions,
     ended_as,
     keep_memory,
     kept_memory,
     note_extension,
     read_before,
+    versions_of,
 )
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs, work_root
@@ -122,7 +123,7 @@ def run_study(
         with keeping(run, is_new=resume is None), kept:
             try:
                 before = read_before(run)
-                check_servers(before, setups)
+                check_versions(before, versions_of(setups))
                 keep_memory(run, share)
                 begin_notes(study, listener)
                 begin = time.monotonic()
