@@ -4,8 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from bakeoff.run import explaining
+from bakeoff.run import explaining, statement_plans
 from bakeoff.run.explaining import KINDS, Explaining
+from bakeoff.stats.waits_and_plans import CellPlans
 
 TOOLS = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False), listener=SimpleNamespace(note=lambda text: None))
 
@@ -51,3 +52,22 @@ def test_a_kind_that_took_long_to_fail_does_not_end_the_others(monkeypatch):
     begun = kinds_run(monkeypatch, 200.0, epoch_s=20.0, failing=("profile",), failing_s=60.0)
     assert begun.count("profile") == 2
     assert begun.count("waits") == 3
+
+
+def test_plans_of_every_round_are_kept(monkeypatch, tmp_path):
+    def plans_of(_log, servers):
+        return CellPlans(statements={}, counts=dict.fromkeys(servers, 1))
+
+    monkeypatch.setattr(statement_plans, "plans_of", plans_of)
+    kept = {}
+    writer = SimpleNamespace(write_server_json=lambda arm, _name, values: kept.update({arm: dict(values)}))
+    watch = statement_plans.Plans(writer)
+    for arms in (("A", "B"), ("A", "C")):
+        ours = {arm: SimpleNamespace(home=tmp_path, query=lambda *_: None) for arm in arms}
+        setups = tuple(SimpleNamespace(arm=SimpleNamespace(name=arm)) for arm in arms)
+        for cell in ("c", "d"):
+            with watch(SimpleNamespace(ours=ours, setups=setups), SimpleNamespace(name=cell, replay=False)):
+                pass
+    assert {arm: [(cell, set(found["counts"])) for cell, found in cells.items()] for arm, cells in kept.items()} == {
+        contender: [("c", {"A", contender}), ("d", {"A", contender})] for contender in ("B", "C")
+    }

@@ -1,12 +1,12 @@
 """Record how servers run the statements of a workload, in epochs that explain (`bakeoff.run.explaining`).
 
-The baseline's server writes its general log while a cell is measured, which slows it down; the statements in it are
-explained on every arm.
+One server writes its general log while a cell is measured, which slows it down; the statements in it are explained on
+every arm.
 """
 
 import contextlib
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,13 @@ class Plans:
     """What surrounds the measuring of a cell (`bakeoff.run.epoch.Watch`): its statements and their plans.
 
     Args:
-        writer: of the epoch; `plans.json` of the first arm grows with every cell. A replay has its plans already.
+        writer: of the epoch; `plans.json` of each round's last arm, which is in no other round, grows with every cell.
+            A replay has its plans already.
     """
 
     def __init__(self, writer: EpochWriter) -> None:
         self._writer = writer
-        self._found: dict[str, Any] = {}
+        self._found: defaultdict[str, dict[str, Any]] = defaultdict(dict)
 
     @contextlib.contextmanager
     def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
@@ -54,7 +55,7 @@ class Plans:
         if cell.replay:
             yield lambda _message: None
             return
-        arm, first = next(iter(servers.ours.items()))
+        first, last_arm = next(iter(servers.ours.values())), servers.setups[-1].arm.name
         log = first.home / _LOG
         first.query("SET GLOBAL log_output='FILE'")
         first.query("SET GLOBAL general_log_file=%s", (str(log),))
@@ -63,9 +64,8 @@ class Plans:
             yield lambda _message: None
         finally:
             first.query("SET GLOBAL general_log=0")
-        found = plans_of(log, servers.ours)
-        self._found[cell.name] = found.model_dump(mode="json")
-        self._writer.write_server_json(arm, PLANS_DOCUMENT, self._found)
+        self._found[last_arm][cell.name] = plans_of(log, servers.ours).model_dump(mode="json")
+        self._writer.write_server_json(last_arm, PLANS_DOCUMENT, self._found[last_arm])
         log.unlink(missing_ok=True)
 
 

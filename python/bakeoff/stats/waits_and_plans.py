@@ -20,7 +20,7 @@ WAITS_DOCUMENT = "waits.json"
 """File of an arm's server in an epoch that explains: {cell: `CellWaits`}."""
 
 PLANS_DOCUMENT = "plans.json"
-"""Likewise, of the baseline's server: {cell: `CellPlans`}."""
+"""Likewise, of one arm of each round: {cell: `CellPlans`}."""
 
 
 class Wait(Frozen):
