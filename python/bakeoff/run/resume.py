@@ -20,6 +20,7 @@ from bakeoff.results.epoch_data import loading_seconds
 from bakeoff.results.manifest import gather_host
 from bakeoff.run.arms import ArmSetup, MemoryShare
 from bakeoff.run.captures import with_captures
+from bakeoff.servers.catalog import parse_version
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Study
 from bakeoff.spec.server_name import is_url
@@ -134,7 +135,8 @@ def check_versions(before: Before, versions: Mapping[str, str]) -> None:
     """
     for arm, version in versions.items():
         measured = before.versions.get(arm)
-        if measured and not _same_version(measured, version):
+        # A server appends how it runs: `8.0.15-log`.
+        if measured and parse_version(measured) != parse_version(version):
             raise ResultsError(
                 f"arm {arm} was measured as version {measured}, and its server is {version} now.",
                 hint="Begin a new run.",
@@ -149,11 +151,6 @@ def keep_memory(run: RunDirectory, share: MemoryShare) -> None:
 def kept_memory(run: RunDirectory) -> MemoryShare | None:
     """What the run's servers were given; None when it was killed before that was known."""
     return run.read(_MEMORY_FILE, MemoryShare)
-
-
-def _same_version(measured: str, binary: str) -> bool:
-    """`8.0.15-log` and `8.0.15` are one version: the server appends how it runs."""
-    return measured.startswith(binary.split("-")[0]) or binary.startswith(measured.split("-")[0])
 
 
 def note_extension(run: RunDirectory, study: Study, *, goes_on: bool) -> None:
