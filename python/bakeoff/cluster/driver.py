@@ -85,7 +85,6 @@ def run_over_cluster(
     refuse_running_servers(study)
     study = with_captures(study)
     check_workloads(study.workloads, study.arms)
-    before = read_before(resume) if resume else Before()
     if resume:
         require_cluster_run(resume)
     listener.stage("connecting to the cluster")
@@ -102,6 +101,7 @@ def run_over_cluster(
             runs_root, study, command=command_line, engine=nodes[-1].facts["engine"], data_path=work_root()
         )
         with keeping(run, is_new=resume is None, again="bakeoff run --ray --resume"):
+            before = read_before(run)
             keep_memory(run, share)
             for node in nodes:
                 run.write_json(f"{HOSTS}/{arm_directory_name(node.name)}.json", node.host)

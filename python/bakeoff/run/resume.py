@@ -11,7 +11,7 @@ later resume must know it too.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import Plan
@@ -32,17 +32,17 @@ _MEMORY_FILE, _EXTENDED_FILE = "memory.json", "extended.json"
 
 @dataclass(frozen=True)
 class Before:
-    """What a run holds already, besides its finished epochs; empty for a new one.
+    """What a run holds already, besides its finished epochs.
 
     Attributes:
-        plan: None: it was killed before there was one.
+        plan: None: it is new, or was killed before there was one.
         used_s: wall seconds of the budget that went into it.
         versions: of the servers that were measured, by arm.
     """
 
-    plan: Plan | None = None
-    used_s: float = 0.0
-    versions: Mapping[str, str] = field(default_factory=dict)
+    plan: Plan | None
+    used_s: float
+    versions: Mapping[str, str]
 
 
 def read_before(run: RunDirectory) -> Before:
