@@ -23,6 +23,7 @@ from bakeoff.run.arms import MemoryShare
 from bakeoff.run.resume import check_machine, read_before
 from bakeoff.servers import ServerMemory
 from bakeoff.spec import Apart, Study
+from bakeoff.spec.study import OptionPair, Search
 
 
 def node(name, *, resources=None, **facts):
@@ -242,8 +243,10 @@ def test_runs_of_a_machine_and_of_a_cluster_are_resumed_where_they_belong(tmp_pa
         return run
 
     require_cluster_run(run_on("a", "b"))
-    with pytest.raises(ResultsError, match="was measured on one machine"):
-        require_cluster_run(run_on(""))
+    bisection = study().model_copy(update={"search": Search(options=(OptionPair(name="sort_buffer_size", bad="1M"),))})
+    for alone in (run_on(""), RunDirectory.create(tmp_path, bisection)):
+        with pytest.raises(ResultsError, match="was measured on one machine"):
+            require_cluster_run(alone)
     with pytest.raises(ResultsError, match="on the nodes of a cluster"):
         check_machine(run_on("a"))
     # Nodes measure at the same time: of the budget it took the longest of them.

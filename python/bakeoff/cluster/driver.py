@@ -146,9 +146,9 @@ def require_cluster_run(run: RunDirectory) -> None:
     """Refuse to go on over a cluster with a run of one machine.
 
     Raises:
-        ResultsError: it is one.
+        ResultsError: it is one, or a bisection, whose arms join on one machine only.
     """
-    if any(not run.outcome(epoch).host for epoch in run.finished_epochs()):
+    if run.study().search or any(not run.outcome(epoch).host for epoch in run.finished_epochs()):
         raise ResultsError(
             f"run {run.name} was measured on one machine.", hint=f"Go on there: bakeoff run --resume {run.name}"
         )
