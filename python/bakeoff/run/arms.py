@@ -233,10 +233,12 @@ def _prepare_arm(
         raise error.within("arms", arm.name)  # noqa: B904 — the same error, with its place
 
 
-def address_of(setup: ArmSetup, server: Server, database: str, *, pid: int | None, transport: str = "") -> ArmAddress:
+def address_of(
+    setup: ArmSetup, server: Server, database: str, *, pid: int | None = None, transport: str = ""
+) -> ArmAddress:
     """How the engine reaches an arm's server, in the character set of its data unless the study says otherwise.
 
-    `transport`: in place of the arm's own.
+    `pid`: the server's, for measuring. `transport`: in place of the arm's own.
     """
     arm = setup.arm
     transport = transport or arm.connection.transport

@@ -284,12 +284,9 @@ class Loader:
             self._leave(setup, database, "has begun to fill; drop it before it is used again")
         if is_capture(workload.script):
             return
-        pid = getattr(server, "pid", None)
         with self.engine_lock:
             self._end_if_stopped()
-            self.engine.open(
-                [address_of(setup, server, database, pid=pid, transport="socket" if self.study.apart else "")]
-            )
+            self.engine.open([address_of(setup, server, database, transport="socket" if self.study.apart else "")])
             try:
                 self.engine.command(
                     arm.name,
