@@ -17,6 +17,7 @@ from pymysql.cursors import SSCursor
 
 from bakeoff.errors import ServerError
 from bakeoff.servers import Server
+from bakeoff.spec.dumps import quoted
 from bakeoff.stats.answer_rules import Column, Reply, kind_of, without_literals
 
 # ---- plans -----------------------------------------------------------------------------------------------------------
@@ -311,7 +312,7 @@ class _Session:
         """Change to a schema; the reply when that fails."""
         if not schema or schema == self._schema:
             return None
-        reply = self.run(f"USE `{schema.replace('`', '``')}`".encode())
+        reply = self.run(f"USE {quoted(schema)}".encode())
         self._schema = None if reply.errno else schema
         return reply if reply.errno else None
 
