@@ -3,8 +3,9 @@
 A message says, in this order: what failed, where, why, what to do. It fits one line and never holds a password.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
-from typing import Self
 
 KeyPath = tuple[str | int, ...]
 """Keys and indexes that lead to a value of a study, as `("arms", "B", "server")`; arms are named, not counted."""
@@ -46,17 +47,22 @@ class BakeoffError(Exception):
     def __str__(self) -> str:
         return f"{self.message} {self.hint}".strip()
 
-    def within(self, *outer: str | int) -> Self:
-        """This error, with the keys that lead to its field put in front: `error.within("arms", "B")`."""
-        self.field = (*outer, *self.field)
-        return self
-
 
 class SpecError(BakeoffError):
     """The command line or study is wrong: a typo, an unknown name, a contradiction."""
 
     code = "spec"
     exit_code = ExitCode.USAGE
+
+
+@contextmanager
+def within(*outer: str | int) -> Iterator[None]:
+    """Put keys in front of the field of a SpecError that leaves the block: `within("arms", "B")`."""
+    try:
+        yield
+    except SpecError as error:
+        error.field = (*outer, *error.field)
+        raise
 
 
 class ServerError(BakeoffError):

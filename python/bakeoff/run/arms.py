@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from bakeoff.engine import ArmAddress, Message, describe_workloads
-from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError
+from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError, within
 from bakeoff.plan.epochs import data_bytes, uses_sysbench_tables, writes
 from bakeoff.run.captures import check_capture
 from bakeoff.servers import Installation, RemoteServer, Server, ServerMemory, Settings, install, settings_for
@@ -76,25 +76,19 @@ def check_workloads(workloads: Iterable[Workload], arms: Iterable[Arm] = ()) -> 
     """
     wanted, arms = list(workloads), tuple(arms)
     for index, workload in enumerate(wanted):
-        try:
+        with within("workloads", index):
             if is_capture(workload.script):
                 check_capture(workload)
             elif workload.speed is not None:
                 raise SpecError(f"workload {workload.script}: a script has no speed.", hint="Give it a rate.")
-        except SpecError as error:
-            raise error.within("workloads", index)  # noqa: B904 — the same error, with its place
     places = [index for index, workload in enumerate(wanted) if not is_capture(workload.script)]
     if not places:
         return
-    try:
+    with within("workloads"):
         descriptions = describe_workloads(wanted[index].script for index in places)
-    except SpecError as error:
-        raise error.within("workloads")  # noqa: B904 — the same error, with its place
     for index, described in zip(places, descriptions, strict=True):
-        try:
+        with within("workloads", index):
             _check_workload(wanted[index], described, arms)
-        except SpecError as error:
-            raise error.within("workloads", index)  # noqa: B904 — the same error, with its place
 
 
 def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm]) -> None:
@@ -222,15 +216,13 @@ def _prepare_arm(
     password: str | None,
     on_progress: Callable[[str, int, int | None], None],
 ) -> ArmSetup:
-    try:
+    with within("arms", arm.name):
         if arm.server.origin is Origin.URL:
             remote = RemoteServer(arm.server, password=password, name=arm.name)
             remote.query("SELECT 1")  # whether it answers and lets us in is better known now than after loading
             return ArmSetup(arm, remote=remote)
         installation = install(arm.server, progress=on_progress)
         return ArmSetup(arm, installation=installation, settings=settings_of(arm, installation, study, memory))
-    except SpecError as error:
-        raise error.within("arms", arm.name)  # noqa: B904 — the same error, with its place
 
 
 def address_of(

@@ -5,7 +5,7 @@ import string
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakeoff.errors import HostError, SpecError
+from bakeoff.errors import HostError, SpecError, within
 from bakeoff.plan import Plan, plan_study, timing
 from bakeoff.plan.epochs import data_bytes, turns
 from bakeoff.run.arms import MemoryShare, build_key, servers_by_aio, settings_of, share_memory
@@ -167,14 +167,12 @@ def _check(arm: Arm, study: Study, share: MemoryShare) -> int | None:
     """Bytes still to be downloaded for an arm, after checking what can be checked without them."""
     if arm.server.origin is not Origin.CATALOG:
         return None
-    try:
+    with within("arms", arm.name):
         entry = find_entry(arm.server)
         _check_collation(arm, entry)
         if not is_installed(entry):
             return entry.download_bytes
         settings_of(arm, install(arm.server), study, share.memory)
-    except SpecError as error:
-        raise error.within("arms", arm.name)  # noqa: B904 — the same error, with its place
     return 0
 
 
