@@ -19,8 +19,8 @@ from bakeoff.errors import EngineError
 from bakeoff.report import build_view, render_terminal
 from bakeoff.report.live import LiveView
 from bakeoff.results import RunDirectory
-from bakeoff.run import run_study
 from bakeoff.run.epoch import discards_epoch
+from bakeoff.run.runner import run_study
 from bakeoff.spec import Arm, Origin, ServerSpec, Study, Workload
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Comparison, Stop, Word

@@ -7,7 +7,8 @@ import pytest
 from bakeoff.errors import RunInvalid
 from bakeoff.plan.factorial import make_study
 from bakeoff.report.live import LiveView
-from bakeoff.run import loading, run_study
+from bakeoff.run import loading
+from bakeoff.run.runner import run_study
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.differences import Answer, row_differences
 

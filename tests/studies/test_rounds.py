@@ -12,8 +12,9 @@ from bakeoff.errors import HostError
 from bakeoff.plan.epochs import ROUND_BLOCKS, rounds
 from bakeoff.plan.factorial import arm_names, make_study
 from bakeoff.report.live import LiveView
-from bakeoff.run import run_study, runner
+from bakeoff.run import runner
 from bakeoff.run.arms import free_memory_bytes, servers_by_aio, share_memory
+from bakeoff.run.runner import run_study
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.estimate import epoch_estimates

@@ -67,7 +67,7 @@ def run_over_cluster(
     command_line: Sequence[str],
     resume: RunDirectory | None = None,
 ) -> tuple[RunDirectory, Analysis]:
-    """Run a study on the nodes of a cluster to its end; otherwise as `bakeoff.run.run_study`.
+    """Run a study on the nodes of a cluster to its end; otherwise as `bakeoff.run.runner.run_study`.
 
     Args:
         study: the question, without running servers.

@@ -1,9 +1,4 @@
-"""Run one study from start to end: install, load, measure epochs, analyse, resume.
+"""Run one study from start to end: install, load, measure epochs, analyse, resume (`bakeoff.run.runner.run_study`).
 
 Events go to a `Listener`; nothing is printed.
 """
-
-from bakeoff.run.listener import Listener
-from bakeoff.run.runner import run_study
-
-__all__ = ["Listener", "run_study"]
