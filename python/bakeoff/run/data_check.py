@@ -197,10 +197,6 @@ def _digest(rows: list[tuple[object, ...]]) -> str:
     return f"{len(rows)} rows, {hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
-class CountsDisagree(Exception):
-    """A server has fewer TPC-C transactions than the engine counted: one of the two counts is wrong."""
-
-
 def read_counts(server: Server, database: str, options: Mapping[str, Any]) -> ServerCounts:
     """TPC-C transactions as the server itself counts them, at this moment.
 

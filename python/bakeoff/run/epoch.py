@@ -23,7 +23,7 @@ from bakeoff.results import EpochWriter, Outcome
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.captures import capture_facts, chunk_events
 from bakeoff.run.counters import CellCounts, read_after, read_before
-from bakeoff.run.data_check import CountsDisagree, ask_tables, judge_rows, read_counts
+from bakeoff.run.data_check import ask_tables, judge_rows, read_counts
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, HostWatch, Phases
 from bakeoff.run.listener import ThroughputReporter
 from bakeoff.run.loading import check_data, databases, families, script_options
@@ -54,15 +54,15 @@ Watch = Callable[[EpochServers, Cell], contextlib.AbstractContextManager[Callabl
 """Around the measuring of a cell in an epoch that explains: what it gives receives each slice as it ends."""
 
 
-class TooManyErrors(Exception):
-    """An arm's statements failed too often for its throughput to mean anything."""
+class WorthlessCountError(Exception):
+    """An arm's statements failed too often, or its server has fewer transactions than the engine counted."""
 
 
 def discards_epoch(error: Exception) -> bool:
     """Whether an error discards the epoch (and the run goes on), rather than ending the run."""
     if isinstance(error, EngineError):
         return error.code in _DISCARDING
-    return isinstance(error, (ServerError, TooManyErrors, CountsDisagree))
+    return isinstance(error, (ServerError, WorthlessCountError))
 
 
 class Epoch:
@@ -239,7 +239,7 @@ class Epoch:
         Raises:
             Interrupted: the stop flag was set.
             EngineError: as the engine says.
-            TooManyErrors, CountsDisagree: an arm's work cannot be counted on.
+            WorthlessCountError: what an arm has done is not known.
         """
         draft = next(draft for draft in self._draft.cells if draft.cell == cell.name)
         setups = [setup for setup in self.servers.setups if setup.arm.name in (draft.arms or self.servers.all)]
@@ -362,7 +362,7 @@ class Epoch:
             if not compared.agrees:
                 wrong.append(f"arm {arm}, {cell.name}: {compared}")
         if wrong:
-            raise CountsDisagree("; ".join(wrong))
+            raise WorthlessCountError("; ".join(wrong))
 
     def _in_this_round(self, cell: str, slices: list[Message]) -> list[Message]:
         """Slices with blocks and times that follow those of the rounds before."""
@@ -491,7 +491,7 @@ def _load(workload: Workload) -> dict[str, Any]:
 
 
 def _check_errors(slices: Sequence[Message]) -> None:
-    """Refuse a measurement in which an arm had more than one error in a hundred events (`TooManyErrors`)."""
+    """Refuse a measurement in which an arm had more than one error in a hundred events (`WorthlessCountError`)."""
     events: Counter[str] = Counter()
     errors: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for message in slices:
@@ -500,4 +500,4 @@ def _check_errors(slices: Sequence[Message]) -> None:
     for arm, by_code in errors.items():
         if by_code.total() > _ERROR_SHARE * max(events[arm], 1):
             codes = ", ".join(f"{code} × {count}" for code, count in sorted(by_code.items()))
-            raise TooManyErrors(f"arm {arm}: {by_code.total()} errors in {events[arm]} events ({codes})")
+            raise WorthlessCountError(f"arm {arm}: {by_code.total()} errors in {events[arm]} events ({codes})")
