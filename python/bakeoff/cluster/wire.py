@@ -5,18 +5,18 @@ and output are then the connection, `probe` measures the way between the two. Pa
 nowhere else between the nodes. Certificates are no secret; keys are made anew for each run and never leave the memory.
 """
 
-import contextlib
 import os
 import selectors
 import socket
 import ssl
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from bakeoff.servers.process import in_memory
 
 DRIVE, PROBE = b"drive\n", b"probe\n"
 HANDSHAKE_S = 10.0
@@ -58,23 +58,14 @@ class Identity:
         context.load_verify_locations(cadata=peer)
         if listens:
             context.num_tickets = 0
-        with _in_memory(self._pem()) as path:  # `ssl` reads keys from files only
-            context.load_cert_chain(path)
+        with in_memory(self._pem()) as descriptor:  # `ssl` reads keys from files only
+            context.load_cert_chain(f"/proc/self/fd/{descriptor}")
         return context
 
-    def _pem(self) -> bytes:
+    def _pem(self) -> str:
         encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
         key = self._key.private_bytes(encoding, form, serialization.NoEncryption())
-        return key + self.certificate.encode("ascii")
-
-
-@contextlib.contextmanager
-def _in_memory(content: bytes) -> Iterator[str]:
-    """A path at which this process finds a content that is on no disk."""
-    with os.fdopen(os.memfd_create("bakeoff-key"), "wb") as file:
-        file.write(content)
-        file.flush()
-        yield f"/proc/self/fd/{file.fileno()}"
+        return key.decode("ascii") + self.certificate
 
 
 def tls_handshake(raw: socket.socket, context: ssl.SSLContext, peer: str, *, listens: bool) -> ssl.SSLSocket:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bakeoff.engine import Message
 from bakeoff.errors import HostError
@@ -111,13 +111,8 @@ class OffCpu:
             windows = [each for each in slices.of(arm) if each.end_ns <= recording.end_ns]
             if windows:
                 self._folds[arm].setdefault(cell.name, Fold()).add(recording.pauses[pid], windows)
-                self._keep(arm)
-
-    def _keep(self, arm: str) -> None:
-        profiles: dict[str, Any] = {
-            name: fold.profile().model_dump(mode="json") for name, fold in self._folds[arm].items()
-        }
-        self._writer.write_server_gz(arm, PROFILE_FILE, profiles)
+                profiles = {name: fold.profile().model_dump(mode="json") for name, fold in self._folds[arm].items()}
+                self._writer.write_server_gz(arm, PROFILE_FILE, profiles)
 
 
 class Pause(NamedTuple):

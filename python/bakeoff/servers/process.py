@@ -188,7 +188,7 @@ def spawn(
         with (
             (log or Path(os.devnull)).open("ab") as output,
             (error_log or log or Path(os.devnull)).open("ab") as errors,
-            _in_memory(json.dumps(order)) as descriptor,
+            in_memory(json.dumps(order)) as descriptor,
         ):
             return subprocess.Popen(
                 [sys.executable, "-I", "-S", str(LAUNCHER), str(descriptor)],
@@ -271,9 +271,9 @@ def advice(log: str, folder: Path) -> str:
 
 
 @contextmanager
-def _in_memory(text: str) -> Iterator[int]:
-    """A descriptor from which a child can read a text that, unlike its arguments, nobody else on this machine sees."""
-    with os.fdopen(os.memfd_create("bakeoff-order"), "w+", encoding="utf-8") as file:
+def in_memory(text: str) -> Iterator[int]:
+    """A descriptor from which we or a child can read a text that is on no disk, and that nobody else here sees."""
+    with os.fdopen(os.memfd_create("bakeoff"), "w+", encoding="utf-8") as file:
         file.write(text)
         file.seek(0)
         yield file.fileno()
