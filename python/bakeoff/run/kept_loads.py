@@ -239,7 +239,7 @@ class Marks:
         return cls(
             resumed,
             {int(file): (int(statements), bool(ended)) for file, statements, ended in rows},
-            {_text(name): _text(other) for name, other in names},
+            {name.decode(): other.decode() for name, other in names},  # VARBINARY
         )
 
     def left(self, stages: Sequence[Sequence[DumpFile]]) -> tuple[list[list[DumpFile]], int]:
@@ -290,10 +290,6 @@ def _folder(run: RunDirectory) -> Path:
 
 def _key(run: RunDirectory) -> str:
     return hashlib.sha256(str(run.path.resolve()).encode()).hexdigest()[:8]
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value
 
 
 def _read(path: Path) -> _Record | None:
