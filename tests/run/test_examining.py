@@ -1,5 +1,6 @@
 """What the doctor sees without a test run."""
 
+from bakeoff.results.manifest import read_fact
 from bakeoff.run.machine_check import examine
 from bakeoff.servers.paths import bytes_on_disk
 from bakeoff.units import format_bytes
@@ -21,3 +22,9 @@ def test_a_cache_that_is_not_there_yet_holds_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (finding,) = [each for each in examine(tmp_path) if each.subject == "cache"]
     assert finding.found.endswith("holds 0 B")
+
+
+def test_what_a_machine_is_called_may_hold_any_byte(tmp_path):
+    (tmp_path / "product_name").write_bytes(b"ProLiant\xae DL380\n")
+    assert read_fact(str(tmp_path / "product_name")) == "ProLiant\ufffd DL380"
+    assert read_fact(str(tmp_path / "none")) is None
