@@ -14,7 +14,7 @@ from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run.attribute import arms_in_between
 from bakeoff.run.attribute import attribute as attribute_arms
 from bakeoff.run.explaining import BUDGET_SHARE, Explaining, explained_pairs, require_explainable
-from bakeoff.run.resume import resumed_study
+from bakeoff.run.resume import check_machine, resumed_study
 from bakeoff.spec import Study
 from bakeoff.stats.model import Analysis
 from bakeoff.units import parse_duration_s
@@ -61,6 +61,7 @@ def explain(
         explaining=asked,
     )
     if attribute:
+        check_machine(found)
         return _attribute(found, study, pair, budget_s, options)
     return run_and_report(study, options)
 
