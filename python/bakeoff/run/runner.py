@@ -23,6 +23,7 @@ from bakeoff.errors import BakeoffError, HostError, RunInvalid
 from bakeoff.plan import Plan, epoch_draft, plan_study, share_seconds, with_longer_slices
 from bakeoff.plan.epochs import turns
 from bakeoff.plan.timing import EpochCost, epoch_time, report_seconds
+from bakeoff.redaction import Redactor
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.epoch_data import wall_time
 from bakeoff.results.frame import Frame
@@ -110,14 +111,14 @@ def run_study(
         study, share.memory, passwords=passwords, on_progress=download_reporter(listener, stop), stop=stop
     )
     with ServerPool(work_root()) as pool, Engine(stop=stop, on_log=listener.note) as engine:
-        run = resume or RunDirectory.create(
-            runs_root,
-            study,
-            command=command_line,
-            engine=engine.hello,
-            data_path=work_root(),
-            secrets=tuple(passwords.values()),
-        )
+        # Also those that MYSQL_PWD and ~/.my.cnf gave.
+        secrets = [*passwords.values(), *(each.remote.account().password for each in setups if each.remote)]
+        if resume:
+            run = RunDirectory(resume.path, redactor=Redactor(secrets))
+        else:
+            run = RunDirectory.create(
+                runs_root, study, command=command_line, engine=engine.hello, data_path=work_root(), secrets=secrets
+            )
         kept = KeptLoads(pool, run, listener, program=str(engine.hello.get("build")), resumed=resume is not None)
         loader = Loader(study, pool, run, listener, engine, stop, kept=kept)
         with keeping(run, is_new=resume is None), kept:
