@@ -251,8 +251,8 @@ class Instance(Server):
         if slow:
             self.query("SET GLOBAL innodb_fast_shutdown=0")
         began = time.monotonic()
-        self._signal(signal.SIGCONT)  # it may be frozen
-        self._signal(signal.SIGTERM)
+        self._child.send_signal(signal.SIGCONT)  # it may be frozen
+        self._child.send_signal(signal.SIGTERM)
         try:
             status = self._child.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -269,7 +269,7 @@ class Instance(Server):
             if self._container:
                 with contextlib.suppress(ServerError):  # the engine is gone, and its containers with it
                     docker.kill(self.installation, self._container)
-            self._signal(signal.SIGKILL)
+            self._child.kill()
             self._child.wait()
             self.stopped_cleanly = False
 
@@ -404,11 +404,6 @@ class Instance(Server):
             "log_error": str(self.error_log),
         }
         return own | dict(self.settings.options)
-
-    def _signal(self, number: int) -> None:
-        assert self._child is not None
-        with contextlib.suppress(ProcessLookupError):
-            self._child.send_signal(number)
 
 
 def free_port(address: str = THIS_MACHINE.address) -> int:
