@@ -310,9 +310,9 @@ class Instance(Server):
                 connection.close()
         return self._tcp_account
 
-    def error_log_tail(self, lines: int = 12) -> str:
+    def error_log_tail(self) -> str:
         """The end of the error log, or of the standard error when there is no log yet."""
-        return tail(self.error_log, lines) or tail(self.home / "console.log", lines)
+        return tail(self.error_log) or tail(self.home / "console.log")
 
     def ignored_settings(self) -> list[str]:
         """Settings check: one line for each option that the server ignored or changed."""

@@ -197,9 +197,9 @@ class ServerPool:
         _write_owner(folder, Owner.current((), kept_for=str(run)))
         return folder
 
-    def start_all(self, instances: Iterable[Instance], timeout_s: float = 120.0) -> None:
+    def start_all(self, instances: Iterable[Instance]) -> None:
         """Start several servers at the same time; the first failure is raised when all have started or failed."""
-        self._for_all(instances, lambda instance: instance.start(timeout_s))
+        self._for_all(instances, Instance.start)
 
     def remove_all(self, instances: Iterable[Instance]) -> None:
         """Kill several servers and delete their files, at the same time."""
