@@ -57,7 +57,7 @@ def test_a_child_has_no_privileges_no_groups_and_only_its_own_environment(shared
     done = run(
         ["/bin/sh", "-c", "id -u; id -G; env"], server_identity(), env={"ONLY": "this"}, cwd=shared, log=shared / "out"
     )
-    lines = done.output.splitlines()
+    lines = done.stdout.splitlines()
     assert lines[0] == str(server_identity().uid) != "0"
     assert lines[1] == str(server_identity().gid) or os.geteuid() != 0
     assert "ONLY=this" in lines
@@ -77,7 +77,7 @@ def test_a_childs_environment_is_for_nobody_else_to_see(shared, monkeypatch):
     done = run(
         ["/bin/sh", "-c", script], server_identity(), env={"MYSQL_PWD": "geheim"}, cwd=shared, log=shared / "out"
     )
-    assert done.output.split() == ["geheim", "4"]  # its three, and the folder that ls reads
+    assert done.stdout.split() == ["geheim", "4"]  # its three, and the folder that ls reads
     assert "geheim" not in " ".join(started[0])
 
 
@@ -85,13 +85,13 @@ def test_errors_do_not_land_in_the_output(shared):
     done = run(
         ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], server_identity(), env={}, cwd=shared, log=shared / "out"
     )
-    assert (done.status, done.output, done.errors) == (3, "out\n", "err\n")
+    assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
 
 
 def test_a_program_that_is_not_there_ends_with_a_line(shared):
     done = run(["/nonexistent/mysqld"], server_identity(), env={}, cwd=shared, log=shared / "out")
-    assert done.status == 126
-    assert "No such file" in done.errors
+    assert done.returncode == 126
+    assert "No such file" in done.stderr
 
 
 def test_a_child_that_takes_too_long_is_killed(shared):

@@ -144,10 +144,10 @@ def _initialise(installation: Installation, init_options: Mapping[str, str], hom
         env = {"PATH": "/usr/bin:/bin", **installation.environment}
         launch = prepare(installation, options, env, [scratch], feeds=True)
         result = run(launch.argv, launch.identity, env=launch.env, cwd=scratch, log=log, stdin=script, timeout_s=180)
-        if result.status != 0:
+        if result.returncode != 0:
             raise ServerError(
-                f"{installation.name} could not initialise a data directory (status {result.status}).",
-                hint=advice(result.errors + result.output, parent)
+                f"{installation.name} could not initialise a data directory (status {result.returncode}).",
+                hint=advice(result.stderr + result.stdout, parent)
                 or f"Its files may be incomplete: `bakeoff server rm {installation.name}`, then try again.",
                 log_tail=tail(log.with_name(f"{log.name}.err")) or tail(log),
             )

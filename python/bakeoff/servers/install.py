@@ -407,9 +407,9 @@ def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = T
         argv = [*layout.argv, "--no-defaults", *own_folder, *arguments]
         env = {"PATH": "/usr/bin:/bin", **layout.environment}
         answer = run(argv, identity, env=env, cwd=datadir, log=temporary / "answer", timeout_s=60)
-    if answer.status != 0 and must_succeed:
-        raise _why_not(asked_for, layout.daemon, answer.status, answer.errors + answer.output)
-    return answer.output
+    if answer.returncode != 0 and must_succeed:
+        raise _why_not(asked_for, layout.daemon, answer.returncode, answer.stderr + answer.stdout)
+    return answer.stdout
 
 
 def _why_not(asked_for: str, daemon: Path, status: int, output: str) -> BakeoffError:

@@ -206,15 +206,6 @@ def spawn(
         raise ServerError(f"{argv[0]} could not be started: {problem.strerror}.") from None
 
 
-@dataclass(frozen=True)
-class Finished:
-    """Exit status, standard output and standard error of a child that has ended."""
-
-    status: int
-    output: str
-    errors: str
-
-
 def run(
     argv: Sequence[str],
     identity: Identity,
@@ -224,7 +215,7 @@ def run(
     log: Path,
     stdin: Path | None = None,
     timeout_s: float = 120,
-) -> Finished:
+) -> subprocess.CompletedProcess[str]:
     """Run a child to its end; it dies with us, and after `timeout_s`. Its errors go to `log` with `.err` added.
 
     Raises:
@@ -244,7 +235,8 @@ def run(
                 f"{Path(argv[0]).name} did not end within {timeout_s:.0f} s.", log_tail=tail(error_log)
             ) from None
         raise
-    return Finished(status, log.read_text("utf-8", "replace"), error_log.read_text("utf-8", "replace"))
+    output, errors = (each.read_text("utf-8", "replace") for each in (log, error_log))
+    return subprocess.CompletedProcess(argv, status, output, errors)
 
 
 def tail(file: Path, lines: int = 12) -> str:
