@@ -271,7 +271,7 @@ class Recorder:
         self._running.append(
             spawn(
                 [shutil.which("perf") or "perf", *arguments],
-                Identity("", os.geteuid(), os.getegid(), switch=False),
+                Identity(os.geteuid(), os.getegid(), switch=False),
                 env=os.environ | {"LC_ALL": "C"},
                 cwd=self._folder,
                 log=self._said,

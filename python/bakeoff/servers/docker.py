@@ -90,7 +90,7 @@ def prepare(
         run += ["--entrypoint", argv[0], image, *argv[1:]]
     else:
         run += ["--entrypoint", "/bin/sh", image, "-c", _INIT, "bakeoff", *argv]
-    client = Identity(identity.name, identity.uid, identity.gid, switch=False)  # the client runs as we do
+    client = replace(identity, switch=False)  # the client runs as we do
     return Launch(tuple(run), dict(os.environ), client, None, name)
 
 

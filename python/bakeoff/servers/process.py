@@ -49,7 +49,6 @@ class Identity:
         switch: we are root and must become this account before exec.
     """
 
-    name: str
     uid: int
     gid: int
     switch: bool
@@ -72,15 +71,12 @@ def server_identity() -> Identity:
     """
     wanted = os.environ.get("BAKEOFF_SERVER_USER")
     if os.geteuid() != 0:
-        try:
-            name = pwd.getpwuid(os.geteuid()).pw_name
-        except KeyError:  # as in a container that is run as any user
-            name = str(os.geteuid())
-        if wanted and wanted != name:
+        entry = _account(wanted) if wanted else None
+        if wanted and (entry is None or entry.pw_uid != os.geteuid()):
             raise HostError(
                 f"BAKEOFF_SERVER_USER is {wanted}, but only root can start servers as someone else.", hint="Unset it."
             )
-        return Identity(name, os.geteuid(), os.getegid(), switch=False)
+        return Identity(os.geteuid(), os.getegid(), switch=False)
     name = wanted or DEFAULT_ACCOUNT
     entry = _account(name)
     if entry is None and not wanted:
@@ -92,7 +88,7 @@ def server_identity() -> Identity:
         )
     if entry.pw_uid == 0:
         raise HostError("BAKEOFF_SERVER_USER names root; servers never run as root.", hint="Name a system account.")
-    return Identity(entry.pw_name, entry.pw_uid, entry.pw_gid, switch=True)
+    return Identity(entry.pw_uid, entry.pw_gid, switch=True)
 
 
 def _account(name: str) -> pwd.struct_passwd | None:
