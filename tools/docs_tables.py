@@ -33,7 +33,6 @@ def options_table() -> str:
     rows = [
         (f"`{fact.name}`", _range_text(fact.obeyed["mysql"]), _range_text(fact.obeyed["mariadb"]), fact.reason)
         for fact in option_facts().values()
-        if fact.reason
     ]
     return _markdown(("option", "MySQL", "MariaDB", "elsewhere"), rows)
 

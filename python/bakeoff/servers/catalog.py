@@ -309,7 +309,7 @@ class Catalog(Frozen):
             )
         series = max(entry.numbers[:2] for entry in found)
         found = [entry for entry in found if entry.numbers[:2] == series]
-        small = [entry for entry in found if (entry.download_bytes or 0) <= _SMALL_BYTES]
+        small = [entry for entry in found if entry.download_bytes <= _SMALL_BYTES]
         return max([entry for entry in found if is_here(entry)] or small or found, key=lambda entry: entry.numbers)
 
     def has(self, capability: str, family: str, version: Version) -> bool:

@@ -78,10 +78,9 @@ def fetch(entry: Entry, folder: Path, progress: Progress = no_progress) -> Path:
         file = _maven(entry, source.maven, folder, progress)
     elif source.npm:
         file = _npm(entry, source.npm, folder, progress)
-    elif source.url:
-        file = download(entry.name, source.url, folder, progress)
     else:
-        raise ServerError(f"server {entry.name}: source {source.kind} is not one file.")
+        assert source.url
+        file = download(entry.name, source.url, folder, progress)
     found = sha256_of(file)
     if entry.sha256 and found != entry.sha256:
         raise ServerError(

@@ -369,7 +369,7 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
     elif fact.ignored_by(target):
         done.notes.append(f"{option_text(name, value)} was left out, since {target.name} ignores it: {fact.reason}")
     else:
-        raise _refuse(target, name, value, fact.reason or f"{target.name} does not know it")
+        raise _refuse(target, name, value, fact.reason)
 
 
 def _check_value(target: Target, name: str, value: str) -> None:

@@ -42,7 +42,7 @@ _ROCKSDB = "rocksdb"
 _SMALL_POOL_BYTES = 64 * 2**20  # of InnoDB when another engine has the memory
 _NOT_VARIABLES = frozenset(
     {"plugin_load_add", "mysqlx", "secure_file_priv", "ssl", "admin_tls_version", "default_authentication_plugin",
-     "authentication_policy", "performance_schema_instrument", "user"}
+     "authentication_policy", "performance_schema_instrument"}
 )  # fmt: skip
 _OTHER_NAMES = {"transaction_isolation": "tx_isolation", "default_storage_engine": "storage_engine"}
 _ROUNDING = 0.02  # the server rounds sizes to pages, chunks or MiB
