@@ -48,7 +48,7 @@ def test_from_one_kind_of_file_system_to_another(original):
     if not os.access(shared_memory, os.W_OK) or shared_memory.stat().st_dev == original.stat().st_dev:
         pytest.skip("there is only one file system here")
     with tempfile.TemporaryDirectory(dir=shared_memory) as folder:
-        assert not copy_tree(original, Path(folder) / "copy", "a test")
+        copy_tree(original, Path(folder) / "copy", "a test")
         copy_tree(Path(folder) / "copy", original.parent / "back", "a test")
     for name in ("db/t.ibd", "empty", "sparse", "reserved"):
         assert (original.parent / "back" / name).read_bytes() == (original / name).read_bytes(), name
@@ -64,7 +64,7 @@ def test_reflinks_are_used_where_the_file_system_has_them(original, tmp_path, mo
 
     monkeypatch.setattr(datadir.fcntl, "ioctl", clone)
     monkeypatch.setattr(datadir, "_copy_data", None)
-    assert copy_tree(original, tmp_path / "copy", "a test")
+    copy_tree(original, tmp_path / "copy", "a test")
     assert (tmp_path / "copy/db/t.ibd").read_bytes() == (original / "db/t.ibd").read_bytes()
     assert len(cloned) == 5  # a probe and four files
 

@@ -57,13 +57,10 @@ _MARIADB_SCRIPTS = (
 )  # fmt: skip
 
 
-def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: float = _RECENTLY_S) -> list[Path]:
+def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: float = _RECENTLY_S) -> None:
     """Remove the least recently used templates until the others fit into `limit_bytes`; a new one takes seconds.
 
     Those used within `unused_s`, and those that another bakeoff makes or copies at the moment, stay.
-
-    Returns:
-        Folders removed.
     """
     found: list[tuple[float, Path]] = []
     for each in templates.iterdir():
@@ -71,16 +68,13 @@ def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: f
             if not each.name.startswith("."):
                 found.append((each.stat().st_mtime, each))
     sizes = {each: bytes_on_disk(each) for _, each in found}
-    removed: list[Path] = []
     for used_at, each in sorted(found):
         if sum(sizes.values()) <= limit_bytes or time.time() - used_at < unused_s:
             break
         with locked_if_free(each.name) as free:
             if free:
                 shutil.rmtree(each, ignore_errors=True)
-                removed.append(each)
                 del sizes[each]
-    return removed
 
 
 def clone_template(
@@ -187,16 +181,13 @@ def require_space(folder: Path, wanted_bytes: int, what_for: str) -> None:
         )
 
 
-def copy_tree(source: Path, target: Path, what_for: str) -> bool:
+def copy_tree(source: Path, target: Path, what_for: str) -> None:
     """Copy a folder with owners, modes and times; `target` must not exist, and does not when this fails.
 
     Args:
         source: data of a stopped server.
         target: the new folder.
         what_for: names the copy in messages.
-
-    Returns:
-        Whether every file is a reflink, so that nothing was copied.
 
     Raises:
         HostError: not enough disk space, before or during the copy.
@@ -221,7 +212,6 @@ def copy_tree(source: Path, target: Path, what_for: str) -> bool:
             full = f"{what_for}: the disk of {target.parent} is full."
             raise HostError(full, hint="Free some space: bakeoff server rm") from None
         raise HostError(f"{what_for}: copying failed: {problem.strerror} ({problem.filename}).") from None
-    return reflinks
 
 
 def _contents(source: Path) -> tuple[list[Path], list[Path]]:

@@ -241,17 +241,13 @@ class Owner:
         return self.boot != boot_id() or not self.process.alive()
 
 
-def remove_stale(*roots: Path, kept_s: float = _KEPT_S) -> list[Path]:
+def remove_stale(*roots: Path, kept_s: float = _KEPT_S) -> None:
     """Remove the folders of dead bakeoffs below `roots`, and kill servers of theirs that still run.
 
     A folder is removed when it belongs to our user, has a bakeoff's name, and its owner is dead and shares its lock no
     longer: an owner in another container or on another machine, with the same cache, seems dead. One that is kept for a
     run stays for `kept_s` seconds, while the run's directory is there.
-
-    Returns:
-        Folders removed.
     """
-    removed: list[Path] = []
     with locked("stale-cleanup"):
         for root in roots:
             for folder in sorted(root.iterdir()) if root.is_dir() else ():
@@ -259,9 +255,7 @@ def remove_stale(*roots: Path, kept_s: float = _KEPT_S) -> list[Path]:
                     with locked_if_free(folder.name) as free:
                         if free:
                             shutil.rmtree(folder, ignore_errors=True)
-                            removed.append(folder)
                             remove_lock(folder.name)
-    return removed
 
 
 def other_bakeoffs(root: Path) -> list[int]:
@@ -293,21 +287,14 @@ def unfinished(parent: Path, lock: str) -> Iterator[Path]:
         yield folder
 
 
-def remove_unfinished(folder: Path) -> list[Path]:
-    """Remove from a folder of the cache what killed bakeoffs left unfinished there.
-
-    Returns:
-        Folders removed.
-    """
-    removed: list[Path] = []
+def remove_unfinished(folder: Path) -> None:
+    """Remove from a folder of the cache what killed bakeoffs left unfinished there."""
     for each in sorted(folder.iterdir()) if folder.is_dir() else ():
         made_under = _UNFINISHED.fullmatch(each.name)
         if made_under:
             with locked_if_free(made_under["lock"]) as free:
                 if free:
                     shutil.rmtree(each, ignore_errors=True)
-                    removed.append(each)
-    return removed
 
 
 def _ours(folder: Path) -> bool:
