@@ -29,7 +29,6 @@ from bakeoff.servers.paths import allocated_bytes, bytes_on_disk
 from bakeoff.servers.process import SYSTEM_PATH, ProcessId, advice, spawn, tail
 from bakeoff.servers.profile import Settings, ignored_options
 
-SOCKET_PATH_LIMIT = 107  # bytes of sun_path without the final zero; every server version refuses more
 PORTS = range(20_000, 32_000)  # five digits, below the kernel's ephemeral ports
 PADDING = "BAKEOFF_PADDING"
 _PORT_TRIES = 8
@@ -173,9 +172,6 @@ class Instance(Server):
         self._on_spawn = on_spawn
         self._child: subprocess.Popen[bytes] | None = None
         self._tcp_account: Account | None = None
-        if len(os.fsencode(self.socket_path)) > SOCKET_PATH_LIMIT:
-            too_long = f"socket path {self.socket_path} is longer than {SOCKET_PATH_LIMIT} bytes"
-            raise ServerError(f"server {name}: {too_long}.")
 
     @property
     def datadir(self) -> Path:

@@ -28,7 +28,7 @@ from bakeoff.errors import HostError
 from bakeoff.servers.process import ProcessId
 
 OWNER_FILE = "owner.json"
-RUNTIME_ROOT = Path("/tmp")  # of sockets, whose paths have 107 bytes at most
+RUNTIME_ROOT = Path("/tmp")  # of sockets: every server refuses paths of more than 107 bytes
 _FOLDER = re.compile(r"(bakeoff|pool|load)-[0-9a-f]{8}")
 _UNFINISHED = re.compile(r"\.(?P<lock>.+)\.[a-z0-9_]{8}")  # as tempfile ends its names
 _UNFINISHED_S = 3600.0  # a folder without owner.json may be about to get one

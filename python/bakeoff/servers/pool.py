@@ -137,7 +137,21 @@ class ServerPool:
             raise ServerError(
                 f"snapshot {snapshot.label} of {snapshot.installation_name} cannot be used by {installation.name}."
             )
-        instance = self._empty_slot(name, installation, settings, env, cpus, padding_bytes, home)
+        if not self._token:
+            raise ServerError("a ServerPool makes servers only inside its with block.")
+        with self._lock:
+            self._instances = [each for each in self._instances if not each.removed]
+            taken = {each.socket_path.parent.name for each in self._instances}
+            slot = next(f"{number:03d}" for number in range(1000) if f"{number:03d}" not in taken)
+            home, sockets = home or self.work / slot, self.runtime / slot
+            instance = Instance(
+                name, installation, settings, home, sockets, env, cpus, padding_bytes,
+                on_spawn=self._spawned, access=self._access,
+            )  # fmt: skip
+            self._instances.append(instance)
+        for folder in (home, home / "tmp", sockets):
+            folder.mkdir(mode=0o755, exist_ok=True)
+            self._identity.own(folder)
         if instance.datadir.exists():
             return instance
         try:
@@ -212,34 +226,6 @@ class ServerPool:
         with ThreadPoolExecutor(max_workers=len(chosen), thread_name_prefix="bakeoff-servers") as pool:
             for future in [pool.submit(act, each) for each in chosen]:
                 future.result()
-
-    def _empty_slot(
-        self,
-        name: str,
-        installation: Installation,
-        settings: Settings,
-        env: Mapping[str, str] | None,
-        cpus: frozenset[int] | None,
-        padding_bytes: int,
-        home: Path | None,
-    ) -> Instance:
-        """An instance in folders that no other instance has; without a data directory, unless it has a `home`."""
-        if not self._token:
-            raise ServerError("a ServerPool makes servers only inside its with block.")
-        with self._lock:
-            self._instances = [each for each in self._instances if not each.removed]
-            taken = {each.socket_path.parent.name for each in self._instances}
-            slot = next(f"{number:03d}" for number in range(1000) if f"{number:03d}" not in taken)
-            home, sockets = home or self.work / slot, self.runtime / slot
-            instance = Instance(
-                name, installation, settings, home, sockets, env, cpus, padding_bytes,
-                on_spawn=self._spawned, access=self._access,
-            )  # fmt: skip
-            self._instances.append(instance)
-        for folder in (home, home / "tmp", sockets):
-            folder.mkdir(mode=0o755, exist_ok=True)
-            self._identity.own(folder)
-        return instance
 
     def _make_closed(self, folder: Path) -> None:
         """Make a folder that servers may pass through, and nobody else may."""
