@@ -91,7 +91,8 @@ def test_it_serves_crashes_and_comes_back(entry, make):
     assert start_after_crash(server) < 20
     open_transaction.close()
     assert server.query("SELECT COUNT(*), MAX(id) FROM t.committed") == [(1000, 999)]
-    assert readiness.warm(server, "t", ["committed", "utf", "z"]).warm
+    server.query("DROP TABLE t.l")  # only of InnoDB is it known what was read from disk
+    assert readiness.warm(server, "t").warm
     ready = readiness.finish_pending_work(server, 30)
     assert ready.history_list_length < readiness.HISTORY_LIMIT
     assert ready.dirty_pages <= readiness.DIRTY_LIMIT

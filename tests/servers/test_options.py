@@ -3,7 +3,7 @@
 import pytest
 
 from bakeoff.errors import SpecError
-from bakeoff.servers.options import Target, redo_options, stem, translate
+from bakeoff.servers.options import Target, redo_options, stem, translate, write_cnf
 from bakeoff.servers.profile import ignored_options, same_value
 
 MYSQL = ["5.5.9", "5.5.34", "5.6.14", "5.6.24", "5.7.19", "5.7.22", "8.0.12", "8.0.15", "8.0.31", "8.0.33", "9.7.4"]
@@ -251,6 +251,17 @@ def test_an_unknown_option_is_refused_with_near_ones():
     with pytest.raises(SpecError, match=r"Did you mean innodb_flush_method"):
         translate(known, {"innodb_flush_metod": "fsync"})
     assert translate(known, {"loose_innodb_flush_metod": "fsync"}).options == {"loose_innodb_flush_metod": "fsync"}
+
+
+@pytest.mark.parametrize("name", ["innodb_log_file_size", "innodb_page_size"])
+def test_a_size_that_is_none_names_its_option(name):
+    with pytest.raises(SpecError, match=rf"option {name}=big cannot be used: it is not a whole number"):
+        translate(target("8.0.31"), {name: "big"})
+
+
+def test_a_cnf_has_the_empty_text_where_that_is_the_value():
+    text = write_cnf({"tls_version": "", "skip_ssl": "", "port": "20001"}, "a test")
+    assert text == "# a test\n[mysqld]\ntls_version = \nskip_ssl\nport = 20001\n"
 
 
 def test_rocksdb_by_its_short_name():

@@ -188,6 +188,7 @@ def test_compressed_rows_need_barracuda_in_old_versions():
         ("mysql", "5.7.22", "utf8mb4_0900_ai_ci"),
         ("mariadb", "10.11.19", "utf8mb4_0900_ai_ci"),
         ("mysql", "9.7.4", "utf8mb4_uca1400_ai_ci"),
+        ("mysql", "8.0.15", "uca1400_ai_ci"),
     ],
 )
 def test_a_collation_that_a_server_lacks(flavour, version, collation):

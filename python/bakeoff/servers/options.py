@@ -225,14 +225,15 @@ def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
     if by_capacity and "innodb_log_file_size" in rest:
         size = rest.pop("innodb_log_file_size")
         count = whole_number(target, "innodb_log_files_in_group", rest.pop("innodb_log_files_in_group", "2"))
-        done.options["innodb_redo_log_capacity"] = str(parse_bytes(size) * count)
-        capacity = f"innodb_redo_log_capacity={parse_bytes(size) * count}"
+        capacity = str(whole_number(target, "innodb_log_file_size", size) * count)
+        done.options["innodb_redo_log_capacity"] = capacity
         done.notes.append(
-            f"innodb_log_file_size={size} × {count} files became {capacity}: that is how {target.name} sizes redo"
+            f"innodb_log_file_size={size} × {count} files became innodb_redo_log_capacity={capacity}: "
+            f"that is how {target.name} sizes redo"
         )
     elif not by_capacity and "innodb_redo_log_capacity" in rest:
         size = rest.pop("innodb_redo_log_capacity")
-        files = redo_options(target, parse_bytes(size))
+        files = redo_options(target, whole_number(target, "innodb_redo_log_capacity", size))
         done.options.update(files)
         done.notes.append(
             f"innodb_redo_log_capacity={size} became {' '.join(option_text(*each) for each in files.items())}: "
@@ -331,7 +332,7 @@ def _page_size(target: Target, rest: dict[str, str], done: Translation) -> None:
     value = rest.get("innodb_page_size")
     if value is None:
         return
-    size = parse_bytes(value)
+    size = whole_number(target, "innodb_page_size", value)
     if size not in (4096, 8192, 16384, 32768, 65536):
         raise _refuse(target, "innodb_page_size", value, "a page has 4k, 8k, 16k, 32k or 64k")
     since = (10, 1) if target.family == "mariadb" else (5, 7, 6)
@@ -472,7 +473,7 @@ def option_arguments(options: Mapping[str, str]) -> list[str]:
 def write_cnf(options: Mapping[str, str], remark: str) -> str:
     """The text of a my.cnf with these options."""
     lines = [f"# {remark}", "[mysqld]"]
-    lines += [f"{name} = {value}" if value else name for name, value in options.items()]
+    lines += [f"{name} = {value}" if value or name in EMPTY_VALUES else name for name, value in options.items()]
     return "\n".join(lines) + "\n"
 
 

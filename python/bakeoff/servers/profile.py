@@ -244,7 +244,7 @@ def _check_data(installation: Installation, data: Data, options: Mapping[str, st
     named: dict[KeyPath, str | None] = {("server", "options", "collation_server"): options.get("collation_server")}
     named |= {("data", each): getattr(data, each) for each in ("collation", "table_collation", "column_collation")}
     for at, collation in named.items():
-        for part, capability in (("_0900_", "collations-0900"), ("_uca1400_", "collations-uca1400")):
+        for part, capability in (("_0900_", "collations-0900"), ("uca1400_", "collations-uca1400")):
             if collation and part in collation.lower() and not _catalog().has(capability, family, version):
                 since = _catalog().range_of(capability, family)
                 raise SpecError(
