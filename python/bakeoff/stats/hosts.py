@@ -34,14 +34,10 @@ class _Blocks:
     @property
     def between(self) -> float:
         """Variance between hosts that noise within them does not explain (DerSimonian and Laird), at least 0."""
-        return max(0.0, self._excess(self.counts))
-
-    def _excess(self, counts: Sequence[int]) -> float:
-        n = sum(counts)
-        mean = math.fsum(count * each for count, each in zip(counts, self.means, strict=True)) / n
-        scatter = math.fsum(count * (each - mean) ** 2 for count, each in zip(counts, self.means, strict=True))
-        spare = n - sum(count * count for count in counts) / n
-        return (scatter - (len(counts) - 1) * self.within) / spare
+        n = sum(self.counts)
+        _, scatter = self.scatter(self.counts)
+        spare = n - sum(count * count for count in self.counts) / n
+        return max(0.0, (scatter - (len(self.counts) - 1) * self.within) / spare)
 
     def weights(self, between: float) -> list[float]:
         """Inverse variances of the means, were hosts to vary so much; equal without any variance."""
