@@ -36,8 +36,9 @@ def test_the_probability_of_every_set_is_that_of_the_model():
             likelihood = scipy_stats.multivariate_t(np.zeros(5), shape, df=epochs, allow_singular=False).pdf(VALUES)
             weights[members] = likelihood * share**size * (1 - share) ** (5 - size)
     whole = sum(weights.values())
-    assert dict(zip(believed.sets, believed.weights, strict=True)) == pytest.approx(
-        {members: weights[members] / whole for members in believed.sets}, rel=1e-3
+    sets = [tuple(np.flatnonzero(row).tolist()) for row in believed.inside]
+    assert dict(zip(sets, believed.weights, strict=True)) == pytest.approx(
+        {members: weights[members] / whole for members in sets}, rel=1e-3
     )
     assert believed.weights.sum() == pytest.approx(1)
     assert believed.guilty.argmax() == 1

@@ -50,15 +50,13 @@ class Beliefs:
     """What is believed after some values.
 
     Attributes:
-        sets: of options, by number, the likeliest first.
-        weights: their probabilities.
+        weights: probabilities of sets of options, the likeliest first.
         inside: a row for each set: whether it has each option.
         means: a row for each set: the effect of each option, log ratio; 0 of those that it has not.
         within: covariance of the effects in a set, mean over the sets.
         small: a log ratio below which an effect is not looked for.
     """
 
-    sets: tuple[tuple[int, ...], ...]
     weights: NDArray[np.float64]
     inside: NDArray[np.bool_]
     means: NDArray[np.float64]
@@ -121,7 +119,7 @@ def beliefs(design: Design, values: Sequence[float]) -> Beliefs:
     weights = np.exp(log - log[0])
     kept = weights > 1e-5
     sets, weights = best[: int(kept.sum())], weights[kept] / weights[kept].sum()
-    return Beliefs(tuple(sets), weights, *scores.effects(sets, weights), scores.small)
+    return Beliefs(weights, *scores.effects(sets, weights), scores.small)
 
 
 def next_subset(found: Beliefs, rng: np.random.Generator) -> tuple[bool, ...]:
@@ -173,13 +171,13 @@ class _Scores:
     def of(self, sets: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], float]:
         """The log weight of each set."""
         found: dict[tuple[int, ...], float] = {}
-        for group in _by_size(sets):
-            inner, sums = self._inner(group.members), self._sums[group.members]
+        for rows, members in _by_size(sets):
+            inner, sums = self._inner(members), self._sums[members]
             solved = np.asarray(np.linalg.solve(inner, sums[..., None])[..., 0], dtype=np.float64)
             _, log_det = np.linalg.slogdet(inner * self._wide)
-            odds = group.members.shape[1] * self._odds
+            odds = members.shape[1] * self._odds
             log = odds - log_det / 2 - (_NOISE_EPOCHS + self._n) / 2 * np.log(self._rest(sums, solved))
-            found |= zip((sets[row] for row in group.rows), log.tolist(), strict=True)
+            found |= zip((sets[row] for row in rows), log.tolist(), strict=True)
         return found
 
     def effects(
@@ -188,12 +186,12 @@ class _Scores:
         """`inside`, `means` and `within` of `Beliefs`."""
         inside = np.zeros((len(sets), self.options), dtype=np.bool_)
         means, within = np.zeros(inside.shape), np.zeros((self.options, self.options))
-        for group in _by_size(sets):
-            rows, members = np.array(group.rows)[:, None], group.members
+        for rows, members in _by_size(sets):
+            at = np.array(rows)[:, None]
             inverse, sums = np.linalg.inv(self._inner(members)), self._sums[members]
-            inside[rows, members] = True
-            means[rows, members] = mean = (inverse @ sums[..., None])[..., 0]
-            scale = weights[group.rows] * self._rest(sums, mean) / (_NOISE_EPOCHS + self._n)
+            inside[at, members] = True
+            means[at, members] = mean = (inverse @ sums[..., None])[..., 0]
+            scale = weights[rows] * self._rest(sums, mean) / (_NOISE_EPOCHS + self._n)
             np.add.at(within, (members[:, :, None], members[:, None, :]), inverse * scale[:, None, None])
         return inside, means, within
 
@@ -208,17 +206,10 @@ class _Scores:
         return np.asarray(np.maximum(squares - (sums * means).sum(axis=1), 1e-300))
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Sets of one size: their rows in a list, and a row of options for each."""
-
-    rows: list[int]
-    members: NDArray[np.int64]
-
-
-def _by_size(sets: Sequence[tuple[int, ...]]) -> Iterator[_Group]:
+def _by_size(sets: Sequence[tuple[int, ...]]) -> Iterator[tuple[list[int], NDArray[np.int64]]]:
+    """For each size the places of its sets in the list, and a row of options for each of them."""
     sizes: dict[int, list[int]] = {}
     for row, each in enumerate(sets):
         sizes.setdefault(len(each), []).append(row)
     for size, rows in sizes.items():
-        yield _Group(rows, np.array([sets[row] for row in rows], dtype=np.int64).reshape(len(rows), size))
+        yield rows, np.array([sets[row] for row in rows], dtype=np.int64).reshape(len(rows), size)
