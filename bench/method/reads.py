@@ -29,7 +29,7 @@ def restart(bench: RealBench) -> Result:
     for pages, (baseline, other) in (("small", EQUAL), ("huge", EQUAL_TOO)):
         pairs = [pair for pair in by_variant(epochs, baseline=baseline)["read"] if pair.contender == other]
         values = [pair.value for pair in pairs]
-        between, within = components(values, [pair.variance_of_mean for pair in pairs])
+        between, within = components(pairs)
         own = [replace(epoch, slices=epoch.slices.by("arm").frames()[baseline]) for epoch in epochs]
         levels = [math.log(rate(epoch)) for epoch in own]
         spread, of_levels = standard_deviation(values) * 100, standard_deviation(levels) * 100
@@ -64,7 +64,7 @@ def connections(bench: RealBench) -> Result:
     rows = []
     for threads in rungs:
         values = [pair.value for pair in pairs[str(threads)]]
-        between, within = components(values, [pair.variance_of_mean for pair in pairs[str(threads)]])
+        between, within = components(pairs[str(threads)])
         level = math.fsum(rate(of_variant(epoch, str(threads))) for epoch in epochs) / len(epochs)
         rows.append((threads, standard_deviation(values) * 100, _percent(within), _percent(between), level))
     calmest = min(rows, key=lambda row: row[1])
@@ -197,7 +197,7 @@ def _carried(pair: PairEstimate) -> float:
 
 
 def _within(pairs: Sequence[PairEstimate]) -> float | None:
-    return _percent(components([pair.value for pair in pairs], [pair.variance_of_mean for pair in pairs])[1])
+    return _percent(components(pairs)[1])
 
 
 def _percent(log: float | None) -> float | None:

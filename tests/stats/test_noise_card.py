@@ -1,6 +1,7 @@
 """The noise card finds the components that were put in, and changes the plan only when it pays."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -36,17 +37,21 @@ def test_components_are_found():
         for e in range(150)
     ]
     pairs = [entry.pairs[0] for entry in entries]
-    sd_restart, sd_within = components([p.value for p in pairs], [p.variance_of_mean for p in pairs])
+    sd_restart, sd_within = components(pairs)
     slices_per_arm = pairs[0].blocks * 2
     assert sd_within == pytest.approx(math.sqrt(2 * 0.02**2 / slices_per_arm), rel=0.15)
     assert sd_restart == pytest.approx(math.sqrt(2) * 0.01, rel=0.2)
 
 
 def test_components_that_are_unknown():
-    assert components([0.1], [1e-6]) == (None, 1e-3)
-    assert components([0.1, 0.2], [None, None]) == (None, None)
-    assert components([0.1, 0.1], [1e-6, 1e-6])[0] == 0.0
-    assert components([0.1, math.nan], [1e-6, 1e-6])[0] is None
+    def of(values, within):
+        pairs = [pair(CELL, "B", epoch, value) for epoch, value in enumerate(values)]
+        return components([replace(each, variance_of_mean=within) for each in pairs])
+
+    assert of([0.1], 1e-6) == (None, 1e-3)
+    assert of([0.1, 0.2], None) == (None, None)
+    assert of([0.1, 0.1], 1e-6)[0] == 0.0
+    assert of([0.1, math.nan], 1e-6)[0] is None
 
 
 def test_expected_half_widths_follow_the_time():

@@ -14,7 +14,6 @@ from bakeoff.spec import Placement, Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
 from bakeoff.stats.hosts import sd_within as sd_within_hosts
-from bakeoff.stats.interval import chi_squared_exceeded
 from bakeoff.stats.model import Frozen
 
 MINUTES = (5, 10, 30)
@@ -78,25 +77,18 @@ class NoiseCard(Frozen):
     best_seconds_per_cell: float | None
 
 
-def components(
-    values: Sequence[float], within: Sequence[float | None], hosts: Sequence[str] = ()
-) -> tuple[float | None, float | None]:
-    """Split the spread of D_e (`values`) into (sd_restart, sd_within); None where it is unknown.
+def components(pairs: Sequence[PairEstimate]) -> tuple[float | None, float | None]:
+    """Split the spread of D_e into (sd_restart, sd_within); None where it is unknown.
 
-    sd_restart^2 = max(0, s^2 - mean of `within`), with `PairEstimate.variance_of_mean` of each epoch in `within`, and s
-    within the hosts that measured them.
+    sd_restart^2 = max(0, s^2 - mean of `PairEstimate.variance_of_mean`), with s within the hosts that measured them.
     """
-    known = [variance for variance in within if variance is not None]
+    values = [pair.value for pair in pairs]
+    known = [pair.variance_of_mean for pair in pairs if pair.variance_of_mean is not None]
     sd_within = math.sqrt(fmean(known)) if known else None
     if len(values) < 2 or sd_within is None or not all(map(math.isfinite, values)):
         return None, sd_within
-    sd = sd_within_hosts(values, hosts)
+    sd = sd_within_hosts(values, [pair.host for pair in pairs])
     return None if sd is None else math.sqrt(max(0.0, sd**2 - sd_within**2)), sd_within
-
-
-def _components(pairs: Sequence[PairEstimate]) -> tuple[float | None, float | None]:
-    values, hosts = [pair.value for pair in pairs], [pair.host for pair in pairs]
-    return components(values, [pair.variance_of_mean for pair in pairs], hosts)
 
 
 def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, slices: Frame) -> NoiseCard:
@@ -109,7 +101,7 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
         values = [pair.value for pair in pairs]
         if len(values) < 2 or not all(map(math.isfinite, values)):
             continue
-        sd_restart, sd_within = _components(pairs)
+        sd_restart, sd_within = components(pairs)
         sd = max(iv.standard_deviation(values), sd_within or 0.0)
         needed = iv.epochs_needed(sd, study.precision)
         lines.append(
@@ -151,7 +143,7 @@ def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, 
         return None
     going_on, anew = 0.0, 0.0
     for pairs in by_comparison(history).values():
-        sd_restart, sd_within = _components(pairs)
+        sd_restart, sd_within = components(pairs)
         if sd_restart is None or sd_within is None:
             return None
         # An arm is measured for a fixed part of the cell's seconds: its variance falls as these grow.
@@ -179,7 +171,7 @@ def _best_seconds(history: Sequence[EpochEstimates], plan: Plan) -> float | None
     """m* over all comparisons: their variances averaged, the overhead shared by the cells."""
     rates, restarts = [], []
     for (cell, _), pairs in by_comparison(history).items():
-        sd_restart, sd_within = _components(pairs)
+        sd_restart, sd_within = components(pairs)
         if sd_restart is None or sd_within is None:
             continue
         rates.append(sd_within**2 * plan.seconds_of(cell))
@@ -248,7 +240,7 @@ def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: floa
     sd_restart = math.sqrt(max(0.0, variance - within_now))
     sd = math.hypot(sd_restart, math.sqrt(within_then))
     # n times the mean square of n normal values over their variance is chi-squared with n degrees of freedom.
-    sd_worst = sd * math.sqrt(n / chi_squared_exceeded(_WORST, n))
+    sd_worst = sd * math.sqrt(n / iv.chi_squared_exceeded(_WORST, n))
 
     def seconds(sd: float, target: float) -> float:
         return load_s + iv.epochs_needed(sd, target) * (overhead_s + measured_s)

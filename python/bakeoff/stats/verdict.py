@@ -199,7 +199,7 @@ def _comparison(
     trimmed, trimmed_by = [pair.trimmed for pair in measured], [pair.host for pair in measured]
     draws = hosts.draws(sample.values, sample.hosts)
     p_signflip = iv.sign_flip_p(draws, seed=study.seed) if len(draws) >= iv.N_MIN_SIGN_FLIP else None
-    sd_restart, sd_within = components(sample.values, [pair.variance_of_mean for pair in sample.pairs], sample.hosts)
+    sd_restart, sd_within = components(sample.pairs)
     case = _case(sample, context, p_adjusted)
     return Comparison(
         cell=sample.cell.name,
