@@ -64,8 +64,6 @@ _CAN_MATTER = tuple(
     )
 )
 _ROUNDING = 1e-9
-_SWITCHES = ("optimizer_switch",)
-_LISTS = ("sql_mode",)
 
 
 class Candidate(Frozen):
@@ -282,11 +280,11 @@ def _rank(variable: str) -> int | None:
 
 def _settable(name: str, mine: str, theirs: str) -> tuple[str, str] | None:
     """Both values as an option takes them; of lists only what both servers know; None: nothing is left."""
-    if name in _SWITCHES:
+    if name == "optimizer_switch":
         ours, others = (dict(flag.partition("=")[::2] for flag in text.split(",")) for text in (mine, theirs))
         changed = [flag for flag in ours if flag in others and ours[flag] != others[flag]]
         texts = (",".join(f"{flag}={side[flag]}" for flag in changed) for side in (ours, others))
-    elif name in _LISTS:  # a mode that only one version has would keep the other from starting
+    elif name == "sql_mode":  # a mode that only one version has would keep the other from starting
         return None
     else:
         return mine, theirs
@@ -537,7 +535,7 @@ def _adjusted(columns: Sequence[Sequence[float]], analysis: Analysis) -> list[fl
     """Two-sided p-values of no effect after Holm; None below two epochs, and of a run that did not end by its rule."""
     if analysis.stopped.anytime_only:
         return [None] * len(columns)
-    known = [iv.p_value(fmean(c), iv.standard_deviation(c), len(c)) if len(c) > 1 else None for c in columns]
+    known = [iv.p_value(*iv.moments(column)) if len(column) > 1 else None for column in columns]
     return iv.holm(known)
 
 

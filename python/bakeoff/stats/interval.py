@@ -141,13 +141,13 @@ def excludes_zero(interval: Interval) -> bool:
     return interval.low is not None and interval.high is not None and (interval.low > 0 or interval.high < 0)
 
 
-def p_value(mean: float, sd: float, n: int, degrees: int | None = None) -> float:
+def p_value(mean: float, sd: float, n: int, degrees: int | None = None, *, inflation: float = INFLATION) -> float:
     """Two-sided p of 'no difference' that belongs to h_n: p < 0.04 exactly when |mean| > h_n. 1 for n < 2."""
     if n < 2:
         return 1.0
     if sd == 0:
         return 1.0 if mean == 0 else 0.0
-    return 2 * t_above(abs(mean) * math.sqrt(n) / (INFLATION * sd), degrees or n - 1)
+    return 2 * t_above(abs(mean) * math.sqrt(n) / (inflation * sd), degrees or n - 1)
 
 
 def sign_flip_p(values: Sequence[float], *, seed: int = 0) -> float:

@@ -173,9 +173,4 @@ def _logs(own: Sequence[float], other: Sequence[float]) -> list[float]:
 
 
 def _p_value(values: Sequence[float]) -> float | None:
-    n, mean, sd = len(values), fmean(values), iv.standard_deviation(values)
-    if n < iv.EPOCHS_MIN_PAIRED:
-        return None
-    if sd == 0:
-        return 1.0 if mean == 0 else 0.0
-    return 2 * iv.t_above(abs(mean) * math.sqrt(n) / sd, n - 1)
+    return iv.p_value(*iv.moments(values), inflation=1.0) if len(values) >= iv.EPOCHS_MIN_PAIRED else None
