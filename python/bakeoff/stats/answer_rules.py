@@ -335,17 +335,14 @@ def _same_multiset(base: Sequence[_Row], other: Sequence[_Row], columns: Sequenc
 
     def same(a: _Row, b: _Row) -> bool:
         return all(
-            x == y or (at in allowed and None not in (x, y) and _close(_number(x), _number(y), allowed[at]))
+            x == y
+            or (at in allowed and None not in (x, y) and math.isclose(_number(x), _number(y), rel_tol=allowed[at]))
             for at, (x, y) in enumerate(zip(a, b, strict=True))
         )
 
     if len(base) != len(other):
         return False
     return all(same(a, b) for a, b in zip(sorted(base, key=sort_key), sorted(other, key=sort_key), strict=True))
-
-
-def _close(a: float, b: float, tolerance: float) -> bool:
-    return math.isclose(a, b, rel_tol=tolerance)
 
 
 def _number(cell: _Cell) -> float:

@@ -52,7 +52,6 @@ NAMES = {
 """What a reader calls a counter; status variables have their own names, groups of threads theirs."""
 
 _FLOOR = 0.5  # units that a counter with none is given, so that its logarithm exists
-_SLICE_COLUMNS = ("server_cpu_ns", "client_ns", "context_switches")
 
 Counters = Mapping[int, Mapping[str, Mapping[str, CellCounters]]]
 """Epoch -> arm -> cell -> what it cost."""
@@ -181,7 +180,7 @@ def explain(
 
 
 def _slice_sums(slices: Frame) -> dict[tuple[str, str, int], dict[str, float]]:
-    """By cell, arm and epoch: events, seconds (mean over connections), connection_ns, and `_SLICE_COLUMNS`."""
+    """By cell, arm and epoch: events, seconds (mean over connections), connection_ns, CPU and context switches."""
     if not len(slices):
         return {}
     rated = with_rates(slices)

@@ -235,10 +235,8 @@ def compare_profiles(baseline: Mapping[int, Profile], contender: Mapping[int, Pr
         baseline: by epoch.
         contender: likewise.
     """
-    common = [epoch for epoch in sorted(baseline.keys() & contender.keys())]
-    common = [
-        epoch for epoch in common if all(each[epoch].events and each[epoch].counts for each in (baseline, contender))
-    ]
+    both = sorted(baseline.keys() & contender.keys())
+    common = [each for each in both if all(side[each].events and side[each].counts for side in (baseline, contender))]
     if not common:
         return None
     sides = [[each[epoch] for epoch in common] for each in (baseline, contender)]

@@ -21,7 +21,6 @@ from bakeoff.results.frame import Frame
 from bakeoff.spec import Placement
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate, with_rates
-from bakeoff.stats.interval import f_above, t_quantile
 from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Flag, Frozen
 from bakeoff.units import percent_text
 
@@ -113,7 +112,7 @@ def build_effect(points: Sequence[EpochPoint]) -> float | None:
     mean = fmean(point.value for point in points)
     between = math.fsum(len(group) * (fmean(group) - mean) ** 2 for group in groups.values())
     between_df, within_df = len(groups) - 1, len(points) - len(groups)
-    return f_above((between / between_df) / (within / within_df), between_df, within_df)
+    return iv.f_above((between / between_df) / (within / within_df), between_df, within_df)
 
 
 def build_flags(p_values: Sequence[float | None]) -> list[Flag | None]:
@@ -134,7 +133,7 @@ def outlier_flag(points: Sequence[EpochPoint]) -> Flag | None:
     if sd == 0:
         return None
     distance = np.abs(values - values.mean()) / sd
-    t2 = t_quantile(1 - _SHAPE_ALPHA / (2 * n), n - 2) ** 2
+    t2 = iv.t_quantile(1 - _SHAPE_ALPHA / (2 * n), n - 2) ** 2
     if distance.max() <= (n - 1) / math.sqrt(n) * math.sqrt(t2 / (n - 2 + t2)):
         return None
     epoch = points[int(distance.argmax())].epoch

@@ -11,13 +11,10 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bakeoff.results.profiles import KERNEL, PREEMPTED, SERVING, Function, Profile, Stack
-from bakeoff.stats.cpu_profile import OTHER, Subsystems, is_servers
+from bakeoff.stats.cpu_profile import OTHER, Column, Subsystems, is_servers
 from bakeoff.stats.interval import Paired
-
-Column = NDArray[np.float64]
 
 FILES, LOCK, NETWORK, SLEEP, KERNEL_WAIT = "files and disk", "lock or condition", "network", "sleep", "in the kernel"
 NO_PROCESSOR = "no processor free"
@@ -87,8 +84,8 @@ def compare_off_cpu(baseline: Mapping[int, Profile], contender: Mapping[int, Pro
         baseline: by epoch.
         contender: likewise.
     """
-    common = [each for each in sorted(baseline.keys() & contender.keys())]
-    common = [each for each in common if baseline[each].events and contender[each].events]
+    both = sorted(baseline.keys() & contender.keys())
+    common = [each for each in both if baseline[each].events and contender[each].events]
     if not common:
         return None
     sides = [[each[epoch] for epoch in common] for each in (baseline, contender)]
