@@ -22,17 +22,15 @@ The package prints nothing: progress goes to a callback `(what, done_bytes, tota
 
 from bakeoff.servers import readiness
 from bakeoff.servers.catalog import Catalog, Entry, Installation
-from bakeoff.servers.client import Account, RemoteServer, Server
-from bakeoff.servers.fetch import Progress, no_progress
+from bakeoff.servers.client import RemoteServer, Server
 from bakeoff.servers.install import find_entry, free_cache, install, installed, is_installed, remove
 from bakeoff.servers.instance import Instance
-from bakeoff.servers.pool import Sandbox, ServerPool, Snapshot, sandbox
-from bakeoff.servers.profile import ServerMemory, Settings, memory_bytes, settings_for, table_engine
-from bakeoff.servers.readiness import Readiness, Warmth
+from bakeoff.servers.pool import ServerPool, Snapshot, sandbox
+from bakeoff.servers.profile import ServerMemory, Settings, settings_for, table_engine
+from bakeoff.servers.readiness import Readiness
 
 __all__ = [
-    "Account", "Catalog", "Entry", "Installation", "Instance", "Progress", "Readiness", "RemoteServer", "Sandbox",
-    "Server", "ServerMemory", "ServerPool", "Settings", "Snapshot", "Warmth", "find_entry", "free_cache", "install",
-    "installed", "is_installed", "memory_bytes", "no_progress", "readiness", "remove", "sandbox", "settings_for",
-    "table_engine",
+    "Catalog", "Entry", "Installation", "Instance", "Readiness", "RemoteServer", "Server", "ServerMemory", "ServerPool",
+    "Settings", "Snapshot", "find_entry", "free_cache", "install", "installed", "is_installed", "readiness", "remove",
+    "sandbox", "settings_for", "table_engine",
 ]  # fmt: skip

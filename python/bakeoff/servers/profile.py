@@ -144,22 +144,6 @@ def table_engine(spec: ServerSpec, data: Data, installation: Installation | None
     return asked.get("default_storage_engine", data.engine).lower()
 
 
-def memory_bytes(installation: Installation, settings: Settings, connections: int) -> int:
-    """Estimate of a server's resident memory under load, bytes, rather too much than too little.
-
-    Buffer pool and 8 % for its bookkeeping, the process itself as measured for the catalogue, 1 MiB a connection.
-    """
-    options = settings.options
-    innodb = parse_bytes(options.get("innodb_buffer_pool_size", "128M"))
-    rocksdb = parse_bytes(options.get("rocksdb_block_cache_size", "0"))
-    process = _process_bytes(installation)
-    schema_default = "on" if installation.family == "mysql" and installation.version >= (5, 6, 6) else "off"
-    if is_true(options.get("performance_schema", schema_default)):
-        # Measured: 5.6 preallocates some 400 MiB, later versions less.
-        process += (400 if installation.version < (5, 7) else 280) * 2**20
-    return int(max(innodb, rocksdb) * 1.08) + process + connections * 2**20
-
-
 def _asked(spec: ServerSpec, installation: Installation | None) -> dict[str, str]:
     asked: dict[str, str] = {}
     for file in spec.cnf_files:
@@ -293,13 +277,6 @@ def _override(base: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str
 @cache
 def _catalog() -> Catalog:
     return Catalog.load()
-
-
-def _process_bytes(installation: Installation) -> int:
-    """Resident memory of a bare server, from the nearest catalogue entry below its version."""
-    kin = [entry for entry in _catalog().entries if entry.family == installation.family]
-    not_newer = [entry for entry in kin if entry.numbers <= installation.version] or kin[:1]
-    return max(not_newer, key=lambda entry: entry.numbers).rss_mib * 2**20
 
 
 def ignored_options(asked: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
