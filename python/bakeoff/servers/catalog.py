@@ -210,7 +210,6 @@ class Entry(Frozen):
     packing: str = "tarball"
     engines: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
-    rss_mib: int = 150
 
     @field_validator("flavour", "packing")
     @classmethod
