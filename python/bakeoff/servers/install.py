@@ -126,12 +126,12 @@ def detect(path: Path) -> Layout:
         raise SpecError(f"path {path} does not exist.", hint="Name a basedir (path:/opt/mysql) or a mysqld.")
     if path.is_file():
         return _around(path, path.parent.parent if path.parent.name in ("bin", "sbin", "libexec") else path.parent)
-    loader = next((path / each for each in _LOADERS if (path / each).exists()), None)
-    for basedir in (path / "usr", path) if loader and path != Path("/") else (path, path / "usr"):
+    found = next((path / each for each in _LOADERS if (path / each).exists()), None)
+    loader = None if path == Path("/") else found
+    for basedir in (path / "usr", path) if loader else (path, path / "usr"):
         daemon = next((basedir / each for each in _DAEMONS if (basedir / each).is_file()), None)
         if daemon:
-            inside_root = loader if basedir == path / "usr" and path != Path("/") else None
-            return _around(daemon, basedir, inside_root, path)
+            return _around(daemon, basedir, loader if basedir == path / "usr" else None, path)
     raise SpecError(
         f"path {path} holds no mysqld or mariadbd (looked for {', '.join(_DAEMONS[:4])}).",
         hint="Name the basedir, or the binary itself.",

@@ -108,11 +108,6 @@ class ServerPool:
     ) -> None:
         self._remove_all()
 
-    @property
-    def instances(self) -> tuple[Instance, ...]:
-        """Those not removed yet."""
-        return tuple(each for each in self._instances if not each.removed)
-
     def create(
         self,
         name: str,

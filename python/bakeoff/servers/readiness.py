@@ -41,11 +41,9 @@ class Warmth:
 
     Attributes:
         warm: the last pass over every index read nothing from disk; None for engines without such a counter.
-        waited_s: seconds of all passes.
     """
 
     warm: bool | None
-    waited_s: float
     notes: tuple[str, ...] = ()
 
 
@@ -87,24 +85,22 @@ def warm(server: Server, database: str, stop: threading.Event | None = None) -> 
     Raises:
         ServerError: a table is gone, or the server is.
     """
-    began = time.monotonic()
     stop = stop or threading.Event()
     names = tables_of(server, database)
     scans = [scan for table in names for scan in full_scans(server, database, table)]
     if not server.query("SHOW GLOBAL STATUS LIKE 'Innodb_pages_read'"):
         _run_all(server, scans, stop)
-        return Warmth(None, time.monotonic() - began, ("this server does not count pages read",))
+        return Warmth(None, ("this server does not count pages read",))
     reads = [_reads_of_a_pass(server, scans, stop) for _ in range(2)]
     # Change buffer merges and purge read pages of their own for a while.
     while reads[-1] > _tolerated(server) and len(reads) < _PASSES and not stop.wait(_POLL_S):
         reads.append(_reads_of_a_pass(server, scans, stop))
-    waited_s = time.monotonic() - began
     if _engines(server, database, names) != {"innodb"}:
-        return Warmth(None, waited_s, ("not all tables are InnoDB: read twice, not verified",))
+        return Warmth(None, ("not all tables are InnoDB: read twice, not verified",))
     if reads[-1] <= _tolerated(server):
-        return Warmth(True, waited_s)
+        return Warmth(True)
     note = f"pass {len(reads)} still read {reads[-1]} pages from disk: the data does not fit into the buffer pool"
-    return Warmth(False, waited_s, (note,))
+    return Warmth(False, (note,))
 
 
 def finish_pending_work(
