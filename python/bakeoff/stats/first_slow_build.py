@@ -54,15 +54,12 @@ def posterior(values: Values, builds: int) -> NDArray[np.float64]:
     return weights
 
 
-def culprits(
-    probabilities: NDArray[np.float64], *, without: Collection[int] = (), confidence: float = CONFIDENCE
-) -> tuple[int, ...] | None:
+def culprits(probabilities: NDArray[np.float64], *, without: Collection[int] = ()) -> tuple[int, ...] | None:
     """The first slow build, once it is likely enough; None before that.
 
     Args:
         probabilities: of `posterior`.
         without: builds that cannot be measured. Those right before the first one that is slow may be it as well.
-        confidence: that the result has together.
     """
     last = int(probabilities.argmax())
     while last in without:
@@ -70,7 +67,7 @@ def culprits(
     first = last
     while first - 1 in without:
         first -= 1
-    return tuple(range(first, last + 1)) if probabilities[first : last + 1].sum() >= confidence else None
+    return tuple(range(first, last + 1)) if probabilities[first : last + 1].sum() >= CONFIDENCE else None
 
 
 def next_build(

@@ -84,16 +84,16 @@ class Beliefs:
         apart = self.means - self.effects
         return apart.T @ (self.weights[:, None] * apart) + self.within
 
-    def named(self, confidence: float = CONFIDENCE) -> tuple[int, ...] | None:
+    def named(self) -> tuple[int, ...] | None:
         """The guilty options, once it is likely enough that they are, and no other of any weight; None before that.
 
         A set speaks against that when it lacks one of them, or has another whose effect is `SMALL_SHARE` of the whole.
         """
-        named = self.guilty >= confidence
+        named = self.guilty >= CONFIDENCE
         lacks = (named & ~self.inside).any(axis=1)
         more = ((np.abs(self.means) >= self.small) & ~named).any(axis=1)
         against = self.weights[lacks | more].sum()
-        return tuple(np.flatnonzero(named).tolist()) if against <= 1 - confidence else None
+        return tuple(np.flatnonzero(named).tolist()) if against <= 1 - CONFIDENCE else None
 
 
 def beliefs(design: Design, values: Sequence[float]) -> Beliefs:
