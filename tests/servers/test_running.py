@@ -314,8 +314,8 @@ def test_servers_outlive_the_thread_that_started_them(make):
     assert all(server.running for server in servers)
 
 
-def test_a_sandbox_prints_how_to_connect(work):
-    with sandbox(parse_server("mysql:5.7.22,tx_isolation=READ-COMMITTED"), root=work) as opened:
+def test_a_sandbox_prints_how_to_connect():
+    with sandbox(parse_server("mysql:5.7.22,tx_isolation=READ-COMMITTED")) as opened:
         text = "\n".join(opened.lines())
         assert str(opened.instance.socket_path) in text
         assert f"--port={opened.instance.port}" in text

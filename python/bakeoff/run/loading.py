@@ -193,7 +193,7 @@ class Loader:
                 readiness.finish_pending_work(instance, _READINESS_LIMIT_S, stop=self.stop)
             self._end_if_stopped()
             instance.stop(_SHUTDOWN_LIMIT_S + sum(data_bytes.values()) / _MERGED_BYTES_A_S, slow=True)
-            snapshot = self.pool.snapshot(instance, f"{arm.name}-{build}", move=True)
+            snapshot = self.pool.snapshot(instance, f"{arm.name}-{build}")
             if kept:
                 kept.record.complete = True
         finally:

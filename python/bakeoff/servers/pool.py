@@ -10,7 +10,6 @@ servers (process.py), and the next pool that opens removes the folders of dead o
 
 import json
 import os
-import re
 import secrets
 import shlex
 import shutil
@@ -49,7 +48,7 @@ from bakeoff.spec import Data, Profile, ServerSpec
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A copy of a cleanly stopped data directory, which belongs to the `ServerPool` that made it.
+    """A cleanly stopped server's data directory, which belongs to the `ServerPool` that made it.
 
     Attributes:
         installation_name: the server that made it; another version must not start on it.
@@ -162,34 +161,27 @@ class ServerPool:
             raise
         return instance
 
-    def snapshot(self, instance: Instance, label: str, *, move: bool = False) -> Snapshot:
-        """Keep a cleanly stopped server's data until the pool closes.
+    def snapshot(self, instance: Instance, label: str) -> Snapshot:
+        """Take a cleanly stopped server's data until the pool closes; the instance can only be removed then.
 
-        To `move` takes the data itself instead of a copy, in no time; the instance can only be removed then. In a
-        folder of `keep` the data stays where it is, and the instance is removed without its files.
+        In a folder of `keep` the data stays where it is, and the instance is removed without its files.
 
         Raises:
-            ServerError: it is running, or was killed. HostError: not enough disk space.
+            ServerError: it is running, or was killed.
         """
         if instance.running or not instance.stopped_cleanly:
             raise ServerError(
                 f"server {instance.name} was not stopped cleanly; its data would need recovery at every start.",
                 hint="Call stop() first.",
             )
-        if not re.fullmatch(r"[\w.'+-]+", label):
-            raise ServerError(f"snapshot label {label!r} holds more than letters, digits, dots and dashes.")
-        if move and instance.home.parent != self.work:
-            instance.stopped_cleanly = False
-            return Snapshot(label, instance.datadir, instance.installation.name, bytes_on_disk(instance.datadir))
-        self._snapshots += 1
-        path = self.work / "snapshots" / f"{self._snapshots:03d}"
-        path.parent.mkdir(exist_ok=True)
-        self._progress(f"keeping {label}", 0, 0)
-        if move:
+        path = instance.datadir
+        if instance.home.parent == self.work:
+            self._snapshots += 1
+            path = self.work / "snapshots" / f"{self._snapshots:03d}"
+            path.parent.mkdir(exist_ok=True)
+            self._progress(f"keeping {label}", 0, 0)
             instance.datadir.rename(path)
-            instance.stopped_cleanly = False
-        else:
-            copy_tree(instance.datadir, path, f"keeping {label}")
+        instance.stopped_cleanly = False
         return Snapshot(label, path, instance.installation.name, bytes_on_disk(path))
 
     def keep(self, key: str, run: Path) -> Path:
@@ -293,13 +285,13 @@ class Sandbox:
 
 @contextmanager
 def sandbox(
-    spec: ServerSpec, *, profile: Profile = Profile.STOCK, root: Path | None = None, progress: Progress = no_progress
+    spec: ServerSpec, *, profile: Profile = Profile.STOCK, progress: Progress = no_progress
 ) -> Iterator[Sandbox]:
     """Fetch, initialise and start one server; it and its data are gone after the block."""
     installation = install(spec, progress)
     memory = ServerMemory(buffer_pool_bytes=128 * 2**20, redo_bytes=96 * 2**20)
     settings = settings_for(installation, spec, profile, Data(), memory, connections=100)
-    with ServerPool(root, progress) as pool:
+    with ServerPool(progress=progress) as pool:
         instance = pool.create("sandbox", installation, settings, env=dict(spec.env))
         instance.start()
         ignored = tuple(f"{line} (ignored by the server)" for line in instance.ignored_settings())
