@@ -101,7 +101,7 @@ def test_no_registry_is_named():
 
 def test_the_users_file_adds_and_replaces(tmp_path):
     file = tmp_path / "servers.toml"
-    file.write_text(OWN)
+    file.write_bytes(b"# f\xfcr uns, in Latin-1\n" + OWN.encode())
     catalog = Catalog.load(file)
     assert len(catalog.entries) == 20
     assert catalog.resolve(parse_server("percona:8.0")).source.path == "/opt/percona"
@@ -117,6 +117,7 @@ def test_the_users_file_adds_and_replaces(tmp_path):
         (OWN.replace("packing", "pakking"), "pakking"),
         (OWN.replace("path =", "npm = 'a', path ="), "exactly one of"),
         ("format = = 1", "not TOML"),
+        ("format = 1\n[[capability]]\nname = 'x'\nabout = 'y'\nmysql = '8.0'", "capability x: mysql: "),
         (OWN.replace("[[server]]", "[server]", 1).partition("[[server]]")[0], "[[server]], with two brackets"),
         ("format = 1\nserver = ['mysql']", "[[server]], with two brackets"),
     ],

@@ -249,6 +249,12 @@ class Capability(Frozen):
     mysql: str = ""
     mariadb: str = ""
 
+    @field_validator("mysql", "mariadb")
+    @classmethod
+    def _a_range(cls, text: str) -> str:
+        parse_range(text)
+        return text
+
     def range_for(self, family: str) -> VersionRange:
         """Versions of a family that have it."""
         return parse_range(self.mariadb if family == "mariadb" else self.mysql)
@@ -274,7 +280,7 @@ class Catalog(Frozen):
         file = user_file or user_catalog_file()
         if not file.is_file():
             return built_in
-        own = _read(file.read_text("utf-8"), str(file))
+        own = _read(file.read_text("utf-8", "replace"), str(file))
         merged = {entry.name: entry for entry in (*built_in.entries, *own.entries)}
         return Catalog(entries=tuple(merged.values()), capabilities=(*built_in.capabilities, *own.capabilities))
 
