@@ -90,17 +90,12 @@ class Candidate(Frozen):
     def applied(self, arm: Arm, contender: Arm) -> Arm:
         """The arm with the contender's value of this setting."""
         kind, _, name = self.factor.partition(".")
-        server = arm.server
-        if kind == "option":
-            kept = [pair for pair in server.options if variable_of(pair[0]) != name]
-            server = server.model_copy(update={"options": (*kept, *self.value)})
-            return arm.model_copy(update={"server": server})
-        if kind == "env":
-            kept = [pair for pair in server.env if pair[0] != name]
-            return arm.model_copy(
-                update={"server": server.model_copy(update={"env": (*kept, *self.value)})},
-            )
-        return arm.model_copy(update={kind: getattr(contender, kind)})
+        if kind not in ("option", "env"):
+            return arm.model_copy(update={kind: getattr(contender, kind)})
+        field = "options" if kind == "option" else kind
+        kept = [pair for pair in getattr(arm.server, field) if _setting(kind, pair[0]) != name]
+        server = arm.server.model_copy(update={field: (*kept, *self.value)})
+        return arm.model_copy(update={"server": server})
 
 
 class Attribution(Frozen):
@@ -199,13 +194,9 @@ def _typed(
     other_default: bool,
 ) -> list[Candidate]:
     """Options (or variables of the environment) that were typed differently, by the variable that they set."""
-
-    def key(name: str) -> str:
-        return variable_of(name) if kind == "option" else name
-
     found = []
-    for name in dict.fromkeys(key(each) for each, _ in (*theirs, *mine)):
-        ours, value = (tuple(pair for pair in pairs if key(pair[0]) == name) for pairs in (mine, theirs))
+    for name in dict.fromkeys(_setting(kind, each) for each, _ in (*theirs, *mine)):
+        ours, value = (tuple(pair for pair in pairs if _setting(kind, pair[0]) == name) for pairs in (mine, theirs))
         if ours == value:
             continue
         if not value and other_default and name in their_variables:
@@ -214,6 +205,11 @@ def _typed(
         if shown[0] != shown[1]:
             found.append(Candidate(factor=f"{kind}.{name}", baseline=shown[0], contender=shown[1], value=value))
     return found
+
+
+def _setting(kind: str, name: str) -> str:
+    """What is set by an option (its variable) or by a variable of the environment (itself)."""
+    return variable_of(name) if kind == "option" else name
 
 
 def _shown(typed: Sequence[tuple[str, str]], variable: str | None) -> str:
