@@ -112,12 +112,7 @@ def _cpu(profile: ProfileComparison | None) -> str:
     """How much more CPU an event takes, by samples, and which parts of the server take it, each with its function."""
     if profile is None or not profile.all.is_clear:
         return ""
-    whole = profile.all.difference
-    low, high = sorted(abs(end) for end in (whole.interval.low, whole.interval.high) if end is not None)
-    text = (
-        f"By CPU samples an event takes {format_ns(abs(whole.mean))} ({format_ns(low)} to {format_ns(high)}) "
-        f"{'more' if whole.mean > 0 else 'less'} CPU"
-    )
+    text = f"By CPU samples an event takes {_more_ns(profile.all.difference)} CPU"
     parts = [(share, f"{name}{_function(profile, name)}") for name, share in _parts(profile)]
     most = [f"{share:.0%} of it in {part}" for share, part in parts if share >= _SAID_FROM][:_SAID_MAX]
     against = [f"{-share:.0%} less in {part}" for share, part in parts if share <= -_SAID_FROM][-_SAID_MAX:]
@@ -151,15 +146,17 @@ def _off_cpu(evidence: Evidence) -> str:
     whole = found.all.difference
     if abs(whole.mean) < _SAID_FROM * abs(evidence.longer_ns):
         return ""
-    low, high = sorted(abs(end) for end in (whole.interval.low, whole.interval.high) if end is not None)
     clear = [(each.time.difference.mean / whole.mean, each) for each in found.statements if each.time.is_clear]
     clear.sort(key=lambda part: -part[0])
     parts = [f"{share:.0%} of it {_waited(each)}" for share, each in clear if share >= _SAID_FROM][:_SAID_MAX]
-    text = (
-        f"Statements are off the CPU for {format_ns(abs(whole.mean))} ({format_ns(low)} to {format_ns(high)}) "
-        f"{'more' if whole.mean > 0 else 'less'} an event"
-    )
-    return ", ".join([text, *parts]) + "."
+    return ", ".join([f"Statements are off the CPU for {_more_ns(whole)} an event", *parts]) + "."
+
+
+def _more_ns(clear: Estimate) -> str:
+    """`1.2 µs (1 µs to 1.4 µs) more`, of a difference whose interval excludes 0."""
+    low, high = sorted(abs(end) for end in (clear.interval.low, clear.interval.high) if end is not None)
+    word = "more" if clear.mean > 0 else "less"
+    return f"{format_ns(abs(clear.mean))} ({format_ns(low)} to {format_ns(high)}) {word}"
 
 
 def _off_cpu_carries(evidence: Evidence) -> bool:
