@@ -112,8 +112,8 @@ def test_the_users_option_replaces_the_profiles():
 def test_a_cnf_file_comes_before_typed_options(tmp_path):
     cnf = tmp_path / "my.cnf"
     cnf.write_text(
-        "[client]\nuser=x\n[mysqld]\n# tuned\ninnodb-io-capacity = 2000 # fast disk\nsql_mode=''\n"
-        "[mysqld-8.0]\nskip-name-resolve\n"
+        "[client]\nuser=x\n[mysqld]\n# tuned\ninnodb-io-capacity = 2000 # fast disk\nsql_mode='' # none\n"
+        "[mysqld-8.0]\nskip-name-resolve # DNS=slow\n"
     )
     assert read_cnf(cnf, "mysql", (8, 0, 15)) == {
         "innodb_io_capacity": "2000",

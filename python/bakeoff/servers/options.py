@@ -451,9 +451,14 @@ def _grouped_lines(lines: Iterable[str]) -> Iterator[tuple[int, str, str]]:
             yield number, group, line
 
 
+# name, name=value or name="value", and a comment after a blank
+_LINE = re.compile(r"""([^=]*?)\s*(?:=\s*(?:(["'])(.*?)\2|(.*?)))?(?:\s+#.*)?""")
+
+
 def _option(line: str) -> tuple[str, str]:
-    name, _, value = line.partition("=")
-    return name.strip().lstrip("-").replace("-", "_"), _unquoted(value)
+    found = _LINE.fullmatch(line)
+    assert found  # as every line is
+    return found[1].lstrip("-").replace("-", "_"), found[3] or found[4] or ""
 
 
 EMPTY_VALUES = frozenset(
@@ -475,10 +480,3 @@ def write_cnf(options: Mapping[str, str], remark: str) -> str:
     lines = [f"# {remark}", "[mysqld]"]
     lines += [f"{name} = {value}" if value or name in EMPTY_VALUES else name for name, value in options.items()]
     return "\n".join(lines) + "\n"
-
-
-def _unquoted(value: str) -> str:
-    text = value.strip()
-    if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"":
-        return text[1:-1]
-    return re.split(r"\s+#", text, maxsplit=1)[0]
