@@ -220,7 +220,11 @@ def test_the_default_plugin_counts_for_root_too():
 
 
 @pytest.mark.parametrize(
-    "name", ["datadir", "socket", "port", "skip_networking", "user", "innodb_data_home_dir", "skip_grant_tables"]
+    "name",
+    [
+        *("datadir", "socket", "port", "skip_networking", "user", "innodb_data_home_dir", "skip_grant_tables"),
+        "loose_skip_networking",
+    ],
 )
 def test_what_is_bakeoffs_own_is_refused(name):
     with pytest.raises(SpecError, match=name):

@@ -213,7 +213,7 @@ def _refuse_ours(target: Target, asked: Mapping[str, str]) -> None:
             raise _refuse(target, name, value, _IN_NO_SNAPSHOT, "Leave it out.")
         if plain in _FILES and "/" in value:
             raise _refuse(target, name, value, _IN_NO_SNAPSHOT, "Name the file without a folder.")
-        if name in _NOT_A_SERVER or plain in _NOT_A_SERVER:
+        if name.removeprefix("loose_") in _NOT_A_SERVER or plain in _NOT_A_SERVER:
             raise _refuse(
                 target, name, value, "it would change how the server is run, not how fast it is", "Leave it out."
             )
