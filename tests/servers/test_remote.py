@@ -56,6 +56,11 @@ def test_nobody_there():
         RemoteServer(parse_server("mysql://me@127.0.0.1:1/")).connect()
 
 
+def test_a_name_that_no_host_can_have():
+    with pytest.raises(ServerError, match=r"server db\.\.example:3306: .*label empty or too long"):
+        RemoteServer(parse_server("mysql://me@db..example/")).connect()
+
+
 def test_what_listens_and_says_nothing_is_no_server(monkeypatch):
     monkeypatch.setattr(client, "_LOGIN_LIMIT_S", 1)
     with socket.create_server(("127.0.0.1", 0)) as silent:

@@ -258,7 +258,7 @@ class RemoteServer(Server):
         user, password = self._account.user, self._account.password
         try:
             return open_connection(how, self._account, database, 10)
-        except pymysql.MySQLError as problem:
+        except (pymysql.MySQLError, UnicodeError) as problem:  # the latter of a host's name that cannot be one
             if problem.args[0] in _ACCESS_DENIED:
                 raise ServerError(
                     f"server {where} refuses user {user}: {'wrong password' if password else 'no password was given'}.",
