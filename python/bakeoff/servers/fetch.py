@@ -19,7 +19,6 @@ import stat
 import subprocess
 import tarfile
 import threading
-import urllib.error
 import urllib.request
 import zipfile
 import zlib
@@ -196,7 +195,7 @@ def download(name: str, address: str, folder: Path, progress: Progress = no_prog
                 file.write(piece)
                 done_bytes += len(piece)
                 progress(f"fetching {name}", done_bytes, total_bytes)
-    except (urllib.error.URLError, http.client.HTTPException, OSError) as problem:
+    except (OSError, http.client.HTTPException, UnicodeError) as problem:
         raise ServerError(
             f"server {name}: {target.name} could not be fetched: {getattr(problem, 'reason', problem)}."
         ) from None
