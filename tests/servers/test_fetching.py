@@ -253,6 +253,19 @@ def test_a_damaged_archive_is_one_line(tmp_path, packing):
     assert "\n" not in str(caught.value)
 
 
+def test_an_archive_with_a_password_is_one_line(tmp_path):
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("bin/mysqld", "secret")
+    data = bytearray((tmp_path / "x.zip").read_bytes())
+    for at in (6, data.index(b"PK\x01\x02") + 8):
+        data[at] |= 1  # its flag in the file's head and in the directory
+    (tmp_path / "x.zip").write_bytes(data)
+    target = tmp_path / "t"
+    target.mkdir()
+    with pytest.raises(ServerError, match="could not be unpacked as zip: .*password"):
+        unpack("zip", tmp_path / "x.zip", target)
+
+
 def test_a_jar_without_a_server_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "x.jar", "w") as jar:
         jar.writestr("README", "nothing")

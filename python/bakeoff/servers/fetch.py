@@ -52,7 +52,10 @@ _NOT_NEEDED = (
     "share/*.1", "share/man/*", "share/doc/*", "share/aclocal/*", "share/pkgconfig/*", "share/SELinux/*",
 )  # fmt: skip
 
-_DAMAGE = (OSError, KeyError, StopIteration, EOFError, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error)
+_DAMAGE = (
+    OSError, KeyError, StopIteration, EOFError, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error,
+    RuntimeError,  # a zip file with a password, or compressed in a way that Python does not know
+)  # fmt: skip
 
 
 def no_progress(_what: str, _done_bytes: int, _total_bytes: int) -> None:
