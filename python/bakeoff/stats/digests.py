@@ -14,7 +14,7 @@ from typing import Any, Literal
 from bakeoff.results.epoch_data import quantiles_of
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
-from bakeoff.stats.model import Estimate, Frozen, Interval, Stop
+from bakeoff.stats.model import Estimate, Frozen, Stop
 
 OTHER = "other"
 """Operation that holds the digests beyond the thousand with the most time."""
@@ -130,7 +130,8 @@ def _found(
     }
     found = hosts.moments([*values.values()], [host_of.get(epoch, "") for epoch, _ in values])
     share = _total_ns(baseline) / whole_ns if whole_ns > 0 else 0.0
-    estimate = iv.estimate(found, partial(_interval, ended=ended)) if values else None
+    anytime = ended.anytime_only or found.n < iv.N_MIN
+    estimate = iv.estimate(found, partial(iv.shown, anytime=anytime)) if values else None
     times = DigestTimes(
         cell=cell,
         contender=pair[1],
@@ -142,10 +143,6 @@ def _found(
         quantiles_ns={arm: quantiles_of(arms.get(arm, {}).values(), QUANTILES) for arm in pair},
     )
     return _Found(times, found)
-
-
-def _interval(mean: float, sd: float, n: int, degrees: int | None, *, ended: Stop) -> Interval:
-    return iv.shown(mean, sd, n, degrees, anytime=ended.anytime_only or n < iv.N_MIN)
 
 
 def _judged(found: Sequence[_Found], *, ended: Stop, not_restarted: Collection[str]) -> list[DigestTimes]:
