@@ -95,8 +95,10 @@ def test_a_tarball_is_unpacked_once_and_keyed_by_its_content(cache, work):
     assert install(parse_server(f"tarball:{changed}")).basedir != first.basedir
     name = first.basedir.name
     assert name in installed()
+    templates = [make_open_folder(cache / f"templates/{each}-0123abcd") for each in ("mysql-5.7.99", "mysql-5.7.9")]
     assert remove(name) > 0
     assert name not in installed()
+    assert [each.exists() for each in templates] == [False, True]
     with pytest.raises(SpecError, match="not in the cache"):
         remove(name)
 

@@ -30,6 +30,7 @@ from bakeoff.servers.catalog import (
     Source,
     flavour_and_version,
     options_in_help,
+    parse_version,
     version_text,
 )
 from bakeoff.servers.datadir import prune
@@ -210,9 +211,11 @@ def remove(name: str) -> int:
             raise SpecError(
                 f"server {name} is not in the cache.", hint=f"There is: {', '.join(installed()) or 'nothing'}."
             )
-        freed = bytes_on_disk(folder)
+        freed, record = bytes_on_disk(folder), _recorded(folder)
         _remove_unused(folder)
-    for template in (cache_root() / "templates").glob(f"{name}-*"):
+    # A tarball is kept under another name than its server's, and so is what a moving source holds by now.
+    made = f"{record['flavour']}-{version_text(parse_version(record['version_text']))}" if record else name
+    for template in (cache_root() / "templates").glob(f"{made}-*"):
         with locked(template.name):
             freed += bytes_on_disk(template)
             shutil.rmtree(template, ignore_errors=True)
@@ -337,12 +340,13 @@ def _in_use(home: Path) -> str:
     return f"{home.name}.in-use"
 
 
-def _recorded(home: Path, source: str) -> dict[str, Any] | None:
+def _recorded(home: Path, source: str = "") -> dict[str, Any] | None:
+    """What was unpacked there, if it came from that source, or from any."""
     try:
         record: dict[str, Any] = json.loads((home / RECORD).read_text("utf-8"))
     except (OSError, ValueError):
         return None
-    return record if record.get("source") == source and "format" in record else None
+    return record if source in ("", record.get("source")) and "format" in record else None
 
 
 def _tarball_entry(spec: ServerSpec) -> Entry:
