@@ -56,16 +56,25 @@ def test_a_binary_that_crashes_is_one_line(work):
     [
         ("OS errno 28 - No space left on device", "The disk of {folder} is full: make room there"),
         ("io_setup() failed with EAGAIN", "raise fs.aio-max-nr"),
-        ("Segmentation fault", "`bakeoff server rm mysql-5.7.99`, then try again"),
+        ("Segmentation fault", "Its files may be incomplete: `bakeoff server rm {name}`, then try again"),
     ],
 )
 def test_a_server_that_does_not_initialise_says_what_to_do(cache, work, complaint, remedy):
     script = f"[ $1 = --no-defaults ] && [ $2 = --version ] && {VERSION} && exit 0\necho '{complaint}' >&2; exit 1"
+    file = tar(fake_server(work / "m", script), work / "m.tar.gz")
+    installation = install(parse_server(f"tarball:{file}"))
+    with pytest.raises(ServerError, match="could not initialise a data directory") as caught:
+        clone_template(installation, {}, work / "data")
+    assert remedy.format(folder=cache / "templates", name=installation.basedir.name) in caught.value.hint
+    assert complaint in caught.value.log_tail
+
+
+def test_a_server_that_is_not_in_the_cache_is_not_to_be_removed_from_it(cache, work):
+    script = f"[ $1 = --no-defaults ] && [ $2 = --version ] && {VERSION} && exit 0\nexit 1"
     installation = install(parse_server(f"path:{fake_server(work / 'm', script)}"))
     with pytest.raises(ServerError, match="could not initialise a data directory") as caught:
         clone_template(installation, {}, work / "data")
-    assert remedy.format(folder=cache / "templates") in caught.value.hint
-    assert complaint in caught.value.log_tail
+    assert caught.value.hint == "Its files may be incomplete."
 
 
 def test_a_folder_without_a_server(work):

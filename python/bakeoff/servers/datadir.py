@@ -141,11 +141,18 @@ def _initialise(installation: Installation, init_options: Mapping[str, str], hom
         if result.returncode != 0:
             raise ServerError(
                 f"{installation.name} could not initialise a data directory (status {result.returncode}).",
-                hint=advice(result.stderr + result.stdout, parent)
-                or f"Its files may be incomplete: `bakeoff server rm {installation.name}`, then try again.",
+                hint=advice(result.stderr + result.stdout, parent) or _fetch_again(installation),
                 log_tail=tail(log.with_name(f"{log.name}.err")) or tail(log),
             )
         data.rename(home)
+
+
+def _fetch_again(installation: Installation) -> str:
+    servers = (cache_root() / "servers").resolve()
+    if not installation.basedir.is_relative_to(servers):
+        return "Its files may be incomplete."
+    name = installation.basedir.relative_to(servers).parts[0]
+    return f"Its files may be incomplete: `bakeoff server rm {name}`, then try again."
 
 
 def _bootstrap_sql(installation: Installation) -> bytes:
