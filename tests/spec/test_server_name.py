@@ -33,6 +33,13 @@ def test_a_comma_inside_a_value_stays_in_it():
     assert dict(spec.options) == {"sql_mode": "STRICT_TRANS_TABLES,NO_ZERO_DATE", "sync_binlog": "0"}
 
 
+def test_the_options_of_a_file_at_home_are_known(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "fast.cnf").write_text("[mysqld]\nsync-binlog = 0\n", "utf-8")
+    assert parse_server("mysql:8.0,@~/fast.cnf").cnf_options == ("sync_binlog",)
+    assert parse_server("mysql:8.0,@~nobody-is-called-this/fast.cnf").cnf_options == ()
+
+
 def test_a_password_never_stays_in_the_spec():
     spec = parse_server("mysql://bench:s%65cret@db.test:3307/")
     assert spec.origin is Origin.URL

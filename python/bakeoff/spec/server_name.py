@@ -125,8 +125,9 @@ def parse_server(text: str) -> ServerSpec:
 def _cnf_options(files: list[str]) -> tuple[str, ...]:
     """Names of the options in cnf files; those that cannot be read have none, and are an error when a server starts."""
     names: set[str] = set()
-    for file in map(Path, files):
-        with suppress(OSError, ValueError):
+    for name in files:
+        with suppress(OSError, ValueError, RuntimeError):  # the last of the home of a user that is not there
+            file = Path(name).expanduser()
             if file.is_file():  # a pipe or a device might never end
                 names |= set(_CNF_OPTION.findall(file.read_text(encoding="utf-8")))
     return tuple(sorted(name.replace("-", "_") for name in names))
