@@ -26,10 +26,10 @@ from clients import Bakeoff, Client, ClientFailed, GoTpc, Load
 from place import Server, started
 from rich.console import Console
 from rich.table import Table
-from run import over_rounds
 
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError
+from run import over_rounds
 
 
 @dataclass(frozen=True)

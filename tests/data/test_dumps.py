@@ -117,7 +117,8 @@ def test_dumps_that_cannot_be_read_are_refused(tmp_path):
     )
     for name, damaged in (("@", "[]"), ("shop", '{"tables": ["word"]}'), ("shop@word", '{"includesData": true}')):
         assert "the dump's JSON files are damaged" in refused(
-            tmp_path / name, lambda folder: (folder / f"{name}.json").write_text(damaged)  # noqa: B023
+            tmp_path / name,
+            lambda folder: (folder / f"{name}.json").write_text(damaged),  # noqa: B023
         )
 
     def with_commas(folder):

@@ -262,7 +262,7 @@ def test_an_archive_with_a_password_is_one_line(tmp_path):
     (tmp_path / "x.zip").write_bytes(data)
     target = tmp_path / "t"
     target.mkdir()
-    with pytest.raises(ServerError, match="could not be unpacked as zip: .*password"):
+    with pytest.raises(ServerError, match=r"could not be unpacked as zip: .*password"):
         unpack("zip", tmp_path / "x.zip", target)
 
 

@@ -231,6 +231,7 @@ def test_the_least_recently_used_templates_are_removed(own_cache, tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "ibdata1").write_bytes(b"x" * 1_000_000)
         os.utime(tmp_path / name, (now - age_s,) * 2)
+
     def left_after(limit_bytes):
         prune(tmp_path, limit_bytes=limit_bytes, unused_s=600)
         return {each.name for each in tmp_path.iterdir()}

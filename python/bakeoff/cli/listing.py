@@ -158,7 +158,7 @@ def _size_bytes(folder: Path) -> int:
     for parent, _, names in os.walk(folder):
         for name in names:
             with suppress(FileNotFoundError):
-                found += os.lstat(os.path.join(parent, name)).st_size
+                found += Path(parent, name).lstat().st_size
     return found
 
 
