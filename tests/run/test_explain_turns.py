@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from bakeoff.run import explaining, statement_plans
+from bakeoff.run import explaining, statement_plans, waits
 from bakeoff.run.explaining import KINDS, Explaining
-from bakeoff.stats.waits_and_plans import CellPlans
+from bakeoff.stats.waits_and_plans import CellPlans, CellWaits
 
 TOOLS = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False), listener=SimpleNamespace(note=lambda text: None))
 
@@ -70,4 +70,25 @@ def test_plans_of_every_round_are_kept(monkeypatch, tmp_path):
                 pass
     assert {arm: [(cell, set(found["counts"])) for cell, found in cells.items()] for arm, cells in kept.items()} == {
         contender: [("c", {"A", contender}), ("d", {"A", contender})] for contender in ("B", "C")
+    }
+
+
+def test_waits_of_every_round_are_added_up(monkeypatch):
+    kept = {}
+    writer = SimpleNamespace(write_server_json=lambda arm, _name, values: kept.update({arm: values}))
+    readings = {"A": iter([(1, 10.0), (4, 40.0), (4, 40.0), (9, 90.0)]), "B": iter([(0, 0.0), (2, 20.0)])}
+    readings["C"] = iter([(5, 50.0), (6, 60.0)])
+    monkeypatch.setattr(waits, "_switch_stages_on", lambda _: None)
+    monkeypatch.setattr(waits, "_missing", lambda _: ())
+    monkeypatch.setattr(waits, "_read", lambda arm: {"wait/io": next(readings[arm])})
+    watch = waits.Waits(writer)
+    for arms in (("A", "B"), ("A", "C")):
+        with watch(SimpleNamespace(ours={arm: arm for arm in arms}), SimpleNamespace(name="c")) as seen:
+            for arm in arms:
+                seen({"arm": arm, "events": 100})
+    found = {arm: CellWaits.model_validate(cells["c"]) for arm, cells in kept.items()}
+    assert {arm: (each.events, *each.waits["wait/io"].model_dump().values()) for arm, each in found.items()} == {
+        "A": (200, 8, 80.0),
+        "B": (100, 2, 20.0),
+        "C": (100, 1, 10.0),
     }

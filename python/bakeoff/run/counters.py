@@ -126,7 +126,7 @@ class CellCounts:
                 counters=counters,
             )
             cells = self._cells.setdefault(arm, {})
-            cells[cell] = _sum(cells[cell], spent) if cell in cells else spent
+            cells[cell] = sum_of(cells[cell], spent) if cell in cells else spent
             self._writer.write_server_json(arm, COUNTERS, cells)
 
 
@@ -154,7 +154,8 @@ def spent_between(before: Reading, after: Reading) -> dict[str, float]:
     return {name: value for name, value in spent.items() if value or name.startswith(("io.", "faults."))}
 
 
-def _sum(one: CellCounters, other: CellCounters) -> CellCounters:
+def sum_of(one: CellCounters, other: CellCounters) -> CellCounters:
+    """Of two rounds of an epoch, where the servers do not all fit into memory."""
     names = dict.fromkeys([*one["counters"], *other["counters"]])
     both = {name: one["counters"].get(name, 0) + other["counters"].get(name, 0) for name in names}
     if "memory.rss_bytes" in both:

@@ -21,14 +21,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from bakeoff.engine import Message
 from bakeoff.errors import HostError
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
+from bakeoff.results.epoch_data import CellCounters
 from bakeoff.results.profiles import KERNEL, PMU_FILE, PROFILE_FILE, Function, Profile, Stack
 from bakeoff.run.arms import ArmSetup
+from bakeoff.run.counters import sum_of
 from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.servers.process import Identity, spawn
 from bakeoff.units import visible
@@ -141,7 +143,7 @@ class Profiler:
     def __init__(self, writer: EpochWriter) -> None:
         self._writer = writer
         self._folds: defaultdict[str, dict[str, _Fold]] = defaultdict(dict)
-        self._counters: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+        self._counters: defaultdict[str, dict[str, CellCounters]] = defaultdict(dict)
 
     @contextlib.contextmanager
     def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
@@ -177,12 +179,14 @@ class Profiler:
             # These counted during guards, too.
             length_ns = sum(window.end_ns - window.begin_ns for window in windows)
             whole = (length_ns + len(windows) * cell.slices.guard_ns) / length_ns
-            self._counters[arm][cell.name] = {
-                "events": round(whole * sum(window.events for window in windows)),
-                "seconds": whole * length_ns / 1e9,
-                "counters": {f"pmu.{name.replace('-', '_')}": count for name, count in counted.items()},
-            }
-            self._writer.write_server_json(arm, PMU_FILE, self._counters[arm])
+            spent = CellCounters(
+                events=round(whole * sum(window.events for window in windows)),
+                seconds=whole * length_ns / 1e9,
+                counters={f"pmu.{name.replace('-', '_')}": count for name, count in counted.items()},
+            )
+            cells = self._counters[arm]
+            cells[cell.name] = sum_of(cells[cell.name], spent) if cell.name in cells else spent
+            self._writer.write_server_json(arm, PMU_FILE, cells)
 
 
 @dataclass(frozen=True, order=True)

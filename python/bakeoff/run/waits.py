@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from bakeoff.engine import Message
 from bakeoff.errors import ServerError
@@ -67,7 +66,7 @@ class Waits:
 
     def __init__(self, writer: EpochWriter) -> None:
         self._writer = writer
-        self._found: dict[str, dict[str, Any]] = {}
+        self._found: dict[str, dict[str, CellWaits]] = {}
 
     @contextlib.contextmanager
     def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
@@ -86,8 +85,19 @@ class Waits:
             }
             found = CellWaits(events=events[arm], waits=waits, missing=missing)
             if events[arm]:
-                self._found.setdefault(arm, {})[cell.name] = found.model_dump(mode="json")
-                self._writer.write_server_json(arm, WAITS_DOCUMENT, self._found[arm])
+                cells = self._found.setdefault(arm, {})
+                cells[cell.name] = _sum(cells[cell.name], found) if cell.name in cells else found
+                kept = {name: each.model_dump(mode="json") for name, each in cells.items()}
+                self._writer.write_server_json(arm, WAITS_DOCUMENT, kept)
+
+
+def _sum(one: CellWaits, other: CellWaits) -> CellWaits:
+    """Of two rounds of an epoch, where the servers do not all fit into memory."""
+    waits = dict(one.waits)
+    for name, wait in other.waits.items():
+        known = waits.get(name, Wait(count=0, ns=0.0))
+        waits[name] = Wait(count=known.count + wait.count, ns=known.ns + wait.ns)
+    return CellWaits(events=one.events + other.events, waits=waits, missing=other.missing)
 
 
 _Reading = dict[str, tuple[int, float]]  # name -> count, ns
