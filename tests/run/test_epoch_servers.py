@@ -15,7 +15,7 @@ from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
 from bakeoff.run.one_epoch import EpochDone
 from bakeoff.run.runner import StudyRun, ThisMachine
-from bakeoff.servers import Warmth
+from bakeoff.servers.readiness import Warmth
 
 
 class Server:
@@ -71,8 +71,8 @@ def test_the_log_of_a_server_that_does_not_start_is_kept(tmp_path):
 
 
 def test_of_several_databases_the_coldest_is_recorded(monkeypatch):
-    cold = Warmth(False, 1.0, ("the data does not fit into the buffer pool",))
-    found = {"tpcc": cold, "sbtest": Warmth(True, 1.0)}
+    cold = Warmth(False, ("the data does not fit into the buffer pool",))
+    found = {"tpcc": cold, "sbtest": Warmth(True)}
     given = []
     monkeypatch.setattr(epoch_servers, "Instance", Server)
     monkeypatch.setattr(epoch_servers, "databases", lambda *_: tuple(found))
