@@ -85,7 +85,8 @@ impl Session {
             return;
         };
         let name = &part[..equals];
-        let of_all = |text: &[u8]| text.eq_ignore_ascii_case(b"global") || text.to_ascii_lowercase().starts_with(b"persist");
+        let of_all =
+            |text: &[u8]| text.eq_ignore_ascii_case(b"global") || text.to_ascii_lowercase().starts_with(b"persist");
         if let [(Kind::Word, scope), _, ..] = name {
             *is_global = of_all(scope);
         }
