@@ -30,7 +30,7 @@ def main():
     duel = [
         "duel", given.server, given.server, "--workload", "oltp_point_select", "--threads", "4", "--tables", "1",
         "--table-size", "20000", "--budget", f"{given.minutes:g}m", "--precision", "0.1%", "--seed", "1", "--quiet",
-        "--runs", str(given.runs),
+        "--no-explain", "--runs", str(given.runs),
     ]  # fmt: skip
     with (
         mock.patch.object(epoch, "read_before", only_second(epoch.read_before)),
