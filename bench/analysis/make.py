@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "report"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "python"), str(ROOT / "tests" / "report")]  # `validation` is not installed
 
 from synthetic import Truth, duel_study, make_run, slices_of_cell
 

@@ -7,9 +7,9 @@ Of independent epochs, the log ratios less the truth have no correlation from on
 t² (mean over its standard error) is (n - 1) / (n - 3) on average; it is printed over that expectation.
 """
 
+import argparse
 import json
 import math
-import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -29,11 +29,13 @@ def duels(journal: Path) -> Iterator[tuple[str, list[float]]]:
             yield f"{journal.stem}, {found['restores']}", [value - truth for value in found["points"]]
 
 
-def main(journals: list[str]) -> None:
+def main() -> None:
     """Print a line for each kind of duel."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("journals", nargs="+", type=Path)
     kinds: dict[str, list[list[float]]] = {}
-    for journal in journals:
-        for kind, values in duels(Path(journal)):
+    for journal in parser.parse_args().journals:
+        for kind, values in duels(journal):
             if len(values) >= 4:
                 kinds.setdefault(kind, []).append(values)
     for kind, found in kinds.items():
@@ -47,4 +49,4 @@ def main(journals: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -7,6 +7,7 @@ import sys
 import pytest
 from synthetic import duel_study, make_run
 
+from bakeoff.cli import listing
 from bakeoff.engine import describe_workloads
 from bakeoff.results import RunDirectory
 
@@ -100,6 +101,13 @@ def test_runs_are_deleted_by_name_and_all_but_the_newest(tmp_path, monkeypatch, 
     assert (nothing.code, nothing.out) == (0, "nothing to delete; runs that stay: 1\n")
     assert inside("runs", "prune", "--keep", "0", "--yes", "--runs", str(tmp_path)).code == 0
     assert not paths[2].exists() and not captures[0].exists()
+
+
+def test_a_file_that_is_renamed_while_it_is_counted_has_no_size(tmp_path, monkeypatch):
+    (tmp_path / "slices.parquet").write_bytes(b"x" * 10)
+    names = ["slices.parquet", "outcome.json.part"]
+    monkeypatch.setattr(listing.os, "walk", lambda folder: [(str(folder), [], names)])
+    assert listing._size_bytes(tmp_path) == 10
 
 
 def test_a_folder_that_is_no_run_is_not_deleted(tmp_path, monkeypatch, inside):
