@@ -206,7 +206,7 @@ def stalls(setting: Setting) -> Finding:
     raised = 0
     primary: list[float] = []
     trimmed: list[float] = []
-    with FakeBench(setting, "stalls", apart=True) as bench:
+    with FakeBench(setting, "stalls", together=True) as bench:
         for _ in range(duels):
             (comparison,) = judge([bench.epoch(arms, load) for _ in range(epochs)], load).comparisons
             raised += comparison.disagree

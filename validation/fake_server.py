@@ -55,13 +55,13 @@ class FakeServer:
     Args:
         socket: where it listens; a path of at most 107 bytes.
         options: of its command line.
-        cpus: that its threads may use; none: all.
+        cpu: where its threads run; None: anywhere.
 
     Raises:
         HostError: no binary, or it does not start.
     """
 
-    def __init__(self, socket: Path, *options: str, cpus: frozenset[int] = frozenset()) -> None:
+    def __init__(self, socket: Path, *options: str, cpu: int | None = None) -> None:
         self.socket = socket
         self.counters: dict[str, int] = {}
         self._process = subprocess.Popen(
@@ -77,8 +77,9 @@ class FakeServer:
             lines = self._process.stderr.read().strip().splitlines() or [silence]
             self._process.wait()
             raise HostError(f"bakeoff-fakeserver did not start: {lines[-1]}")
-        for thread in Path(f"/proc/{self.pid}/task").iterdir() if cpus else ():
-            os.sched_setaffinity(int(thread.name), cpus)
+        if cpu is not None:
+            for thread in Path(f"/proc/{self.pid}/task").iterdir():
+                os.sched_setaffinity(int(thread.name), {cpu})
 
     def __enter__(self) -> Self:
         return self
@@ -181,14 +182,15 @@ class FakeBench:
         setting: seeds follow from it.
         name: the check's own, so that two checks draw different numbers.
         cpus: that the engine may use; None: all.
-        apart: give servers a CPU of their own, and the engine the others. Left to itself the kernel places the threads
-            of one arm better than those of the other, in all epochs alike. With one CPU nothing changes.
+        together: engine and servers run on one CPU, as the threads of paired connections do. Left to itself, the kernel
+            places the threads of one arm better than those of the other, in all epochs alike.
     """
 
-    def __init__(self, setting: Setting, name: str, *, cpus: frozenset[int] | None = None, apart: bool = False) -> None:
-        usable, self._server_cpus = sorted(os.sched_getaffinity(0)), frozenset[int]()
-        if apart and len(usable) > 1:
-            cpus, self._server_cpus = frozenset(usable[:-1]), frozenset(usable[-1:])
+    def __init__(
+        self, setting: Setting, name: str, *, cpus: frozenset[int] | None = None, together: bool = False
+    ) -> None:
+        self._cpu = max(os.sched_getaffinity(0)) if together else None
+        cpus = cpus if self._cpu is None else frozenset({self._cpu})
         self._seed = seed_for(setting.seed, "validation", name)
         self._folder = Path(tempfile.mkdtemp(prefix="bakeoff-fake-"))  # short: a socket's path has 107 bytes at most
         try:
@@ -218,7 +220,7 @@ class FakeBench:
             for index, (name, arm) in enumerate(arms.items()):
                 start = seed_for(self._seed, "start", number, name)
                 servers[name] = FakeServer(
-                    self._folder / f"{index}.sock", *arm.law, "--seed", str(start), cpus=self._server_cpus
+                    self._folder / f"{index}.sock", *arm.law, "--seed", str(start), cpu=self._cpu
                 )
             self._engine.open(
                 servers[name].address(name, slowdown_percent=arm.slowdown_percent) for name, arm in arms.items()

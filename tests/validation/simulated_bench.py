@@ -40,7 +40,7 @@ def simulated_bench(noise=STILL, *, restarts=True, attenuate=None, bias=0.0):
     """
 
     class SimulatedBench:
-        def __init__(self, setting, name, *, cpus=None, apart=False):
+        def __init__(self, setting, name, *, cpus=None, together=False):
             self.rng = np.random.default_rng(setting.seed)
             self.levels = {}
             self.epochs = 0
