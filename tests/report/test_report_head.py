@@ -74,6 +74,15 @@ def factorial(tmp_path_factory):
     return built(tmp_path_factory.mktemp("factorial"), study, Truth(effect={"B": -0.1, "C": -0.2, "D": -0.3}))
 
 
+def test_where_the_question_comes_from_stands_with_the_environment(tmp_path):
+    study = duel_study()
+    design = Design(question="What does it cost?", about="A question of 2019.", factors=(), levels={"A": (), "B": ()})
+    view = built(tmp_path, study.model_copy(update={"design": design}))
+    (environment,) = (section for section in view.sections if section.anchor == "environment")
+    assert environment.parts[0].text == "A question of 2019."
+    assert "A question of 2019." in render_html(view)
+
+
 def test_every_figure_stands_once_above_the_fold_and_once_in_the_table(view, page):
     head, _, rest = page.partition('<nav class="contents">')
     head = re.sub(r' (?:aria-label|style)="[^"]*"', "", head)

@@ -32,6 +32,7 @@ class Holding:
         return [(self._tables[sql.rpartition(".")[2]],)]
 
 
+PASSWORD = "tr0ub4dor-and-3"
 TWO = {"sbtest1": 1000, "sbtest2": 1000}
 
 
@@ -91,18 +92,26 @@ def test_a_running_server_with_other_tables_is_refused():
 
 @pytest.mark.server
 def test_a_database_of_ones_own_is_filled_and_named_at_the_end(shell, sandbox):
-    url = f"mysql://root@localhost/?socket={sandbox['socket']}"
-    server = RemoteServer(parse_server(url))
+    root = f"mysql://root@localhost/?socket={sandbox['socket']}"
+    url, server = root.replace("root", "owner"), RemoteServer(parse_server(root))
+    server.query(f"CREATE USER owner@localhost IDENTIFIED WITH mysql_native_password BY '{PASSWORD}'")
+    server.query("GRANT ALL ON *.* TO owner@localhost")
+    server.query(f"""SET GLOBAL init_connect = "SET @word = '{PASSWORD}'" """)
     try:
         ran = shell.run(
             "duel", url, "mysql:8.0.15", "--database", "mine", "--workload", "oltp_point_select", "--tables", "1",
-            "--table-size", "1000", "--builds", "1", "--warm-up", "1s", "--budget", "10s",
+            "--table-size", "1000", "--builds", "1", "--warm-up", "1s", "--budget", "10s", MYSQL_PWD=PASSWORD,
         )  # fmt: skip
         assert ran.code == 0, ran
         assert "keeps the database mine, which bakeoff has filled" in ran.err
         assert server.query("SELECT COUNT(*) FROM mine.sbtest1") == [(1000,)]
+        written = [path.read_bytes() for path in shell.runs[0].rglob("*") if path.is_file()]
+        assert any(b"SET @word = '***'" in text for text in written)
+        assert not any(PASSWORD.encode() in text for text in written), "the password of MYSQL_PWD is on the disk"
         assert os.getpid() in open_run(shell.runs[0]).outcome(0).other_bakeoffs, "the server is another bakeoff's: ours"
     finally:
+        server.query("SET GLOBAL init_connect = ''")
+        server.query("DROP USER owner@localhost")
         server.query("DROP DATABASE mine")
 
 
