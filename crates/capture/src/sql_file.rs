@@ -53,7 +53,7 @@ impl Default for SqlFile {
 impl LogReader for SqlFile {
     fn piece(&mut self, piece: &[u8], begins: bool, sink: &mut dyn Sink) {
         let between = begins && self.inside == Inside::Nothing && self.is_between_statements();
-        let piece = if between { without_mark(piece) } else { piece };
+        let piece = if between { without_byte_order_mark(piece) } else { piece };
         if between && self.client_command(piece, sink) {
             return;
         }
@@ -282,8 +282,8 @@ impl Sink for Numbered<'_> {
     fn skipped(&mut self, _bytes: u64) {}
 }
 
-/// Removes what editors of Windows begin a file with: U+FEFF.
-fn without_mark(text: &[u8]) -> &[u8] {
+/// Without the byte order mark (U+FEFF) that editors on Windows begin a file with.
+fn without_byte_order_mark(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text)
 }
 
@@ -299,7 +299,7 @@ pub(crate) fn looks_like_sql(head: &[u8]) -> bool {
     const FIRST: &str = "ALTER ANALYZE BEGIN CALL CHANGE CHECK CHECKSUM COMMIT CREATE DELETE DELIMITER DESC DESCRIBE DO DROP \
         EXECUTE EXPLAIN FLUSH GRANT HANDLER INSERT KILL LOAD LOCK OPTIMIZE PREPARE PURGE RENAME REPAIR REPLACE RESET REVOKE \
         ROLLBACK SAVEPOINT SELECT SET SHOW START STOP TABLE TRUNCATE UNLOCK UPDATE USE VALUES WITH XA";
-    let head = without_mark(head);
+    let head = without_byte_order_mark(head);
     let word = Lexer::new(head).find(|token| token.kind != Kind::Comment && &head[token.start..token.end] != b"(");
     word.is_some_and(|token| {
         let word = &head[token.start..token.end];

@@ -101,7 +101,7 @@ impl RunOptions {
             return Err(format!("Invalid value for --threads: {threads}.\n"));
         }
         let seconds = |name: &str, number: i64| {
-            u64::try_from(number).map(at_most_forever).map_err(|_| format!("Invalid value for --{name}: {number}"))
+            u64::try_from(number).map(bounded_seconds).map_err(|_| format!("Invalid value for --{name}: {number}"))
         };
         let time = seconds("time", number("time", "max_time").max(0))?;
         let rate = number("rate", "tx_rate");
@@ -211,8 +211,8 @@ fn checkpoints(given: &[String]) -> Result<Vec<u64>, String> {
     Ok(seconds)
 }
 
-/// So many seconds, or a thousand million of them: sums of durations and their nanoseconds must not overflow.
-fn at_most_forever(seconds: u64) -> Duration {
+/// So many seconds, at most a thousand million, so that neither sums of durations nor their nanoseconds overflow.
+fn bounded_seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds.min(1_000_000_000))
 }
 
@@ -222,7 +222,7 @@ fn forced_shutdown(text: &str) -> Result<Option<Duration>, String> {
     }
     let text = if text.is_empty() { "0" } else { text };
     text.parse()
-        .map(|seconds| Some(at_most_forever(seconds)))
+        .map(|seconds| Some(bounded_seconds(seconds)))
         .map_err(|_| format!("Invalid value for --forced-shutdown: '{text}'"))
 }
 

@@ -212,7 +212,7 @@ impl IdleConnections {
         for holder in 0..holders {
             let share = count / holders + u32::from(holder < count % holders);
             let (session, opened, release) = (Arc::clone(session), opened.clone(), Arc::clone(&idle.release));
-            let body = move || hold(&session, share, &opened, &release);
+            let body = move || hold(&session, share, opened, &release);
             let handle = spawn("sb", &format!("idle{holder}"), STACK_BYTES, body).map_err(|failure| failure.message)?;
             idle.holders.push(handle);
         }
@@ -233,13 +233,14 @@ impl Drop for IdleConnections {
 }
 
 /// Connects, reports the outcome, and holds the connections until it is released.
-fn hold(session: &Session, share: u32, opened: &Sender<Result<(), SqlError>>, release: &Barrier) {
+fn hold(session: &Session, share: u32, opened: Sender<Result<(), SqlError>>, release: &Barrier) {
     let connector = session.connector(Arc::default());
     let connect = |_| connector.connect_to(&connector.next_address(&ConnectTarget::default()));
     let clients: Result<Vec<_>, SqlError> = (0..share).map(connect).collect();
     match clients {
         Ok(clients) => {
             let _ = opened.send(Ok(()));
+            drop(opened); // who waits for all results must not wait for one that a panic keeps back
             release.wait();
             drop(clients);
         }
