@@ -6,7 +6,7 @@ import pytest
 from tpcc_epochs import CELL, epoch_of
 
 from bakeoff.run.data_check import read_counts
-from bakeoff.run.epoch import WorthlessCountError, discards_epoch
+from bakeoff.run.epoch import UnreliableCountError, discards_epoch
 from bakeoff.stats.tpcc import ServerCounts, compare_counts, cross_checks
 
 COUNTED = {
@@ -35,7 +35,7 @@ def test_the_server_has_at_least_what_was_counted():
 def test_one_transaction_less_on_the_server_is_found(lost):
     check = compared(EXACT.model_copy(update=lost))
     assert not check.agrees
-    assert discards_epoch(WorthlessCountError(str(check)))
+    assert discards_epoch(UnreliableCountError(str(check)))
     assert "9,900 and 22,900 were counted" in str(check)
 
 

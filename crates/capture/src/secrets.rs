@@ -267,7 +267,7 @@ fn is_one_of(word: &[u8], words: &[&str]) -> bool {
     words.iter().any(|each| word.eq_ignore_ascii_case(each.as_bytes()))
 }
 
-/// Whether a letter is the `e` of `1.5e10`: all else is of a number.
+/// Whether the letter at `at` is the exponent's of `1.5e10`: every other byte is one of a number.
 fn is_exponent(content: &[u8], at: usize) -> bool {
     let is_of_number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-');
     at > 0 && content[..at].iter().all(is_of_number) && content[at + 1..].iter().all(is_of_number)

@@ -194,7 +194,7 @@ const STACK_BYTES: usize = 256 * 1024;
 /// What a server does with thousands of connections of which few are active is asked often, and a worker with a Lua state of its own
 /// for each would cost a hundred times what the connection costs.
 pub(crate) struct IdleConnections {
-    /// Where the holders wait until it is broken up: it is for one more than they are.
+    /// Where the holders' threads wait. It is for one thread more, so the wait lasts until it is broken up.
     release: Arc<Barrier>,
     holders: Vec<JoinHandle<()>>,
 }
@@ -240,7 +240,7 @@ fn hold(session: &Session, share: u32, opened: Sender<Result<(), SqlError>>, rel
     match clients {
         Ok(clients) => {
             let _ = opened.send(Ok(()));
-            drop(opened); // who waits for all results must not wait for one that a panic keeps back
+            drop(opened); // else `open` would wait for ever for the result of a thread that panicked
             release.wait();
             drop(clients);
         }

@@ -10,7 +10,7 @@ from bakeoff.results.profiles import OFF_CPU, PROFILE_FILE, Profile
 from bakeoff.stats.interval import Paired
 from bakeoff.stats.off_cpu_time import OffCpuComparison, OffCpuCost, compare_off_cpu
 
-_SHARE = 0.02  # of the time of either arm: what a way of waiting needs for a line
+_SHARE = 0.02  # of either arm's time; a kind of wait below it has no line
 _ROWS_MAX = 12
 _OTHERS_MAX = 4
 

@@ -155,7 +155,7 @@ def spent_between(before: Reading, after: Reading) -> dict[str, float]:
 
 
 def sum_of(one: CellCounters, other: CellCounters) -> CellCounters:
-    """Of two rounds of an epoch, where the servers do not all fit into memory."""
+    """Add up two rounds of an epoch, which it has where the servers do not all fit into memory."""
     names = dict.fromkeys([*one["counters"], *other["counters"]])
     both = {name: one["counters"].get(name, 0) + other["counters"].get(name, 0) for name in names}
     if "memory.rss_bytes" in both:

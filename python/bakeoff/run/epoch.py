@@ -54,7 +54,7 @@ Watch = Callable[[EpochServers, Cell], contextlib.AbstractContextManager[Callabl
 """Around the measuring of a cell in an epoch that explains: what it gives receives each slice as it ends."""
 
 
-class WorthlessCountError(Exception):
+class UnreliableCountError(Exception):
     """An arm's statements failed too often, or its server has fewer transactions than the engine counted."""
 
 
@@ -62,7 +62,7 @@ def discards_epoch(error: Exception) -> bool:
     """Whether an error discards the epoch (and the run goes on), rather than ending the run."""
     if isinstance(error, EngineError):
         return error.code in _DISCARDING
-    return isinstance(error, (ServerError, WorthlessCountError))
+    return isinstance(error, (ServerError, UnreliableCountError))
 
 
 class Epoch:
@@ -239,7 +239,7 @@ class Epoch:
         Raises:
             Interrupted: the stop flag was set.
             EngineError: as the engine says.
-            WorthlessCountError: what an arm has done is not known.
+            UnreliableCountError: what an arm has done is not known.
         """
         draft = next(draft for draft in self._draft.cells if draft.cell == cell.name)
         setups = [setup for setup in self.servers.setups if setup.arm.name in (draft.arms or self.servers.all)]
@@ -362,7 +362,7 @@ class Epoch:
             if not compared.agrees:
                 wrong.append(f"arm {arm}, {cell.name}: {compared}")
         if wrong:
-            raise WorthlessCountError("; ".join(wrong))
+            raise UnreliableCountError("; ".join(wrong))
 
     def _in_this_round(self, cell: str, slices: list[Message]) -> list[Message]:
         """Slices with blocks and times that follow those of the rounds before."""
@@ -491,7 +491,7 @@ def _load(workload: Workload) -> dict[str, Any]:
 
 
 def _check_errors(slices: Sequence[Message]) -> None:
-    """Refuse a measurement in which an arm had more than one error in a hundred events (`WorthlessCountError`)."""
+    """Refuse a measurement in which an arm had more than one error in a hundred events (`UnreliableCountError`)."""
     events: Counter[str] = Counter()
     errors: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for message in slices:
@@ -500,4 +500,4 @@ def _check_errors(slices: Sequence[Message]) -> None:
     for arm, by_code in errors.items():
         if by_code.total() > _ERROR_SHARE * max(events[arm], 1):
             codes = ", ".join(f"{code} × {count}" for code, count in sorted(by_code.items()))
-            raise WorthlessCountError(f"arm {arm}: {by_code.total()} errors in {events[arm]} events ({codes})")
+            raise UnreliableCountError(f"arm {arm}: {by_code.total()} errors in {events[arm]} events ({codes})")

@@ -22,7 +22,7 @@ from bakeoff.plan.epochs import rounds
 from bakeoff.plan.timing import EpochCost, report_seconds
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import slices_frame
-from bakeoff.run.epoch import Epoch, Interrupted, WorthlessCountError, discards_epoch
+from bakeoff.run.epoch import Epoch, Interrupted, UnreliableCountError, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.stats.slice_length import choose_slice_length, pilot_slice_ns
 from bakeoff.units import format_duration
@@ -111,7 +111,7 @@ class _Running:
                     self._run_round(epoch)
         except Interrupted:
             return None
-        except (BakeoffError, WorthlessCountError) as error:
+        except (BakeoffError, UnreliableCountError) as error:
             if not discards_epoch(error):
                 raise
             reason = str(error)

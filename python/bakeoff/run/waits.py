@@ -92,7 +92,7 @@ class Waits:
 
 
 def _sum(one: CellWaits, other: CellWaits) -> CellWaits:
-    """Of two rounds of an epoch, where the servers do not all fit into memory."""
+    """Add up two rounds of an epoch, which it has where the servers do not all fit into memory."""
     waits = dict(one.waits)
     for name, wait in other.waits.items():
         known = waits.get(name, Wait(count=0, ns=0.0))
