@@ -38,7 +38,7 @@ def plan(
         hosts = _nodes_of(nodes_wanted(ray, hosts, on, explain_budget=None))
     request = request_study(study, scale=scale, budget=budget, precision=precision)
     with naming_the_line(request):
-        check_workloads(request.study.workloads, request.study.arms)
+        check_workloads(request.study)
         show(forecast(with_expected_sizes(request.study, {})), output, hosts=hosts)
 
 

@@ -117,7 +117,7 @@ def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_ru
         SpecError: a workload or an option is unknown, or the budget is too small for a verdict that is wanted.
         HostError: the disk is too small.
     """
-    check_workloads(study.workloads, study.arms)
+    check_workloads(study)
     of_replays = (options.fail_on or frozenset()) - {FailOn.SLOWER}
     if of_replays and not any(is_capture(workload.script) for workload in study.workloads):
         raise SpecError(

@@ -84,7 +84,7 @@ def run_over_cluster(
     """
     refuse_running_servers(study)
     study = with_captures(study)
-    check_workloads(study.workloads, study.arms)
+    check_workloads(study)
     if resume:
         require_cluster_run(resume)
     listener.stage("connecting to the cluster")

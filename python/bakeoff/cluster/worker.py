@@ -284,7 +284,7 @@ class Worker:
     def _prepare(self, given: Preparation) -> Ready:
         reports, stop = self._reports, self._stop
         study = with_captures(given.study)
-        check_workloads(study.workloads, study.arms)
+        check_workloads(study)
         require_disk(forecast(study))
         reset_niceness()
         if (niceness := os.getpriority(os.PRIO_PROCESS, 0)) > _OWN_NICENESS:

@@ -325,6 +325,15 @@ def options_of(study: Study, workload: Workload, data: Data) -> dict[str, Option
     return ({} if is_tpcc(workload.script) else options) | dict(workload.options) | dict(data.options)
 
 
+def table_sizes(study: Study, workload: Workload, data: Data) -> dict[str, int]:
+    """What a script asks for on an arm with this data: `tables` (of TPC-C: sets) and `table_size` or `warehouses`."""
+    options = options_of(study, workload, data)
+    tables = {"tables": _number(options.get("tables"), 1)}
+    if is_tpcc(workload.script):
+        return tables | {"warehouses": warehouses(options)}
+    return tables | {"table_size": _number(options.get("table_size"), 10_000)}
+
+
 def database_of(study: Study, workload: Workload) -> str:
     """The study's (`sbtest`) for captures and sysbench's scripts that use the same tables, else the script's own.
 

@@ -15,7 +15,7 @@ import psutil
 
 from bakeoff.engine import ArmAddress, Message, describe_workloads
 from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError, within
-from bakeoff.plan.epochs import data_bytes, uses_sysbench_tables, writes
+from bakeoff.plan.epochs import data_bytes, database_of, table_sizes, uses_sysbench_tables, writes
 from bakeoff.run.captures import check_capture
 from bakeoff.servers import Installation, RemoteServer, Server, ServerMemory, Settings, install, settings_for
 from bakeoff.spec import Arm, Data, Origin, Study, Workload
@@ -64,17 +64,14 @@ _AIO_EVENTS = 2_700
 _POOL_OPTION = "innodb_buffer_pool_size"
 
 
-def check_workloads(workloads: Iterable[Workload], arms: Iterable[Arm] = ()) -> None:
+def check_workloads(study: Study) -> None:
     """Check that every script is there, loads, can run, and knows the options it is given, before any time is spent.
 
-    Args:
-        workloads: with their own options.
-        arms: whose data gives every script more options.
-
     Raises:
-        SpecError: one of these does not hold; with the nearest known name, and the workload as its field.
+        SpecError: one of these does not hold, with the nearest known name; or a script would find the tables of another
+            one, or too few of its own. It has the workload as its field.
     """
-    wanted, arms = list(workloads), tuple(arms)
+    wanted = study.workloads
     for index, workload in enumerate(wanted):
         with within("workloads", index):
             if is_capture(workload.script):
@@ -88,7 +85,33 @@ def check_workloads(workloads: Iterable[Workload], arms: Iterable[Arm] = ()) -> 
         descriptions = describe_workloads(wanted[index].script for index in places)
     for index, described in zip(places, descriptions, strict=True):
         with within("workloads", index):
-            _check_workload(wanted[index], described, arms)
+            _check_workload(wanted[index], described, study.arms)
+    if not study.baseline.data.source:
+        _check_shared_tables(study, places)
+
+
+def _check_shared_tables(study: Study, places: Iterable[int]) -> None:
+    """Refuse a workload whose tables are made by one before it, and made otherwise: each database is filled once."""
+    fills: dict[str, Workload] = {}
+    filled = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
+    for index in places:
+        workload = study.workloads[index]
+        first = fills.setdefault(database_of(study, workload), workload)
+        with within("workloads", index):
+            if filled and first.script != workload.script and not uses_sysbench_tables(workload):
+                raise SpecError(
+                    f"workload {workload.script}: it would find the tables of {first.script}, called alike.",
+                    hint="Rename one of the files: a script's database is called after its file.",
+                )
+            for arm in filled:
+                made = table_sizes(study, first, arm.data)
+                for option, wanted in table_sizes(study, workload, arm.data).items():
+                    if wanted > made[option]:
+                        raise SpecError(
+                            f"workload {workload.script}: it asks for {option}={wanted}, and would find "
+                            f"{made[option]}: {first.script} stands before it and makes its tables.",
+                            hint="Put the workload that asks for most first.",
+                        )
 
 
 def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm]) -> None:

@@ -105,7 +105,7 @@ def run_study(
     else:
         study = take_snapshots(study, listener, passwords, stop)
     study = with_captures(study)
-    check_workloads(study.workloads, study.arms)
+    check_workloads(study)
     share = (kept_memory(resume) if resume else None) or share_memory(study, at_most=servers_by_aio())
     setups = prepare_arms(
         study, share.memory, passwords=passwords, on_progress=download_reporter(listener, stop), stop=stop

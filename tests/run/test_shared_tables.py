@@ -1,0 +1,68 @@
+"""Workloads that share a database: it is filled once, so none may want other tables than the first one makes."""
+
+import pytest
+
+from bakeoff.errors import SpecError
+from bakeoff.run.arms import check_workloads
+from bakeoff.spec import Arm, Data, Study, Workload, parse_server
+
+OWN = """
+sysbench.cmdline.options = { table_size = { "Rows", 10 } }
+function prepare() end
+function event() end
+"""
+
+
+def study(*workloads, server="mysql:8.0.15", **data):
+    arms = tuple(Arm(name=name, label=name, server=parse_server(server), data=Data(**data)) for name in "AB")
+    return Study(title="t", arms=arms, workloads=workloads)
+
+
+@pytest.fixture
+def own(tmp_path):
+    def of(name):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(OWN, encoding="utf-8")
+        return str(path)
+
+    return of
+
+
+@pytest.mark.parametrize("names", [("old/shop.lua", "new/shop.lua"), ("my-shop.lua", "my_shop.lua")])
+def test_two_scripts_that_are_called_alike_are_refused(own, names):
+    first, second = (Workload(script=own(name)) for name in names)
+    with pytest.raises(SpecError, match=f"it would find the tables of {first.script}") as refused:
+        check_workloads(study(first, second))
+    assert refused.value.field == ("workloads", 1)
+
+
+def test_a_script_twice_other_names_and_tables_that_are_there_are_not_refused(own):
+    shop = Workload(script=own("old/shop.lua"))
+    check_workloads(study(shop, Workload(script=own("other.lua")), shop))
+    alike = shop, Workload(script=own("new/shop.lua"))
+    check_workloads(study(*alike, server="mysql://me@127.0.0.1:3306/shop"))
+    check_workloads(study(*alike, source="/dumps/shop.sql"))
+
+
+@pytest.mark.parametrize(
+    ("script", "option", "few", "many", "named"),
+    [
+        ("oltp_read_only", "table_size", 1000, "5000", "table_size=5000"),
+        ("oltp_insert", "tables", 2, 3, "tables=3"),
+        ("tpcc", "scale", 1, 2, "warehouses=2"),
+    ],
+)
+def test_who_asks_for_more_than_was_made_is_refused(script, option, few, many, named):
+    small, large = (Workload(script=script, options=((option, size),)) for size in (few, many))
+    check_workloads(study(large, small))
+    with pytest.raises(SpecError, match=f"asks for {named}, and would find {few}: {script} stands before it"):
+        check_workloads(study(small, large))
+
+
+def test_scripts_that_share_sysbenchs_tables_are_compared_too(own):
+    points, mine = Workload(script="oltp_point_select"), Workload(script=own("oltp_mine.lua"))
+    check_workloads(study(points, mine))
+    more = mine.model_copy(update={"options": (("table_size", 100_001),)})
+    with pytest.raises(SpecError, match="asks for table_size=100001, and would find 100000: oltp_point_select"):
+        check_workloads(study(points, more))
