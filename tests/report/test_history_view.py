@@ -135,6 +135,12 @@ class TestForOtherPrograms:
         with pytest.raises(SpecError, match="not every run has every line"):
             otava_csv(lines_of(history()[0], alpha=0.05))
 
+    def test_otava_csv_has_both_measurements_of_a_commit(self):
+        first, second = (list(points)[:10] for points in (nights(), nights(seed=3)))
+        both = [*first, *(each.model_copy(update={"run": f"again-{each.run}"}) for each in second)]
+        rows = list(csv.reader(io.StringIO(otava_csv(lines_of(both, alpha=0.05)))))[1:]
+        assert sorted(row[2] for row in rows) == sorted(f"{math.exp(each.ratio):.6g}" for each in both)
+
     def test_otava_separates_two_contenders_of_a_cell(self):
         other = [each.model_copy(update={"contender": "path:other"}) for each in nights(seed=3)]
         lines = lines_of([*nights(), *other], alpha=0.05)

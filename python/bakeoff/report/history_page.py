@@ -434,25 +434,30 @@ def record(line: Line, at: int) -> dict[str, str | int | float | bool | None]:
 
 
 def otava_csv(lines: Sequence[Line]) -> str:
-    """For Otava's importer: a row for each run, a column for each line; of single runs figures, else ratios.
+    """For Otava's importer: a column for each line, a row for each commit; ratios, or figures of single runs.
+
+    A commit that was measured several times at one time has a row for each.
 
     Raises:
         SpecError: some run lacks a line, for which the format has no word.
     """
-    runs: dict[tuple[str, str], dict[str, float]] = {}
+    rows: dict[tuple[str, str], list[dict[str, float]]] = {}
     columns = _columns(lines)
     for column, line in zip(columns, lines, strict=True):
         for point in line.points:
             key = (f"{point.at:%Y-%m-%d %H:%M:%S %z}", _name(point))
             value = point.value if point.ratio is None else math.exp(point.ratio)
-            runs.setdefault(key, {})[column] = value or 0.0
-    if any(len(values) < len(columns) for values in runs.values()):
+            own = rows.setdefault(key, [])
+            if all(column in row for row in own):
+                own.append({})
+            next(row for row in own if column not in row)[column] = value or 0.0
+    if any(len(row) < len(columns) for own in rows.values() for row in own):
         raise SpecError("export: not every run has every line, and Otava's CSV has no empty cells.",
                         hint="Name one: --cell CELL --metric METRIC.")  # fmt: skip
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["time", "commit", *columns])
-    writer.writerows([*key, *(f"{values[name]:.6g}" for name in columns)] for key, values in runs.items())
+    writer.writerows([*key, *(f"{row[name]:.6g}" for name in columns)] for key, own in rows.items() for row in own)
     return out.getvalue()
 
 
