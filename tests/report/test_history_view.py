@@ -15,7 +15,7 @@ from synthetic import HOST, Truth, duel_study, make_run
 from synthetic_history import BEGIN, STEP_AT, history, nights
 
 from bakeoff.errors import ResultsError, SpecError
-from bakeoff.report import render_csv, render_html
+from bakeoff.report import build_view, render_csv, render_html
 from bakeoff.report.history_page import (
     compare_series,
     github_json,
@@ -98,6 +98,14 @@ def test_titles_and_remarks_are_text_on_the_page():
 
 def test_runs_whose_page_is_there_are_linked(page_file):
     assert re.findall(r'<a href="(nightly[^"]*)"', page_file.read_text()) == ["nightly-07/report.html"] * 3
+
+
+def test_links_within_the_page_lead_somewhere(page_file, tmp_path):
+    run = make_run(tmp_path, duel_study(), epochs=3)
+    of_run = render_html(build_view(run, plain_analysis(run, run.study())))
+    assert 'href="#table-words"' in of_run
+    for page in (page_file.read_text(), of_run):
+        assert set(re.findall(r'href="#([^"]+)"', page)) <= set(re.findall(r' id="([^"]+)"', page))
 
 
 @pytest.mark.browser

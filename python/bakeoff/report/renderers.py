@@ -5,6 +5,7 @@ import io
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import partial
 from itertools import compress, groupby
 from pathlib import Path
 from urllib.parse import quote
@@ -69,7 +70,7 @@ def render_html(view: ReportView) -> str:
         "code": _with_code,
         # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
         "drawn": lambda panel: Markup(drawings[panel.id]),
-        "explained": _explained,
+        "explained": partial(_explained, listed=view.has_words),
         "flame_functions": flame.flame_functions,
         "has_own_keys": _has_own_keys,
         "percent": numbers.share,
@@ -98,10 +99,10 @@ def _breakable(text: str) -> Markup:
     return Markup(re.sub(r"(,(?=[a-z@])|=(?=\S))", r"\1<wbr>", str(escape(text))))
 
 
-def _explained(heading: str) -> Markup:
-    """A heading; one of the report's own words shows its meaning under the pointer and leads to the list of words."""
+def _explained(heading: str, *, listed: bool) -> Markup:
+    """A heading; a word of the page's list of words shows its meaning under the pointer and leads there."""
     meaning = setups.WORDS.get(heading) or setups.WORDS.get(heading.removesuffix("s"))
-    if meaning is None:
+    if meaning is None or not listed:
         return _breakable(heading)
     return Markup('<a class="word" href="#table-words" title="{}">{}</a>').format(meaning, heading)
 

@@ -528,14 +528,21 @@ class ReportView(Frozen):
     @property
     def panels(self) -> tuple[Panel, ...]:
         """Every chart."""
-        parts = (part for section in self.sections for inner in section.sections() for part in inner.parts)
-        return tuple(panel for part in parts if isinstance(part, Charts) for panel in part.panels)
+        return tuple(panel for part in self._parts() if isinstance(part, Charts) for panel in part.panels)
 
     @property
     def has_flames(self) -> bool:
         """Whether there is a flame graph, which needs the page's script."""
-        inner = (each for section in self.sections for each in section.sections())
-        return any(isinstance(part, Flame) for section in inner for part in section.parts)
+        return any(isinstance(part, Flame) for part in self._parts())
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the page has the list of the report's own words."""
+        folded = (part.content for part in self._parts() if isinstance(part, Fold))
+        return any(isinstance(content, Table) and content.id == "words" for content in folded)
+
+    def _parts(self) -> Iterator["Part"]:
+        return (part for section in self.sections for inner in section.sections() for part in inner.parts)
 
     @property
     def dashed(self) -> frozenset[str]:
