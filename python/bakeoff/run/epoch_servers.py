@@ -147,7 +147,7 @@ class EpochServers:
         for setup, instance in zip(starting, instances, strict=True):
             self.all[setup.arm.name] = instance
             self._writer.write_server_text(setup.arm.name, "my.cnf", instance.my_cnf)
-            for text in instance.ignored_settings():
+            for text in instance.ignored_settings() if draft.epoch == 0 else ():  # once a run
                 tools.listener.note(f"{setup.arm.label}: {text}")
         self.all |= {setup.arm.name: setup.remote for setup in self.setups if setup.remote}
         for name, server in self.all.items():
