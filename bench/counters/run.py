@@ -1,6 +1,6 @@
 """What reading counters around cells costs: a server against itself, where only the second arm is read.
 
-PYTHONPATH=python python bench/counters/run.py [--minutes 5]
+PYTHONPATH=python python bench/counters/run.py --runs DIR [--minutes 5] [--seed 1]
 """
 
 import argparse
@@ -26,11 +26,12 @@ def main():
     asked.add_argument("--server", default="mysql:8.0.15")
     asked.add_argument("--minutes", type=float, default=5.0)
     asked.add_argument("--runs", type=Path, required=True, help="folder of the run directory")
+    asked.add_argument("--seed", default="1")
     given = asked.parse_args()
     duel = [
         "duel", given.server, given.server, "--workload", "oltp_point_select", "--threads", "4", "--tables", "1",
-        "--table-size", "20000", "--budget", f"{given.minutes:g}m", "--precision", "0.1%", "--seed", "1", "--quiet",
-        "--no-explain", "--runs", str(given.runs),
+        "--table-size", "20000", "--budget", f"{given.minutes:g}m", "--precision", "0.1%", "--seed", given.seed,
+        "--quiet", "--no-explain", "--runs", str(given.runs),
     ]  # fmt: skip
     with (
         mock.patch.object(epoch, "read_before", only_second(epoch.read_before)),
