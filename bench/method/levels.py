@@ -18,6 +18,7 @@ import numpy as np
 
 from bakeoff.results import open_run
 from bakeoff.results.frame import Frame
+from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.model import Analysis
 
 _BANDS = (0.0, 0.9, 0.93, 0.96, 1.01)
@@ -27,8 +28,8 @@ _LISTS = ("points", "halves", "per_s", "server_cpu", "client_cpu")
 def duel(path: str, called: str) -> dict[str, Any]:
     """A line of the journal; lists have a value for each epoch.
 
-    `points`, `server_cpu` and `client_cpu` are log ratios, contender over baseline, of events per second and of CPU
-    time per event; `halves` those of events per second in the first and the second half; `per_s` is events per second.
+    `points`, `server_cpu` and `client_cpu` are log ratios, arm B over arm A, of events per second and of CPU time per
+    event; `halves` those of events per second in the first and the second half; `per_s` is events per second.
     """
     run = open_run(path)
     (comparison,) = Analysis.model_validate(run.analysis()).comparisons
@@ -57,7 +58,7 @@ def _log_ratio(slices: Frame, above: str, below: str) -> float:
 
 
 def table(duels: list[dict[str, Any]]) -> str:
-    """Of each name: how many epochs there are in bands of throughput, mean and root mean square of their log ratios.
+    """Of each name: epochs in bands of throughput, the mean of their log ratios (± 95 %), the root mean square.
 
     Below it, how the ratios go with those of CPU time per event, and how an epoch's halves go with each other.
     """
@@ -71,10 +72,14 @@ def table(duels: list[dict[str, Any]]) -> str:
         ratios, level = 100 * values["points"], values["per_s"] / values["per_s"].max()
         for low, high in [*pairwise(_BANDS), (0.0, _BANDS[-1])]:
             if (band := ratios[(level >= low) & (level < high)]).size:
-                shown = f"{low:.0%} to {min(high, 1):.0%}" if low else f"below {high:.0%}" if high < 1 else "all"
-                lines.append(
-                    f"| {name} | {shown} | {band.size} | {band.mean():+.2f} % | {np.sqrt((band**2).mean()):.2f} % |"
+                shown = "all" if high - low > 1 else f"{low:.0%} to {min(high, 1):.0%}"
+                error = (
+                    f" ± {t_quantile(0.975, band.size - 1) * band.std(ddof=1) / band.size**0.5:.2f}"
+                    if band.size > 1
+                    else ""
                 )
+                rms = np.sqrt((band**2).mean())
+                lines.append(f"| {name} | {shown} | {band.size} | {band.mean():+.2f}{error} % | {rms:.2f} % |")
         server, client = (np.corrcoef(ratios, values[f"{side}_cpu"])[0, 1] for side in ("server", "client"))
         halves = np.corrcoef(values["halves"].T)[0, 1]
         correlations.append(

@@ -129,7 +129,7 @@ function watch_start()
 end
 function watch_stop()
   jit.attach(on_trace)
-  -- LuaJIT forgets its state before it stops the timer: a signal in between would crash it.
+  -- profile.stop() clears the profiler's state before it stops the timer: a signal in between would crash LuaJIT.
   ffi.C.setitimer(2, ffi.new("long[4]"), nil)  -- 2 is ITIMER_PROF
   profile.stop()
   print(string.format("traces %d aborts %d flushes %d", traces, #aborts, flushes))
@@ -146,7 +146,8 @@ fn samples(lines: &[String], state: &str) -> u64 {
     lines.iter().find_map(|line| line.strip_prefix(&start)?.parse().ok()).unwrap_or(0)
 }
 
-/// Without a test harness: the signals of LuaJIT's profiler go to any thread of the process, and it can bear them in its own only.
+/// A program of one thread, without the test harness: LuaJIT's profiler must get its signals in the thread that runs Lua, and the kernel
+/// sends them to any thread of the process.
 fn main() {
     for name in OLTP {
         let host = Rc::new(Instantly::default());

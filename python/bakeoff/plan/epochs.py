@@ -10,6 +10,7 @@ its own path alone: adding a cell or an epoch changes no other choice, and any l
 """
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
@@ -270,11 +271,16 @@ _ROW_BYTES_OF_STUDIES = {"ucs2_vs_utf8": 5_600, "index_charset": 260}
 
 def workload_bytes(script: str, options: Mapping[str, OptionValue]) -> int:
     """Bytes that a script's `prepare` is expected to load."""
-    tables = _number(options.get("tables"), 1)
+    each = _ROW_BYTES_OF_STUDIES.get(_stem(script)) or _row_bytes(options)
+    return math.prod(table_sizes(script, options).values()) * (_BYTES_PER_WAREHOUSE if is_tpcc(script) else each)
+
+
+def table_sizes(script: str, options: Mapping[str, OptionValue]) -> dict[str, int]:
+    """What a script's `prepare` makes: `tables` (of TPC-C: sets of them) with a `table_size`, or `warehouses`, each."""
+    tables = {"tables": _number(options.get("tables"), 1)}
     if is_tpcc(script):
-        return tables * warehouses(options) * _BYTES_PER_WAREHOUSE
-    row_bytes = _ROW_BYTES_OF_STUDIES.get(_stem(script)) or _row_bytes(options)
-    return tables * _number(options.get("table_size"), 10_000) * row_bytes
+        return tables | {"warehouses": warehouses(options)}
+    return tables | {"table_size": _number(options.get("table_size"), 10_000)}
 
 
 def is_tpcc(script: str) -> bool:
@@ -323,15 +329,6 @@ def options_of(study: Study, workload: Workload, data: Data) -> dict[str, Option
     """
     options: dict[str, OptionValue] = {"tables": study.tables, "table_size": study.table_size}
     return ({} if is_tpcc(workload.script) else options) | dict(workload.options) | dict(data.options)
-
-
-def table_sizes(study: Study, workload: Workload, data: Data) -> dict[str, int]:
-    """What a script asks for on an arm with this data: `tables` (of TPC-C: sets) and `table_size` or `warehouses`."""
-    options = options_of(study, workload, data)
-    tables = {"tables": _number(options.get("tables"), 1)}
-    if is_tpcc(workload.script):
-        return tables | {"warehouses": warehouses(options)}
-    return tables | {"table_size": _number(options.get("table_size"), 10_000)}
 
 
 def database_of(study: Study, workload: Workload) -> str:

@@ -448,9 +448,10 @@ def otava_csv(lines: Sequence[Line]) -> str:
             key = (f"{point.at:%Y-%m-%d %H:%M:%S %z}", _name(point))
             value = point.value if point.ratio is None else math.exp(point.ratio)
             own = rows.setdefault(key, [])
-            if all(column in row for row in own):
-                own.append({})
-            next(row for row in own if column not in row)[column] = value or 0.0
+            row = next((row for row in own if column not in row), None)
+            if row is None:
+                own.append(row := {})
+            row[column] = value or 0.0
     if any(len(row) < len(columns) for own in rows.values() for row in own):
         raise SpecError("export: not every run has every line, and Otava's CSV has no empty cells.",
                         hint="Name one: --cell CELL --metric METRIC.")  # fmt: skip

@@ -15,7 +15,7 @@ import psutil
 
 from bakeoff.engine import ArmAddress, Message, describe_workloads
 from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError, within
-from bakeoff.plan.epochs import data_bytes, database_of, table_sizes, uses_sysbench_tables, writes
+from bakeoff.plan.epochs import data_bytes, database_of, options_of, table_sizes, uses_sysbench_tables, writes
 from bakeoff.run.captures import check_capture
 from bakeoff.servers import Installation, RemoteServer, Server, ServerMemory, Settings, install, settings_for
 from bakeoff.spec import Arm, Data, Origin, Study, Workload
@@ -68,8 +68,8 @@ def check_workloads(study: Study) -> None:
     """Check that every script is there, loads, can run, and knows the options it is given, before any time is spent.
 
     Raises:
-        SpecError: one of these does not hold, with the nearest known name; or a script would find the tables of another
-            one, or too few of its own. It has the workload as its field.
+        SpecError: one of these does not hold, with the nearest known name; or a script would find another one's tables,
+            or fewer rows than it asks for. Its field is the workload.
     """
     wanted = study.workloads
     for index, workload in enumerate(wanted):
@@ -91,7 +91,7 @@ def check_workloads(study: Study) -> None:
 
 
 def _check_shared_tables(study: Study, places: Iterable[int]) -> None:
-    """Refuse a workload whose tables are made by one before it, and made otherwise: each database is filled once."""
+    """Refuse a workload that would find another's tables or fewer rows than it wants: a database is filled once."""
     fills: dict[str, Workload] = {}
     filled = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
     for index in places:
@@ -100,12 +100,14 @@ def _check_shared_tables(study: Study, places: Iterable[int]) -> None:
         with within("workloads", index):
             if filled and first.script != workload.script and not uses_sysbench_tables(workload):
                 raise SpecError(
-                    f"workload {workload.script}: it would find the tables of {first.script}, called alike.",
-                    hint="Rename one of the files: a script's database is called after its file.",
+                    f"workload {workload.script}: it would find the tables of {first.script}.",
+                    hint="A script's database is called after its file, so rename one of the two.",
                 )
             for arm in filled:
-                made = table_sizes(study, first, arm.data)
-                for option, wanted in table_sizes(study, workload, arm.data).items():
+                asked, made = (
+                    table_sizes(each.script, options_of(study, each, arm.data)) for each in (workload, first)
+                )
+                for option, wanted in asked.items():
                     if wanted > made[option]:
                         raise SpecError(
                             f"workload {workload.script}: it asks for {option}={wanted}, and would find "

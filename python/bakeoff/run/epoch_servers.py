@@ -59,6 +59,7 @@ class EpochTools:
         snapshots: of the data; a bisection adds loads and removes them.
         at_once: how many servers fit into memory; more arms than that take rounds.
         replay_rates: statements a second of captures, by cell and whether only reads ran: what chunks are made of.
+        noted: settings that a server ignores, by the note about it; each is said once.
         called: what an epoch is called while it goes on.
         host: this machine's name in a cluster; empty without one.
         engine: starts the engine that measures.
@@ -72,6 +73,7 @@ class EpochTools:
     stop: threading.Event
     at_once: int
     replay_rates: dict[tuple[str, bool], float] = field(default_factory=dict)
+    noted: set[str] = field(default_factory=set)
     called: str = "epoch"
     host: str = ""
     engine: Callable[..., Engine] = Engine
@@ -147,8 +149,10 @@ class EpochServers:
         for setup, instance in zip(starting, instances, strict=True):
             self.all[setup.arm.name] = instance
             self._writer.write_server_text(setup.arm.name, "my.cnf", instance.my_cnf)
-            for text in instance.ignored_settings() if draft.epoch == 0 else ():  # once a run
-                tools.listener.note(f"{setup.arm.label}: {text}")
+            for note in [f"{setup.arm.label}: {text}" for text in instance.ignored_settings()]:
+                if note not in tools.noted:
+                    tools.noted.add(note)
+                    tools.listener.note(note)
         self.all |= {setup.arm.name: setup.remote for setup in self.setups if setup.remote}
         for name, server in self.all.items():
             self._writer.write_server_json(name, "variables.json", server.variables())
