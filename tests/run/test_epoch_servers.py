@@ -1,6 +1,7 @@
 """The servers of an epoch, pretended."""
 
 import threading
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -68,6 +69,38 @@ def test_the_log_of_a_server_that_does_not_start_is_kept(tmp_path):
     assert run.server_text(0, "A", "error.log") is None
     # Numbers are those of the folders.
     assert recorder.stages == ["epoch 0: restoring the data", "epoch 0: starting servers"]
+
+
+def test_what_a_server_ignores_is_noted_once_for_each_arm_also_for_one_that_joins_later(tmp_path):
+    class Started(Server):
+        my_cnf = ""
+
+        def ignored_settings(self):
+            return ["flush=1: the server has 2"]
+
+        def variables(self):
+            return {}
+
+        status = variables
+
+    class Starting(Pool):
+        def create(self, name, *_, **__):
+            return Started(name)
+
+        def start_all(self, _servers):
+            pass
+
+    asked, notes = study(), []
+    recorder = Recorder()
+    recorder.note = notes.append
+    setups = tuple(ArmSetup(arm, installation=object(), settings=object()) for arm in asked.arms)
+    snapshots = {(setup.build_key, 0): None for setup in setups}
+    first = EpochTools(asked, setups[:1], Starting(), snapshots, recorder, threading.Event(), at_once=3)
+    run = RunDirectory.create(tmp_path, asked)
+    draft = epoch_draft(plan_study(asked, overhead_s=0.0, load_s=0.0), asked, 0)
+    for number, tools in enumerate((first, replace(first, setups=setups), replace(first, setups=setups))):
+        EpochServers(tools, draft, run.epoch(number, 0), Phases()).start()
+    assert notes == [f"{setup.arm.label}: flush=1: the server has 2" for setup in setups]
 
 
 def test_of_several_databases_the_coldest_is_recorded(monkeypatch):
