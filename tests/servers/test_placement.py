@@ -88,17 +88,26 @@ def named_threads(pid):
     return found
 
 
+def between_moves(read):
+    """What is read twice in a row: connections may be moved to other CPUs at any time."""
+    before, now = None, read()
+    while now != before:
+        before, now = now, read()
+    return now
+
+
 def look(server, engine, threads):
     """Wait until all workers are seen at work; what is wrong with where their threads may run."""
     until = time.monotonic() + 5
     while len(serving := threads_of_workers(server)) < threads:
         assert time.monotonic() < until, f"only {len(serving)} of {threads} workers were seen"
     clients = named_threads(engine.pid)
-    wrong = []
-    for worker, thread in serving.items():
-        cpu = {CPUS[worker % len(CPUS)]}
-        if affinity(thread) != cpu or affinity(clients[f"A/{worker}"]) != cpu:
-            wrong.append((worker, affinity(thread), affinity(clients[f"A/{worker}"])))
+    pairs = {worker: (thread, clients[f"A/{worker}"]) for worker, thread in serving.items()}
+    placed = between_moves(lambda: {worker: tuple(affinity(each) for each in pair) for worker, pair in pairs.items()})
+    wrong = [each for each in placed.items() if each[1][0] != each[1][1] or each[1][0] not in [{cpu} for cpu in CPUS]]
+    used = collections.Counter(cpu for theirs, _ in placed.values() for cpu in theirs or ())
+    if sorted(used.values()) != sorted(len(range(first, threads, len(CPUS))) for first in range(len(CPUS))):
+        wrong.append(("connections of each CPU", used))
     others = set(threads_of(server.pid)) - set(serving.values())
     wrong += [thread for thread in others if (affinity(thread) or set(CPUS)) != set(CPUS)]
     return wrong
@@ -219,6 +228,25 @@ def test_connections_that_are_killed_or_made_anew_are_paired_again(make, tmp_pat
         killer.join()
         assert len(killed) >= 3
         assert killed[-1] == []
+
+
+@pytest.mark.server
+def test_connections_change_their_cpus_in_the_same_way_for_all_arms(make, tmp_path):
+    server, path, workers, seen = started(make, "mysql:8.0.15"), script(tmp_path, seconds=0), 6, set()
+    with Engine() as engine:
+        engine.open([arm(server, name, pid=server.pid) for name in "AB"])
+        measuring = threading.Thread(target=lambda: measure(engine, path, workers, arms="AB", blocks=15))
+        measuring.start()
+        while measuring.is_alive():
+            clients = named_threads(engine.pid)
+            names = [[f"{name}/{worker}" for worker in range(workers)] for name in "AB"]
+            if clients.keys() >= {*names[0], *names[1]}:
+                places = between_moves(lambda: [[affinity(clients[name]) for name in own] for own in names])  # noqa: B023
+                if all(len(place or ()) == 1 for own in places for place in own):  # all connected, and none ended
+                    assert places[0] == places[1]
+                    seen.add(str(places[0]))
+        measuring.join()
+    assert len(seen) >= 3
 
 
 @pytest.mark.server

@@ -9,7 +9,7 @@ use bakeoff_load::connector::pairing;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::freeze::Freezer;
 use bakeoff_load::observe::Observer;
-use bakeoff_load::placement::{Pairing, Placement};
+use bakeoff_load::placement::{CpuShuffle, Pairing, Placement};
 use bakeoff_load::replay_stream::Replay;
 use bakeoff_load::start_gate::{Slice, WaitError};
 use bakeoff_load::worker_host::Reseed;
@@ -220,6 +220,8 @@ impl Cell<'_> {
                 self.freeze(index)?;
             }
         }
+        let pairings = self.turns.iter().filter_map(|turn| turn.pairing.clone()).collect();
+        let mut cpus = CpuShuffle::new(pairings, self.request.threads, self.request.order_seed);
         self.started_ns = now_ns();
         self.writer.send(&Answer::Started { id: self.id });
         let orders = BlockOrders::new(self.turns.len(), self.request.order_seed);
@@ -227,6 +229,7 @@ impl Cell<'_> {
             if self.is_over(block) || !self.next_chunks()? {
                 return Ok(Ending::AtRest(block));
             }
+            cpus.shuffle_when_due();
             for (position, &index) in order.iter().enumerate() {
                 if self.cancel.is_cancelled() || self.turns.iter().any(|turn| turn.live == 0) {
                     return Ok(Ending::AtRest(block));

@@ -35,7 +35,7 @@ pub enum Arrivals {
 }
 
 /// The random numbers that follow from four numbers. The same in every version and on every machine.
-fn generator(key: [u64; 4]) -> ChaCha8Rng {
+pub(crate) fn generator(key: [u64; 4]) -> ChaCha8Rng {
     let mut seed = [0; 32];
     for (bytes, number) in seed.chunks_exact_mut(8).zip(key) {
         bytes.copy_from_slice(&number.to_le_bytes());

@@ -11,10 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bakeoff_script::host::SqlError;
+use rand::seq::SliceRandom;
+use rand_chacha::ChaCha8Rng;
 use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 use serde::Deserialize;
 
+use crate::arrivals::generator;
 use crate::lock;
 use crate::observe::threads_of;
 
@@ -39,6 +42,8 @@ const PAUSE: Duration = Duration::from_micros(60);
 const PAUSE_MAX: Duration = Duration::from_millis(2);
 /// How long the thread of one connection is looked for. An attempt takes a millisecond, and a busy machine may need several.
 const FIND_LIMIT: Duration = Duration::from_secs(2);
+/// Some fifty draws in five seconds leave little luck; a moved thread fills its caches anew, which takes about 0.1 ms.
+const SHUFFLE_EVERY: Duration = Duration::from_millis(100);
 
 /// The paired connections of one arm's server. Shared by the arm's workers.
 #[derive(Debug)]
@@ -54,13 +59,23 @@ pub struct Pairing {
 
 #[derive(Debug, Default)]
 struct Threads {
-    /// Threads that serve a paired connection, each with the number of its pair.
-    paired: HashMap<i32, u64>,
+    /// Threads that serve a paired connection.
+    paired: HashMap<i32, Paired>,
+    /// The place of each worker among the CPUs; empty: its number.
+    places: Vec<usize>,
     pairs_made: u64,
     /// Pairs whose thread has been found to serve a later connection while their own was still open.
     contradicted: HashSet<u64>,
     /// Why a connection could not be paired, the first time that this happened.
     failure: Option<String>,
+}
+
+/// A pair of threads, by the server's.
+#[derive(Debug)]
+struct Paired {
+    number: u64,
+    worker: usize,
+    client: Pid,
 }
 
 impl Pairing {
@@ -74,9 +89,28 @@ impl Pairing {
         Ok(Self { server_pid, cpus: shared_cpus(&all_cpus)?, all_cpus, threads: Mutex::default() })
     }
 
-    /// The CPU of a worker, by its number within the arm.
+    /// What a worker needs, by its number within the arm.
     pub fn worker(self: &Arc<Self>, thread: u32) -> PairedWorker {
-        PairedWorker { pairing: Arc::clone(self), cpu: self.cpus[thread as usize % self.cpus.len()] }
+        PairedWorker { pairing: Arc::clone(self), worker: thread as usize }
+    }
+
+    /// Moves the connections: that of worker i to the CPU of place `places[i]`. The workers must be at rest.
+    fn move_to(&self, places: &[usize]) {
+        let mut threads = lock(&self.threads);
+        threads.places = places.to_vec();
+        for (&thread, Paired { worker, client, .. }) in &threads.paired {
+            let cpu = self.cpu(&threads, *worker);
+            // Either may have ended with its connection; the next one is pinned when it is made.
+            let _ = sched_setaffinity(Pid::from_raw(thread), &cpu);
+            let _ = sched_setaffinity(Some(*client), &cpu);
+        }
+    }
+
+    fn cpu(&self, threads: &Threads, worker: usize) -> CpuSet {
+        let place = threads.places.get(worker).copied().unwrap_or(worker);
+        let mut cpu = CpuSet::new();
+        cpu.set(self.cpus[place % self.cpus.len()]);
+        cpu
     }
 
     /// Why not every connection is paired; `None` when all of them are. Ask while the workers rest.
@@ -89,11 +123,44 @@ impl Pairing {
     }
 }
 
+/// Moves the connections of all arms between the CPUs now and then, in the same way for all arms.
+///
+/// Connections on two CPUs pass cache lines to each other that connections on one CPU do not. How much that costs a server
+/// depends on which connections share a CPU, and on where their data happen to lie in this process. So they change.
+#[derive(Debug)]
+pub struct CpuShuffle {
+    pairings: Vec<Arc<Pairing>>,
+    /// Place of each worker.
+    places: Vec<usize>,
+    random: ChaCha8Rng,
+    due: Instant,
+}
+
+impl CpuShuffle {
+    /// For arms of so many workers. Nothing is moved yet.
+    pub fn new(pairings: Vec<Arc<Pairing>>, workers: usize, seed: u64) -> Self {
+        let random = generator([seed, workers as u64, 0, 3]);
+        Self { pairings, places: (0..workers).collect(), random, due: Instant::now() + SHUFFLE_EVERY }
+    }
+
+    /// Draws the places anew, unless that was done a short while ago. All workers must be at rest.
+    pub fn shuffle_when_due(&mut self) {
+        if Instant::now() < self.due {
+            return;
+        }
+        self.places.shuffle(&mut self.random);
+        for pairing in &self.pairings {
+            pairing.move_to(&self.places);
+        }
+        self.due = Instant::now() + SHUFFLE_EVERY;
+    }
+}
+
 /// What a worker needs to pair its connections. Each of them goes to the CPU of the worker.
 #[derive(Debug, Clone)]
 pub struct PairedWorker {
     pairing: Arc<Pairing>,
-    cpu: usize,
+    worker: usize,
 }
 
 impl PairedWorker {
@@ -163,17 +230,18 @@ impl Search<'_> {
 
     fn pin(&mut self, thread: i32) -> Result<Pair, String> {
         let refused = |error| format!("the server's threads cannot be pinned: {error}");
-        let mut cpu = CpuSet::new();
-        cpu.set(self.worker.cpu);
+        let PairedWorker { pairing, worker } = self.worker;
+        let cpu = pairing.cpu(&self.threads, *worker);
         sched_setaffinity(Pid::from_raw(thread), &cpu).map_err(refused)?;
         sched_setaffinity(None, &cpu).map_err(|error| format!("the client's threads cannot be pinned: {error}"))?;
         let threads = &mut *self.threads;
         threads.pairs_made += 1;
         let number = threads.pairs_made;
-        if let Some(earlier) = threads.paired.insert(thread, number) {
-            threads.contradicted.insert(earlier);
+        let pair = Paired { number, worker: *worker, client: gettid() };
+        if let Some(earlier) = threads.paired.insert(thread, pair) {
+            threads.contradicted.insert(earlier.number);
         }
-        Ok(Pair { pairing: Arc::clone(&self.worker.pairing), thread, number })
+        Ok(Pair { pairing: Arc::clone(pairing), thread, number })
     }
 }
 
@@ -190,7 +258,7 @@ impl Drop for Pair {
     fn drop(&mut self) {
         let mut threads = lock(&self.pairing.threads);
         threads.contradicted.remove(&self.number);
-        if threads.paired.get(&self.thread) == Some(&self.number) {
+        if threads.paired.get(&self.thread).is_some_and(|pair| pair.number == self.number) {
             threads.paired.remove(&self.thread);
             // The thread may have ended.
             let _ = sched_setaffinity(Pid::from_raw(self.thread), &self.pairing.all_cpus);
