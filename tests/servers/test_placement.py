@@ -106,7 +106,7 @@ def look(server, engine, threads):
     placed = between_moves(lambda: {worker: tuple(affinity(each) for each in pair) for worker, pair in pairs.items()})
     wrong = [each for each in placed.items() if each[1][0] != each[1][1] or each[1][0] not in [{cpu} for cpu in CPUS]]
     used = collections.Counter(cpu for theirs, _ in placed.values() for cpu in theirs or ())
-    if sorted(used.values()) != sorted(len(range(first, threads, len(CPUS))) for first in range(len(CPUS))):
+    if sorted(used.values()) != sorted(len(range(cpu, threads, len(CPUS))) for cpu in range(min(threads, len(CPUS)))):
         wrong.append(("connections of each CPU", used))
     others = set(threads_of(server.pid)) - set(serving.values())
     wrong += [thread for thread in others if (affinity(thread) or set(CPUS)) != set(CPUS)]

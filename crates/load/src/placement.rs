@@ -42,7 +42,7 @@ const PAUSE: Duration = Duration::from_micros(60);
 const PAUSE_MAX: Duration = Duration::from_millis(2);
 /// How long the thread of one connection is looked for. An attempt takes a millisecond, and a busy machine may need several.
 const FIND_LIMIT: Duration = Duration::from_secs(2);
-/// Some fifty draws in five seconds leave little luck; a moved thread fills its caches anew, which takes about 0.1 ms.
+/// Some fifty draws in five seconds leave little luck. Moved threads have to fill their caches anew: not more often.
 const SHUFFLE_EVERY: Duration = Duration::from_millis(100);
 
 /// The paired connections of one arm's server. Shared by the arm's workers.
