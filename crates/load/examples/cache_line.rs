@@ -3,10 +3,12 @@
 //!
 //!     cargo run --release -p bakeoff-load --example cache_line [CPU CPU]
 
+use std::error::Error;
+use std::io::Write;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 const ROUNDS: u32 = 3_000;
 
@@ -14,14 +16,23 @@ const ROUNDS: u32 = 3_000;
 #[repr(align(128))]
 struct Line(AtomicU32);
 
-fn main() {
-    let cpus: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
-    let (first, second) = if let [first, second] = cpus[..] { (first, second) } else { (0, 1) };
+fn main() -> Result<(), Box<dyn Error>> {
+    let cpus: Option<Vec<usize>> = std::env::args().skip(1).map(|text| text.parse().ok()).collect();
+    let usable = sched_getaffinity(None)?;
+    let (first, second) = match cpus.as_deref() {
+        Some([]) => (0, 1),
+        Some(&[first, second]) => (first, second),
+        _ => return Err("usage: cache_line [CPU CPU]".into()),
+    };
+    // Each waits for the other without end: both must be able to run at the same time.
+    if first == second || [first, second].iter().any(|&cpu| cpu >= CpuSet::MAX_CPU || !usable.is_set(cpu)) {
+        return Err(format!("CPUs {first} and {second} are not two that this process may use").into());
+    }
     loop {
         // The quickest of five: other work may take either CPU away.
         let quickest = (0..5).map(|_| round_trip(first, second)).min().unwrap_or_default();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        println!("{} {} ns", now.as_secs(), quickest.as_nanos());
+        writeln!(std::io::stdout(), "{} {} ns", now.as_secs(), quickest.as_nanos())?;
         std::thread::sleep(Duration::from_secs(2));
     }
 }
