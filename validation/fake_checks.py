@@ -81,7 +81,7 @@ def slice_lengths(setting: Setting) -> Finding:
     epochs = {Size.REPLAY: 6, Size.QUICK: 6, Size.FULL: 60}[setting.size]
     arms = {"A": FakeArm(_LATENCY), "B": FakeArm(_LATENCY, slowdown_percent=_SLOWDOWN_PERCENT)}
     estimates = {}
-    with FakeBench(setting, "slice lengths") as bench:
+    with FakeBench(setting, "slice lengths", together=True) as bench:
         for factor in (1, 4, 16):
             length_ns = factor * _SHORT_NS
             load = Load(seconds=max(0.35, 4 * length_ns / 1e9), slice_ns=length_ns)  # one block at least
