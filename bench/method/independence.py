@@ -18,15 +18,16 @@ from typing import Any
 
 
 def duels(journal: Path) -> Iterator[tuple[str, list[float]]]:
-    """Kind and epochs' log ratios less the truth, of equal servers or an injected slowdown; cells that only read."""
+    """Kind and epochs' log ratios less the truth, of equal servers or an injected slowdown."""
     for line in journal.read_text(encoding="utf-8").splitlines():
         found: dict[str, Any] = json.loads(line)
         if "judgements" in found:  # of the validation suite
             if found["duel"]["kind"] == "aa" and not found.get("error"):
                 yield from ((journal.stem, each["points"]) for each in found["judgements"] if "points" in each)
         elif len({server[:-4] for server in found["servers"]}) == 1:
-            truth = -math.log1p(found["slowdown_percent"] / 100)
-            yield f"{journal.stem}, {found['restores']}", [value - truth for value in found["points"]]
+            truth = -math.log1p(found.get("slowdown_percent", 0.0) / 100)
+            kind = found.get("restores") or found["called"]
+            yield f"{journal.stem}, {kind}", [value - truth for value in found["points"]]
 
 
 def main() -> None:

@@ -44,8 +44,10 @@ def duel(path: str, called: str) -> dict[str, Any]:
         found["per_s"].append(round(float(slices["events"].sum() / slices["length_ns"].sum() * 1e9)))
         found["server_cpu"].append(_log_ratio(slices, "server_cpu_ns", "events"))
         found["client_cpu"].append(_log_ratio(slices, "client_cpu_ns", "events"))
-    about = {"begun": run.path.name.rsplit("-", 2)[1], "servers": [arm.label for arm in run.study().arms]}
-    return about | {"cell": comparison.cell, "called": called, "stop": comparison.stop} | found
+    arms = run.study().arms
+    about = {"begun": run.path.name.rsplit("-", 2)[1], "servers": [arm.label for arm in arms]}
+    about |= {"cell": comparison.cell, "slowdown_percent": arms[1].slowdown_percent, "called": called}
+    return about | {"stop": comparison.stop} | found
 
 
 def _log_ratio(slices: Frame, above: str, below: str) -> float:

@@ -65,3 +65,11 @@ def test_an_unknown_experiment_is_named() -> None:
     done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "nonsense" in done.stderr
+
+
+def test_the_independence_of_epochs_is_computed_from_every_journal_of_duels() -> None:
+    journals = sorted((ROOT / "bench" / "results" / "placement").glob("duels-*.jsonl"))
+    asked = [sys.executable, str(ROOT / "bench" / "method" / "independence.py"), *map(str, journals)]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert {line.split(",")[0].split(":")[0] for line in done.stdout.splitlines()} == {each.stem for each in journals}
