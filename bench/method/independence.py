@@ -25,6 +25,7 @@ def duels(journal: Path) -> Iterator[tuple[str, list[float]]]:
             if found["duel"]["kind"] == "aa" and not found.get("error"):
                 yield from ((journal.stem, each["points"]) for each in found["judgements"] if "points" in each)
         elif len({server[:-4] for server in found["servers"]}) == 1:
+            # Lines that levels.py wrote before it recorded a slowdown are of servers without one.
             truth = -math.log1p(found.get("slowdown_percent", 0.0) / 100)
             kind = found.get("restores") or found["called"]
             yield f"{journal.stem}, {kind}", [value - truth for value in found["points"]]

@@ -51,7 +51,7 @@ def cell(value: object) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+        return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 

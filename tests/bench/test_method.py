@@ -29,6 +29,7 @@ def test_a_result_is_a_question_a_table_and_its_command() -> None:
         "**What?**", "", "| a | b |", "|---|---|", "| 0.123 | – |", "| 12,345 | x |", "", "So.", "",
         "    bench/method/run.py restart      # 12 s",
     ]  # fmt: skip
+    assert [table.cell(value) for value in (99.96, 999.4, 999.7)] == ["100", "999", "1,000"]
 
 
 def test_the_newest_of_each_is_shown_with_its_machine(results: Path) -> None:
