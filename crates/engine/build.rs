@@ -20,15 +20,20 @@ fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| "unknown".to_owned())
 }
 
-/// The commit that is checked out, with `+` when files of the Rust build differ from it; `unknown` outside of a git tree.
+/// The last commit that changed the engine's sources, with `+` when they differed from it; `unknown` outside of a git tree.
+/// Other commits do not build the engine again, nor does the one that commits what it was built from.
 fn commit() -> String {
-    let head = output("git", &["rev-parse", "--short=12", "HEAD"]);
-    let log = output("git", &["rev-parse", "--git-path", "logs/HEAD"]);
-    if log != "unknown" {
-        println!("cargo:rerun-if-changed={log}");
+    let mut sources = vec!["../../Cargo.toml".to_owned(), "../../Cargo.lock".to_owned()];
+    let crates = std::fs::read_dir("..").expect("the folder of all crates");
+    sources.extend(crates.flatten().map(|each| each.path().join("src").display().to_string()));
+    for path in &sources {
+        println!("cargo:rerun-if-changed={path}");
     }
-    let changed = output("git", &["status", "--porcelain", "--", "..", "../../Cargo.toml", "../../Cargo.lock"]);
-    if head == "unknown" || changed == "unknown" { head } else { format!("{head}+") }
+    let git = |asked: &[&str]| {
+        output("git", &[asked, &["--"], &sources.iter().map(String::as_str).collect::<Vec<_>>()].concat())
+    };
+    let (last, changed) = (git(&["log", "-1", "--format=%h", "--abbrev=12"]), git(&["status", "--porcelain"]));
+    if last == "unknown" || changed == "unknown" { last } else { format!("{last}+") }
 }
 
 /// The first line that a program says, or `unknown` when it cannot be run, fails or says nothing.
