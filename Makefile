@@ -29,7 +29,7 @@ test: ## Rust, Python, real servers, the report in a browser (10 to 18 minutes o
 
 test-unit: setup ## the tests of functions, without a server, a browser or a program of others (2 to 3 minutes)
 	cargo test --quiet --workspace -- --test-threads=4 & rust=$$!; \
-	$(PYTEST) -n 2 -m "not slow and not server and not browser" $(WHOLE:%=--ignore=tests/%); python=$$?; \
+	$(PYTEST) $(PARALLEL) -m "not slow and not server and not browser" $(WHOLE:%=--ignore=tests/%); python=$$?; \
 	wait $$rust && exit $$python
 
 test-slow: ## all that make test leaves out: statistical claims, every server, study and option (hours, one test at a time)

@@ -32,7 +32,7 @@ from bakeoff.cli.duel import (
     workloads_of,
 )
 from bakeoff.cli.gate_outputs import outputs_of, writable
-from bakeoff.cli.run import RunOptions, check_and_run
+from bakeoff.cli.run import RunOptions, check_study, run_and_report
 from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
 from bakeoff.report.gate_view import DEFAULT_NAME, junit_of_error
 from bakeoff.report.live import live_for
@@ -196,15 +196,16 @@ def _as_gate(study: Study, share: float, inject_slowdown: str | None, end: GateE
 
 
 def _run(study: Study, options: RunOptions) -> int:
-    """Say what would spoil the measurement here, then run the gate."""
+    """Check that it can be run, say what would spoil the measurement here, then run the gate."""
     assert study.gate
     if study.gate.bisect:
         _require_builds(study)
+    check_study(study, options, no_verdict=False)
     with live_for(study, quiet=options.quiet, json=options.json) as live:
         for finding in examine(work_root()):
             if finding.severity >= Severity.WARNING:
                 live.note(f"{finding.subject}: {finding.found}. {finding.advice}".strip())
-    return check_and_run(study, replace(options, finish=outputs_of(study)), no_verdict=False)
+    return run_and_report(study, replace(options, finish=outputs_of(study)))
 
 
 def _share(text: str) -> float:

@@ -113,6 +113,15 @@ def explaining(budget: str | None, *, none: bool, of_s: float) -> Explaining | N
 def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_run: bool = False) -> int:
     """Check that a study can be run here, then run and report it, or only show what it would take; the exit code.
 
+    Raises: as `check_study`.
+    """
+    check_study(study, options, no_verdict=no_verdict, shows=dry_run)
+    return ExitCode.DONE if dry_run else run_and_report(study, options)
+
+
+def check_study(study: Study, options: RunOptions, *, no_verdict: bool, shows: bool = False) -> None:
+    """Check that a study can be run here, and show what it would take where that is wanted.
+
     Raises:
         SpecError: a workload or an option is unknown, or the budget is too small for a verdict that is wanted.
         HostError: the disk is too small.
@@ -124,13 +133,12 @@ def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_ru
             f"--fail-on: {', '.join(sorted(of_replays))} can only be seen in a replay.", hint="Write --fail-on slower."
         )
     seen = forecast(with_expected_sizes(study, options.passwords))
-    if dry_run:
+    if shows:
         show(seen, Format.JSON if options.json else Format.TEXT)
     if not options.cluster:  # each node looks at its own
         require_disk(seen)
     if not no_verdict:
         require_budget(seen)
-    return ExitCode.DONE if dry_run else run_and_report(study, options)
 
 
 def run_and_report(study: Study, options: RunOptions) -> int:

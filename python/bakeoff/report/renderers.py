@@ -5,12 +5,12 @@ import io
 import json
 import re
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import cache
 from itertools import compress, groupby
 from pathlib import Path
 from urllib.parse import quote
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 from rich import box
 from rich.console import Console
@@ -47,6 +47,20 @@ from bakeoff.stats.model import Analysis
 
 def render_html(view: ReportView) -> str:
     """The whole page as text."""
+    # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
+    drawings = {panel: Markup(svg) for panel, svg in charts.draw(view.panels, dashed=view.dashed).items()}
+    return _template().render(
+        view=view,
+        drawings=drawings,
+        # Safe: ours, and the policy names its digest.
+        flame_script=Markup(flame.flame_script()) if view.has_flames else "",
+        flame_policy=Markup(flame.flame_policy()) if view.has_flames else "",
+        version=bakeoff_version(),
+    )
+
+
+@cache
+def _template() -> Template:
     environment = Environment(
         loader=FileSystemLoader(charts.TEMPLATES),
         autoescape=True,
@@ -54,34 +68,25 @@ def render_html(view: ReportView) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-
-    drawings = charts.draw(view.panels, dashed=view.dashed)
-
-    def arm_shape(slot: int) -> Markup:
-        """The point's shape that an arm has in charts, for its swatch."""
-        paint = Markup('<path d="{}" fill="var(--{})"/>')
-        return paint.format(charts.LEGEND_SHAPES[slot % charts.ARM_SLOTS], charts.css_key(f"arm-{slot}"))
-
     environment.filters |= {
         "arm_key": lambda slot: charts.css_key(f"arm-{slot}"),
-        "arm_shape": arm_shape,
+        "arm_shape": _arm_shape,
         "breakable": _breakable,
         "by_group": _by_group,
         "code": _with_code,
-        # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
-        "drawn": lambda panel: Markup(drawings[panel.id]),
-        "explained": partial(_explained, listed=view.has_words),
+        "explained": _explained,
         "flame_functions": flame.flame_functions,
         "has_own_keys": _has_own_keys,
         "percent": numbers.share,
     }
-    environment.globals |= {
-        "flame_frames": flame.flame_frames,
-        # Safe: ours, and the policy names its digest.
-        "flame_script": Markup(flame.flame_script()) if view.has_flames else "",
-        "flame_policy": Markup(flame.flame_policy()) if view.has_flames else "",
-    }
-    return environment.get_template("report.html.j2").render(view=view, version=bakeoff_version())
+    environment.globals["flame_frames"] = flame.flame_frames
+    return environment.get_template("report.html.j2")
+
+
+def _arm_shape(slot: int) -> Markup:
+    """The point's shape that an arm has in charts, for its swatch."""
+    paint = Markup('<path d="{}" fill="var(--{})"/>')
+    return paint.format(charts.LEGEND_SHAPES[slot % charts.ARM_SLOTS], charts.css_key(f"arm-{slot}"))
 
 
 def _by_group(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
@@ -99,7 +104,7 @@ def _breakable(text: str) -> Markup:
     return Markup(re.sub(r"(,(?=[a-z@])|=(?=\S))", r"\1<wbr>", str(escape(text))))
 
 
-def _explained(heading: str, *, listed: bool) -> Markup:
+def _explained(heading: str, listed: bool) -> Markup:
     """A heading; a word of the page's list of words shows its meaning under the pointer and leads there."""
     meaning = setups.WORDS.get(heading) or setups.WORDS.get(heading.removesuffix("s"))
     if meaning is None or not listed:
