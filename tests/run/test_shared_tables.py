@@ -66,3 +66,29 @@ def test_scripts_that_share_sysbenchs_tables_are_compared_too(own):
     more = mine.model_copy(update={"options": (("table_size", 100_001),)})
     with pytest.raises(SpecError, match="asks for table_size=100001, and would find 100000: oltp_point_select"):
         check_workloads(study(points, more))
+
+
+@pytest.mark.parametrize(
+    ("script", "option", "one", "other", "asked", "found"),
+    [
+        ("oltp_read_only", "create_secondary", "on", False, "off", "on"),
+        ("oltp_insert", "content", "ascii", "uuid", "uuid", "ascii"),
+        ("tpcc", "use_fk", 0, "true", "on", "off"),
+    ],
+)
+def test_who_asks_for_tables_made_otherwise_is_refused(script, option, one, other, asked, found):
+    first, second = (Workload(script=script, options=((option, value),)) for value in (one, other))
+    check_workloads(study(first, first))
+    says = f"asks for {option}={asked}, and would find {found}: {script} stands before it"
+    with pytest.raises(SpecError, match=says) as refused:
+        check_workloads(study(first, second))
+    assert refused.value.field == ("workloads", 1)
+    check_workloads(study(first, second, source="/dumps/shop.sql"))
+
+
+def test_values_written_in_two_ways_are_no_difference():
+    first, second = (
+        Workload(script="oltp_read_only", options=(("secondary", off), ("text_length", length)))
+        for off, length in (("off", 100), (False, "100.0"))
+    )
+    check_workloads(study(first, second, Workload(script="oltp_insert", options=(("text_length", 100),))))

@@ -20,7 +20,7 @@ from bakeoff.run.captures import check_capture
 from bakeoff.servers import Installation, RemoteServer, Server, ServerMemory, Settings, install, settings_for
 from bakeoff.spec import Arm, Data, Origin, Study, Workload
 from bakeoff.spec.factors import client_charset
-from bakeoff.spec.study import is_capture
+from bakeoff.spec.study import OptionValue, is_capture
 from bakeoff.units import format_bytes, parse_bytes
 
 # Options that change how fast the data is read and written, and nothing of what lies on disk after a clean stop. An arm
@@ -49,6 +49,12 @@ _SPARE_CONNECTIONS = 32
 _GENERAL_OPTIONS = ("rand_", "mysql_", "db_")
 _WAITS = ("keying_time", "think_time")
 _OFF = ("off", "false", "0")
+# Options with which `prepare` of the bundled scripts makes other tables.
+_OF_TABLES = frozenset({
+    "auto_inc", "secondary", "create_secondary", "mysql_storage_engine", "create_table_options", "content",
+    "compressibility", "column_type", "column_length", "text_length", "column_charset", "column_collation",
+    "table_suffix", "new_order_table", "use_fk", "force_pk", "load_index",
+})  # fmt: skip
 # Times the data expected: room for what updates and inserts add, and for InnoDB's own pages.
 _HEAD_ROOM = 1.6
 _BUFFER_POOL_MIN_BYTES = 128 * 2**20
@@ -87,16 +93,17 @@ def check_workloads(study: Study) -> None:
         with within("workloads", index):
             _check_workload(wanted[index], described, study.arms)
     if not study.baseline.data.source:
-        _check_shared_tables(study, places)
+        _check_shared_tables(study, dict(zip(places, descriptions, strict=True)))
 
 
-def _check_shared_tables(study: Study, places: Iterable[int]) -> None:
-    """Refuse a workload that would find another's tables or fewer rows than it wants: a database is filled once."""
-    fills: dict[str, Workload] = {}
+def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None:
+    """Refuse a workload that would find other tables or fewer rows than it wants: a database is filled once."""
+    fills: dict[str, int] = {}
     filled = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
-    for index in places:
+    for index in described:
         workload = study.workloads[index]
-        first = fills.setdefault(database_of(study, workload), workload)
+        filler = fills.setdefault(database_of(study, workload), index)
+        first = study.workloads[filler]
         with within("workloads", index):
             if filled and first.script != workload.script and not uses_sysbench_tables(workload):
                 raise SpecError(
@@ -114,6 +121,32 @@ def _check_shared_tables(study: Study, places: Iterable[int]) -> None:
                             f"{made[option]}: {first.script} stands before it and makes its tables.",
                             hint="Put the workload that asks for most first.",
                         )
+            own, others = (_of_tables(study.workloads[each], described[each]) for each in (index, filler))
+            for option in sorted(own.keys() & others) if filled else ():
+                if own[option] != others[option]:
+                    raise SpecError(
+                        f"workload {workload.script}: it asks for {option}={own[option]}, and would find "
+                        f"{others[option]}: {first.script} stands before it and makes its tables.",
+                        hint=f"Give both the same, or compare the two by a factor script.{option}.",
+                    )
+
+
+def _of_tables(workload: Workload, described: Message) -> dict[str, str]:
+    """What a script is to make its tables with, by option."""
+    values = {each["name"]: each["default"] for each in described["options"] if each["name"] in _OF_TABLES}
+    values |= {name: value for name, value in workload.options if name in values}
+    kinds = {each["name"]: each["type"] for each in described["options"]}
+    return {name: _normal(value, kinds[name]) for name, value in values.items()}
+
+
+def _normal(value: OptionValue, kind: str) -> str:
+    """A value as another way of writing it has it, too."""
+    text = str(value).lower()
+    if kind == "bool":
+        return "off" if text in _OFF else "on"
+    with suppress(ValueError):
+        return f"{float(text):g}"
+    return text
 
 
 def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm]) -> None:
