@@ -79,7 +79,7 @@ def test_the_live_view_fits_the_terminal(run, analysis, columns):
 
 def test_json_lines_are_json_lines(run, analysis):
     out = io.StringIO()
-    with live_for(run.study(), json=True, quiet=True, stream=out) as live:
+    with live_for(run.study(), json=True, stream=out) as live:
         assert isinstance(live, JsonLinesLive)
         report_everything(live, analysis)
     messages = [json.loads(line) for line in out.getvalue().splitlines()]
@@ -88,9 +88,10 @@ def test_json_lines_are_json_lines(run, analysis):
     assert {message["type"] for message in messages} == {"stage", "progress", "throughput", "epoch", "note"}
 
 
-def test_quiet_says_nothing(run, analysis):
+@pytest.mark.parametrize("json", [False, True])
+def test_quiet_says_nothing(run, analysis, json):
     out = io.StringIO()
-    with live_for(run.study(), quiet=True, stream=out) as live:
+    with live_for(run.study(), quiet=True, json=json, stream=out) as live:
         assert type(live) is QuietLive
         report_everything(live, analysis)
     assert out.getvalue() == ""

@@ -283,10 +283,10 @@ class RichLive(LiveView):
 def live_for(study: Study, *, quiet: bool = False, json: bool = False, stream: TextIO | None = None) -> LiveView:
     """The view that fits where standard error goes."""
     stream = stream or sys.stderr
-    if json:
-        return JsonLinesLive(stream)
     if quiet:
         return QuietLive()
+    if json:
+        return JsonLinesLive(stream)
     console = Console(file=stream)
     return (
         RichLive(study, console) if console.is_terminal and not console.is_dumb_terminal else PlainLive(study, stream)
