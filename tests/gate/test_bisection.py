@@ -2,13 +2,25 @@
 
 import itertools
 import json
+import math
+import threading
 
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from bakeoff.errors import ExitCode
-from bakeoff.plan import plan_study
+from bakeoff.errors import ExitCode, ServerError
+from bakeoff.plan import epoch_draft, plan_study
+from bakeoff.report.live import QuietLive
+from bakeoff.results import RunDirectory
+from bakeoff.run import added_arms, own_data
+from bakeoff.run.added_arms import Joining, with_arms
+from bakeoff.run.epoch_servers import EpochTools
+from bakeoff.run.one_epoch import EpochOrder
+from bakeoff.run.resume import read_before
+from bakeoff.run.runner import ThisMachine
+from bakeoff.spec import Data
+from bakeoff.spec.study import Search
 from bakeoff.stats import guilty
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate
 from bakeoff.stats.model import Stop
@@ -91,6 +103,43 @@ def test_first_the_last_build_then_the_middle_and_never_one_that_does_not_start(
     assert again.joins is None and {arm for _, arm in again.settled} == {"I"}
     other = decision(joined, {"I": [-0.1, -0.101, -0.099]}, last_discarded=True)
     assert other.joins.name in "DF"
+
+
+def test_a_build_that_starts_and_does_nothing_is_passed_over():
+    study = bisections.study_of_builds(9)
+    study = study.model_copy(update={"arms": (*study.arms, study.search.builds[4])})
+    values = {"I": [-0.1, -0.101, -0.099], "E": [-math.inf]}
+    assert decision(study, values).joins.name in "DF"
+
+
+def test_a_build_that_cannot_be_installed_is_passed_over(tmp_path, monkeypatch):
+    def prepare_arms(*_args, **_more):
+        raise ServerError("it could not be fetched.")
+
+    monkeypatch.setattr(added_arms, "prepare_arms", prepare_arms)
+    study = bisections.study_of_builds(4)
+    plan = plan_study(study, overhead_s=5, load_s=5)
+    run = RunDirectory.create(tmp_path, study)
+    tools = EpochTools(study, (), None, {}, QuietLive(), threading.Event(), at_once=2)
+    machine = ThisMachine(tools, run, Joining(None, None, read_before(run)))
+    joined = study.model_copy(update={"arms": (*study.arms, study.search.builds[1])})
+    machine.join(joined)
+    settled = frozenset((cell.name, study.arms[1].name) for cell in plan.cells)
+    machine.begin(EpochOrder(with_arms(plan, joined), epoch_draft(with_arms(plan, joined), joined, 0, settled=settled)))
+    machine.wait()
+    outcome = run.outcome(0)
+    assert (outcome.valid, outcome.discard_reason) == (False, "it could not be fetched.")
+
+
+def test_builds_that_join_later_have_the_data_that_was_taken_at_the_begin(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(own_data, "dump_database", lambda *_args: None)
+    study, data = bisections.study_of_builds(4), {"data": Data(source="mysql://root@127.0.0.1:1/shop")}
+    builds = tuple(arm.model_copy(update=data) for arm in study.search.builds)
+    study = study.model_copy(update={"arms": (builds[0], builds[-1]), "search": Search(builds=builds)})
+    taken = own_data.take_snapshots(study, QuietLive(), {}, threading.Event())
+    (source,) = {arm.data.source for arm in (*taken.arms, *taken.search.builds)}
+    assert source.startswith(str(tmp_path))
 
 
 def test_it_ends_when_only_builds_that_cannot_be_measured_are_left():
@@ -182,6 +231,7 @@ def write_files(shell):
         ((SERVER,), "bisect: it takes 3 to 500 builds in order"),
         ((SERVER, SERVER), "bisect: it takes 3 to 500 builds in order"),
         ((SERVER, "path:nowhere", SERVER), "does not exist"),
+        ((SERVER, "mysql:99.99.99", SERVER), "mysql:99.99.99"),
         ((SERVER, "mysql://root@127.0.0.1:1/", SERVER), "is a running server, which is not restarted"),
         ((SERVER, SERVER, SERVER, "--threads", "1,2"), "one workload and one number of threads"),
         ((SERVER, SERVER, SERVER, "-w", "oltp_read_only,oltp_read_write"), "one workload and one number of threads"),

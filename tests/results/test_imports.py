@@ -206,6 +206,16 @@ def test_hammerdbs_database_has_a_run_for_each_job_with_a_result(tmp_path, profi
     assert {(point.at, point.run, point.is_single) for point in points} == {(local, "hammerdb-65B", True)}
 
 
+def test_a_name_of_ones_own_keeps_the_transactions_apart(tmp_path):
+    history = History(tmp_path / "history.db")
+    path = add_jobs(tmp_path / "hammer.DB", [RAN], tables=HAMMERDB_TABLES.format(profile="", more=""))
+    assert history.add(read_points(path, series="old", workload="orders")) == 3
+    assert [point.cell for point in history.points()] == ["orders/2", "orders NEWORD/2", "orders PAYMENT/2"]
+    (tmp_path / "timing.json").write_text(HAMMERDB_TIMING)
+    cells = [point.cell for point in read_points(tmp_path / "timing.json", series="old", workload="orders")]
+    assert cells == ["orders NEWORD", "orders PAYMENT"]
+
+
 def test_a_database_of_hammerdb_that_has_grown_adds_what_is_new(tmp_path):
     history = History(tmp_path / "history.db")
     path = add_jobs(tmp_path / "hammer.DB", [RAN], tables=HAMMERDB_TABLES.format(profile="", more=""))

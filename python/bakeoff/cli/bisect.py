@@ -27,7 +27,7 @@ from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import arm_names
 from bakeoff.results import runs_root
 from bakeoff.run.own_data import OwnData, own_data
-from bakeoff.servers import install
+from bakeoff.servers import find_entry, install
 from bakeoff.servers.options import read_cnf
 from bakeoff.spec import Arm, Origin, ServerSpec, Study, parse_server
 from bakeoff.spec.study import OptionPair, Search
@@ -108,8 +108,11 @@ def _of_builds(specs: list[ServerSpec], form: Arm) -> tuple[tuple[Arm, ...], Sea
             f"bisect: it takes {_BUILDS_MIN} to {_BUILDS_MAX} builds in order, or one server with --cnf twice.",
             hint="Example: bakeoff bisect path:build/1 path:build/2 path:build/3",
         )
-    for spec in (each for each in specs if each.origin is Origin.PATH):
-        install(spec)  # one that is not there is better known now
+    for spec in specs:  # one that is not there is better known now
+        if spec.origin is Origin.PATH:
+            install(spec)
+        elif spec.origin is Origin.CATALOG:
+            find_entry(spec)
     count = Counter(map(str, specs))
     builds = tuple(
         form.model_copy(

@@ -39,6 +39,7 @@ class Figure:
         at: when the run began; None likewise.
         number: of the run in the file.
         run: the tool's own name of the run; empty: it has none.
+        transaction: of the workload, which alone was measured; empty: all of them.
     """
 
     tool: str
@@ -50,6 +51,7 @@ class Figure:
     at: datetime | None = None
     number: int = 1
     run: str = ""
+    transaction: str = ""
 
 
 def read_points(
@@ -78,7 +80,7 @@ def read_points(
         raise ResultsError(f"{path} cannot be read: {error.strerror}.") from None
     points = []
     for figure in _figures(path, content):
-        name = workload or figure.workload or path.stem
+        name = f"{workload or figure.workload or path.stem} {figure.transaction}".rstrip()
         began = at or figure.at or written
         # Every night's out.log is another run; the same file again is the same one.
         run = f"{path.stem}-{sha256(content + began.isoformat().encode()).hexdigest()[:6]}"
@@ -121,9 +123,9 @@ def _no_result(path: Path) -> SpecError:
 
 def _numbered(figures: list[Figure]) -> Iterator[Figure]:
     """Repeated runs of one cell in one file by number."""
-    seen: Counter[tuple[str, int | None, str]] = Counter()
+    seen: Counter[tuple[object, ...]] = Counter()
     for figure in figures:
-        key = (figure.workload, figure.threads, figure.metric)
+        key = (figure.workload, figure.transaction, figure.threads, figure.metric)
         seen[key] += 1
         yield replace(figure, number=seen[key])
 
@@ -166,7 +168,7 @@ def _hammerdb(text: str) -> Iterator[Figure]:
 def _hammerdb_timing(text: str) -> Iterator[Figure]:
     """`job JOBID timing` as JSON: 95th percentiles, a cell for each transaction."""
     for name, timing in json.loads(text).items():
-        yield Figure("HammerDB", f"TPROC-C {name}", None, P95, float(timing["p95_ms"]))
+        yield Figure("HammerDB", "TPROC-C", None, P95, float(timing["p95_ms"]), transaction=name)
 
 
 def _hammerdb_jobs(path: Path) -> list[Figure]:
@@ -191,7 +193,7 @@ def _hammerdb_jobs(path: Path) -> list[Figure]:
                         "WHERE jobid = ? AND summary = 1 AND p95_ms > 0 ORDER BY rowid",
                         (job,),
                     )
-                    found += [replace(own, workload=f"{own.workload} {name}", metric=P95, value=float(p95))
+                    found += [replace(own, transaction=name, metric=P95, value=float(p95))
                               for name, p95 in timings]  # fmt: skip
     except (sqlite3.Error, TypeError, ValueError, OverflowError) as error:
         message = f"{path} cannot be read as HammerDB's database of jobs: {error}."

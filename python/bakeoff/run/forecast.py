@@ -81,16 +81,18 @@ def forecast(study: Study) -> Forecast:
     """
     check_source(study)
     study = with_captures(study)
+    if study.search:  # what a resumed one has added is there, or is made anew when it is needed
+        study = study.model_copy(update={"arms": study.arms[:2]})
     share = share_memory(study, at_most=servers_by_aio())
     ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
     for arm in ours:
         preload_libraries(dict(arm.server.env).get("LD_PRELOAD", ""))
     downloads = {arm.name: _check(arm, study, share) for arm in ours}
     sizes = {build_key(arm): data_bytes(study, arm.data) for arm in ours}
-    loads = len(sizes) * study.builds
+    kept = len(sizes) + bool(study.search)  # and one further arm
     load_bytes = max(sizes.values(), default=0)
     fixed = _DATADIR_BYTES + share.memory.redo_bytes
-    snapshots = study.builds * sum(size + fixed for size in sizes.values())
+    snapshots = study.builds * (sum(sizes.values()) + load_bytes * bool(study.search) + kept * fixed)
     running = share.at_once * int(load_bytes * _WRITE_GROWTH + fixed)
     taken = {arm.data.source: arm.data.source_bytes for arm in ours if is_url(arm.data.source)}
     plan = _duration(study, share, list(sizes.values()))
@@ -101,7 +103,7 @@ def forecast(study: Study) -> Forecast:
         arms=tuple(_arms(study, downloads)),
         plan=plan,
         share=share,
-        loads=loads,
+        loads=kept * study.builds,
         load_bytes=load_bytes,
         disk_bytes=snapshots + running + int(_TAKEN_SHARE * sum(taken.values())),
         disk_free_bytes=shutil.disk_usage(place).free,

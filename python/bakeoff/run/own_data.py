@@ -11,7 +11,7 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,7 @@ from bakeoff.run.listener import Listener
 from bakeoff.servers import Instance, RemoteServer, Server
 from bakeoff.servers.client import lift_limits, raw_rows
 from bakeoff.servers.paths import cache_root
-from bakeoff.spec import Origin, Study, parse_server
+from bakeoff.spec import Arm, Origin, Study, parse_server
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS, default_database, quoted, read_dump, used_databases
 from bakeoff.spec.server_name import is_url, url_database, url_password
 
@@ -255,11 +255,14 @@ def take_snapshots(study: Study, listener: Listener, passwords: Mapping[str, str
 
 
 def _with_data(study: Study, changes: Mapping[str, dict[str, Any]]) -> Study:
-    arms = tuple(
-        arm.model_copy(update={"data": arm.data.model_copy(update=changes.get(arm.data.source, {}))})
-        for arm in study.arms
-    )
-    return study.model_copy(update={"arms": arms}) if changes else study
+    def changed(arms: Iterable[Arm]) -> tuple[Arm, ...]:
+        return tuple(
+            arm.model_copy(update={"data": arm.data.model_copy(update=changes.get(arm.data.source, {}))})
+            for arm in arms
+        )
+
+    search = study.search and study.search.model_copy(update={"builds": changed(study.search.builds)})
+    return study.model_copy(update={"arms": changed(study.arms), "search": search}) if changes else study
 
 
 def _server(source: str, passwords: Mapping[str, str]) -> RemoteServer:

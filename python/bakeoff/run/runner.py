@@ -12,7 +12,7 @@ from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, replace
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
@@ -107,8 +107,9 @@ def run_study(
     study = with_captures(study)
     check_workloads(study)
     share = (kept_memory(resume) if resume else None) or share_memory(study, at_most=servers_by_aio())
+    begun_with = study.model_copy(update={"arms": study.arms[:2]}) if study.search else study
     setups = prepare_arms(
-        study, share.memory, passwords=passwords, on_progress=download_reporter(listener, stop), stop=stop
+        begun_with, share.memory, passwords=passwords, on_progress=download_reporter(listener, stop), stop=stop
     )
     with ServerPool(work_root()) as pool, Engine(stop=stop, on_log=listener.note) as engine:
         # Also those that MYSQL_PWD and ~/.my.cnf gave.
@@ -136,7 +137,9 @@ def run_study(
                 if explaining and explaining.only:
                     return run, explain(explaining, tools, run)
                 compare_answers(tools, run)
-                machine = ThisMachine(tools, run, Joining(share.memory, loader) if study.search else None)
+                machine = ThisMachine(tools, run, Joining(share.memory, loader, before) if study.search else None)
+                for arms in range(len(begun_with.arms), len(study.arms)):  # that joined before it was resumed
+                    machine.join(study.model_copy(update={"arms": study.arms[: arms + 1]}))
                 analysis = StudyRun(
                     study,
                     run,
@@ -271,6 +274,7 @@ class ThisMachine:
         self._run = run
         self._joining = joining
         self._order: EpochOrder | None = None
+        self._unusable: dict[str, str] = {}  # arms that joined and cannot be installed, and why
 
     def free(self) -> int:
         """One, unless an epoch has been given out."""
@@ -293,7 +297,9 @@ class ThisMachine:
         """
         assert self._order
         order, self._order = self._order, None
-        failure = self._joining.load(self._tools, order.arms, order.draft.build) if self._joining else ""
+        failure = next((self._unusable[arm] for arm in order.arms if arm in self._unusable), "")
+        if self._joining and not failure:
+            failure = self._joining.load(self._tools, order.arms, order.draft.build)
         done = run_epoch(order, self._tools, self._run, failure=failure)
         if done is None:
             raise Interrupted
@@ -306,11 +312,17 @@ class ThisMachine:
     def join(self, study: Study) -> None:
         """Install the study's last arm; its data is loaded when an epoch needs it.
 
+        Epochs of one that cannot be installed are discarded, as those of one that does not start.
+
         Raises:
-            BakeoffError: as `Joining.with_arm`.
+            KeyboardInterrupt: the user ended the run.
         """
         assert self._joining
-        self._tools = self._joining.with_arm(self._tools, study)
+        try:
+            self._tools = self._joining.with_arm(self._tools, study)
+        except BakeoffError as error:
+            self._tools = replace(self._tools, study=study)
+            self._unusable[study.arms[-1].name] = str(error)
 
 
 @dataclass
@@ -443,9 +455,12 @@ class StudyRun:
     def _join(self, plan: Plan, arm: Arm) -> None:
         """Add an arm to the study, the plan and the hosts."""
         assert self.join
-        self.study = self.study.model_copy(update={"arms": (*self.study.arms, arm)})
-        self.plan = with_arms(plan, self.study)
-        self.join(self.study)
+        study = self.study.model_copy(update={"arms": (*self.study.arms, arm)})
+        try:
+            self.join(study)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+        self.study, self.plan = study, with_arms(plan, study)
         self.listener.arm_joins(arm)
         self.run_directory.write_json("plan.json", self.plan)
         begun = self.run_directory.study()  # of a resumed run with the budget that it began with

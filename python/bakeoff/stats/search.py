@@ -185,7 +185,7 @@ def _is_begun(study: Study, values: Values) -> bool:
 
 
 def skipped_arms(study: Study, values: Values, *, last_discarded: bool) -> set[str]:
-    """Arms that could not be measured; one that was chosen and not yet tried is none of them.
+    """Arms that could not be measured, or did nothing; one that was chosen and not yet tried is none of them.
 
     Args:
         study: with the arms so far.
@@ -193,7 +193,8 @@ def skipped_arms(study: Study, values: Values, *, last_discarded: bool) -> set[s
         last_discarded: the last epoch was discarded.
     """
     tried = study.arms[2:] if last_discarded else study.arms[2:-1]
-    return {arm.name for arm in tried if not values.get(arm.name)}
+    did_nothing = {name for name, own in values.items() if not own}  # a server that completes no event
+    return {arm.name for arm in tried if not values.get(arm.name)} | (did_nothing - {study.arms[1].name})
 
 
 def next_arm(study: Study, believed: Found, values: Values, *, skipped: Collection[str] = ()) -> Arm:
