@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bakeoff.cli.gate_outputs import write
-from bakeoff.errors import ExitCode
+from bakeoff.errors import ExitCode, ServerError
 from bakeoff.report import build_view, render_html, render_json, render_markdown
 from bakeoff.report.gate_view import annotations, gate_markdown, junit
 from bakeoff.results import RunDirectory
@@ -138,6 +138,16 @@ def test_exit_codes(view_of, tmp_path, monkeypatch, effect, on_unclear, bisect, 
     assert (tmp_path / "gate.md").exists() and (tmp_path / "gate.xml").exists()
 
 
+def test_a_file_that_cannot_be_written_leaves_the_answer(view_of, tmp_path, monkeypatch, capsys):
+    (tmp_path / "gate.xml").mkdir()
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "nowhere" / "summary.md"))
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    end = GateEnd(name="gate", junit=tmp_path / "gate.xml")
+    assert write(end, RunDirectory(tmp_path), view_of(SLOWER)) == ExitCode.DIFFERENCE
+    said = capsys.readouterr().err
+    assert said.count("bakeoff: not written: ") == 2 and "::error title=bakeoff gate" in said
+
+
 @pytest.mark.parametrize(
     ("effect", "end", "code"),
     [
@@ -172,3 +182,18 @@ def test_a_gate_is_not_resumed_whose_files_cannot_be_written(inside, shell):
     run = make_run(shell.folder, study, epochs=2)
     ran = inside("run", "--resume", str(run.path))
     assert ran.code == ExitCode.USAGE and "gate.xml cannot be written" in ran.complaint
+
+
+@pytest.mark.parametrize(("bisect", "code"), [(False, ExitCode.NOT_READY), (True, ExitCode.BISECT_SKIP)])
+def test_an_error_of_a_resumed_gate_is_that_of_a_gate(inside, shell, monkeypatch, bisect, code):
+    end = GateEnd(name="gate", junit=shell.folder / "gate.xml", bisect=bisect)
+    study = as_gate(duel_study(control=False, threads=(4,)), 0.02).model_copy(update={"gate": end})
+    run = make_run(shell.folder, study, epochs=2)
+
+    def run_study(*_args, **_more):
+        raise ServerError("it does not start.")
+
+    monkeypatch.setattr("bakeoff.cli.run.run_study", run_study)
+    assert inside("run", "--resume", str(run.path)).code == code
+    (error,) = ElementTree.parse(end.junit).getroot().iter("error")
+    assert error.get("message") == "it does not start."

@@ -2,8 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -31,10 +30,10 @@ from bakeoff.cli.duel import (
     threads_of,
     workloads_of,
 )
-from bakeoff.cli.gate_outputs import outputs_of, writable
+from bakeoff.cli.gate_outputs import codes_for, errors_in, outputs_of, writable
 from bakeoff.cli.run import RunOptions, check_study, run_and_report
-from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
-from bakeoff.report.gate_view import DEFAULT_NAME, junit_of_error
+from bakeoff.errors import BakeoffError, ExitCode, SpecError
+from bakeoff.report.gate_view import DEFAULT_NAME
 from bakeoff.report.live import live_for
 from bakeoff.results import runs_root
 from bakeoff.results.history_file import History
@@ -114,7 +113,7 @@ def gate(
         "--workload": workload, "--threads": threads, "--tables": tables, "--table-size": table_size,
         "--option": option, "--data": data,
     }  # fmt: skip
-    with _codes_for(bisect=bisect), _errors_in(writable(junit_file, "--junit"), _checked_name(name)):
+    with codes_for(bisect=bisect), errors_in(writable(junit_file, "--junit"), _checked_name(name)):
         share = _share(max_slowdown)
         if history:
             History(history).check()
@@ -146,37 +145,6 @@ def gate(
         )
         options = replace(options, passwords=passwords_of(made.arms, named, own))
         return _run(_as_gate(made, share, inject_slowdown, end), options)
-
-
-@contextmanager
-def _codes_for(*, bisect: bool) -> Iterator[None]:
-    """The exit codes that git bisect run wants, of errors."""
-    try:
-        yield
-    except BakeoffError as error:
-        if bisect and error.exit_code is not ExitCode.BISECT_SKIP:
-            judged = isinstance(error, ServerError | EngineError | RunInvalid)
-            error.exit_code = ExitCode.BISECT_SKIP if judged else ExitCode.BISECT_ABORT
-        raise
-    except OSError as error:
-        if not bisect:
-            raise
-        refused = HostError(f"the system refused: {error}.")
-        refused.exit_code = ExitCode.BISECT_ABORT
-        raise refused from None
-
-
-@contextmanager
-def _errors_in(junit_file: Path | None, name: str) -> Iterator[None]:
-    """Write an error that ends the gate as JUnit: an earlier gate's file must not be taken for this one's."""
-    try:
-        yield
-    except (Exception, KeyboardInterrupt) as error:
-        if junit_file:
-            with suppress(OSError):
-                message = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
-                junit_file.write_text(junit_of_error(name, message), encoding="utf-8")
-        raise
 
 
 def _as_gate(study: Study, share: float, inject_slowdown: str | None, end: GateEnd) -> Study:

@@ -2,13 +2,14 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
 from bakeoff.cli.history import add_run
-from bakeoff.errors import BakeoffError, ExitCode, SpecError
-from bakeoff.report.gate_view import DEFAULT_NAME, annotations, gate_markdown, junit
+from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
+from bakeoff.report.gate_view import DEFAULT_NAME, annotations, gate_markdown, junit, junit_of_error
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory
 from bakeoff.spec import Study
@@ -37,13 +38,48 @@ def outputs_of(study: Study) -> Callable[[RunDirectory, ReportView], ExitCode] |
     return partial(write, end)
 
 
+@contextmanager
+def codes_for(*, bisect: bool) -> Iterator[None]:
+    """The exit codes that git bisect run wants, of errors."""
+    try:
+        yield
+    except BakeoffError as error:
+        if bisect and error.exit_code is not ExitCode.BISECT_SKIP:
+            judged = isinstance(error, ServerError | EngineError | RunInvalid)
+            error.exit_code = ExitCode.BISECT_SKIP if judged else ExitCode.BISECT_ABORT
+        raise
+    except OSError as error:
+        if not bisect:
+            raise
+        refused = HostError(f"the system refused: {error}.")
+        refused.exit_code = ExitCode.BISECT_ABORT
+        raise refused from None
+
+
+@contextmanager
+def errors_in(junit_file: Path | None, name: str) -> Iterator[None]:
+    """Write an error that ends the gate as JUnit: an earlier gate's file must not be taken for this one's."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        if junit_file:
+            with suppress(OSError):
+                message = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+                junit_file.write_text(junit_of_error(name, message), encoding="utf-8")
+        raise
+
+
 def writable(path: Path | None, option: str) -> Path | None:
     """The absolute path, before minutes are spent, when something can be written there.
 
     Raises:
         SpecError: nothing can.
     """
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+    if path is not None and (
+        path.is_dir()
+        or not path.absolute().parent.is_dir()
+        or not os.access(path if path.exists() else path.absolute().parent, os.W_OK)
+    ):
         raise SpecError(f"{option}: {path} cannot be written.", hint="Name a file in a folder that exists.")
     return path and path.absolute()
 
@@ -54,7 +90,7 @@ def write(end: GateEnd, run: RunDirectory, view: ReportView) -> ExitCode:
     markdown = gate_markdown(view, end.name)
     run.write_text(MARKDOWN, markdown)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(summary).open("a", encoding="utf-8") as file:
+        with _without_changing_the_answer(), Path(summary).open("a", encoding="utf-8") as file:
             file.write(markdown)
     if os.environ.get("GITHUB_ACTIONS") == "true":
         level = "error" if end.on_unclear is OnUnclear.FAIL else "warning"
@@ -62,7 +98,8 @@ def write(end: GateEnd, run: RunDirectory, view: ReportView) -> ExitCode:
             print(line, file=sys.stderr)
     if end.junit:
         unclear = _UNCLEAR_TESTS[end.on_unclear] if end.on_unclear else "error"
-        end.junit.write_text(junit(view, end.name, unclear=unclear), encoding="utf-8")
+        with _without_changing_the_answer():
+            end.junit.write_text(junit(view, end.name, unclear=unclear), encoding="utf-8")
     if end.history:
         remember(run, end.history, series=end.name)
     if view.gate.answer is not Answer.UNCLEAR:
@@ -70,6 +107,15 @@ def write(end: GateEnd, run: RunDirectory, view: ReportView) -> ExitCode:
     if end.on_unclear:
         return _UNCLEAR_CODES[end.on_unclear]
     return ExitCode.BISECT_SKIP if end.bisect else ExitCode.UNCLEAR
+
+
+@contextmanager
+def _without_changing_the_answer() -> Iterator[None]:
+    """A file beside the run directory that cannot be written is said."""
+    try:
+        yield
+    except OSError as error:
+        print(f"bakeoff: not written: {error}", file=sys.stderr)
 
 
 def remember(run: RunDirectory, history: Path, *, series: str) -> None:

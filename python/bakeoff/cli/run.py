@@ -37,12 +37,13 @@ from bakeoff.cli.arguments import (
     placed_apart,
     request_study,
 )
-from bakeoff.cli.gate_outputs import outputs_of
+from bakeoff.cli.gate_outputs import codes_for, errors_in, outputs_of
 from bakeoff.cli.plan import show
 from bakeoff.cli.printing import console
 from bakeoff.cluster import Wanted
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.report import build_view, render_html, render_json, render_terminal
+from bakeoff.report.gate_view import DEFAULT_NAME
 from bakeoff.report.live import LiveView, live_for
 from bakeoff.report.renderers import objection, publish
 from bakeoff.report.view import ReportView
@@ -55,7 +56,7 @@ from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
 from bakeoff.run.runner import run_study
 from bakeoff.spec import Apart, Origin, Study
-from bakeoff.spec.study import is_capture
+from bakeoff.spec.study import GateEnd, is_capture
 from bakeoff.stats.answer_rules import ROWS_KINDS
 from bakeoff.stats.model import Analysis, Word
 from bakeoff.stats.stopping import control_name
@@ -328,10 +329,12 @@ def _resume(
         scale = scale or (begun.design.scale if begun.design else "")
         control = control_name(begun) is not None
         named = request_study(name, scale=scale, precision=precision, control=control).study
-    study = resumed_study(run, budget_s=parse_duration_s(budget) if budget else None, asked=named)
-    if not options.cluster:
-        require_disk(forecast(study), there_bytes=kept_bytes(run))
-    return run_and_report(study, replace(options, resume=run, finish=outputs_of(study)))
+    end = begun.gate or GateEnd(name=DEFAULT_NAME)
+    with codes_for(bisect=end.bisect), errors_in(end.junit, end.name):
+        study = resumed_study(run, budget_s=parse_duration_s(budget) if budget else None, asked=named)
+        if not options.cluster:
+            require_disk(forecast(study), there_bytes=kept_bytes(run))
+        return run_and_report(study, replace(options, resume=run, finish=outputs_of(study)))
 
 
 def _refuse_changes(

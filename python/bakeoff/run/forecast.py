@@ -158,10 +158,11 @@ def require_budget(seen: Forecast) -> None:
         return
     study, needed_s = seen.study, seen.plan.budget_needed_s
     cells = "1 cell" if len(seen.plan.cells) == 1 else f"{len(seen.plan.cells)} cells"
+    anyway = "" if study.gate or study.search else "; --no-verdict measures anyway"
     raise SpecError(
         f"a budget of {format_duration(study.budget_s)} is too small for a verdict: {seen.plan.epochs_min} restarts of "
         f"{len(study.arms)} servers with {cells} take about {format_duration(needed_s)} with loading.",
-        hint=f"Give --budget {needed_s:.0f}s or more, or take fewer servers or cells; --no-verdict measures anyway.",
+        hint=f"Give --budget {needed_s:.0f}s or more, or take fewer servers or cells{anyway}.",
     )
 
 
