@@ -140,6 +140,34 @@ def test_running_servers_are_only_read(loaded, tmp_path):
     assert loaded["A"].query("SELECT COUNT(*) FROM shop.item") == [(len(ROWS),)]
 
 
+def test_what_is_set_for_all_sessions_is_left_out_and_what_is_set_for_one_is_not(loaded, tmp_path):
+    (before,) = loaded["A"].query("SELECT @@GLOBAL.max_error_count")
+    sql = """
+    SET GLOBAL max_error_count = 7;
+    SET @@global.max_error_count = 8;
+    SET SESSION max_error_count = 9;
+    SELECT @@SESSION.max_error_count AS it;
+    """
+    found, _ = judge(loaded, tmp_path, sql, reads_only=True)
+    assert (found.executed, found.skipped) == (2, {"SET GLOBAL": 2})
+    assert loaded["A"].query("SELECT @@GLOBAL.max_error_count") == [before]
+
+
+def test_tables_that_a_session_has_locked_are_compared(loaded, tmp_path):
+    found, _ = judge(loaded, tmp_path, "LOCK TABLES item WRITE; UPDATE item SET n = n + 1 WHERE id = 1;")
+    assert (found.executed, found.tables, found.other_tables) == (2, 1, {})
+
+
+def test_a_character_set_behind_a_comment_does_not_reach_the_answers(loaded, tmp_path):
+    """In latin1 both texts would be a question mark."""
+    for arm, text in (("A", "日"), ("B", "本")):
+        ask(loaded[arm], f"UPDATE item SET title = '{text}' WHERE id = 2")
+    found, flagged = judge(
+        loaded, tmp_path, "/* app */ /*!40101 SET NAMES latin1 */; SELECT title FROM item WHERE id = 2;"
+    )
+    assert (found.executed, list(flagged.values())) == (2, [{"rows"}])
+
+
 def test_time_limit_counts_what_is_left(loaded, tmp_path):
     found, _ = judge(loaded, tmp_path, limit_s=0.0)
     assert found.executed + found.not_reached == 15

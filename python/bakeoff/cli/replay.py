@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,7 +37,8 @@ from bakeoff.results import runs_root
 from bakeoff.run.captures import CaptureFacts, capture_facts
 from bakeoff.run.own_data import OwnData, own_data
 from bakeoff.spec import Origin, Profile, Study, Workload
-from bakeoff.spec.study import THREADS_MAX, is_capture
+from bakeoff.spec.dumps import SYSTEM_SCHEMAS
+from bakeoff.spec.study import DATABASE_PATTERN, THREADS_MAX, is_capture
 from bakeoff.units import parse_duration_s, parse_precision
 
 _THREADS_MOST = 64
@@ -234,8 +236,10 @@ def _sessions(asked: int | None, facts: CaptureFacts, *, once: str, quiet: bool)
 
 
 def _schema_of(totals: Mapping[str, Any]) -> str:
-    """The schema of the digest with the most time that has one."""
-    return next((str(each["schema"]) for each in totals["digests"] if each["schema"]), "")
+    """The schema of the digest with the most time that has one for tables of one's own."""
+    schemas = (str(each["schema"]) for each in totals["digests"] if each["schema"])
+    usable = (each for each in schemas if each.lower() not in SYSTEM_SCHEMAS and re.fullmatch(DATABASE_PATTERN, each))
+    return next(usable, "")
 
 
 def _print_capture(

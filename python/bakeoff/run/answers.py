@@ -23,6 +23,7 @@ from bakeoff.run.data_check import ask_tables
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.sessions import TOO_LONG, Event, Sessions, Step, connection_of, same_plan, statement_of
 from bakeoff.servers import Instance, Server, readiness
+from bakeoff.servers.client import lift_limits
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS, quoted
 from bakeoff.spec.study import is_capture
 from bakeoff.stats.answer_rules import (
@@ -233,10 +234,10 @@ class AnswersPass:
                         sessions.close(connection_of(event))
                 elif event.get("type") == "event" and "digest" in event:
                     self._take(event)
-            tables, other_tables = self._compare_tables() if self._wrote else (0, {})
-        finally:
+        finally:  # also before tables are compared, which a session may have locked
             for sessions in self._arms.values():
                 sessions.close()
+        tables, other_tables = self._compare_tables() if self._wrote else (0, {})
         return Answers(
             capture=self._capture,
             seconds=round(time.monotonic() - begin, 3),
@@ -256,8 +257,9 @@ class AnswersPass:
         digest = self._digests.get(event["digest"]) or _Digest(text, volatile_words(text))
         session_word = digest.first_word in _SESSION_WORDS
         reason = event.get("not_replayable") or (digest.first_word in _NEVER and digest.first_word)
-        if self._reads_only and not session_word:
-            reason = reason or event.get("writes") or (digest.first_word not in _PLAIN and digest.first_word)
+        if self._reads_only:  # SET GLOBAL begins with a word of sessions, and writes
+            plain = session_word or digest.first_word in _PLAIN
+            reason = reason or event.get("writes") or (not plain and digest.first_word)
         if reason:
             self._skipped[str(reason)] += 1
         elif "writes" not in event and not session_word and digest.executed >= EXECUTIONS_MAX:
@@ -336,10 +338,16 @@ class AnswersPass:
 
     def _checksums(self, server: Server) -> dict[str, str]:
         found = {}
-        for schema in sorted(self._schemas - {""} - SYSTEM_SCHEMAS):
-            for table in readiness.tables_of(server, schema):
-                ((_, checksum),) = server.query(f"CHECKSUM TABLE {quoted(schema)}.{quoted(table)}")
-                found[f"{schema}.{table}"] = str(checksum)
+        with contextlib.closing(server.connect()) as connection, connection.cursor() as cursor:
+            lift_limits(connection)
+            connection._read_timeout = None  # all rows of a table are read before the answer
+            for schema in sorted(self._schemas - {""} - SYSTEM_SCHEMAS):
+                for table in readiness.tables_of(server, schema):
+                    if self._stop.is_set():
+                        raise KeyboardInterrupt
+                    cursor.execute(f"CHECKSUM TABLE {quoted(schema)}.{quoted(table)}")
+                    ((_, checksum),) = cursor.fetchall()
+                    found[f"{schema}.{table}"] = str(checksum)
         return found
 
     def _explained(self, arm: str, tables: Sequence[str]) -> Iterator[tuple[str, str]]:

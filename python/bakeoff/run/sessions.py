@@ -164,7 +164,11 @@ _IN_TRANSACTION = 1  # of the server's status
 _OWN_SETTINGS = b"SET character_set_results=utf8mb4, innodb_lock_wait_timeout=1, lock_wait_timeout=1"
 _READ_ONLY = b"SET SESSION TRANSACTION READ ONLY"
 _NOT_KNOWN = (1064, 1193)  # before MySQL 5.6 and MariaDB 10.0: a syntax error, or a variable that is not there
-_READ_WRITE = re.compile(rb"\s*start\s+transaction\b.*\bread\s+write\b", re.IGNORECASE | re.DOTALL)
+# What may stand before a statement's first word: comments, and the heads of those that servers execute.
+_LEAD = rb"(?:\s|/\*M?!\d*|/\*(?!M?!).*?\*/|#[^\n]*\n|--\s[^\n]*\n)*"
+_READ_WRITE = re.compile(_LEAD + rb"start\s+transaction\b.*\bread\s+write\b", re.IGNORECASE | re.DOTALL)
+_SET = re.compile(_LEAD + rb"set\s+(?!timestamp)", re.IGNORECASE | re.DOTALL)
+_USE = re.compile(_LEAD + rb"use\b", re.IGNORECASE | re.DOTALL)
 _BARE_VALUE = re.compile(r"-?\d+|default|null|true|false|on|off", re.IGNORECASE)
 _PLAIN_VALUE = re.compile(r"[\w-]+(?: COLLATE \w+)?", re.IGNORECASE)
 
@@ -332,15 +336,16 @@ class _Session:
         except pymysql.MySQLError as problem:
             number = problem.args[0] if problem.args and isinstance(problem.args[0], int) else TOO_LONG
             reply = Reply(errno=number or TOO_LONG, message=without_literals(str(problem.args[-1])))
-        except OSError as problem:
+        except (OSError, UnicodeDecodeError) as problem:  # of names that are not in utf8mb4, with rows still to come
+            self._connection._force_close()
             reply = Reply(errno=TOO_LONG, message=str(problem))
         self.lost = reply.errno in (2006, TOO_LONG) or not self._connection.open
         if self.lost:
             with contextlib.suppress(ServerError):
                 self._server.query(f"KILL {int(thread)}")
-        elif re.match(rb"\s*set\s+(?!timestamp)", sql, re.IGNORECASE) and sql not in (_OWN_SETTINGS, _READ_ONLY):
+        elif _SET.match(sql) and sql not in (_OWN_SETTINGS, _READ_ONLY):
             self._set_own()
-        elif re.match(rb"\s*use\b", sql, re.IGNORECASE):
+        elif _USE.match(sql):
             self._schema = None
         return reply
 
