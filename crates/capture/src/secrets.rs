@@ -89,13 +89,15 @@ fn is_secret(first: Id, before: Id, id: Id, text: &[u8], next: u8) -> bool {
     {
         true
     } else if first == named.SET || first == named.START || first == named.CHANGE {
-        mentions(text, b"password")
+        mentions(text, b"password") || text.eq_ignore_ascii_case(b"wsrep_sst_auth")
     } else if next == b'(' && text.eq_ignore_ascii_case(b"old_password") {
         true
     } else {
         let name = text.strip_prefix(b"`").unwrap_or(text);
         let name = name.strip_suffix(b"`").unwrap_or(name);
-        name.eq_ignore_ascii_case(b"authentication_string") || name.eq_ignore_ascii_case(b"global_priv")
+        name.eq_ignore_ascii_case(b"authentication_string")
+            || name.eq_ignore_ascii_case(b"global_priv")
+            || name.get(..17).is_some_and(|head| head.eq_ignore_ascii_case(b"rds_set_external_"))
     }
 }
 
@@ -118,7 +120,16 @@ fn is_secret_text(first: Id, before: Id, text: &[u8]) -> bool {
     if [named.PREPARE, named.EXECUTE, named.SET].contains(&first) {
         return mentions(text, b"password") || mentions(text, b"identified");
     }
-    is_definition(first) && (before == named.CONNECTION || mentions(text, b"identified"))
+    is_definition(first) && (before == named.CONNECTION || mentions(text, b"identified") || gives_password(text))
+}
+
+/// Whether a text has a password among settings, as tables of the engines SPIDER (`password "x"`) and CONNECT (`Password=x`) have.
+fn gives_password(text: &[u8]) -> bool {
+    const WORD: &[u8] = b"password";
+    text.windows(WORD.len()).enumerate().filter(|(_, each)| each.eq_ignore_ascii_case(WORD)).any(|(at, _)| {
+        let next = text[at + WORD.len()..].iter().find(|byte| !byte.is_ascii_whitespace());
+        next.is_some_and(|byte| b"=\"'\\".contains(byte))
+    })
 }
 
 /// Whether `text` has `word` (in lower case) in any case of its letters.

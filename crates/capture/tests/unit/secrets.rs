@@ -33,6 +33,10 @@ const WITH_PASSWORD: &[&str] = &[
     "SET @q = \"ALTER USER a IDENTIFIED BY 's3cret'\"",
     "CLONE INSTANCE FROM u@h:3306 IDENTIFIED BY 's3cret'",
     "UPDATE mysql.user SET authentication_string = 's3cret' WHERE user = 'a'",
+    "CREATE TABLE f (a INT) ENGINE=SPIDER COMMENT='wrapper \"mysql\", host \"h\", password \"s3cret\"'",
+    "CREATE TABLE f (a INT) ENGINE=CONNECT TABLE_TYPE=ODBC OPTION_LIST='User=u,Password=s3cret'",
+    "CALL mysql.rds_set_external_master('h', 3306, 'u', 's3cret', 'b', 4, 0)",
+    "SET GLOBAL wsrep_sst_auth = 'u:s3cret'",
     "CREATE USER a IDENTIFIED BY 's3cret",
     "CREATE USER a IDENTIFIED BY 's3cret' /* s3cret */ -- s3cret",
 ];
@@ -42,6 +46,7 @@ const WITHOUT: &[&str] = &[
     "UPDATE users SET password = 'hash' WHERE id = 5",
     "INSERT INTO users (name, password) VALUES ('a', 'hash')",
     "CREATE TABLE users (id INT, password VARCHAR(64), KEY password (password))",
+    "CREATE TABLE users (id INT, hash VARCHAR(64) COMMENT 'the password, as a hash')",
     "SELECT 1 FROM t WHERE note = 'identified by whom'",
     "START TRANSACTION",
     "CHANGE x",
