@@ -21,8 +21,8 @@ const OPERATIONS_MAX: usize = 1_000;
 /// What the others are together.
 const OTHER: &str = "other";
 /// Chunks, and statements, that may wait for the end of a transaction; after that it goes on in the next chunk.
-const CHUNKS_AHEAD: usize = 8;
-const STATEMENTS_AHEAD: usize = 20_000;
+const CHUNKS_AHEAD: u64 = 8;
+const STATEMENTS_AHEAD: u64 = 20_000;
 /// By the clock: what a chunk's transactions do later than this after the last of them has begun waits no longer [µs].
 const TAIL_US: i64 = 5_000_000;
 /// Between the end of a capture that repeats and its next beginning [µs].
@@ -327,30 +327,23 @@ impl Reader {
         }
     }
 
-    /// The next chunk that is complete: all its transactions have ended.
+    /// The next chunk that is complete, since all its transactions have ended, or whose end is not waited for any longer.
     fn read_draft(&mut self) -> Result<Option<Draft>, Failure> {
+        let waiting_max = self.order.chunk_events.saturating_mul(CHUNKS_AHEAD).max(STATEMENTS_AHEAD);
         loop {
             let complete = self.drafts.len() > 1 && self.drafts[0].open == 0;
-            if complete || self.ended {
+            if complete || self.ended || self.waiting as u64 > waiting_max {
+                // Transactions that have not ended go on in a later one.
+                for connection in self.connections.values_mut() {
+                    connection.place = connection.place.filter(|(draft, _)| *draft != self.first_draft);
+                }
                 self.first_draft += 1;
                 let draft = self.drafts.pop_front();
                 self.waiting -= draft.as_ref().map_or(0, |draft| draft.statements);
                 return Ok(draft);
             }
-            if self.drafts.len() > CHUNKS_AHEAD && self.waiting > STATEMENTS_AHEAD {
-                self.leave_behind();
-                continue;
-            }
             self.read_event()?;
         }
-    }
-
-    /// Transactions of the first draft that do not end go on in later ones.
-    fn leave_behind(&mut self) {
-        for connection in self.connections.values_mut() {
-            connection.place = connection.place.filter(|(draft, _)| *draft != self.first_draft);
-        }
-        self.drafts[0].open = 0;
     }
 
     fn read_event(&mut self) -> Result<(), Failure> {

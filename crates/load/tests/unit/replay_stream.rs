@@ -181,12 +181,27 @@ fn a_transaction_without_an_end_does_not_keep_the_capture_in_memory() {
     let mut replay = Replay::open(order(&file, 2, 10)).unwrap();
     let waiting = replay.reader.drafts.iter().map(|draft| draft.statements).sum::<usize>();
     assert_eq!(waiting, replay.reader.waiting);
-    assert!(waiting <= STATEMENTS_AHEAD + 10, "{waiting} statements wait");
+    assert!(waiting as u64 <= STATEMENTS_AHEAD + 10, "{waiting} statements wait");
     let mut found = 0;
     while replay.advance().unwrap() {
         found += replay.block.chunk(0).statements + replay.block.chunk(1).statements;
     }
     assert_eq!(found, events.len());
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_capture_that_is_one_transaction_is_cut_into_chunks() {
+    let mut events = queries(&[(1, "BEGIN")]);
+    events.extend((0..50_000).map(|number| (1, "Query", format!("UPDATE t SET a = {number}"))));
+    let (folder, file) = captured(&events);
+    let found = chunks(order(&file, 2, 10), 10);
+    let sizes: Vec<usize> = found.iter().map(|chunk| chunk.statements).collect();
+    assert_eq!(sizes.iter().sum::<usize>(), events.len());
+    // What is left in the end belongs to the last block.
+    assert!(sizes.iter().all(|size| *size > 0 && *size as u64 <= 2 * STATEMENTS_AHEAD), "{sizes:?}");
+    let all: Vec<String> = transactions(&found).concat().concat();
+    assert!(all.into_iter().eq(events.into_iter().map(|(_, _, sql)| sql)), "another order");
     std::fs::remove_dir_all(folder).unwrap();
 }
 
