@@ -178,6 +178,8 @@ def test_another_version_is_refused_by_name():
 
 def test_unlike_nodes_are_named():
     assert differences([node("a"), node("b")]) == []
+    leads = node("head", resources={"memory": 1e9, "object_store_memory": 8e7, "node:10.0.0.1": 1.0}, cpu_model="Xeon")
+    assert differences([node("a"), node("b"), leads]) == []
     (sentence,) = differences([node("a"), node("b", cpu_model="Xeon")])
     assert sentence.startswith("CPU models differ: ") and sentence.endswith("Xeon on b")
     assert "a and b are one machine" in differences([node("a", boot="x"), node("b", boot="x")])[0]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bakeoff.cli import replay
 from bakeoff.engine import make_capture
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import make_study
@@ -14,6 +15,20 @@ from bakeoff.run.resume import resumed_study
 from bakeoff.spec.study import Data, is_capture
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.estimate import _carry_over, with_rates
+
+
+@pytest.mark.parametrize(
+    ("schemas", "database"),
+    [
+        (["", "shop", "mysql"], "shop"),
+        (["mysql", "Information_Schema", "shop"], "shop"),
+        (["Kunden \u00e4", "shop"], "shop"),
+        (["sys"], ""),
+    ],
+)
+def test_the_database_is_one_of_tables_of_ones_own(schemas, database):
+    assert replay._schema_of({"digests": [{"schema": schema} for schema in schemas]}) == database
+
 
 STUDY = """title: shop
 servers: [{servers}]

@@ -64,12 +64,12 @@ def check(
     burning = [
         f"{each.node.name}: Ray's daemons take {sum(each.daemons.values()):.1%} of a CPU"
         for each in checked
-        if sum(each.daemons.values()) > _DAEMONS_SHARE
+        if each.node.may_measure and sum(each.daemons.values()) > _DAEMONS_SHARE
     ]
     nice = [
         f"{node.name}: Ray starts its workers at niceness {node.facts['niceness']}; start it with RAY_worker_niceness=0"
         for node in answered
-        if node.facts["niceness"] > 0
+        if node.may_measure and node.facts["niceness"] > 0
     ]
     late = [
         f"{each.node.name}: its clock is off by {each.clock_s:+.1f} s"

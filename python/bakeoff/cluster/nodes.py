@@ -39,6 +39,9 @@ _QUIET = {
 }
 
 
+_OF_EVERY_NODE = ("memory", "object_store_memory")  # resources that Ray itself names
+
+
 @dataclass(frozen=True)
 class Node:
     """A node that is alive.
@@ -58,6 +61,11 @@ class Node:
     def host(self) -> Host:
         """The machine."""
         return Host.model_validate(self.facts["host"])
+
+    @property
+    def may_measure(self) -> bool:
+        """It offers a CPU or a resource of one's own; without, as a head with `--num-cpus 0`, it only leads."""
+        return any(name not in _OF_EVERY_NODE and not name.startswith("node:") for name in self.resources)
 
 
 def import_ray(address: str) -> Any:  # noqa: ANN401 — there may be no such module
@@ -332,11 +340,12 @@ def _engine(facts: Mapping[str, Any]) -> str:
 
 
 def differences(nodes: Sequence[Node]) -> list[str]:
-    """How the nodes differ in what decides speed, a sentence each; none: they are alike."""
+    """How the nodes that may measure differ in what decides speed, a sentence each; none: they are alike."""
     sentences = []
+    measuring = [node for node in nodes if node.may_measure]
     for label, of in _DECIDING:
         by_value: dict[str, list[str]] = {}
-        for node in nodes:
+        for node in measuring:
             by_value.setdefault(of(node.host), []).append(node.name)
         if len(by_value) > 1:
             parts = "; ".join(f"{value} on {', '.join(names)}" for value, names in by_value.items())
