@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakeoff.redaction import Redactor
+from bakeoff.cli import main
+from bakeoff.redaction import Redactor, without_url_passwords
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,19 @@ def test_a_secret_is_struck_out_whole_though_a_form_finds_a_part_of_it():
     redactor = Redactor(["one,two three", "mysql"])
     assert redactor.field("--mysql-password=one,two three --threads=4") == "--mysql-password=*** --threads=4"
     assert redactor.free_text("mysql://root:ab@db/") == "***://root:***@db/"
+
+
+@pytest.mark.parametrize("name", ["report_password", "keyring-migration-password", "wsrep_sst_auth"])
+def test_passwords_of_server_options_are_struck_out(name):
+    assert Redactor().free_text(f"{name} = s3cret:x\nback_log = 80") == f"{name} = ***\nback_log = 80"
+
+
+def test_an_error_message_keeps_all_but_the_password_of_a_url(capsys):
+    assert main.run(["mysql://root:s3cret@host/", "mysql:8.0"]) == 2
+    said = capsys.readouterr().err
+    assert "'mysql://root:***@host/'" in said and "bakeoff duel" in said
+    denied = "Access denied for user 'root'@'localhost' (using password: YES)"
+    assert without_url_passwords(denied) == denied
 
 
 def test_fields_named_password_are_struck_out_and_settings_are_not():

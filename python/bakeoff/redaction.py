@@ -23,7 +23,9 @@ _BY_FORM = (
     # As urlsplit reads it: the first colon begins the password, the last @ before the path ends it.
     re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://[^\s/?#:]*:)[^\s/?#]+(?=@)", re.IGNORECASE),
     re.compile(
-        r"(?P<keep>\b(?:mysql[-_])?(?:password|passwd|pwd)\s*[=:]\s*)(?:'[^']*'|\"[^\"]*\"|[^\s,;&'\"]+)", re.IGNORECASE
+        r"(?P<keep>\b(?:(?:(?:mysql|report|keyring[-_]migration)[-_])?(?:password|passwd|pwd)|wsrep[-_]sst[-_]auth)"
+        r"\s*[=:]\s*)(?:'[^']*'|\"[^\"]*\"|[^\s,;&'\"]+)",
+        re.IGNORECASE,
     ),
     re.compile(r"(?P<keep>\bMYSQL_PWD=)\S+"),
     re.compile(r"(?P<keep>temporary password is generated for [^:\s]+: )\S+"),
@@ -49,6 +51,11 @@ def hide_in_process_list() -> None:
         _BY_FORM[0].sub(lambda found: found["keep"] + "*" * (len(found[0]) - len(found["keep"])), w) for w in words
     ]
     ctypes.memmove(begin, "\0".join(hidden).encode("latin-1"), end - begin)
+
+
+def without_url_passwords(text: str) -> str:
+    """A message in which the passwords of URLs are struck out, and nothing else."""
+    return _struck_out(text, _BY_FORM[:1])
 
 
 class Redactor:

@@ -10,6 +10,8 @@ from synthetic import duel_study, make_run
 from bakeoff.cli import listing
 from bakeoff.engine import describe_workloads
 from bakeoff.results import RunDirectory
+from bakeoff.servers import free_cache
+from bakeoff.servers.paths import cache_root
 
 COMMANDS = (
     "duel",
@@ -132,3 +134,18 @@ def test_the_cache_is_pruned_of_what_can_be_made_again(tmp_path, monkeypatch, in
     assert (template.exists(), server.exists()) == (False, True)
     assert inside("cache", "prune", "--all").code == 0
     assert not server.exists()
+
+
+def test_data_that_another_bakeoff_has_taken_is_not_pruned(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    held, free = (cache_root() / "dumps" / name for name in ("held", "free"))
+    for folder in (held, free):
+        folder.mkdir(parents=True)
+    code = "from bakeoff.servers.paths import share; share('held'); print('shared', flush=True); input()"
+    other = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert other.stdout.readline() == "shared\n"
+    free_cache(servers=False)
+    assert (held.exists(), free.exists()) == (True, False)
+    other.communicate("\n")
+    free_cache(servers=False)
+    assert not held.exists()

@@ -121,7 +121,7 @@ def test_a_build_that_cannot_be_installed_is_passed_over(tmp_path, monkeypatch):
     plan = plan_study(study, overhead_s=5, load_s=5)
     run = RunDirectory.create(tmp_path, study)
     tools = EpochTools(study, (), None, {}, QuietLive(), threading.Event(), at_once=2)
-    machine = ThisMachine(tools, run, Joining(None, None, read_before(run)))
+    machine = ThisMachine(tools, run, Joining(None, None, run, read_before(run)))
     joined = study.model_copy(update={"arms": (*study.arms, study.search.builds[1])})
     machine.join(joined)
     settled = frozenset((cell.name, study.arms[1].name) for cell in plan.cells)

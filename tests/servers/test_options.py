@@ -1,9 +1,11 @@
 """Options by version, against what real starts of all 19 servers did: accepted, refused, accepted without effect."""
 
+from pathlib import Path
+
 import pytest
 
 from bakeoff.errors import SpecError
-from bakeoff.servers.options import Target, redo_options, stem, translate, write_cnf
+from bakeoff.servers.options import Target, read_cnf, redo_options, stem, translate, write_cnf
 from bakeoff.servers.profile import ignored_options, same_value
 
 MYSQL = ["5.5.9", "5.5.34", "5.6.14", "5.6.24", "5.7.19", "5.7.22", "8.0.12", "8.0.15", "8.0.31", "8.0.33", "9.7.4"]
@@ -248,6 +250,37 @@ def test_files_of_a_server_stay_in_its_data_directory(name):
     assert translate(target("8.0.31"), {name: "name"}).options[name] == "name"
     with pytest.raises(SpecError, match=r"files outside the data directory .* Name the file without a folder"):
         translate(target("8.0.31"), {name: "/var/log/name"})
+
+
+def test_a_server_joins_no_cluster():
+    asked = {"wsrep_on": "ON", "wsrep_cluster_address": "gcomm://10.0.0.1", "loose_group_replication_group_name": "x"}
+    done = translate(target("M10.11.19"), asked | {"back_log": "80"})
+    assert done.options == {"back_log": "80"}
+    (note,) = done.notes
+    assert all(name in note for name in asked) and "10.0.0.1" not in note
+
+
+@pytest.mark.parametrize("name", ["report_password", "wsrep_sst_auth", "loose_report_password"])
+def test_passwords_for_other_servers_are_refused_and_passed_over_in_files(tmp_path, name):
+    with pytest.raises(SpecError, match=f"{name} cannot be used: it is a password") as refused:
+        translate(target("8.0.15"), {name: "hunter22"})
+    assert "hunter22" not in str(refused.value)
+    (tmp_path / "my.cnf").write_text(f"[mysqld]\n{name.replace('_', '-')} = hunter22\nback_log = 80\n")
+    assert read_cnf(tmp_path / "my.cnf", "mysql", (8, 0, 15)) == {"back_log": "80"}
+
+
+def test_what_mysqld_collects_line_by_line_is_joined(tmp_path):
+    lines = ["optimizer_switch = mrr=off", "plugin_load_add = a", "optimizer_switch = index_merge=off",
+             "back_log = 80", "plugin-load-add = b", "back_log = 90"]  # fmt: skip
+    (tmp_path / "my.cnf").write_text("\n".join(["[mysqld]", *lines]))
+    assert read_cnf(tmp_path / "my.cnf", "mysql", (8, 0, 15)) == {
+        "optimizer_switch": "mrr=off,index_merge=off", "plugin_load_add": "a;b", "back_log": "90"
+    }  # fmt: skip
+
+
+def test_the_home_of_a_user_that_is_not_there_is_one_line():
+    with pytest.raises(SpecError, match=r"~nobody-here/my.cnf: there is no user of that name"):
+        read_cnf(Path("~nobody-here/my.cnf"), "mysql", (8, 0, 15))
 
 
 def test_an_unknown_option_is_refused_with_near_ones():

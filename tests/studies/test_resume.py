@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -15,7 +16,9 @@ from bakeoff.errors import HostError, ResultsError
 from bakeoff.plan import plan_study
 from bakeoff.plan.factorial import make_study
 from bakeoff.results import Outcome, RunDirectory, open_run
-from bakeoff.run.resume import check_machine, check_versions, read_before, resumed_study
+from bakeoff.run.arms import ArmSetup
+from bakeoff.run.resume import check_machine, check_setups, check_versions, read_before, resumed_study
+from bakeoff.servers import Settings
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.model import Analysis
 from tests.conftest import wait_for
@@ -188,6 +191,19 @@ def test_another_version_is_refused_by_the_first_epoch_that_knows_one(tmp_path):
     for other in ("8.0.16", "8.0.1", "8.0.1-debug"):
         with pytest.raises(ResultsError, match=f"arm A was measured as version 8.0.15-log, and its server is {other} "):
             check_versions(read_before(run), {"A": other})
+
+
+def test_another_build_or_other_options_are_refused(tmp_path):
+    def setups(binary, **options):
+        installation = SimpleNamespace(sha256=binary)
+        return [ArmSetup(study().arms[0], installation=installation, settings=Settings(options))]
+
+    run = RunDirectory.create(tmp_path, study())
+    for _ in range(2):
+        check_setups(run, setups("a", back_log="80", port="1"))
+    for other in (setups("b", back_log="80", port="1"), setups("a", back_log="90", port="1")):
+        with pytest.raises(ResultsError, match="arm A was measured with another binary or other options"):
+            check_setups(run, other)
 
 
 def test_another_machine_is_refused_by_what_differs(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bakeoff.cli.history import add_run
 from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
+from bakeoff.redaction import without_url_passwords
 from bakeoff.report.gate_view import DEFAULT_NAME, annotations, gate_markdown, junit, junit_of_error
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory
@@ -64,7 +65,7 @@ def errors_in(junit_file: Path | None, name: str) -> Iterator[None]:
     except (Exception, KeyboardInterrupt) as error:
         if junit_file:
             with suppress(OSError):
-                message = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
+                message = "interrupted" if isinstance(error, KeyboardInterrupt) else without_url_passwords(str(error))
                 junit_file.write_text(junit_of_error(name, message), encoding="utf-8")
         raise
 

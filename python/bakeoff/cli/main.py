@@ -195,8 +195,10 @@ def _in_a_line(message: str) -> str:
 
 def _complain(message: str, log_tail: str = "") -> None:
     from bakeoff.cli.printing import print_sentence  # Rich takes its time, which commands that end well may do without
+    from bakeoff.redaction import without_url_passwords
 
-    print_sentence(f"bakeoff: {message}", indent=len("bakeoff: "), stderr=True)
+    # A mistyped command may hold one.
+    print_sentence(f"bakeoff: {without_url_passwords(message)}", indent=len("bakeoff: "), stderr=True)
     for line in log_tail.strip().splitlines()[-8:]:
         print(f"  | {visible(line)}", file=sys.stderr)
 

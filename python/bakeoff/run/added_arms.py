@@ -14,7 +14,7 @@ from bakeoff.run.epoch import Interrupted, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.listener import download_reporter
 from bakeoff.run.loading import Loader
-from bakeoff.run.resume import Before, check_versions, versions_of
+from bakeoff.run.resume import Before, check_setups, check_versions, versions_of
 from bakeoff.servers import ServerMemory
 from bakeoff.spec import Study
 
@@ -26,24 +26,27 @@ class Joining:
     Attributes:
         memory: what each of the study's servers is given.
         loader: whose engine is closed.
-        before: what the run has measured before it was resumed.
+        run: that they join.
+        before: what it has measured before it was resumed.
     """
 
     memory: ServerMemory
     loader: Loader
+    run: RunDirectory
     before: Before
 
     def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
         """The tools with the study's last arm, installed.
 
         Raises:
-            BakeoffError: it cannot be installed, does not take its options, or was measured as another version.
+            BakeoffError: it cannot be installed, does not take its options, or was measured as another one.
             KeyboardInterrupt: the stop flag was set.
         """
         alone = study.model_copy(update={"arms": study.arms[-1:]})
         reporter = download_reporter(tools.listener, tools.stop)
         setups = prepare_arms(alone, self.memory, passwords={}, on_progress=reporter, stop=tools.stop)
         check_versions(self.before, versions_of(setups))
+        check_setups(self.run, setups)
         return replace(tools, study=study, setups=(*tools.setups, *setups))
 
     def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> str:

@@ -26,7 +26,7 @@ from bakeoff.run.kept_loads import MARKS, KeptLoad, Loaded, Marks
 from bakeoff.run.listener import Listener
 from bakeoff.servers import Instance, RemoteServer, Server
 from bakeoff.servers.client import lift_limits, raw_rows
-from bakeoff.servers.paths import cache_root
+from bakeoff.servers.paths import cache_root, share
 from bakeoff.spec import Arm, Origin, Study, parse_server
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS, default_database, quoted, read_dump, used_databases
 from bakeoff.spec.server_name import is_url, url_database, url_password
@@ -240,6 +240,7 @@ def take_snapshots(study: Study, listener: Listener, passwords: Mapping[str, str
     for source in sources_of(study):
         folder = cache_root() / "dumps" / f"{url_database(source)}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
         folder = folder.with_name(f"{folder.name}-{secrets.token_hex(2)}")
+        share(folder.name)  # until this process ends, so that no other prunes it
         folder.mkdir(parents=True, mode=0o700)
         listener.stage(f"taking the data of {source}")
         try:
@@ -252,6 +253,13 @@ def take_snapshots(study: Study, listener: Listener, passwords: Mapping[str, str
         listener.note(f"the data of {source} was taken to {folder}; `bakeoff cache prune` deletes it")
         taken[source] = {"source": str(folder), "source_bytes": 0}
     return _with_data(study, taken)
+
+
+def keep_snapshots(study: Study) -> None:
+    """Share what a run that is resumed has taken of running servers, so that no other bakeoff prunes it."""
+    for source in {arm.data.source for arm in study.arms if arm.data.source}:
+        if Path(source).parent == cache_root() / "dumps":
+            share(Path(source).name)
 
 
 def _with_data(study: Study, changes: Mapping[str, dict[str, Any]]) -> Study:

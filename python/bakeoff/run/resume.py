@@ -12,6 +12,7 @@ later resume must know it too.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import Plan
@@ -27,7 +28,7 @@ from bakeoff.spec.server_name import is_url
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.units import format_duration
 
-_MEMORY_FILE, _EXTENDED_FILE = "memory.json", "extended.json"
+_MEMORY_FILE, _EXTENDED_FILE, _SETUPS_FILE = "memory.json", "extended.json", "setups.json"
 
 
 @dataclass(frozen=True)
@@ -141,6 +142,26 @@ def check_versions(before: Before, versions: Mapping[str, str]) -> None:
                 f"arm {arm} was measured as version {measured}, and its server is {version} now.",
                 hint="Begin a new run.",
             )
+
+
+def check_setups(run: RunDirectory, setups: Iterable[ArmSetup]) -> None:
+    """Refuse to mix epochs of two builds, or of two configurations; what is new is written down.
+
+    Raises:
+        ResultsError: an arm's binary or options are others than those in the finished epochs.
+    """
+    kept = run.read(_SETUPS_FILE, dict[str, str]) or {}
+    for setup in setups:
+        if not (setup.installation and setup.settings):
+            continue
+        options = sorted({**setup.settings.options, **setup.settings.init_options}.items())
+        now = sha256(repr((setup.installation.sha256, options)).encode()).hexdigest()
+        if kept.setdefault(setup.arm.name, now) != now:
+            raise ResultsError(
+                f"arm {setup.arm.name} was measured with another binary or other options than its server has now.",
+                hint="Begin a new run.",
+            )
+    run.write_json(_SETUPS_FILE, kept)
 
 
 def keep_memory(run: RunDirectory, share: MemoryShare) -> None:

@@ -39,9 +39,10 @@ from bakeoff.run.kept_loads import KeptLoads, kept_bytes
 from bakeoff.run.listener import Listener, download_reporter
 from bakeoff.run.loading import Loader
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
-from bakeoff.run.own_data import take_snapshots
+from bakeoff.run.own_data import keep_snapshots, take_snapshots
 from bakeoff.run.resume import (
     check_machine,
+    check_setups,
     check_versions,
     ended_as,
     keep_memory,
@@ -102,6 +103,7 @@ def run_study(
     """
     if resume is not None:
         check_machine(resume)
+        keep_snapshots(study)
     else:
         study = take_snapshots(study, listener, passwords, stop)
     study = with_captures(study)
@@ -126,6 +128,7 @@ def run_study(
             try:
                 before = read_before(run)
                 check_versions(before, versions_of(setups))
+                check_setups(run, setups)
                 keep_memory(run, share)
                 begin_notes(study, listener)
                 begin = time.monotonic()
@@ -137,7 +140,7 @@ def run_study(
                 if explaining and explaining.only:
                     return run, explain(explaining, tools, run)
                 compare_answers(tools, run)
-                machine = ThisMachine(tools, run, Joining(share.memory, loader, before) if study.search else None)
+                machine = ThisMachine(tools, run, Joining(share.memory, loader, run, before) if study.search else None)
                 for arms in range(len(begun_with.arms), len(study.arms)):  # that joined before it was resumed
                     machine.join(study.model_copy(update={"arms": study.arms[: arms + 1]}))
                 analysis = StudyRun(

@@ -29,7 +29,7 @@ from urllib.parse import urlsplit
 
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers.catalog import DebianSource, Entry
-from bakeoff.servers.paths import bytes_on_disk
+from bakeoff.servers.paths import bytes_on_disk, expanded
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, bytes done, bytes in all (0: unknown); never from two threads at once."""
@@ -73,7 +73,7 @@ def fetch(entry: Entry, folder: Path, progress: Progress = no_progress) -> Path:
     """
     source = entry.source
     if source.tarball:
-        file = Path(source.tarball).expanduser()
+        file = expanded(Path(source.tarball))
         if not file.is_file():
             raise SpecError(f"server {entry.name}: there is no file {file}.")
     elif source.maven:

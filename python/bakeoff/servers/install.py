@@ -39,8 +39,10 @@ from bakeoff.servers.paths import (
     RUNTIME_ROOT,
     bytes_on_disk,
     cache_root,
+    expanded,
     locked,
     locked_if_free,
+    remove_lock,
     remove_stale,
     remove_unfinished,
     require_reachable,
@@ -122,7 +124,7 @@ def detect(path: Path) -> Layout:
     Raises:
         SpecError: there is no server at `path`, or a part of it is missing.
     """
-    path = path.expanduser().absolute()
+    path = expanded(path).absolute()
     if not path.exists():
         raise SpecError(f"path {path} does not exist.", hint="Name a basedir (path:/opt/mysql) or a mysqld.")
     if path.is_file():
@@ -234,7 +236,11 @@ def free_cache(*, servers: bool) -> None:
     remove_stale(RUNTIME_ROOT, work_root(), kept_s=0.0)
     for folder in (cache_root() / "servers", cache_root() / "templates"):
         remove_unfinished(folder)
-    shutil.rmtree(cache_root() / "dumps", ignore_errors=True)
+    for dump in list((cache_root() / "dumps").glob("*")):
+        with locked_if_free(dump.name) as free:
+            if free:
+                shutil.rmtree(dump, ignore_errors=True)
+                remove_lock(dump.name)
     if (cache_root() / "templates").is_dir():
         prune(cache_root() / "templates", limit_bytes=0, unused_s=0)
     for name in installed() if servers else ():
@@ -243,8 +249,8 @@ def free_cache(*, servers: bool) -> None:
 
 def _install_entry(entry: Entry, progress: Progress) -> Installation:
     if entry.source.path:
-        return _examine(Path(entry.source.path).expanduser(), entry.name)
-    if platform.machine() not in ("x86_64", "AMD64"):
+        return _examine(Path(entry.source.path), entry.name)
+    if entry.source.kind not in ("tarball", "url") and platform.machine() not in ("x86_64", "AMD64"):
         raise HostError(
             f"server {entry.name} is built for x86-64, and this is {platform.machine()}.",
             hint="Name your own: path:DIR.",
@@ -357,7 +363,7 @@ def _tarball_entry(spec: ServerSpec) -> Entry:
         key = f"{last_part}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
         source = Source(url=where)
     else:
-        file = Path(where).expanduser().absolute()
+        file = expanded(Path(where)).absolute()
         if not file.is_file():
             raise SpecError(
                 f"server {spec}: there is no file {file}.", hint="Name a .tar.gz, .tar.xz or a tarball's address."

@@ -16,6 +16,8 @@ from pathlib import Path
 
 from bakeoff.errors import SpecError
 from bakeoff.servers.catalog import Version, VersionRange, parse_range, version_text
+from bakeoff.servers.paths import expanded
+from bakeoff.spec.server_name import joined
 from bakeoff.units import parse_bytes
 
 OURS = {
@@ -52,6 +54,9 @@ _NOT_A_SERVER = (
     "defaults_file", "defaults_extra_file", "no_defaults", "bootstrap", "initialize", "initialize_insecure",
     "daemonize", "help", "chroot", "skip_grant_tables", "skip_networking",
 )  # fmt: skip
+# They say how to reach other servers: bakeoff's write nothing there, and measure without.
+_TO_OTHER_SERVERS = ("wsrep_", "group_replication_")
+_PASSWORDS = ("report_password", "keyring_migration_password", "wsrep_sst_auth")
 _COUNTING_AT_INIT = ("innodb_page_size", "innodb_data_file_path", "innodb_undo_tablespaces", "lower_case_table_names")
 _PREFIXES = ("loose_", "skip_", "enable_", "disable_", "maximum_")
 _TRUE = ("", "1", "on", "true", "yes")
@@ -144,6 +149,9 @@ def translate(target: Target, asked: Mapping[str, str]) -> Translation:
     done = Translation()
     rest = dict(asked)
     _refuse_ours(target, rest)
+    if left_out := [name for name in rest if stem(name).startswith(_TO_OTHER_SERVERS)]:
+        rest = {name: value for name, value in rest.items() if name not in left_out}
+        done.notes.append(f"{', '.join(left_out)}: left out, since bakeoff's servers join no cluster")
     for rule in (_redo, _isolation, _binlog, _authentication, _tls, _plugin, _page_size):
         rule(target, rest, done)
     for name, value in rest.items():
@@ -205,6 +213,8 @@ def option_text(name: str, value: str) -> str:
 def _refuse_ours(target: Target, asked: Mapping[str, str]) -> None:
     for name, value in asked.items():
         plain = stem(name)
+        if plain in _PASSWORDS:  # whose value no message may have
+            raise _refuse(target, name, "", "it is a password for other servers", "Leave it out.")
         if plain in OURS:
             raise _refuse(
                 target, name, value, f"bakeoff gives every server a {OURS[plain]} of its own", "Leave it out."
@@ -403,13 +413,14 @@ def server_groups(family: str, version: Version) -> frozenset[str]:
 def read_cnf(file: Path, family: str, version: Version) -> dict[str, str]:
     """Options that a cnf file has for one server, read as mysqld does: groups of other servers are passed over.
 
-    Names have underscores, a bare name has an empty value, and a later line wins.
+    Names have underscores, a bare name has an empty value, and a later line wins, or adds to what mysqld collects.
+    Passwords for other servers are passed over.
 
     Raises:
         SpecError: no such file, or a line that cannot be read; names file and line.
     """
     try:
-        lines = file.expanduser().read_text("utf-8").splitlines()
+        lines = expanded(file).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "not UTF-8 text"
         raise SpecError(f"cnf file {file} cannot be read: {reason}.") from None
@@ -428,7 +439,8 @@ def read_cnf(file: Path, family: str, version: Version) -> dict[str, str]:
             name, value = _option(line)
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name):
                 raise SpecError(f"{where}: {line!r} is not option=value.")
-            options[name] = value
+            if stem(name) not in _PASSWORDS:
+                options[name] = joined(options.get(name), name, value)
     return options
 
 

@@ -78,6 +78,8 @@ class ServerSpec(Frozen):
 UNWRITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, and halves of characters: no option, name or title has them."""
 
+# Options whose values mysqld collects, and what joins them in one.
+_COLLECTED = {"optimizer_switch": ",", "plugin_load_add": ";"}
 _CNF_OPTION = re.compile(r"^[ \t]*([A-Za-z][A-Za-z0-9_-]*)", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
@@ -110,7 +112,10 @@ def parse_server(text: str) -> ServerSpec:
         if name.startswith("env."):
             env[name[4:]] = value
         else:
-            options[name.replace("-", "_")] = value
+            name = name.replace("-", "_")
+            if name in options and name not in _COLLECTED:
+                raise SpecError(f"server {_shown(text)}: {name} comes twice.", hint="Leave one out.")
+            options[name] = joined(options.get(name), name, value)
     base = _parse_head(head, text)
     return base.model_copy(
         update={
@@ -120,6 +125,11 @@ def parse_server(text: str) -> ServerSpec:
             "cnf_options": _cnf_options(cnf_files),
         }
     )
+
+
+def joined(before: str | None, name: str, value: str) -> str:
+    """An option's value with an earlier one of the same name, where mysqld collects them; else the value alone."""
+    return value if before is None or name not in _COLLECTED else f"{before}{_COLLECTED[name]}{value}"
 
 
 def _cnf_options(files: list[str]) -> tuple[str, ...]:
