@@ -482,6 +482,14 @@ pub(crate) fn general_values(settings: &Settings) -> BTreeMap<String, OptionValu
         let fitted = decls.get(&name).and_then(|decl| decl.fit(given).ok());
         values.insert(name, fitted.unwrap_or_else(|| given.clone()));
     }
+    // On or off in sysbench 1.0, and a mode in its master.
+    if let Some(is_on) = values.get("mysql_ssl").and_then(|mode| match mode.to_text().as_str() {
+        "off" | "false" | "0" => Some(false),
+        "on" | "true" | "1" => Some(true),
+        _ => None,
+    }) {
+        values.insert("mysql_ssl".to_owned(), OptionValue::Bool(is_on));
+    }
     values
 }
 

@@ -182,7 +182,7 @@ pub(crate) fn set_options(
     Ok(runtime.get::<Function>("set_options")?.call(())?)
 }
 
-fn lua_value(lua: &Lua, value: &OptionValue) -> mlua::Result<Value> {
+pub(crate) fn lua_value(lua: &Lua, value: &OptionValue) -> mlua::Result<Value> {
     Ok(match value {
         OptionValue::Bool(value) => Value::Boolean(*value),
         OptionValue::Int(number) => Value::Number(*number as f64),

@@ -1,5 +1,7 @@
 //! A script loaded into a Lua state of its own: its options, its life cycle, its commands and report hooks.
 
+use std::collections::BTreeMap;
+
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 
 use crate::error::{ScriptError, nearest, split_place};
@@ -357,7 +359,21 @@ impl Script {
                 }
             }
         }
+        if !declares {
+            self.offer_general_globals(&values)?;
+        }
         runtime::set_options(&runtime, self.lua(), &values)
+    }
+
+    /// The engine's own options as globals, which scripts of sysbench 0.5 read; what the script itself has defined stays.
+    fn offer_general_globals(&self, values: &BTreeMap<String, OptionValue>) -> Result<(), ScriptError> {
+        let globals = self.lua().globals();
+        for name in general_names() {
+            if let (Some(value), Ok(Value::Nil)) = (values.get(name), globals.raw_get::<Value>(name)) {
+                globals.raw_set(name, runtime::lua_value(self.lua(), value)?)?;
+            }
+        }
+        Ok(())
     }
 
     fn withdraw_legacy_globals(&self, settings: &Settings, legacy: &[String]) -> Result<(), ScriptError> {

@@ -31,6 +31,18 @@ pub(crate) struct CommandLine {
     pub(crate) command: Option<String>,
 }
 
+/// Options of sysbench's master.
+const NOT_OF_1_0: [&str; 8] = [
+    "warmup_time",
+    "thread_init_timeout",
+    "rand_zipfian_exp",
+    "luajit_cmd",
+    "mysql_ssl_ca",
+    "mysql_ssl_cert",
+    "mysql_ssl_key",
+    "mysql_compression_algorithms",
+];
+
 impl CommandLine {
     /// Reads `arguments`, without the program's name.
     ///
@@ -123,9 +135,11 @@ impl CommandLine {
         Err(bad_value(&name, value))
     }
 
-    /// A script's own option goes before ours of that name, which sysbench does not have.
+    /// A script's own option goes before ours of that name, which sysbench 1.0 does not have.
     fn yield_to_script(&mut self) {
-        let is_ours = |name: &&str| general_option(name).is_some_and(|spec| spec.section == Section::Ours);
+        let is_ours = |name: &&str| {
+            general_option(name).is_some_and(|spec| spec.section == Section::Ours || NOT_OF_1_0.contains(&spec.name))
+        };
         let ours: Vec<&str> = self.given.keys().copied().filter(is_ours).collect();
         let name = self.test.as_deref().unwrap_or("-");
         // What is no file cannot be read twice.

@@ -31,6 +31,7 @@ const FAILED: u8 = 1;
 const FORCED: u8 = 2;
 
 /// sysbench's words, and its place for them.
+const ENDLESS: &str = "WARNING: Both event and time limits are disabled, running an endless test";
 const OLD_TEST_OPTION: &str = "WARNING: the --test option is deprecated. You can pass a script name or path on the command line without any options.";
 
 /// Runs the command; `arguments` are those after the program's name.
@@ -113,6 +114,9 @@ fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
     let console = Arc::new(Console::new(options.verbosity, aside, text_statements));
     if line.has("test") {
         complain(OLD_TEST_OPTION);
+    }
+    if line.int("time") == 0 && options.time.is_none() && options.events.is_none() {
+        early.print(ENDLESS);
     }
     console.notice(&header(&options));
     let code = Invocation { line, arguments, build, options, console: Arc::clone(&console) }.run();

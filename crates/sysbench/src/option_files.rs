@@ -25,6 +25,12 @@ pub(crate) fn my_cnf(path: &str) -> Result<Vec<(&'static str, String)>, String> 
     } else {
         read_file(&expand(path), 0, &mut found)?;
     }
+    // As the clients of MySQL and MariaDB do: who names certificates wants them used.
+    let has = |name: &str| found.iter().any(|(known, value)| *known == name && !value.is_empty());
+    if !has("mysql_ssl") {
+        let mode = if has("mysql_ssl_ca") { Some("verify_ca") } else { has("mysql_ssl_cert").then_some("required") };
+        found.extend(mode.map(|mode| ("mysql_ssl", mode.to_owned())));
+    }
     Ok(found)
 }
 
@@ -40,7 +46,7 @@ fn read_file(path: &Path, depth: u32, found: &mut Vec<(&'static str, String)>) -
     if depth > DEEPEST {
         return Err(failed("too many !include within each other".to_owned()));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let text = read_text(path).map_err(|error| failed(error.to_string()))?;
     let mut wanted = false;
     for line in text.lines().map(str::trim) {
         if let Some(file) = line.strip_prefix("!include ") {
@@ -56,6 +62,11 @@ fn read_file(path: &Path, depth: u32, found: &mut Vec<(&'static str, String)>) -
         }
     }
     Ok(())
+}
+
+/// A file whose comments may be in any character set.
+fn read_text(path: &Path) -> std::io::Result<String> {
+    Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
 }
 
 fn cnf_files(folder: &Path) -> Vec<PathBuf> {
@@ -96,7 +107,7 @@ fn my_cnf_option(line: &str) -> Option<(&'static str, String)> {
 /// # Errors
 /// One line: the file cannot be read, or a line has no `=`. Unless `strict`, sysbench's line for a file that is not there.
 pub(crate) fn config_file(path: &Path, strict: bool) -> Result<Vec<(String, String)>, String> {
-    let text = match std::fs::read_to_string(path) {
+    let text = match read_text(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !strict => {
             eprintln!("{}: No such file or directory", path.display());
             String::new()

@@ -31,6 +31,21 @@ fn comments_end_lines_of_the_clients_files() {
 }
 
 #[test]
+fn certificates_ask_for_their_use() {
+    let file = std::env::temp_dir().join(format!("bakeoff-my-cnf-tls-{}.cnf", std::process::id()));
+    let mode = |lines: &str| {
+        std::fs::write(&file, format!("[client]\n{lines}\n")).expect("written");
+        let read = my_cnf(&file.display().to_string()).expect("read");
+        read.into_iter().find(|(name, _)| *name == "mysql_ssl").map(|(_, value)| value)
+    };
+    assert_eq!(mode("ssl-ca=/ca.pem").as_deref(), Some("verify_ca"));
+    assert_eq!(mode("ssl-cert=/c.pem\nssl-key=/k.pem").as_deref(), Some("required"));
+    assert_eq!(mode("ssl-ca=/ca.pem\nssl-mode=DISABLED").as_deref(), Some("disabled"));
+    assert_eq!(mode("user=app"), None);
+    let _ = std::fs::remove_file(&file);
+}
+
+#[test]
 fn a_file_that_is_not_there_is_named() {
     let error = my_cnf("/nowhere/my.cnf").expect_err("not there");
     assert!(error.starts_with("--my-cnf /nowhere/my.cnf: "), "{error}");
