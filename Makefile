@@ -27,7 +27,7 @@ test: ## Rust, Python, real servers, the report in a browser (10 to 18 minutes o
 	cargo test --quiet --workspace -- --test-threads=4
 	$(PYTEST) $(PARALLEL) -m "not slow" --durations=20
 
-test-unit: setup ## the tests of functions, without a server, a browser or a program of others (2 to 3 minutes)
+test-unit: setup ## the tests of functions, without a server, a browser or a program of others (1.5 to 3 minutes)
 	cargo test --quiet --workspace -- --test-threads=4 & rust=$$!; \
 	$(PYTEST) $(PARALLEL) -m "not slow and not server and not browser" $(WHOLE:%=--ignore=tests/%); python=$$?; \
 	wait $$rust && exit $$python

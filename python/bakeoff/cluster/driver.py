@@ -42,8 +42,8 @@ from bakeoff.run.captures import with_captures
 from bakeoff.run.epoch import Interrupted
 from bakeoff.run.listener import Listener
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
-from bakeoff.run.resume import Before, check_versions, keep_memory, kept_memory, read_before
-from bakeoff.run.runner import StudyRun, begin_notes, keeping
+from bakeoff.run.resume import Before, check_versions, keep_memory, keeping, kept_memory, read_before
+from bakeoff.run.runner import StudyRun, begin_notes
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, Study
 from bakeoff.spec.server_name import is_url

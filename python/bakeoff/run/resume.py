@@ -9,18 +9,22 @@ budget was changed. When it ends was then chosen with results in sight. That is 
 later resume must know it too.
 """
 
+import errno
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import sha256
+from pathlib import Path
 
-from bakeoff.errors import ResultsError, SpecError
+from bakeoff.errors import BakeoffError, HostError, ResultsError, SpecError
 from bakeoff.plan import Plan
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import loading_seconds
 from bakeoff.results.manifest import gather_host
 from bakeoff.run.arms import ArmSetup, MemoryShare
 from bakeoff.run.captures import with_captures
+from bakeoff.run.kept_loads import kept_bytes
 from bakeoff.servers.catalog import parse_version
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Study
@@ -101,6 +105,38 @@ def _as_begun(asked: Study, begun: Study) -> Study:
         for arm, own in zip(asked.arms, begun.arms, strict=False)
     )
     return asked.model_copy(update={"arms": (*arms, *asked.arms[len(arms) :])})
+
+
+@contextmanager
+def keeping(run: RunDirectory, *, is_new: bool, again: str = "bakeoff run --resume") -> Iterator[None]:
+    """Hold a run directory; an error says what is kept, and a new run without a finished epoch or loads leaves nothing.
+
+    Args:
+        run: nobody else writes to it meanwhile.
+        is_new: it is not resumed.
+        again: the command that goes on.
+    """
+    with run.hold():
+        try:
+            yield
+        except BaseException as error:
+            if run.finished_epochs():
+                raise _with_what_is_kept(error, run, again) from None
+            if is_new and not kept_bytes(run):
+                run.discard_if_empty()
+            raise
+
+
+def _with_what_is_kept(error: BaseException, run: RunDirectory, again: str) -> BaseException:
+    """The error that ends a run early, with the epochs that were kept and the commands that use them."""
+    kept = f"Finished epochs are kept: {len(run.finished_epochs())}"
+    use = f"`bakeoff report {run.path}` gives their verdict, `{again} {run.path}` goes on."
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        place = Path(error.filename).parent if isinstance(error.filename, str) else run.path
+        return HostError(f"the disk of {place} is full.", hint=f"Make room there. {kept}; {use}")
+    if isinstance(error, BakeoffError):
+        error.hint = f"{error.hint} {kept}; {use}".strip()
+    return error
 
 
 def check_machine(run: RunDirectory) -> None:

@@ -4,14 +4,12 @@
 one of them. Everything is written to the run directory as it happens.
 """
 
-import errno
 import math
 import threading
 import time
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
 from itertools import count
 from operator import attrgetter
@@ -19,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bakeoff.engine import Engine
-from bakeoff.errors import BakeoffError, HostError, RunInvalid
+from bakeoff.errors import BakeoffError, RunInvalid
 from bakeoff.plan import Plan, epoch_draft, plan_study, share_seconds, with_longer_slices
 from bakeoff.plan.epochs import turns
 from bakeoff.plan.timing import EpochCost, epoch_time, report_seconds
@@ -35,7 +33,7 @@ from bakeoff.run.captures import with_captures
 from bakeoff.run.epoch import Interrupted
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.explaining import Explaining, explain
-from bakeoff.run.kept_loads import KeptLoads, kept_bytes
+from bakeoff.run.kept_loads import KeptLoads
 from bakeoff.run.listener import Listener, download_reporter
 from bakeoff.run.loading import Loader
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
@@ -46,6 +44,7 @@ from bakeoff.run.resume import (
     check_versions,
     ended_as,
     keep_memory,
+    keeping,
     kept_memory,
     note_extension,
     read_before,
@@ -209,41 +208,9 @@ def builds_of(tools: EpochTools) -> int:
     return max((build + 1 for _, build in tools.snapshots), default=tools.study.builds)
 
 
-@contextmanager
-def keeping(run: RunDirectory, *, is_new: bool, again: str = "bakeoff run --resume") -> Iterator[None]:
-    """Hold a run directory; an error says what is kept, and a new run without a finished epoch or loads leaves nothing.
-
-    Args:
-        run: nobody else writes to it meanwhile.
-        is_new: it is not resumed.
-        again: the command that goes on.
-    """
-    with run.hold():
-        try:
-            yield
-        except BaseException as error:
-            if run.finished_epochs():
-                raise _with_what_is_kept(error, run, again) from None
-            if is_new and not kept_bytes(run):
-                run.discard_if_empty()
-            raise
-
-
 def _note_other_bakeoffs(listener: Listener) -> None:
     for pid in other_bakeoffs(RUNTIME_ROOT):
         listener.note(f"another bakeoff (process {pid}) runs servers here: each disturbs the other's measurement")
-
-
-def _with_what_is_kept(error: BaseException, run: RunDirectory, again: str) -> BaseException:
-    """The error that ends a run early, with the epochs that were kept and the commands that use them."""
-    kept = f"Finished epochs are kept: {len(run.finished_epochs())}"
-    use = f"`bakeoff report {run.path}` gives their verdict, `{again} {run.path}` goes on."
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        place = Path(error.filename).parent if isinstance(error.filename, str) else run.path
-        return HostError(f"the disk of {place} is full.", hint=f"Make room there. {kept}; {use}")
-    if isinstance(error, BakeoffError):
-        error.hint = f"{error.hint} {kept}; {use}".strip()
-    return error
 
 
 class Hosts(Protocol):
