@@ -4,6 +4,7 @@ import random
 import threading
 from collections import Counter, defaultdict
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -213,6 +214,39 @@ def test_deadlocks_are_counted_and_their_transactions_run_again(arms, tmp_path):
     retries = {name: sum(each["retries"] for each in measured.slices if each["arm"] == name) for name in "AB"}
     assert {name: count for name, count in retries.items() if count} == counted
     assert all(sum(each["events"] for each in measured.slices if each["arm"] == name) == 3000 for name in "AB")
+
+
+def test_what_a_chain_of_transactions_has_committed_is_not_run_again(arms, tmp_path):
+    before = arms.instances["A"].query("SELECT SUM(a) FROM work.t WHERE id IN (1, 2)")[0][0]
+    # Each chunk has one of these pairs, and each pair its deadlocks.
+    events = [(connection, "Query", "BEGIN") for connection in (1, 2, 3, 4)]
+    for _ in range(300):
+        for connection in (1, 2, 3, 4):
+            first, second = (1, 2) if connection % 2 else (2, 1)
+            updates = [f"UPDATE t SET a = a + 1 WHERE id = {number}" for number in (first, second)]
+            texts = (updates[0], "SELECT a FROM t", updates[1], "COMMIT AND CHAIN")
+            events += [(connection, "Query", sql) for sql in texts]
+    events += [(connection, "Query", "COMMIT") for connection in (1, 2, 3, 4)]
+    measured = arms.replay(written(tmp_path, events), threads=4, chunk_events=10_000)
+    assert {each["sql_errno"] for answer in measured.failures for each in answer["failures"]} == {1213}
+    for instance in arms.instances.values():
+        assert instance.query("SELECT SUM(a) FROM work.t WHERE id IN (1, 2)") == [(before + 2400,)]
+
+
+def test_an_arm_that_is_slowed_down_repeats_reads_of_their_own(arms, tmp_path):
+    def selects():
+        rows = {
+            name: instance.query("SHOW GLOBAL STATUS LIKE 'Com_select'") for name, instance in arms.instances.items()
+        }
+        return {name: int(value) for name, ((_, value),) in rows.items()}
+
+    before = selects()
+    events = [(1 + at % 2, "Query", f"SELECT {at} FROM t") for at in range(400)]
+    arms.engine.open([arms.address("A"), replace(arms.address("B"), slowdown_percent=50.0)])
+    arms.replay(written(tmp_path, events), threads=2, reads_only=True, chunk_events=200, seconds=None, blocks=1)
+    arms.engine.open(arms.address(name) for name in "AB")
+    run = {name: count - before[name] for name, count in selects().items()}
+    assert run["A"] == pytest.approx(400, abs=20) and run["B"] == pytest.approx(1.5 * run["A"], rel=0.05)
 
 
 def test_reads_repeat_and_with_reads_only_nothing_is_written(arms, tmp_path):

@@ -144,9 +144,9 @@ impl Cell<'_> {
         for Contender { arm, workload } in contenders {
             let pairing = match self.request.placement {
                 Placement::Free => None,
-                Placement::Paired => Some(Arc::new(
-                    pairing(&arm.address, arm.server_pid).map_err(|reason| not_paired(reason).on_arm(&arm.name))?,
-                )),
+                Placement::Paired => {
+                    Some(pairing(&arm.address, arm.server_pid).map_err(|reason| not_paired(reason).on_arm(&arm.name))?)
+                }
             };
             let plan = ArmPlan {
                 arm: arm.name.clone(),

@@ -103,7 +103,7 @@ impl Connector {
 ///
 /// # Errors
 /// One line: why they cannot be paired from here.
-pub fn pairing(address: &Arc<ServerAddress>, server_pid: Option<i32>) -> Result<Pairing, String> {
+pub fn pairing(address: &Arc<ServerAddress>, server_pid: Option<i32>) -> Result<Arc<Pairing>, String> {
     if let Endpoint::Tcp { host, .. } = &address.endpoint
         && server_pid.is_none()
         && !is_loopback(host)

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use bakeoff_script::host::SqlError;
@@ -44,6 +44,11 @@ const PAUSE_MAX: Duration = Duration::from_millis(2);
 const FIND_LIMIT: Duration = Duration::from_secs(2);
 /// Some fifty draws in five seconds leave little luck. Moved threads have to fill their caches anew: not more often.
 const SHUFFLE_EVERY: Duration = Duration::from_millis(100);
+
+/// Every pairing that there is: whatever ends the program gives the servers' threads their CPUs back.
+static PAIRINGS: Mutex<Vec<Weak<Pairing>>> = Mutex::new(Vec::new());
+/// How long the end of the program waits for a connection that is being paired.
+const RELEASE_LIMIT: Duration = Duration::from_millis(200);
 
 /// The paired connections of one arm's server. Shared by the arm's workers.
 #[derive(Debug)]
@@ -83,10 +88,28 @@ impl Pairing {
     ///
     /// # Errors
     /// One line: client and server share no CPU, or the process is not there.
-    pub fn new(server_pid: i32) -> Result<Self, String> {
+    pub fn new(server_pid: i32) -> Result<Arc<Self>, String> {
         let all_cpus = sched_getaffinity(Pid::from_raw(server_pid))
             .map_err(|error| format!("CPUs of the server's process {server_pid}: {error}"))?;
-        Ok(Self { server_pid, cpus: shared_cpus(&all_cpus)?, all_cpus, threads: Mutex::default() })
+        let pairing = Arc::new(Self { server_pid, cpus: shared_cpus(&all_cpus)?, all_cpus, threads: Mutex::default() });
+        let mut all = lock(&PAIRINGS);
+        all.retain(|each| each.strong_count() > 0);
+        all.push(Arc::downgrade(&pairing));
+        Ok(pairing)
+    }
+
+    /// Gives the server's threads the CPUs of its process back.
+    fn release(&self) {
+        let begun = Instant::now();
+        while begun.elapsed() < RELEASE_LIMIT {
+            if let Ok(threads) = self.threads.try_lock() {
+                for &thread in threads.paired.keys() {
+                    let _ = sched_setaffinity(Pid::from_raw(thread), &self.all_cpus);
+                }
+                return;
+            }
+            std::thread::sleep(PAUSE_MAX);
+        }
     }
 
     /// What a worker needs, by its number within the arm.
@@ -121,6 +144,12 @@ impl Pairing {
                 .then(|| "one thread of the server was found to serve two connections".to_owned())
         })
     }
+}
+
+/// Gives the threads of all servers their CPUs back: to be followed by the program's end. A running server would keep them pinned,
+/// and serve other connections with them.
+pub fn release_all() {
+    lock(&PAIRINGS).iter().filter_map(Weak::upgrade).for_each(|pairing| pairing.release());
 }
 
 /// Moves the connections of all arms between the CPUs now and then, in the same way for all arms.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bakeoff_capture::session::Session;
-use bakeoff_capture::used_schema;
+use bakeoff_capture::{Step, step, used_schema};
 use bakeoff_script::host::{ConnectTarget, Connection, Counter, EventEnd, Host as _, SqlError};
 use serde::Serialize;
 
@@ -114,8 +114,14 @@ impl Worker<'_> {
     fn run(&mut self, transaction: &Transaction, start_ns: u64, clock_us: u64) -> Result<bool, Failure> {
         let mut repeated: Option<&Statement> = None;
         for (index, statement) in transaction.statements.iter().enumerate() {
-            self.switch(&statement.state)?;
-            self.set_time(statement.second)?;
+            let mut lost = self.prepare(statement)?;
+            if lost.is_some() && index == 0 {
+                lost = self.prepare(statement)?; // on the new connection
+            }
+            if let Some(error) = lost {
+                self.skip(&transaction.statements[index..], &error);
+                return Ok(true);
+            }
             let intended_ns = self
                 .plan
                 .speed
@@ -130,17 +136,14 @@ impl Worker<'_> {
                 }
                 // An arm that is slowed down repeats reads, without counting them.
                 self.host.event_start();
-                if let Some(read) = repeated.filter(|read| read.reads) {
+                if let Some(read) = Some(statement).filter(|each| each.reads).or(repeated) {
                     let _ = self.query(&read.sql, false);
                 }
                 self.host.event_stop(EventEnd::Done);
             }
-            repeated = Some(statement);
+            repeated = Some(statement).filter(|each| each.reads).or(repeated);
             if let Err(error) = self.event(transaction, index)? {
-                // The rest of a transaction that its server has lost would be another one.
-                for skipped in &transaction.statements[index + 1..] {
-                    self.plan.failures.add(skipped.operation, error.code, &error.message);
-                }
+                self.skip(&transaction.statements[index + 1..], &error);
                 return Ok(true);
             }
         }
@@ -149,6 +152,21 @@ impl Worker<'_> {
             self.quietly(b"UNLOCK TABLES")?;
         }
         Ok(true)
+    }
+
+    /// Makes the session what it was when the statement began in the log; the error with which the connection was lost meanwhile.
+    fn prepare(&mut self, statement: &Statement) -> Result<Option<SqlError>, Failure> {
+        match self.switch(&statement.state)? {
+            None => self.set_time(statement.second),
+            lost => Ok(lost),
+        }
+    }
+
+    /// Counts the rest of a transaction that its server has lost: it would be another one.
+    fn skip(&self, statements: &[Statement], error: &SqlError) {
+        for skipped in statements {
+            self.plan.failures.add(skipped.operation, error.code, &error.message);
+        }
     }
 
     /// One counted statement. The inner error: the connection was lost, and made again.
@@ -162,7 +180,7 @@ impl Worker<'_> {
             && self.host.event_restart()
         {
             self.count(statement, error);
-            outcome = self.repeat(&transaction.statements[..=index]);
+            outcome = self.repeat(&transaction.statements[..=index])?;
         }
         let lost = match outcome {
             Ok(()) => {
@@ -184,15 +202,25 @@ impl Worker<'_> {
     }
 
     /// Runs the statements of a transaction once more, from its beginning; the outcome of the last.
-    fn repeat(&mut self, statements: &[Statement]) -> Result<(), SqlError> {
+    fn repeat(&mut self, statements: &[Statement]) -> Result<Result<(), SqlError>, Failure> {
+        // COMMIT AND CHAIN has ended what was before it.
+        let ended = statements.iter().rposition(|statement| step(&statement.sql) == Step::Chain);
+        if ended.is_some()
+            && let Err(error) = self.query(b"START TRANSACTION", false)
+        {
+            return Ok(Err(error));
+        }
         let mut outcome = Ok(());
-        for statement in statements {
+        for statement in &statements[ended.map_or(0, |at| at + 1)..] {
+            if let Some(lost) = self.prepare(statement)? {
+                return Ok(Err(lost));
+            }
             outcome = self.query(&statement.sql, false);
             if outcome.as_ref().is_err_and(|error| error.fatal || error.code == DEADLOCK) {
                 break;
             }
         }
-        outcome
+        Ok(outcome)
     }
 
     /// Runs a statement and reads all its results.
@@ -212,11 +240,11 @@ impl Worker<'_> {
         }
     }
 
-    /// Runs a statement of our own, which may fail.
-    fn quietly(&mut self, sql: &[u8]) -> Result<(), Failure> {
+    /// Runs a statement of our own, which may fail; the error with which the connection was lost, and made again.
+    fn quietly(&mut self, sql: &[u8]) -> Result<Option<SqlError>, Failure> {
         match self.query(sql, false) {
-            Err(error) if error.fatal => self.reconnect(&error),
-            _ => Ok(()),
+            Err(error) if error.fatal => self.reconnect(&error).map(|()| Some(error)),
+            _ => Ok(None),
         }
     }
 
@@ -266,19 +294,22 @@ impl Worker<'_> {
     }
 
     /// Lets `NOW()` be the second in which a statement began in the log, so that it finds the rows that it found then.
-    fn set_time(&mut self, second: Option<u64>) -> Result<(), Failure> {
-        if let Some(second) = second.filter(|second| *second != self.second) {
-            self.quietly(format!("SET timestamp = {second}").as_bytes())?;
+    fn set_time(&mut self, second: Option<u64>) -> Result<Option<SqlError>, Failure> {
+        let Some(second) = second.filter(|second| *second != self.second) else {
+            return Ok(None);
+        };
+        let lost = self.quietly(format!("SET timestamp = {second}").as_bytes())?;
+        self.host.look_at_clock();
+        if lost.is_none() {
             self.second = second;
-            self.host.look_at_clock();
         }
-        Ok(())
+        Ok(lost)
     }
 
     /// Sets what a statement needs and the session has not; these statements are not counted.
-    fn switch(&mut self, wanted: &Arc<State>) -> Result<(), Failure> {
+    fn switch(&mut self, wanted: &Arc<State>) -> Result<Option<SqlError>, Failure> {
         if Arc::ptr_eq(&self.state, wanted) {
-            return Ok(());
+            return Ok(None);
         }
         let schema = if wanted.schema.is_empty() { &self.plan.home.schema } else { &wanted.schema };
         let mut needed = Vec::new();
@@ -294,12 +325,12 @@ impl Worker<'_> {
                 self.plan.failures.add(self.plan.operations.len() - 1, error.code, &error.message);
                 if error.fatal {
                     self.reconnect(&error)?;
-                    break;
+                    return Ok(Some(error));
                 }
             }
         }
         self.host.look_at_clock();
-        Ok(())
+        Ok(None)
     }
 }
 

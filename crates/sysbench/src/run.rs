@@ -263,7 +263,7 @@ impl Run {
             let words = format!("connections cannot be paired: {reason}; they run free");
             self.session.console.log(LogLevel::Warning, &words);
         };
-        pairing.inspect_err(warn).ok().map(Arc::new)
+        pairing.inspect_err(warn).ok()
     }
 
     /// The run as one turn of the gate: its guard is the warm-up.
