@@ -42,6 +42,6 @@ def test_a_report_to_be_published_carries_its_control(shell):
     assert analysis.control == "A'"
     assert ran.code == (0 if analysis.trusted else 1), ran
     assert {each.name for each in (path / "publish").iterdir()} == {
-        "report.html", "report.md", "results.csv", "results.json",
+        "report.html", "report.md", "results.csv", "results.json", "verdicts.svg", "time-0.svg",
     }  # fmt: skip
     assert "(control)" in (path / "publish" / "report.md").read_text()

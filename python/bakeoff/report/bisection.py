@@ -65,7 +65,7 @@ def _whole(believed: Found) -> str:
     """`−3.1% (−3.9% to −2.3%)`."""
     interval = believed.whole.interval
     whole = numbers.change(believed.whole.mean, interval.half_width)
-    within = numbers.change_interval(interval, interval.half_width)
+    within = numbers.change_interval(interval)
     return f"{whole} ({within})" if within else whole
 
 

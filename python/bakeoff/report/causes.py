@@ -148,7 +148,7 @@ def _attribution_notes(
         "averaged over the values of the others; the shares are of the log ratio. Findings are corrected for the "
         "number of settings (Holm)."
     )
-    if ended is Stop.ABORTED:
+    if ended.anytime_only:
         yield "The run was ended before it was done: what has an effect is unknown."
     yield from fraction[:2]  # which interactions are mixed stands beside those that are shown
     if count := sum(map(len, asked.left_out.values())):

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from bakeoff.errors import ResultsError
+from bakeoff.plan.epochs import workload_names
 from bakeoff.report import numbers
 from bakeoff.report.setups import data_parts
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import Host
-from bakeoff.spec import Arm, Study, Workload
+from bakeoff.spec import Arm, Study
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.interval import Unpaired, excludes_zero, holm, welch
 from bakeoff.stats.model import Analysis
@@ -192,6 +193,9 @@ def _machines(one: Host, other: Host) -> str:
     return ", ".join(found)
 
 
+_OF_WORKLOADS = ("options", "rate_per_s", "speed")
+
+
 def _differences(one: Study, other: Study) -> list[str]:
     """What makes cells of one name different ones: sizes, options, profile, hosts."""
     names = (
@@ -205,21 +209,17 @@ def _differences(one: Study, other: Study) -> list[str]:
     ]
     if _places(one) != _places(other):
         found.append(f"{_places(other)} instead of {_places(one)}")
-    before = {_name(workload): workload for workload in one.workloads}
-    for workload in other.workloads:
-        known = before.get(_name(workload))
-        if known and (known.options, known.rate_per_s) != (workload.options, workload.rate_per_s):
-            found.append(f"other options of {_name(workload)}")
+    before = dict(zip(workload_names(one.workloads), one.workloads, strict=True))
+    for name, workload in zip(workload_names(other.workloads), other.workloads, strict=True):
+        known = before.get(name)
+        if known and any(getattr(known, field) != getattr(workload, field) for field in _OF_WORKLOADS):
+            found.append(f"other options of {name}")
     return found
 
 
 def _places(study: Study) -> str:
     apart = study.apart
     return f"client on {apart.client} and servers on {apart.servers}" if apart else "client and servers on one machine"
-
-
-def _name(workload: Workload) -> str:
-    return workload.name or workload.script
 
 
 def _arms(measured: _Measured) -> str:

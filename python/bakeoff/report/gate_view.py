@@ -73,7 +73,7 @@ def gate_section(context: Context) -> Section | None:
                 context.cell_title(comparison.cell),
                 *([context.labels[comparison.contender]] if several else []),
                 numbers.change(estimate.mean, estimate.interval.half_width) if estimate.n else "n/a",
-                numbers.change_interval(estimate.interval, estimate.interval.half_width) or "none yet",
+                numbers.change_interval(estimate.interval) or "none yet",
                 judged.answer.value,
                 str(estimate.n),
                 slot=context.slots[comparison.contender],
@@ -96,7 +96,7 @@ def _named(context: Context, comparison: Comparison) -> str:
     if not estimate.n:
         return f"{where}, not measured"
     half = estimate.interval.half_width
-    within = numbers.change_interval(estimate.interval, half) or "no interval yet"
+    within = numbers.change_interval(estimate.interval) or "no interval yet"
     return f"{where}, {numbers.change(estimate.mean, half)} ({within})"
 
 

@@ -274,7 +274,7 @@ def _changes_table(lines: Sequence[Line], annotations: Sequence[Annotation]) -> 
                 Value(text=_name(after), sub=f"after {_name(before)}"),
                 _between(line, change),
                 f"{_word(line, change)}: {numbers.change(change.size, within.half_width)}",
-                numbers.change_interval(within, within.half_width),
+                numbers.change_interval(within),
                 f"{change.p_value:.2g}",
                 "; ".join(each.text for each in annotations if before.at < each.at <= after.at and _about(each, line)),
             )

@@ -43,11 +43,14 @@ def change(log_ratio: float, half_width: float | None = None) -> str:
     return ("+" if log_ratio > 0 else MINUS) + text
 
 
-def change_interval(of: Interval, half_width: float | None = None) -> str:
-    """`−12.0% to −10.4%`, or nothing while there is no interval."""
+def change_interval(of: Interval) -> str:
+    """`−12.0% to −10.4%`, rounded outwards; nothing while there is no interval."""
     if of.low is None or of.high is None:
         return ""
-    return f"{change(of.low, half_width)} to {change(of.high, half_width)}"
+    ends = interval_texts(of.low, of.high)
+    digits = max(0, len(ends[0].partition(".")[2]) - 2)
+    texts = (f"{(float(end) - 1) * 100:+.{digits}f}%".replace("-", MINUS) for end in ends)
+    return " to ".join(text.lstrip("+" + MINUS) if float(text[1:-1]) == 0 else text for text in texts)
 
 
 def percent_decimals(log_ratio: float, half_width: float | None) -> int:

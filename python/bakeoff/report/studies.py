@@ -345,7 +345,7 @@ def _tpmc_table(
             str(sum(kind.retried for kind in summary.types)),
             _server_count(checks.get((summary.cell, summary.arm), ())),
             "" if summary.efficiency is None else f"{summary.efficiency:.1%}",
-            group=_threads(summary),
+            group=_cell(context, summary, summaries),
             slot=context.slots[summary.arm],
         )
         for summary in summaries
@@ -374,7 +374,7 @@ def _transactions_table(context: Context, summaries: Sequence[TpccSummary]) -> T
             f"{kind.share:.1%}",
             *(format_ns(kind.quantiles_ns[q]) if kind.count else "n/a" for q in _QUANTILES),
             str(kind.retried),
-            group=f"{_threads(summary)} · {context.labels[summary.arm]}",
+            group=f"{_cell(context, summary, summaries)} · {context.labels[summary.arm]}",
             slot=context.slots[summary.arm],
         )
         for summary in summaries
@@ -403,7 +403,10 @@ def _worst(judgements: Iterable[Judgement]) -> str:
     return min(judgements, key=ranked.index).value
 
 
-def _threads(summary: TpccSummary) -> str:
+def _cell(context: Context, summary: TpccSummary, summaries: Sequence[TpccSummary]) -> str:
+    """What tells a cell from the others: its threads, and its workload where there are several."""
+    if len({each.cell.rpartition("/")[0] for each in summaries}) > 1:
+        return context.cell_title(summary.cell)
     return numbers.threads(int(summary.cell.rpartition("/")[2]))
 
 

@@ -350,6 +350,8 @@ def study_in_between(study: Study, analysis: Analysis, asked: Attribution, *, bu
             or study.threads,
             "precision": max([study.precision, *_wanted_precision(analysis, asked, claimed)]),
             "has_target": False,
+            "limit": None,
+            "gate": None,
             "budget_s": budget_s,
             "design": design,
         }
@@ -411,7 +413,12 @@ def claimed_cells(analysis: Analysis, asked: Attribution) -> dict[str, tuple[str
 def _claimed_workloads(study: Study, claimed: Mapping[str, tuple[str, int]]) -> tuple[Workload, ...]:
     wanted = {workload for workload, _ in claimed.values()}
     names = workload_names(study.workloads)
-    return tuple(workload for workload, name in zip(study.workloads, names, strict=True) if name in wanted)
+    # With the names that their cells have: alone, the second of a script would be called as the first.
+    return tuple(
+        workload if workload_names((workload,)) == (name,) else workload.model_copy(update={"name": name})
+        for workload, name in zip(study.workloads, names, strict=True)
+        if name in wanted
+    )
 
 
 def _wanted_precision(analysis: Analysis, asked: Attribution, claimed: Mapping[str, object]) -> list[float]:

@@ -34,10 +34,11 @@ Steps = dict[int, tuple[str, str]]
 
 
 def epoch_values(analysis: Analysis) -> EpochValues:
-    """Every arm's epochs, without those in which an arm completed nothing."""
+    """Every arm's epochs; none of an arm that completed nothing in one of them: it has no ratio."""
     values: EpochValues = {}
     for comparison in analysis.comparisons:
-        own = {point.epoch: point.value for point in comparison.points if math.isfinite(point.value)}
+        own = {point.epoch: point.value for point in comparison.points}
+        own = own if all(map(math.isfinite, own.values())) else {}
         values[comparison.cell, comparison.contender] = own
         values.setdefault((comparison.cell, analysis.baseline), {}).update(dict.fromkeys(own, 0.0))
     return values
@@ -47,7 +48,8 @@ def estimate_of(values: Mapping[int, float], analysis: Analysis) -> Estimate | N
     """Mean over epochs, with the interval of PRECISE, or the anytime-valid one where only this may be shown."""
     if analysis.by_machine:
         return None
-    interval_of = iv.live_interval if analysis.stopped.anytime_only else iv.precision_interval
+    anytime = analysis.stopped.anytime_only or len(values) < iv.N_MIN
+    interval_of = iv.live_interval if anytime else iv.precision_interval
     return hosts.estimate_of([*values.values()], analysis.hosts_of(values), interval_of) if values else None
 
 

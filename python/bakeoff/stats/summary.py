@@ -253,7 +253,9 @@ def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tup
     adjusted = iter(iv.benjamini_hochberg([p for _, p in found if p is not None]))
     ratios = []
     for ratio, p in found:
-        if p is not None and next(adjusted) <= _FALSE_DISCOVERY and ratio.clock == "response":
+        # Where only an anytime-valid interval may be shown, a difference is one that it shows, too.
+        shown = ratio.estimate is not None and iv.excludes_zero(ratio.estimate.interval)
+        if p is not None and next(adjusted) <= _FALSE_DISCOVERY and shown and ratio.clock == "response":
             ratio = ratio.model_copy(update={"differs": True})
         ratios.append(ratio)
     return tuple(ratios)
