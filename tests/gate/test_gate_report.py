@@ -12,11 +12,12 @@ from bakeoff.cli.gate_outputs import write
 from bakeoff.errors import ExitCode, ServerError
 from bakeoff.report import build_view, render_html, render_json, render_markdown
 from bakeoff.report.gate_view import annotations, gate_markdown, junit
+from bakeoff.report.numbers import change_interval
 from bakeoff.results import RunDirectory
 from bakeoff.spec.study import GateEnd, OnUnclear
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.gate_rule import as_gate
-from bakeoff.stats.model import Stop
+from bakeoff.stats.model import Interval, Stop
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from synthetic import Truth, duel_study, make_run
@@ -136,6 +137,19 @@ def test_exit_codes(view_of, tmp_path, monkeypatch, effect, on_unclear, bisect, 
     end = GateEnd(name="gate", junit=tmp_path / "gate.xml", on_unclear=on_unclear, bisect=bisect)
     assert write(end, RunDirectory(tmp_path), view_of(effect)) == code
     assert (tmp_path / "gate.md").exists() and (tmp_path / "gate.xml").exists()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "text"),
+    [
+        (-0.0204, -0.0097, "−2.1% to −0.9%"),  # beyond 2 %, and shown so
+        (-0.0150, -0.0003, "−1.49% to −0.02%"),
+        (-0.01, 0.01, "−1.0% to +1.1%"),
+        (0.0, 0.5, "0% to +70%"),
+    ],
+)
+def test_the_ends_of_a_change_are_rounded_outwards(low, high, text):
+    assert change_interval(Interval(low=low, high=high)) == text
 
 
 def test_a_file_that_cannot_be_written_leaves_the_answer(view_of, tmp_path, monkeypatch, capsys):

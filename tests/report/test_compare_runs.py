@@ -9,7 +9,7 @@ from synthetic import HOST, Truth, duel_study, make_run
 from bakeoff.cli.main import run as command
 from bakeoff.errors import ResultsError
 from bakeoff.plan.factorial import make_study
-from bakeoff.report.compare import arm_labels, compare_runs
+from bakeoff.report.compare import _differences, arm_labels, compare_runs
 from bakeoff.spec import Apart
 from bakeoff.spec.study_file import read_study, shipped_studies
 from bakeoff.stats.analysis import analyse
@@ -22,6 +22,16 @@ SLOWER = math.log(0.8)
 def made(root, name, *, effect=SLOWER, study=None, epochs=8, base_tps=14_000.0):
     study = study or duel_study(workloads=("oltp_point_select",), threads=(1, 4))
     return make_run(root, study, Truth(effect={"B": effect}, base_tps=base_tps), epochs=epochs, blocks=4, name=name)
+
+
+def test_two_workloads_of_one_script_are_the_same_in_both_runs_and_another_speed_is_not():
+    study = duel_study(workloads=("oltp_read_only",) * 2, threads=(4,))
+    first, second = study.workloads
+    first = first.model_copy(update={"options": (("skip_trx", True),)})
+    study = study.model_copy(update={"workloads": (first, second)})
+    assert _differences(study, study) == []
+    faster = study.model_copy(update={"workloads": (first, second.model_copy(update={"speed": 10.0}))})
+    assert _differences(study, faster) == ["other options of oltp_read_only#2"]
 
 
 @pytest.fixture(scope="module")

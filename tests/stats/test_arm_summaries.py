@@ -8,6 +8,7 @@ from slices import epoch_of, quads, slice_row
 from bakeoff.stats import interval as iv
 from bakeoff.stats import summary
 from bakeoff.stats.interval import t_quantile
+from bakeoff.stats.model import Interval
 from bakeoff.stats.reduced import reduced
 from bakeoff.stats.summary import latency_ratios
 from validation.simulation import simulated_study
@@ -80,7 +81,7 @@ def test_nothing_done_costs_nothing_and_divides_by_nothing():
     assert arm_summaries([epoch_of([])]) == () == arm_summaries([epoch_of(quads([1.0]), valid=False)])
 
 
-def ratios(pairs, **options):
+def ratios(pairs, *, interval_of=iv.precision_interval, **options):
     epochs = [
         epoch_of([], epoch=e, histograms=[histogram("A", a, **options), histogram("B", b, **options)])
         for e, (a, b) in enumerate(pairs)
@@ -88,7 +89,7 @@ def ratios(pairs, **options):
     return latency_ratios(
         epochs,
         baseline="A",
-        interval_of=iv.precision_interval,
+        interval_of=interval_of,
         cells=[CELL],
     )
 
@@ -123,6 +124,12 @@ def test_open_loop_differences_are_marked_after_correction():
     assert clear[0].differs
     same = ratios([({"0.5": 100 + e}, {"0.5": 100 + (e * 3) % 8}) for e in range(8)], clock="response")
     assert not same[0].differs
+
+
+def test_what_no_interval_shows_is_no_difference():
+    pairs = [({"0.5": 100 + e}, {"0.5": 200 + 3 * e}) for e in range(8)]
+    (found,) = ratios(pairs, clock="response", interval_of=lambda *_: Interval(low=None, high=None))
+    assert found.estimate.n == 8 and not found.differs
 
 
 def test_an_arm_without_a_partner_is_left_out():

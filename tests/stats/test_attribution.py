@@ -7,14 +7,18 @@ import numpy as np
 import pytest
 
 from bakeoff.errors import SpecError
+from bakeoff.plan.epochs import workload_names
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
+from bakeoff.spec.study import GateEnd
 from bakeoff.stats.attribution import (
     SERVER,
+    _claimed_workloads,
     differing,
     setting_effects,
     setting_interactions,
     study_in_between,
 )
+from bakeoff.stats.gate_rule import as_gate
 from bakeoff.stats.model import EpochPoint, Stop
 
 CELL = "oltp_write_only/4"
@@ -67,6 +71,20 @@ def effects_of(study, rate, variables=None, **noise):
 
 DURABLE = "mysql:8.0,innodb_flush_log_at_trx_commit=1,innodb_io_capacity=200,sort_buffer_size=256K"
 LAX = "mysql:8.0,innodb_flush_log_at_trx_commit=2,innodb_io_capacity=400,sort_buffer_size=512K"
+
+
+def test_the_settings_of_a_gate_are_measured_until_their_effects_are_known():
+    _, made = in_between(as_gate(study_of(DURABLE, LAX), 0.02).model_copy(update={"gate": GateEnd(name="g")}))
+    assert (made.limit, made.gate) == (None, None)
+
+
+def test_of_two_workloads_of_one_script_the_one_that_differs_keeps_its_name():
+    study = study_of(DURABLE, LAX)
+    twice = study.model_copy(update={"workloads": (study.workloads[0],) * 2})
+    second = "oltp_write_only#2"
+    (workload,) = _claimed_workloads(twice, {f"{second}/4": (second, 4)})
+    assert workload_names((workload,)) == (second,)
+    assert Study.model_validate_json(twice.model_copy(update={"workloads": (workload,)}).model_dump_json())
 
 
 def test_every_combination_of_three_options_is_an_arm_and_the_last_one_is_the_contender():

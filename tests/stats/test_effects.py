@@ -79,6 +79,27 @@ def test_two_contenders_are_compared_without_the_baseline():
     assert contrast(epoch_values(analysis), analysis, cell="other/4", numerator="B", denominator="D") is None
 
 
+def test_an_arm_that_did_nothing_in_one_epoch_has_no_ratio():
+    def dead(point):
+        return point.model_copy(update={"value": -math.inf}) if point.epoch == 3 else point
+
+    analysis = analysis_of(design())
+    comparisons = tuple(
+        each.model_copy(update={"points": tuple(map(dead, each.points))}) if each.contender == "D" else each
+        for each in analysis.comparisons
+    )
+    values = epoch_values(analysis.model_copy(update={"comparisons": comparisons}))
+    assert contrast(values, analysis, cell=CELL, numerator="D", denominator="A") is None
+    assert contrast(values, analysis, cell=CELL, numerator="C", denominator="A").n == 8
+
+
+def test_a_few_epochs_have_no_more_of_an_interval_than_a_verdict_has():
+    analysis = analysis_of(design(), epochs=3)
+    (comparison,) = (each for each in analysis.comparisons if each.contender == "D")
+    found = contrast(epoch_values(analysis), analysis, cell=CELL, numerator="D", denominator="A")
+    assert (found.n, found.interval.low) == (3, comparison.estimate.interval.low)
+
+
 def test_main_effects_average_over_the_other_factor():
     effects = {(each.factor, each.level): each for each in main_effects(analysis_of(design()), design())}
     assert set(effects) == {("server", "8.0"), ("charset", "utf8mb4")}
