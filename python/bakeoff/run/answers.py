@@ -23,7 +23,6 @@ from bakeoff.run.data_check import ask_tables
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.sessions import TOO_LONG, Event, Sessions, Step, connection_of, same_plan, statement_of
 from bakeoff.servers import Instance, Server, readiness
-from bakeoff.servers.client import lift_limits
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS, quoted
 from bakeoff.spec.study import is_capture
 from bakeoff.stats.answer_rules import (
@@ -338,16 +337,14 @@ class AnswersPass:
 
     def _checksums(self, server: Server) -> dict[str, str]:
         found = {}
-        with contextlib.closing(server.connect()) as connection, connection.cursor() as cursor:
-            lift_limits(connection)
-            connection._read_timeout = None  # all rows of a table are read before the answer
-            for schema in sorted(self._schemas - {""} - SYSTEM_SCHEMAS):
-                for table in readiness.tables_of(server, schema):
-                    if self._stop.is_set():
-                        raise KeyboardInterrupt
-                    cursor.execute(f"CHECKSUM TABLE {quoted(schema)}.{quoted(table)}")
-                    ((_, checksum),) = cursor.fetchall()
-                    found[f"{schema}.{table}"] = str(checksum)
+        for schema in sorted(self._schemas - {""} - SYSTEM_SCHEMAS):
+            for table in readiness.tables_of(server, schema):
+                if self._stop.is_set():
+                    raise KeyboardInterrupt
+                # All rows of a table are read before the answer.
+                sql = f"CHECKSUM TABLE {quoted(schema)}.{quoted(table)}"
+                ((_, checksum),) = server.query(sql, limited=False)
+                found[f"{schema}.{table}"] = str(checksum)
         return found
 
     def _explained(self, arm: str, tables: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -83,14 +83,19 @@ class Server(ABC):
     def data_bytes(self, database: str) -> int:
         """Data and indexes of a database on disk, bytes."""
 
-    def query(self, sql: str, arguments: tuple[Any, ...] = (), database: str | None = None) -> list[tuple[Any, ...]]:
-        """Rows of one statement.
+    def query(
+        self, sql: str, arguments: tuple[Any, ...] = (), database: str | None = None, *, limited: bool = True
+    ) -> list[tuple[Any, ...]]:
+        """Rows of one statement, which may take ten minutes where it is `limited`.
 
         Raises:
             ServerError: the server refuses the statement, or is gone.
         """
         connection = self.connect(database)
         try:
+            if not limited:
+                lift_limits(connection)
+                connection._read_timeout = None
             with connection.cursor() as cursor:
                 cursor.execute(sql, arguments or None)
                 return list(cursor.fetchall())
