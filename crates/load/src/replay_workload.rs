@@ -203,8 +203,9 @@ impl Worker<'_> {
 
     /// Runs the statements of a transaction once more, from its beginning; the outcome of the last.
     fn repeat(&mut self, statements: &[Statement]) -> Result<Result<(), SqlError>, Failure> {
-        // COMMIT AND CHAIN has ended what was before it.
-        let ended = statements.iter().rposition(|statement| step(&statement.sql) == Step::Chain);
+        // COMMIT AND CHAIN has ended what was before it, if it is not what has failed.
+        let before = &statements[..statements.len() - 1];
+        let ended = before.iter().rposition(|statement| step(&statement.sql) == Step::Chain);
         if ended.is_some()
             && let Err(error) = self.query(b"START TRANSACTION", false)
         {
