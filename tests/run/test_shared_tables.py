@@ -2,7 +2,9 @@
 
 import pytest
 
+from bakeoff.engine import describe_workloads
 from bakeoff.errors import SpecError
+from bakeoff.run import arms
 from bakeoff.run.arms import check_workloads
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 
@@ -84,6 +86,16 @@ def test_who_asks_for_tables_made_otherwise_is_refused(script, option, one, othe
         check_workloads(study(first, second))
     assert refused.value.field == ("workloads", 1)
     check_workloads(study(first, second, source="/dumps/shop.sql"))
+
+
+def test_what_a_factor_sets_goes_before_what_the_workloads_say():
+    first, second = (Workload(script="oltp_read_only", options=(("secondary", off),)) for off in ("off", "on"))
+    check_workloads(study(first, second, options=(("secondary", "on"),)))
+
+
+def test_every_option_of_tables_is_one_of_a_bundled_script():
+    described = describe_workloads(["oltp_read_only", "tpcc"])
+    assert {option["name"] for each in described for option in each["options"]} >= arms._OF_TABLES
 
 
 def test_values_written_in_two_ways_are_no_difference():

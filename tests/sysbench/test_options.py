@@ -110,39 +110,43 @@ def test_help_of_a_script_shows_its_options(ours):
     assert "  --words=[LIST,...] " in out and "[a,b]" in out
 
 
-@pytest.mark.parametrize("which", ["ours", "original"])
-def test_scripts_that_declare_nothing_have_the_general_options_as_globals(which, request, tmp_path):
-    (tmp_path / "old.lua").write_text(
-        "function thread_init() print('is', mysql_db, threads, type(num_threads), time, mysql_ssl, mine) end\n"
-        "function event() end mine = 5"
-    )
-    ran = request.getfixturevalue(which)(
-        "./old.lua", "--mysql-db=shop", "--events=1", "--mysql-dry-run", "run", cwd=tmp_path
-    )
-    assert "is\tshop\t1\tnumber\t10\tfalse\t5\n" in ran.out
+@pytest.fixture(params=["ours", "original"])
+def either(request, tmp_path):
+    """`either(script, *options)`: that script run once without a server, by our sysbench and by the original."""
+    command = request.getfixturevalue(request.param)
+
+    def run(script, *options):
+        (tmp_path / "x.lua").write_text(script)
+        return command("./x.lua", "--events=1", "--mysql-dry-run", *options, "run", cwd=tmp_path)
+
+    return run
 
 
-@pytest.mark.parametrize("which", ["ours", "original"])
-def test_a_scripts_own_option_goes_before_one_of_sysbenchs_master(which, request, tmp_path):
-    (tmp_path / "own.lua").write_text(
-        "sysbench.cmdline.options = { warmup_time = {'own', 7} }\n"
-        "function init() print('is', sysbench.opt.warmup_time, mysql_db) end function event() end"
-    )
-    ran = request.getfixturevalue(which)(
-        "./own.lua", "--warmup-time=2", "--events=1", "--mysql-dry-run", "run", cwd=tmp_path
-    )
-    assert "is\t2\tnil\n" in ran.out and "Warming up" not in ran.out
+def test_scripts_that_declare_nothing_have_the_general_options_as_globals(either):
+    script = """
+        function thread_init() print('is', mysql_db, threads, type(num_threads), time, mysql_ssl, mine) end
+        function event() end
+        mine = 5
+    """
+    assert "is\tshop\t1\tnumber\t10\tfalse\t5\n" in either(script, "--mysql-db=shop").out
 
 
-@pytest.mark.parametrize("which", ["ours", "original"])
-def test_a_run_without_an_end_is_warned_of_and_files_may_be_in_any_character_set(which, request, tmp_path):
-    (tmp_path / "x.lua").write_text("function prepare() end")
+def test_a_scripts_own_option_goes_before_one_of_sysbenchs_master(either):
+    script = """
+        sysbench.cmdline.options = { warmup_time = {'own', 7} }
+        function init() print('is', sysbench.opt.warmup_time, mysql_db) end
+        function event() end
+    """
+    out = either(script, "--warmup-time=2").out
+    assert "is\t2\tnil\n" in out and "Warming up" not in out
+
+
+def test_a_run_without_an_end_is_warned_of_and_files_may_be_in_any_character_set(either, tmp_path):
     (tmp_path / "x.cfg").write_bytes(b"# gr\xfc\xdfe\ntime=0\n")
-    command = request.getfixturevalue(which)
     warning = "WARNING: Both event and time limits are disabled, running an endless test"
-    ran = command("./x.lua", "--config-file=x.cfg", "prepare", cwd=tmp_path)
-    assert (ran.code, ran.out.splitlines()[0]) == (0, warning)
-    assert warning not in command("./x.lua", "--config-file=x.cfg", "--events=5", "prepare", cwd=tmp_path).out
+    script = "function event() os.exit(0) end"  # else it would not end
+    assert either(script, "--config-file=x.cfg", "--events=0").out.splitlines()[0] == warning
+    assert warning not in either(script, "--config-file=x.cfg").out
 
 
 def test_luajits_compiler_can_be_switched_off(ours):

@@ -404,7 +404,7 @@ def _worst(judgements: Iterable[Judgement]) -> str:
 
 
 def _cell(context: Context, summary: TpccSummary, summaries: Sequence[TpccSummary]) -> str:
-    """What tells a cell from the others: its threads, and its workload where there are several."""
+    """What distinguishes a cell from the others: its threads, and its workload where there are several."""
     if len({each.cell.rpartition("/")[0] for each in summaries}) > 1:
         return context.cell_title(summary.cell)
     return numbers.threads(int(summary.cell.rpartition("/")[2]))

@@ -100,6 +100,7 @@ def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None
     """Refuse a workload that would find other tables or fewer rows than it wants: a database is filled once."""
     fills: dict[str, int] = {}
     filled = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
+    of_factors = {option for arm in filled for option, _ in arm.data.options}  # go before what a workload says
     for index in described:
         workload = study.workloads[index]
         filler = fills.setdefault(database_of(study, workload), index)
@@ -122,7 +123,7 @@ def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None
                             hint="Put the workload that asks for most first.",
                         )
             own, others = (_of_tables(study.workloads[each], described[each]) for each in (index, filler))
-            for option in sorted(own.keys() & others) if filled else ():
+            for option in sorted((own.keys() & others) - of_factors) if filled else ():
                 if own[option] != others[option]:
                     raise SpecError(
                         f"workload {workload.script}: it asks for {option}={own[option]}, and would find "

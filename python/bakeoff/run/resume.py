@@ -7,6 +7,8 @@ the memory of the servers stay as they were.
 A run is extended when its end is no longer the one fixed beforehand: it went on after its answer was reported, or its
 budget was changed. When it ends was then chosen with results in sight. That is kept in the run directory, because a
 later resume must know it too.
+
+While a run goes on its directory is held, and an error that ends it says what a resume will find (`keeping`).
 """
 
 import errno
