@@ -126,8 +126,9 @@ fn is_secret_text(first: Id, before: Id, text: &[u8]) -> bool {
 /// Whether a text has a password among settings, as tables of the engines SPIDER (`password "x"`) and CONNECT (`Password=x`) have.
 fn gives_password(text: &[u8]) -> bool {
     const WORD: &[u8] = b"password";
-    text.windows(WORD.len()).enumerate().filter(|(_, each)| each.eq_ignore_ascii_case(WORD)).any(|(at, _)| {
-        let next = text[at + WORD.len()..].iter().find(|byte| !byte.is_ascii_whitespace());
+    let inner = &text[..text.len().saturating_sub(1)]; // the last quote follows a comment that ends with the word
+    inner.windows(WORD.len()).enumerate().filter(|(_, each)| each.eq_ignore_ascii_case(WORD)).any(|(at, _)| {
+        let next = inner[at + WORD.len()..].iter().find(|byte| !byte.is_ascii_whitespace());
         next.is_some_and(|byte| b"=\"'\\".contains(byte))
     })
 }

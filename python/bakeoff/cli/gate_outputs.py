@@ -112,7 +112,7 @@ def write(end: GateEnd, run: RunDirectory, view: ReportView) -> ExitCode:
 
 @contextmanager
 def _without_changing_the_answer() -> Iterator[None]:
-    """A file beside the run directory that cannot be written is said."""
+    """Report a file beside the run directory that cannot be written, and go on."""
     try:
         yield
     except OSError as error:

@@ -197,7 +197,7 @@ def _complain(message: str, log_tail: str = "") -> None:
     from bakeoff.cli.printing import print_sentence  # Rich takes its time, which commands that end well may do without
     from bakeoff.redaction import without_url_passwords
 
-    # A mistyped command may hold one.
+    # A mistyped command may hold a URL with a password.
     print_sentence(f"bakeoff: {without_url_passwords(message)}", indent=len("bakeoff: "), stderr=True)
     for line in log_tail.strip().splitlines()[-8:]:
         print(f"  | {visible(line)}", file=sys.stderr)

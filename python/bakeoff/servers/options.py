@@ -54,8 +54,9 @@ _NOT_A_SERVER = (
     "defaults_file", "defaults_extra_file", "no_defaults", "bootstrap", "initialize", "initialize_insecure",
     "daemonize", "help", "chroot", "skip_grant_tables", "skip_networking",
 )  # fmt: skip
-# They say how to reach other servers: bakeoff's write nothing there, and measure without.
-_TO_OTHER_SERVERS = ("wsrep_", "group_replication_")
+# Beginnings of the names of cluster options: a server that is measured joins no cluster.
+_OF_CLUSTERS = ("wsrep_", "group_replication_")
+# Passwords with which a server would log in to others.
 _PASSWORDS = ("report_password", "keyring_migration_password", "wsrep_sst_auth")
 _COUNTING_AT_INIT = ("innodb_page_size", "innodb_data_file_path", "innodb_undo_tablespaces", "lower_case_table_names")
 _PREFIXES = ("loose_", "skip_", "enable_", "disable_", "maximum_")
@@ -149,7 +150,7 @@ def translate(target: Target, asked: Mapping[str, str]) -> Translation:
     done = Translation()
     rest = dict(asked)
     _refuse_ours(target, rest)
-    if left_out := [name for name in rest if stem(name).startswith(_TO_OTHER_SERVERS)]:
+    if left_out := [name for name in rest if stem(name).startswith(_OF_CLUSTERS)]:
         rest = {name: value for name, value in rest.items() if name not in left_out}
         done.notes.append(f"{', '.join(left_out)}: left out, since bakeoff's servers join no cluster")
     for rule in (_redo, _isolation, _binlog, _authentication, _tls, _plugin, _page_size):

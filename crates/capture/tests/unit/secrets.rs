@@ -47,6 +47,7 @@ const WITHOUT: &[&str] = &[
     "INSERT INTO users (name, password) VALUES ('a', 'hash')",
     "CREATE TABLE users (id INT, password VARCHAR(64), KEY password (password))",
     "CREATE TABLE users (id INT, hash VARCHAR(64) COMMENT 'the password, as a hash')",
+    "CREATE TABLE users (id INT, hash VARCHAR(64) COMMENT 'hashed password', salt INT COMMENT \"of the password\")",
     "SELECT 1 FROM t WHERE note = 'identified by whom'",
     "START TRANSACTION",
     "CHANGE x",
