@@ -31,11 +31,11 @@ hypothesis.settings.load_profile("any machine")
 COMMAND = (sys.executable, "-m", "bakeoff.cli.start")
 
 # Tests of how long something takes on an idle machine. They run before all others, and beside none.
-ALONE = {"servers/test_placement.py"}
+ALONE = {"replay/test_claims.py", "servers/test_placement.py"}
 # Tests that measure, pin threads to CPUs, or share one duel. Two tests run at a time, but never two of these.
 MEASURING = {
-    "bench/test_client_cost.py", "bench/test_connections.py", "replay/test_claims.py", "replay/test_replaying.py",
-    "run/test_budget.py", "run/test_counters.py", "run/test_duel.py", "run/test_explaining.py", "sysbench/test_idle.py",
+    "bench/test_client_cost.py", "bench/test_connections.py", "replay/test_replaying.py", "run/test_budget.py",
+    "run/test_counters.py", "run/test_duel.py", "run/test_explaining.py", "sysbench/test_idle.py",
     "validation/test_causes.py", "validation/test_fake_checks.py",
 }  # fmt: skip
 # Files that take half a minute or more, the longest first: begun before the short ones, so that all workers end
