@@ -445,6 +445,11 @@ class Engine:
         self._request(request, _LOAD_S, see)
         return found
 
+    def cache_line_ns(self) -> int | None:
+        """How long two CPUs take to pass a cache line to each other and back; None: one CPU, or busy ones."""
+        found: int | None = self._request({"type": "cpus"}, _GRACE_S)["cache_line_ns"]
+        return found
+
     def measure(
         self,
         request: Message,
@@ -527,7 +532,7 @@ class Engine:
                     arm=answer.get("arm"),
                     sql_errno=answer.get("sql_errno"),
                 )
-            elif kind in ("done", "opened"):
+            elif kind in ("done", "opened", "cpus"):
                 return answer
             elif see:
                 enough = see(answer) or enough

@@ -183,6 +183,26 @@ def test_another_bakeoff_beside_the_measurement_is_reported(tmp_path):
     assert status.text in render_markdown(view)
 
 
+@pytest.mark.parametrize(
+    ("hosts", "times_ns", "said"),
+    [
+        (("", "", ""), (47, 52, 60), ""),
+        (("", "", ""), (47, 52, 430), " Two CPUs passed a cache line to each other and back in 47 to 430 ns"),
+        (("near", "far", "near"), (47, 430, 52), ""),
+        (("near", "far", "far"), (47, 430, 80), " Two CPUs of far passed a cache line to each other and back in 80 to"),
+    ],
+)
+def test_cpus_that_the_host_moved_are_reported(tmp_path, hosts, times_ns, said):
+    run = make_run(tmp_path, one_cell(), epochs=3)
+    for epoch, (host, time_ns) in enumerate(zip(hosts, times_ns, strict=True)):
+        path = run.path / f"epochs/{epoch:03}/outcome.json"
+        cells = {cell: time_ns for cell in json.loads(path.read_text())["cell_order"]}
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"cache_line_ns": cells, "host": host}))
+        path.with_name("SHA256SUMS").unlink()
+    conditions = build_view(run, plain_analysis(run, run.study())).conditions
+    assert (said in conditions) if said else ("cache line" not in conditions)
+
+
 def test_an_open_question_says_how_wide_it_is(tmp_path):
     view = view_of(tmp_path, one_cell(), Truth(effect={"B": 0.0}, sd_restart=0.06), epochs=4)
     assert re.fullmatch(r"may be anything from \d+% slower to \d+% faster", view.verdicts[0].headline)

@@ -87,6 +87,10 @@ pub enum Answer {
         #[serde(skip_serializing_if = "Option::is_none")]
         workers_stopped: Option<u64>,
     },
+    Cpus {
+        id: u64,
+        cache_line_ns: Option<u64>,
+    },
     Pong {
         id: u64,
     },

@@ -8,6 +8,7 @@ use std::io::BufRead;
 use std::process::ExitCode;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use bakeoff_load::cache_line::between_cpus;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::freeze::thaw_for_good;
 use bakeoff_load::lock;
@@ -109,6 +110,7 @@ fn serve(
             Work::Script(script) => measure_scripts(id, &request, script, (arms, unique), writer, cancel),
             Work::Replay(work) => measure_replay(id, &request, work, arms, writer, cancel),
         },
+        Body::Cpus => Ok(Answer::Cpus { id, cache_line_ns: between_cpus().map(|time| time.as_nanos() as u64) }),
         // A cancel was obeyed by the reader when it came in; none is queued.
         Body::Ping | Body::Cancel => Ok(Answer::Pong { id }),
     })

@@ -35,6 +35,7 @@ pub enum Body {
     Command(Command),
     Load(LoadDump),
     Measure(Box<Measure>),
+    Cpus,
     Ping,
     Cancel,
 }
@@ -155,10 +156,11 @@ impl Request {
                 Ok(Body::Load(load))
             }
             "measure" => Ok(Body::Measure(Box::new(read::<MeasureFields>(kind, fields)?.try_into()?))),
+            "cpus" => read::<Nothing>(kind, fields).map(|_| Body::Cpus),
             "ping" => read::<Nothing>(kind, fields).map(|_| Body::Ping),
             "cancel" => read::<Nothing>(kind, fields).map(|_| Body::Cancel),
             _ => Err(Failure::bad_request(format!(
-                "unknown request type {kind:?}; known are open, command, load, measure, ping, cancel"
+                "unknown request type {kind:?}; known are open, command, load, measure, cpus, ping, cancel"
             ))),
         }
     }

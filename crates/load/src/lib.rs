@@ -14,6 +14,7 @@
 
 pub mod arm_workers;
 pub mod arrivals;
+pub mod cache_line;
 pub mod connector;
 pub mod failure;
 pub mod freeze;

@@ -295,16 +295,22 @@ impl Drop for Pair {
     }
 }
 
-/// CPUs that this process and the server may both use: one of each core first, then the siblings of these.
+/// CPUs that this process and the server may both use, in the order in which connections get them.
 fn shared_cpus(theirs: &CpuSet) -> Result<Vec<usize>, String> {
-    let ours = sched_getaffinity(None).map_err(|error| format!("CPUs of the client: {error}"))?;
-    let mut cpus: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| ours.is_set(cpu) && theirs.is_set(cpu)).collect();
-    if cpus.is_empty() {
+    let mut both = sched_getaffinity(None).map_err(|error| format!("CPUs of the client: {error}"))?;
+    (0..CpuSet::MAX_CPU).filter(|&cpu| !theirs.is_set(cpu)).for_each(|cpu| both.unset(cpu));
+    if both.count() == 0 {
         return Err("client and server may not use the same CPUs".to_owned());
     }
-    let usable = cpus.clone();
+    Ok(cores_first(&both))
+}
+
+/// These CPUs: one of each core first, then the siblings of these.
+pub(crate) fn cores_first(usable: &CpuSet) -> Vec<usize> {
+    let usable: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| usable.is_set(cpu)).collect();
+    let mut cpus = usable.clone();
     cpus.sort_by_key(|&cpu| (siblings_before(cpu, &usable), cpu));
-    Ok(cpus)
+    cpus
 }
 
 /// How many of the usable CPUs that share the core of this one come before it.

@@ -12,6 +12,7 @@ from bakeoff.results import RunDirectory
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.units import format_bytes, format_duration, percent_text
 
+_MOVED = 2.0  # times as long for a cache line
 BUSY_SHARE = 0.10
 """Share of all processors used by others from which the report says so at its head."""
 
@@ -150,8 +151,22 @@ def _conditions(context: Context) -> str:
     whose = f" of {context.study.apart.client}" if context.study.apart else ""
     return (
         f"{where}While measuring the processors{whose} were {numbers.share(busy)} busy{by_others}; the hypervisor took "
-        f"{numbers.share(steal)} (steal)."
+        f"{numbers.share(steal)} (steal).{_moved_cpus(context)}"
     )
+
+
+def _moved_cpus(context: Context) -> str:
+    """That the distance of a host's CPUs changed during the run; empty when it did not, or is not known."""
+    for host in dict.fromkeys(outcome.host for outcome in context.outcomes):
+        times_ns = [ns for outcome in context.outcomes if outcome.host == host for ns in outcome.cache_line_ns.values()]
+        if times_ns and max(times_ns) > _MOVED * min(times_ns):
+            where = f" of {host}" if host else ""
+            times = f"{min(times_ns)} to {max(times_ns)} ns"
+            return (
+                f" Two CPUs{where} passed a cache line to each other and back in {times}: the host moved them, and "
+                "throughput and ratios may change with it."
+            )
+    return ""
 
 
 def _statuses(context: Context) -> tuple[Status, ...]:

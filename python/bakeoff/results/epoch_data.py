@@ -44,6 +44,7 @@ class Outcome(Frozen):
         seeds: `order`, `keys`, `padding`.
         readiness: for each arm what was waited for before measuring.
         other_bakeoffs: processes of other bakeoffs that had servers on this machine.
+        cache_line_ns: before each cell, how long two CPUs took to pass a cache line to each other and back.
         host: the node of a cluster that measured it; empty: the machine of the run directory.
     """
 
@@ -60,6 +61,7 @@ class Outcome(Frozen):
     seeds: dict[str, int] = {}
     readiness: dict[str, dict[str, JsonValue]] = {}
     other_bakeoffs: tuple[int, ...] = ()
+    cache_line_ns: dict[str, int] = {}
     host: str = ""
 
 

@@ -103,6 +103,7 @@ class Epoch:
         self._costs = CellCounts(writer)
         self._readiness: dict[str, dict[str, Any]] = {}
         self._other_bakeoffs: set[int] = set()
+        self._cache_line_ns: dict[str, int] = {}  # by cell
         self._engine: Engine
 
     @contextlib.contextmanager
@@ -255,6 +256,8 @@ class Epoch:
         if not cell.replay:  # whose work is no multiple of any time
             slices, blocks = whole_blocks(slices, seconds=seconds, arms=len(setups))
         ours = {setup.arm.name: server for setup in setups if (server := self.servers.ours.get(setup.arm.name))}
+        if far_ns := self._engine.cache_line_ns():
+            self._cache_line_ns[cell.name] = far_ns
         idle = read_before(ours)
         watch = self._watch(self.servers, cell) if self._watch else contextlib.nullcontext()
         with self.phases.measure("measure"), watch as on_slice:
@@ -325,6 +328,7 @@ class Epoch:
             seeds=self._draft.seeds.model_dump(),
             readiness=self._readiness,
             other_bakeoffs=tuple(sorted(self._other_bakeoffs)),
+            cache_line_ns=self._cache_line_ns,
             host=self._tools.host,
         )
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import psutil
 
-from bakeoff.engine import engine_path
-from bakeoff.errors import HostError
+from bakeoff.engine import Engine, engine_path
+from bakeoff.errors import EngineError, HostError
 from bakeoff.plan import Plan
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import read_fact
@@ -51,6 +51,7 @@ _ROOMY_CPUS = 8  # below this the client's CPU is a fair part of the machine
 # Amazon's T family, Azure's B series, Google's shared-core machines.
 _BURSTABLE = re.compile(r"t[2-4][ag]?\.|Standard_B\d|[ef]\d-(micro|small|medium)|g1-small")
 _THERMAL = "cpu[0-9]*/thermal_throttle/core_throttle_count"
+_FAR_NS = 250  # neighbouring cores take 40 to 150 ns
 _JITTER_NS = 2_000_000  # a busy loop interrupted for longer than this has lost its CPU
 
 
@@ -219,8 +220,17 @@ def _held(cache: Path) -> str:
 def _programs() -> Iterator[Finding]:
     try:
         yield _finding("engine", Severity.OK, str(engine_path()))
-    except HostError as error:
+        with Engine() as engine:
+            apart_ns = engine.cache_line_ns()
+    except (HostError, EngineError) as error:
         yield _finding("engine", Severity.PROBLEM, error.message, error.hint)
+    else:
+        yield _finding(
+            "CPU distance",
+            Severity.NOTE if apart_ns and apart_ns > _FAR_NS else Severity.OK,
+            f"two CPUs pass a cache line to each other and back in {apart_ns or '?'} ns",
+            "They are far apart: intervals are wider. A host that moves them changes throughput and ratios.",
+        )
     allowed = permission()
     counters = ", ".join(allowed.hardware) or "no hardware counters"
     yield _finding(

@@ -34,6 +34,10 @@ fn answers_in_order_and_survives_lines_that_are_no_requests() {
         assert_eq!(error["fatal"], false);
     }
     assert_eq!(engine.line(), json!({"type": "pong", "id": 4}));
+    engine.write(r#"{"type":"cpus","id":5}"#);
+    let cpus = engine.line();
+    assert_eq!((&cpus["type"], &cpus["id"]), (&json!("cpus"), &json!(5)));
+    assert!(cpus["cache_line_ns"].is_null() || cpus["cache_line_ns"].as_u64() > Some(5), "{cpus}");
     assert!(engine.end().success());
 }
 

@@ -1,0 +1,82 @@
+//! How far apart two CPUs are: how long they take to pass a cache line to each other and back.
+//!
+//! On a virtual machine whose CPUs the host moves, this changes, and with it how much equal servers differ
+//! (docs/evidence/placement.md).
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::placement::cores_first;
+
+const ROUNDS: u32 = 10_000;
+/// Rounds of which the time is taken. The quickest of all counts: other work may take either CPU away for a while.
+const TIMED: u32 = 100;
+/// Two CPUs that are busy with other work may never pass it on.
+const LIMIT: Duration = Duration::from_millis(50);
+const GIVEN_UP: u32 = u32::MAX;
+
+/// A line of its own: processors fetch them in pairs.
+#[repr(align(128))]
+struct Line(AtomicU32);
+
+/// Between the CPUs of the first two connections; `None` where one CPU is usable, or others keep them busy. Takes 1 to 5 ms.
+pub fn between_cpus() -> Option<Duration> {
+    match *cores_first(&sched_getaffinity(None).ok()?) {
+        [first, second, ..] => round_trip(first, second),
+        _ => None,
+    }
+}
+
+/// There and back; `None` when this process may not use two such CPUs, or others keep them busy.
+pub fn round_trip(first: usize, second: usize) -> Option<Duration> {
+    // Each waits for the other: both must be able to run at the same time.
+    if first == second || first.max(second) >= CpuSet::MAX_CPU {
+        return None;
+    }
+    let line = Line(AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| pass(&line, second, 1));
+        scope.spawn(|| pass(&line, first, 0)).join().ok().flatten()
+    })
+}
+
+/// Answers every even or every odd number with the next one; returns the time of a round.
+fn pass(line: &Line, cpu: usize, turn: u32) -> Option<Duration> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    let until = Instant::now() + if sched_setaffinity(None, &set).is_ok() { LIMIT } else { Duration::ZERO };
+    let mut begin = Instant::now();
+    let mut quickest = None;
+    for round in 0..ROUNDS {
+        if !waited(line, 2 * round + turn, until) {
+            line.0.store(GIVEN_UP, Ordering::Release);
+            break;
+        }
+        if round % TIMED == 0 {
+            let now = Instant::now();
+            quickest = [quickest, (round > 0).then(|| now - begin)].into_iter().flatten().min();
+            begin = now;
+        }
+        line.0.store(2 * round + turn + 1, Ordering::Release);
+    }
+    quickest.map(|time| time / TIMED)
+}
+
+/// Whether the line had this number in time.
+fn waited(line: &Line, number: u32, until: Instant) -> bool {
+    for spins in 1_u32.. {
+        match line.0.load(Ordering::Acquire) {
+            found if found == number => return true,
+            GIVEN_UP => return false,
+            _ if spins.is_multiple_of(4_096) && Instant::now() > until => return false,
+            _ => std::hint::spin_loop(),
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/cache_line.rs"]
+mod tests;

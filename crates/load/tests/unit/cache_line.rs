@@ -1,0 +1,30 @@
+//! Tests of `src/cache_line.rs`.
+
+use super::*;
+
+#[test]
+fn two_cpus_that_may_be_used_pass_a_line() {
+    let usable = cores_first(&sched_getaffinity(None).unwrap());
+    let [first, second, ..] = usable[..] else {
+        return assert_eq!(between_cpus(), None);
+    };
+    // One machine word takes longer than a cycle, and no machine keeps both CPUs from each other for every try.
+    let found = round_trip(first, second).expect("two CPUs");
+    assert!(found > Duration::from_nanos(5) && found < Duration::from_micros(20), "{found:?}");
+}
+
+#[test]
+fn one_cpu_or_one_that_may_not_be_used_is_no_pair() {
+    assert_eq!(round_trip(0, 0), None);
+    assert_eq!(round_trip(0, CpuSet::MAX_CPU), None);
+    assert_eq!(round_trip(0, CpuSet::MAX_CPU - 1), None);
+    let own = sched_getaffinity(None).unwrap();
+    let mut one = CpuSet::new();
+    one.set(cores_first(&own)[0]);
+    std::thread::spawn(move || {
+        sched_setaffinity(None, &one).unwrap();
+        assert_eq!(between_cpus(), None);
+    })
+    .join()
+    .unwrap();
+}
