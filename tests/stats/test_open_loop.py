@@ -28,7 +28,7 @@ def ended_s(starts_s, service_s, connections):
 
 
 def epoch(number, *, rate_per_s, service_s, connections, blocks=5, **fields):
-    """Slices as the engine reports them: the arms of a block have its arrivals, a slice ends with the last event."""
+    """Slices as the engine reports them: the arms of a block have its arrivals, a slice ends with its time or its last event."""
     rng = np.random.default_rng(number)
     rows, now_s = [], 0.0
     for block in range(blocks):
@@ -36,7 +36,7 @@ def epoch(number, *, rate_per_s, service_s, connections, blocks=5, **fields):
         turns = {"A": iter(arrivals), "B": iter(arrivals)}
         for position, arm in enumerate("ABBA"):
             starts_s = next(turns[arm])
-            seconds = ended_s(starts_s, service_s[arm], connections)
+            seconds = max(SLICE_S, ended_s(starts_s, service_s[arm], connections))
             whole = {"connections": connections, "busy_ns": int(seconds * 1e9) * connections}
             row = slice_row(
                 arm, block, position, events=len(starts_s), seconds=seconds, start_s=now_s,

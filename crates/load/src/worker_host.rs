@@ -281,11 +281,9 @@ impl WorkerHost {
             return false;
         }
         let Some(intended_ns) = self.take_intended(now_ns) else {
-            if self.is_run() {
-                // The run lasts as long as it was asked to, also when no event is due any more.
-                self.sleep_until(self.turn.deadline_ns.get());
-                self.look_at_clock();
-            }
+            // A run or a slice lasts as long as it was asked to, also when no event is due any more.
+            self.sleep_until(self.turn.deadline_ns.get());
+            self.look_at_clock();
             return false;
         };
         let in_window = intended_ns >= self.turn.guard_end_ns.get();

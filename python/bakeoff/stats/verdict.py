@@ -290,8 +290,8 @@ def _more_epochs(sample: _Sample, precision: float) -> int | None:
 def _kept_up(pairs: Sequence[PairEstimate], rate_per_s: float, cell: Cell) -> bool:
     """Whether neither arm fell short of an open loop's rate, on the mean over epochs.
 
-    A slice ends with its last event, so that the drain makes even an arm that keeps up look slower. By Little's law its
-    response time, and hence the drain, is at most threads over rate.
+    A slice does not end before its last event, so that the drain makes even an arm that keeps up look slower. By
+    Little's law its response time, and hence the drain, is at most threads over rate.
     """
     drained = 1 + cell.threads / (rate_per_s * cell.slices.slice_ns / 1e9)
     least_per_s = (1 - SHORTFALL) * rate_per_s / drained

@@ -60,6 +60,23 @@ fn in_one_of_three(mut attempt: impl FnMut() -> Result<(), String>) {
 }
 
 #[test]
+fn a_slice_without_arrivals_lasts_as_long_as_any_other() {
+    let load = Load::Open { rate_per_s: 1.0, arrivals: Arrivals::Poisson };
+    let request = Measure { load, slice_ns: 20_000_000, guard_ns: 5_000_000, ..cell(&["A", "B"], 3) };
+    let (outcome, said) = run(&request, &[arm("A"), arm("B")], &[sleeping(1.0), sleeping(1.0)]);
+    outcome.unwrap();
+    let slices = said.of_type("slice");
+    assert_eq!(slices.len(), 12);
+    for slice in &slices {
+        assert!(slice["length_ns"].as_u64().unwrap() >= 20_000_000, "{slice}");
+    }
+    for pair in slices.windows(2) {
+        let starts = [&pair[0], &pair[1]].map(|slice| slice["start_ns"].as_u64().unwrap());
+        assert!(starts[1] - starts[0] >= 25_000_000, "{starts:?}");
+    }
+}
+
+#[test]
 fn injected_events_are_run_and_not_counted_exactly() {
     for (k, blocks) in [(25.0, 3), (100.0, 3), (7.5, 5)] {
         in_one_of_three(|| injected_events_are_charged(k, blocks));
