@@ -7,6 +7,7 @@ import pytest
 
 from bakeoff.engine import ArmAddress, Engine, describe_workloads
 from bakeoff.errors import EngineError, HostError, SpecError
+from bakeoff.run.epoch import discards_epoch
 
 ARM = ArmAddress("A", "/tmp/a.sock", None, None, "root", "hunter2", "sbtest", "utf8mb4", None)
 
@@ -81,6 +82,13 @@ def test_slices_that_are_drained_slowly_take_the_time_that_they_need(scripted, m
     )
     with Engine() as engine:
         assert len(engine.measure({"blocks": 1, "arms": ["A"], "slice_ns": 1_000_000}).slices) == 4
+
+
+def test_connections_that_a_script_ends_are_no_measurement(scripted):
+    scripted("say(type='done', id=id, seconds=1.6, blocks=1, cancelled=False, workers_stopped=2)")
+    with Engine() as engine, pytest.raises(EngineError, match=r"event\(\) returned true on 2 connections") as caught:
+        engine.measure({"blocks": 1, "arms": ["A"]})
+    assert not discards_epoch(caught.value), "it would be the same in every epoch"
 
 
 def test_an_engine_that_falls_silent_is_ended(scripted, monkeypatch):

@@ -487,6 +487,13 @@ class Engine:
         silence_s = sum(request.get(span, 0) for span in ("guard_ns", "slice_ns")) / 1e9 + _GRACE_S
         silence_s += _CHUNK_S if "capture" in request else 0.0
         done = self._request({"type": "measure", **request}, silence_s, see)
+        if stopped := done.get("workers_stopped"):
+            # The arms no longer had equally many connections.
+            raise EngineError(
+                f"event() returned true on {stopped} connections, which ended them before the measurement did: it must "
+                "not count its own events",
+                code="script_error",
+            )
         return Measurement(slices, histograms, float(done["seconds"]), bool(done.get("cancelled")), failures)
 
     def close(self) -> None:

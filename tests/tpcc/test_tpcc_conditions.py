@@ -59,6 +59,11 @@ def test_a_injected_corruption_is_found(loaded_shop, condition):
         shop.sql(off, statement.format("-"))  # that nothing stays broken is seen by the next corruption
 
 
+def test_a_warehouse_that_is_not_there_is_found(loaded_shop):
+    shop, _ = loaded_shop("mysql:8.0.15")
+    assert shop.failed_conditions(scale=2) == {1}
+
+
 def test_a_lost_order_line_and_a_lost_history_row_are_found(loaded_shop):
     shop, _ = loaded_shop("mysql:8.0.15")
     shop.sql("CREATE TABLE kept AS SELECT * FROM order_line WHERE ol_d_id = 3 AND ol_o_id = 3000 AND ol_number = 1")

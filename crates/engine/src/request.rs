@@ -311,7 +311,7 @@ impl Measure {
 
     /// Latencies begin at intended starts.
     pub fn is_by_the_clock(&self) -> bool {
-        self.load != Load::Closed || self.replay().is_some_and(|replay| replay.speed.is_some())
+        self.load != Load::default() || self.replay().is_some_and(|replay| replay.speed.is_some())
     }
 }
 
@@ -324,13 +324,18 @@ pub enum Length {
     Blocks(u64),
 }
 
+impl Default for Load {
+    fn default() -> Self {
+        Self::Closed {}
+    }
+}
+
 /// Who decides when an event begins.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(tag = "model", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Load {
-    /// A worker begins the next event when the last one has ended.
-    #[default]
-    Closed,
+    /// A worker begins the next event when the last one has ended. With braces: of a variant without any serde ignores unknown fields.
+    Closed {},
     /// A schedule that no reply can move.
     Open {
         /// Mean arrivals a second, all workers of the arm together.
@@ -412,7 +417,7 @@ fn work(fields: &MeasureFields) -> Result<Work, Failure> {
         (Some(script), None, None) if fields.speed.is_none() && !fields.reads_only => Ok(Work::Script(script.clone())),
         (Some(_), None, _) => bad("chunk_events, speed and reads_only belong to a capture"),
         (None, Some(capture), Some(chunk_events @ 1..)) => {
-            if fields.load != Load::Closed || !fields.options.is_empty() || !fields.arm_options.is_empty() {
+            if fields.load != Load::default() || !fields.options.is_empty() || !fields.arm_options.is_empty() {
                 return bad("a capture has no options and no rate; speed replays it by the clock");
             }
             if fields.speed.is_some_and(|speed| !(1e-6..=1e6).contains(&speed)) {

@@ -107,7 +107,7 @@ fn memory_does_not_grow_with_the_number_of_slices() {
         guard_ns: 1_000,
         order_seed: 1,
         key_seed: 2,
-        load: Load::Closed,
+        load: Load::Closed {},
         placement: Placement::Free,
         freeze: false,
     };

@@ -95,7 +95,7 @@ impl Workload for Reporting {
 #[test]
 fn no_event_allocates() {
     let open = Load::Open { rate_per_s: 20_000.0, arrivals: Arrivals::Poisson };
-    for load in [Load::Closed, open] {
+    for load in [Load::Closed {}, open] {
         let arm = OpenArm {
             name: "A".into(),
             address: Arc::new(ServerAddress::default()),

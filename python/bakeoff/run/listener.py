@@ -58,7 +58,7 @@ class ThroughputReporter:
         """Take one `slice` message of the engine."""
         arm = message["arm"]
         self._events[arm] += message["events"]
-        self._seconds[arm] += message["busy_ns"] / message["connections"] / 1e9
+        self._seconds[arm] += message["length_ns"] / 1e9
         now_ns = message["start_ns"] + message["length_ns"]
         if now_ns - self._reported_ns < _THROUGHPUT_PERIOD_NS:
             return

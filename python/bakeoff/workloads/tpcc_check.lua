@@ -17,6 +17,11 @@ check.CONDITIONS = {
    {"W_YTD = sum(D_YTD)", {
       {1, "SELECT w_id, w_ytd FROM {warehouse} WHERE w_id = {w}"},
       {-1, "SELECT d_w_id, SUM(d_ytd) FROM {district} WHERE d_w_id = {w} GROUP BY d_w_id"}
+   }, {
+      -- The warehouse and its ten districts are there. Without rows every sum of every condition would be right.
+      {1, "SELECT {w}, 11"},
+      {-1, "SELECT w_id, 1 FROM {warehouse} WHERE w_id = {w}"},
+      {-1, "SELECT d_w_id, COUNT(*) FROM {district} WHERE d_w_id = {w} GROUP BY d_w_id"}
    }},
    {"D_NEXT_O_ID - 1 = max(O_ID) = max(NO_O_ID)", {
       {1, "SELECT d_id, d_next_o_id - 1 FROM {district} WHERE d_w_id = {w}"},

@@ -100,7 +100,7 @@ pub(crate) fn cell(arms: &[&str], blocks: u64) -> Measure {
         guard_ns: 5_000_000,
         order_seed: 1,
         key_seed: 2,
-        load: Load::Closed,
+        load: Load::Closed {},
         placement: Placement::Free,
         freeze: false,
     }

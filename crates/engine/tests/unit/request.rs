@@ -25,7 +25,7 @@ fn refused(line: &str) -> (Option<u64>, String) {
 fn the_documents_examples_are_read() {
     let request = Request::parse(MEASURE).unwrap();
     let Body::Measure(measure) = request.body else { panic!("not a measure") };
-    assert_eq!((request.id, measure.length, measure.load), (3, Length::Seconds(8.0), Load::Closed));
+    assert_eq!((request.id, measure.length, measure.load), (3, Length::Seconds(8.0), Load::Closed {}));
     let Body::Open(arms) = Request::parse(OPEN).unwrap().body else { panic!("not an open") };
     assert_eq!((arms[0].tls.mode, arms[0].prepare_mode), (TlsMode::VerifyCa, PrepareMode::Client));
     assert!(!format!("{arms:?}").contains("hunter2"));
@@ -54,6 +54,7 @@ fn what_is_wrong_is_said_with_the_id() {
     assert!(refused(&MEASURE.replace(r#"["A", "B"]"#, r#"["A", "A"]"#)).1.contains("twice"));
     assert!(refused(&MEASURE.replace("\"slice_ns\": 100000000", "\"slice_ns\": 0")).1.contains("slice_ns"));
     assert!(refused(&OPEN.replace("\"tls\"", "\"ssl\"")).1.contains("ssl"));
+    assert!(refused(&MEASURE.replace("\"closed\"", "\"closed\", \"rate_per_s\": 5.0")).1.contains("rate_per_s"));
 }
 
 #[test]
