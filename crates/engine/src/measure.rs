@@ -8,7 +8,7 @@ use bakeoff_load::arrivals::{ArrivalSchedule, BlockOrders, intended_starts};
 use bakeoff_load::connector::pairing;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::freeze::Freezer;
-use bakeoff_load::observe::Observer;
+use bakeoff_load::observe::{Observer, ThreadTimes};
 use bakeoff_load::placement::{CpuShuffle, Pairing, Placement};
 use bakeoff_load::replay_stream::Replay;
 use bakeoff_load::start_gate::{Slice, WaitError};
@@ -296,12 +296,14 @@ impl Cell<'_> {
         };
         taker.live = live;
         taker.check_paired()?;
-        let spent = taker.observer.snapshot().since(&before);
-        let threads = threads_before.map(|before| {
-            let (after, length_ns) = (taker.observer.threads(), now_ns() - start_ns);
-            taker.observer.busy_threads(&before, &after, length_ns)
-        });
+        let after = taker.observer.snapshot();
+        let threads_after = if watched { taker.observer.threads() } else { ThreadTimes::default() };
         let sum = taker.workers.slice_sum();
+        let length_ns = sum.rested_ns.saturating_sub(guard_end_ns);
+        let spent = after.in_slice(&before, length_ns, request.guard_ns);
+        let threads = threads_before.map(|threads_before| {
+            taker.observer.busy_threads(&threads_before, &threads_after, length_ns, request.guard_ns)
+        });
         if request.freeze {
             self.freeze(index)?;
         }
@@ -312,7 +314,7 @@ impl Cell<'_> {
             block,
             position,
             start_ns: guard_end_ns - self.started_ns,
-            length_ns: sum.rested_ns.saturating_sub(guard_end_ns),
+            length_ns,
             // Sessions of a replay whose connections have nothing in this chunk take no part in it.
             connections: if self.replay.is_some() { sum.active } else { sum.connections },
             dropped: slice.schedule.as_ref().map_or(0, |schedule| schedule.dropped(guard_end_ns)),

@@ -19,6 +19,7 @@ from bakeoff.report.view import Flame, FlameFrame, FlameSide, Row, Section, Tabl
 from bakeoff.results.epoch_data import CellCounters
 from bakeoff.results.profiles import PMU_FILE, PROFILE_FILE, PROFILES, Profile
 from bakeoff.stats.cpu_profile import ProfileComparison, Tree, compare_processors, compare_profiles
+from bakeoff.stats.estimate import quotient
 from bakeoff.stats.interval import Paired
 from bakeoff.units import format_ns
 
@@ -122,16 +123,9 @@ def _sentences(
 
 
 def without_profiler(context: Context, cell: str, arm: str) -> float:
-    """CPU time an event in the epochs that count, ns; 0 when the server was not observed.
-
-    The engine observes a server from the guard of each slice on, and counts events after it.
-    """
+    """CPU time an event in the epochs that count, ns; 0 when the server was not observed."""
     mine = context.slices.rows((context.slices["cell"] == cell) & (context.slices["arm"] == arm))
-    guards_ns = len(mine) * context.plan.cell(cell).slices.guard_ns if context.plan else 0
-    length_ns, events = int(mine["length_ns"].sum()), int(mine["events"].sum())
-    if not events:
-        return 0.0
-    return float(np.nansum(mine["server_cpu_ns"])) / events * length_ns / (length_ns + guards_ns)
+    return quotient(float(np.nansum(mine["server_cpu_ns"])), int(mine["events"].sum()))
 
 
 def _groups_table(found: ProfileComparison, labels: tuple[str, str], number: int) -> Table:
