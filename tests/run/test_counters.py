@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from bakeoff.results.epoch_data import COUNTERS, CellCounters
-from bakeoff.run.counters import CellCounts, Reading, _process, _Thread, _threads, spent_between
+from bakeoff.run.counters import CellCounts, Reading, _numbers, _process, _Thread, _threads, spent_between
 
 
 class Kept:
@@ -34,6 +34,12 @@ def test_what_reading_costs_is_taken_off():
     before = Reading({"status.Com_show_status": 8, "status.Handler_read_key": 100}, {"status.Com_show_status": 1})
     after = Reading({"status.Com_show_status": 9, "status.Handler_read_key": 150, "status.New": 1})
     assert spent_between(before, after) == {"status.Handler_read_key": 50}
+
+
+def test_a_count_below_zero_that_a_server_shows_without_a_sign_is_below_zero():
+    before = _numbers({"Innodb_buffer_pool_pages_misc": "18446744073709551574"})
+    after = _numbers({"Innodb_buffer_pool_pages_misc": "8"})
+    assert spent_between(Reading(before), Reading(after)) == {"status.Innodb_buffer_pool_pages_misc": 50}
 
 
 def test_of_io_and_page_faults_zero_is_kept_since_it_says_that_they_can_be_read():

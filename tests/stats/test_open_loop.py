@@ -28,7 +28,7 @@ def ended_s(starts_s, service_s, connections):
 
 
 def epoch(number, *, rate_per_s, service_s, connections, blocks=5, **fields):
-    """Slices as the engine reports them: the arms of a block have its arrivals, a slice ends with its time or its last event."""
+    """Slices as the engine reports them: the arms of a block have its arrivals; a drain may outlast the slice."""
     rng = np.random.default_rng(number)
     rows, now_s = [], 0.0
     for block in range(blocks):

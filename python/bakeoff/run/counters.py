@@ -174,7 +174,9 @@ def _numbers(status: Mapping[str, str]) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, text in status.items():
         with suppress(ValueError):
-            found[f"status.{name}"] = int(text) if text.lstrip("-").isdecimal() else float(text)
+            number = int(text) if text.lstrip("-").isdecimal() else float(text)
+            # InnoDB shows what is below zero (pages_misc of compressed tables) without a sign.
+            found[f"status.{name}"] = number - 2**64 if number >= 2**63 else number
     return found
 
 
