@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from bakeoff.run import explaining, statement_plans, waits
+from bakeoff.run.counters import Reading
 from bakeoff.run.explaining import KINDS, Explaining
 from bakeoff.stats.waits_and_plans import CellPlans, CellWaits
 
@@ -81,11 +82,15 @@ def test_waits_of_every_round_are_added_up(monkeypatch):
     monkeypatch.setattr(waits, "_switch_stages_on", lambda _: None)
     monkeypatch.setattr(waits, "_missing", lambda _: ())
     monkeypatch.setattr(waits, "_read", lambda arm: {"wait/io": next(readings[arm])})
+    for name in ("read_before", "read_after"):
+        monkeypatch.setattr(waits, name, lambda arms: dict.fromkeys(arms, Reading({})))
     watch = waits.Waits(writer)
+    cell = SimpleNamespace(name="c", replay=True)  # without guards
+    own = {"length_ns": 1, "events": 100, "reads": 100, "writes": 0, "other": 0}
     for arms in (("A", "B"), ("A", "C")):
-        with watch(SimpleNamespace(ours={arm: arm for arm in arms}), SimpleNamespace(name="c")) as seen:
+        with watch(SimpleNamespace(ours={arm: arm for arm in arms}), cell) as seen:
             for arm in arms:
-                seen({"arm": arm, "events": 100})
+                seen(own | {"arm": arm})
     found = {arm: CellWaits.model_validate(cells["c"]) for arm, cells in kept.items()}
     assert {arm: (each.events, *each.waits["wait/io"].model_dump().values()) for arm, each in found.items()} == {
         "A": (200, 8, 80.0),

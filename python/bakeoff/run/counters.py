@@ -119,10 +119,9 @@ class CellCounts:
             if not length_ns:
                 continue
             counters = spent_between(start, after[arm])
-            with_guards = 1 + guard_ns * len(own) / length_ns
             spent = CellCounters(
-                events=round(sum(each["events"] for each in own) * _whole(own, counters, with_guards), 3),
-                seconds=round(length_ns * with_guards / 1e9, 6),
+                events=all_events(own, counters, guard_ns=guard_ns),
+                seconds=round((length_ns + guard_ns * len(own)) / 1e9, 6),
                 counters=counters,
             )
             cells = self._cells.setdefault(arm, {})
@@ -130,14 +129,22 @@ class CellCounts:
             self._writer.write_server_json(arm, COUNTERS, cells)
 
 
-def _whole(slices: Sequence[Message], counters: Mapping[str, float], by_time: float) -> float:
-    """All events over the counted ones: by the server's own count of statements, which is exact, else by the time.
+def all_events(slices: Sequence[Message], counters: Mapping[str, float], *, guard_ns: int) -> float:
+    """The events of an arm's slices and of their guards, in which the engine counts none.
 
-    A count far from the time's is of something else: of events that were injected, or run again after a deadlock.
+    How many there were the server's own count of statements says, which is exact, else the time. A count far from the
+    time's is of something else: of events that were injected, or run again after a deadlock.
+
+    Args:
+        slices: the engine's messages of one arm; they have a length.
+        counters: what its server spent meanwhile, of `spent_between`.
+        guard_ns: of every slice. 0: of a replay.
     """
+    by_time = 1 + guard_ns * len(slices) / sum(each["length_ns"] for each in slices)
     counted = sum(each["reads"] + each["writes"] + each["other"] for each in slices)
     by_server = counters.get("status.Questions", 0) / counted if counted and by_time > 1 else by_time
-    return by_server if abs(by_server / by_time - 1) < _COUNTS_AGREE else by_time
+    whole = by_server if abs(by_server / by_time - 1) < _COUNTS_AGREE else by_time
+    return float(round(sum(each["events"] for each in slices) * whole, 3))
 
 
 def spent_between(before: Reading, after: Reading) -> dict[str, float]:

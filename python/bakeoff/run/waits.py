@@ -6,7 +6,7 @@ summaries are read before and after the measuring of each cell.
 
 import contextlib
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -15,6 +15,7 @@ from bakeoff.errors import ServerError
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
 from bakeoff.run.arms import ArmSetup
+from bakeoff.run.counters import all_events, read_after, read_before, spent_between
 from bakeoff.run.epoch_servers import EpochServers, EpochTools
 from bakeoff.servers import Installation, Instance, Server
 from bakeoff.stats.waits_and_plans import WAITS_DOCUMENT, CellWaits, Wait
@@ -70,12 +71,15 @@ class Waits:
 
     @contextlib.contextmanager
     def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
-        """Read the summaries of every server before and after."""
+        """Read the summaries of every server before and after, and its count of statements."""
         for server in servers.ours.values():
             _switch_stages_on(server)
         before = {arm: _read(server) for arm, server in servers.ours.items()}
-        events: Counter[str] = Counter()
-        yield lambda message: events.update({message["arm"]: message["events"]})
+        idle = read_before(servers.ours)
+        slices: defaultdict[str, list[Message]] = defaultdict(list)
+        yield lambda message: slices[message["arm"]].append(message)
+        done = read_after(servers.ours)
+        guard_ns = 0 if cell.replay else cell.slices.guard_ns
         for arm, server in servers.ours.items():
             after, missing = _read(server), _missing(server)
             waits = {
@@ -83,8 +87,9 @@ class Waits:
                 for name, (count, ns) in _grown(before[arm], after).items()
                 if count > 0 or ns > 0
             }
-            found = CellWaits(events=events[arm], waits=waits, missing=missing)
-            if events[arm]:
+            if any(each["events"] for each in slices[arm]):
+                events = all_events(slices[arm], spent_between(idle[arm], done[arm]), guard_ns=guard_ns)
+                found = CellWaits(events=events, waits=waits, missing=missing)
                 cells = self._found.setdefault(arm, {})
                 cells[cell.name] = _sum(cells[cell.name], found) if cell.name in cells else found
                 kept = {name: each.model_dump(mode="json") for name, each in cells.items()}
