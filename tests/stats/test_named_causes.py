@@ -5,7 +5,7 @@ import pytest
 from profiled import BASE, KERNEL, LIBC, READ, SERVER, STACKS, Function, profile
 
 from bakeoff.results.profiles import PREEMPTED, SERVING, Profile
-from bakeoff.stats.costs import Cost, Explanation
+from bakeoff.stats.costs import BUSY, TIME, Cost, Explanation
 from bakeoff.stats.cpu_profile import compare_profiles
 from bakeoff.stats.interval import Paired
 from bakeoff.stats.model import Estimate, Interval
@@ -60,6 +60,29 @@ def test_what_no_counter_sees_is_named_by_its_part_of_the_cpu(stack, name, funct
     text = sentence(found, "mysql:8.0")
     assert f"(`{function}`)" in text and "% of it in " in text
     assert "No counter explains it" not in text
+
+
+@pytest.mark.parametrize(("word", "against"), [("less", "more"), ("more", "less")])
+def test_a_part_that_goes_against_the_difference_is_said_to_take_more_of_the_arm_that_takes_less(word, against):
+    """Parsing 500 µs and locks 10 µs on one arm; 100 µs and 90 µs on the other."""
+    parse, lock = ((*BASE, Function(name, SERVER)) for name in ("MYSQLparse", "MDL_context::acquire_lock"))
+    sides = [{e: profile({parse: p + e, lock: n}) for e in range(3)} for p, n in ((10_000, 200), (2000, 1800))]
+    found = compare_profiles(*(sides if word == "less" else reversed(sides)))
+    text = sentence(Evidence(counted(slower=-0.5 if word == "less" else 0.5), found), "B")
+    assert f"takes 320 µs (320 µs to 320 µs) {word} CPU, 125% of it in parser (`MYSQLparse`)" in text
+    assert f"; 25% {against} in tables and metadata locks (" in text
+
+
+@pytest.mark.parametrize("slower", [-0.5, 0.5])
+def test_time_that_goes_against_the_difference_is_said_to_do_so(slower):
+    cost = counted().costs[0].model_copy(update={"family": TIME, "word": "more"})
+    parts = [
+        cost.model_copy(update={"counter": name, "carries": share})
+        for name, share in (("cpu.server.user_ns", 1.2), (BUSY, 0.1), ("cpu.client_ns", -0.3))
+    ]
+    found = counted(slower=slower).model_copy(update={"costs": tuple(parts)})
+    text = sentence(Evidence(found), "B")
+    assert "Of the difference: server CPU, user mode 120%, waiting 10%; against it client CPU 30%." in text
 
 
 def test_no_part_is_named_that_counters_have_explained():

@@ -115,7 +115,8 @@ def _cpu(profile: ProfileComparison | None) -> str:
     text = f"By CPU samples an event takes {_more_ns(profile.all.difference)} CPU"
     parts = [(share, f"{name}{_function(profile, name)}") for name, share in _parts(profile)]
     most = [f"{share:.0%} of it in {part}" for share, part in parts if share >= _SAID_FROM][:_SAID_MAX]
-    against = [f"{-share:.0%} less in {part}" for share, part in parts if share <= -_SAID_FROM][-_SAID_MAX:]
+    word = "less" if profile.all.difference.mean > 0 else "more"  # what goes against the whole
+    against = [f"{-share:.0%} {word} in {part}" for share, part in parts if share <= -_SAID_FROM][-_SAID_MAX:]
     return "; ".join([", ".join([text, *most]), *([", ".join(against)] if against else [])]) + "."
 
 
@@ -207,12 +208,12 @@ def _carries(evidence: Evidence, each: WaitDifference) -> bool:
 
 
 def _shares(parts: Sequence[tuple[str, float]]) -> str:
-    """`server CPU 120%, waiting 10%; less client CPU 30%`: those from `_SAID_FROM` on."""
+    """`server CPU 120%, waiting 10%; against it client CPU 30%`: those from `_SAID_FROM` on."""
     for_it = [f"{name} {share:.0%}" for name, share in parts if share >= _SAID_FROM]
     against = [f"{name} {-share:.0%}" for name, share in parts if share <= -_SAID_FROM]
     if not for_it:
         return ""
-    return ", ".join(for_it) + (f"; less {', '.join(against)}" if against else "")
+    return ", ".join(for_it) + (f"; against it {', '.join(against)}" if against else "")
 
 
 def _percent(share: float) -> str:
