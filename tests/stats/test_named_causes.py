@@ -131,6 +131,18 @@ def test_waits_that_have_not_changed_are_said_to_be_so_only_where_intervals_show
     assert "wait" not in sentence(vague, "B")
 
 
+def test_without_an_interval_nothing_is_said_of_waits():
+    """Of one epoch there is none; with several, waits too short to be compared leave the stages alone."""
+    stage = wait("stage/sql/statistics", 20_000, 20_100)
+    several = sentence(Evidence(counted(), waits=(stage,), longer_ns=100_000), "B")
+    assert "No wait changes by as much as 30% of it." in several
+    one = WaitDifference(
+        **vars(Paired.of([20_000.0], [20_100.0])), name=stage.name, timed=True, ratio=None, p_adjusted=None
+    )
+    for waits in ((), (one,)):
+        assert "wait" not in sentence(Evidence(counted(), waits=waits, longer_ns=100_000), "B")
+
+
 def pauses(longer_us, *, epochs=4):
     """Off-CPU time of two arms, whose contender waits longer for the redo log in every event."""
     rng = np.random.default_rng(1)

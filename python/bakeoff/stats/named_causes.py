@@ -190,8 +190,10 @@ def _waits(evidence: Evidence) -> str:
             for each in differ[:_SAID_MAX]
         )
         return f"Waits an event: {', '.join(listed)}."
+    # Stages count as known, too: waits that are shorter than is compared are not listed, and then stages can be alone.
+    known = [each for each in evidence.waits if each.timed and each.difference.interval.low is not None]
     ends = [end for each in waits for end in (each.difference.interval.low, each.difference.interval.high)]
-    if all(end is not None and abs(end) < NAMED_FROM * abs(evidence.longer_ns) for end in ends):
+    if known and all(end is not None and abs(end) < NAMED_FROM * abs(evidence.longer_ns) for end in ends):
         return f"No wait changes by as much as {NAMED_FROM:.0%} of it."
     return ""
 
