@@ -104,6 +104,10 @@ def with_plans(run, theirs):
         ),
         "two": StatementPlans(text="SELECT 1 FROM sbtest1", plans={"A": ("x",), "B": ("x",)}),
     }
+    add_plans(run, statements)
+
+
+def add_plans(run, statements):
     plans = CellPlans(statements=statements, counts=dict.fromkeys(statements, 3))
     writer = run.explaining("plans").epoch(0, 0)
     writer.write_server_json("A", PLANS_DOCUMENT, {CELL: plans.model_dump(mode="json")})
@@ -124,6 +128,22 @@ def test_equal_plans_take_a_line(tmp_path):
     run, analysis = slower(tmp_path)
     with_plans(run, ("sbtest1: ref k_1",))
     assert "its 2 statements have the same plans." in render_markdown(build_view(run, analysis))
+
+
+@pytest.mark.parametrize(
+    ("explained", "said"),
+    [
+        (True, "its one statement has the same plan. 1 statement that one server cannot explain is not compared."),
+        (False, "threads: 2 statements that one server cannot explain are not compared."),
+    ],
+)
+def test_what_one_server_cannot_explain_is_not_said_to_have_the_same_plan(tmp_path, explained, said):
+    """As MySQL 5.5 does with all that writes."""
+    run, analysis = slower(tmp_path)
+    update = StatementPlans(text="UPDATE sbtest1 SET k = ?", plans={"A": (), "B": ("sbtest1: range PRIMARY",)})
+    select = StatementPlans(text="SELECT c FROM sbtest1", plans={"A": ("sbtest1: all",), "B": ("sbtest1: all",)})
+    add_plans(run, {"one": update, "two": select if explained else update})
+    assert said in render_markdown(build_view(run, analysis))
 
 
 # ---- waits -----------------------------------------------------------------------------------------------------------

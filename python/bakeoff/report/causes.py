@@ -186,7 +186,7 @@ def _not_measured(context: Context, contender: str) -> Prose | None:
 
 
 def plans_section(context: Context) -> Section | None:
-    """The statements of each cell whose plans differ, with both plans; and how many are the same."""
+    """The statements of each cell whose plans differ, with both plans; how many are the same, or are not known."""
     epochs = context.explaining(PLANS, PLANS_DOCUMENT, dict[str, CellPlans])
     by_cell = [cells for by_arm in epochs.values() for cells in by_arm.values()]
     parts: list[Section | Prose | None] = [*context.explaining_notes(PLANS)]
@@ -196,11 +196,13 @@ def plans_section(context: Context) -> Section | None:
         known = [each for each in found if all(arms <= own.plans.keys() for own in each.statements.values())]
         if not known:
             continue
-        statements = known[-1].statements.values()
+        recorded = known[-1].statements.values()
+        statements = [each for each in recorded if each.plans[baseline] and each.plans[contender]]
+        unexplained = _unexplained(len(recorded) - len(statements))
         other = [each for each in statements if _differ(each, baseline, contender)]
         where = _where(context, cell, baseline, contender)
         if not other:
-            parts.append(Prose(text=f"{where}: {_same(len(statements))}"))
+            parts.append(Prose(text=" ".join(filter(None, [f"{where}:", _same(len(statements)), unexplained]))))
             continue
         name = _id("plan", cell, baseline, contender)
         tables = [
@@ -210,7 +212,7 @@ def plans_section(context: Context) -> Section | None:
         parts.append(
             Section.of(
                 where,
-                Prose(text=f"{len(other)} of {len(statements)} statements have another plan."),
+                Prose(text=f"{len(other)} of {len(statements)} statements have another plan. {unexplained}".rstrip()),
                 *chain(*tables),
                 in_terminal=True,
             )
@@ -220,13 +222,22 @@ def plans_section(context: Context) -> Section | None:
 
 
 def _differ(plans: StatementPlans, baseline: str, contender: str) -> bool:
-    """Whether two arms have different plans; which differ from the first arm's is known."""
+    """Whether two arms have different plans; which differ from the first arm's that has one is known."""
     others = (baseline in plans.differs, contender in plans.differs)
     return others[0] != others[1] or (all(others) and plans.plans[baseline] != plans.plans[contender])
 
 
 def _same(count: int) -> str:
+    if not count:
+        return ""
     return "its one statement has the same plan." if count == 1 else f"its {count} statements have the same plans."
+
+
+def _unexplained(count: int) -> str:
+    if not count:
+        return ""
+    statements, are = ("1 statement", "is") if count == 1 else (f"{count} statements", "are")
+    return f"{statements} that one server cannot explain {are} not compared."
 
 
 def _plan_parts(

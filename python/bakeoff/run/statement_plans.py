@@ -105,8 +105,9 @@ def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]
     for event in samples:
         sql = statement_of(event)
         plans = {arm: each.explain(event, sql) for arm, each in sessions.items()}
-        first, *others = plans.items()
-        other = [arm for arm, steps in others if first[1] and steps and not same_plan(first[1], steps)]
+        known = {arm: steps for arm, steps in plans.items() if steps}
+        first = next(iter(known.values()), ())
+        other = [arm for arm, steps in known.items() if not same_plan(first, steps)]
         if not shown or (other and not differs):
             shown, differs = plans, other
             if other and reads and "writes" not in event:

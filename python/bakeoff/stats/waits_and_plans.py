@@ -49,8 +49,9 @@ class StatementPlans(Frozen):
 
     Attributes:
         text: of the digest; it holds no literals.
-        plans: by arm, a line a table; of the first sample whose plans differ, else of the first.
-        differs: arms whose plan is not that of the first arm.
+        plans: by arm, a line a table; of the first sample whose plans differ, else of the first. Empty: its server
+            cannot explain the statement.
+        differs: arms whose plan is not that of the first arm that has one.
         rows_read: by arm, of one execution, by the handler counters; empty of what writes.
         analyzed: by arm, a line a step, of the same sample, where a plan differs.
     """

@@ -1,0 +1,22 @@
+"""Plans of a statement on arms of which one cannot explain it."""
+
+from types import SimpleNamespace
+
+from bakeoff.run.sessions import Step
+from bakeoff.run.statement_plans import _plans
+
+
+def explains(*access):
+    """A server's sessions; without an access it explains nothing."""
+    steps = tuple(Step("", "sbtest1", each, "", None, ()) for each in access)
+    return SimpleNamespace(explain=lambda _event, _sql: steps)
+
+
+def test_plans_are_compared_with_that_of_the_first_arm_that_has_one():
+    """Not with that of the first arm when it explains nothing, as MySQL 5.5 does of what writes."""
+    sessions = {"A": explains(), "B": explains("range"), "C": explains("all rows"), "D": explains("range")}
+    found = _plans("UPDATE sbtest1 SET k = ?", [{"sql": "UPDATE sbtest1 SET k = 1"}], sessions)
+    assert found.differs == ("C",)
+    assert found.plans == {
+        "A": (), "B": ("sbtest1: range",), "C": ("sbtest1: all rows",), "D": ("sbtest1: range",),
+    }  # fmt: skip
