@@ -217,6 +217,30 @@ def test_an_option_that_only_the_baseline_sets_is_taken_away():
     }
 
 
+@pytest.mark.parametrize(
+    ("mine", "theirs", "variables"),
+    [
+        ("", ",innodb_log_buffer_size=16M", {"innodb_log_buffer_size": "16777216"}),
+        (",innodb_adaptive_hash_index=ON", ",innodb_adaptive_hash_index=1", {"innodb_adaptive_hash_index": "ON"}),
+        (",innodb_buffer_pool_size=1G", ",innodb_buffer_pool_size=1024M", {"innodb_buffer_pool_size": "1073741824"}),
+    ],
+)
+def test_one_value_in_two_spellings_is_no_setting_that_differs(mine, theirs, variables):
+    study = study_of(f"mysql:8.0,sync_binlog=1{mine}", f"mysql:8.0,sync_binlog=0{theirs}")
+    known = {"A": variables | {"sync_binlog": "1"}, "B": variables | {"sync_binlog": "0"}}
+    assert [each.name for each in asked_of(study, known).candidates] == ["sync_binlog"]
+    alone = study_of(f"mysql:8.0{mine}", f"mysql:8.0{theirs}")
+    with pytest.raises(SpecError, match="no setting differs"):
+        asked_of(alone, known)
+    assert len(asked_of(study, {"A": known["A"]}).candidates) == 2  # what the other server made of it is not known
+
+
+def test_binary_logs_in_two_places_differ_though_both_are_on():
+    log = {"log_bin": "ON", "log_bin_basename": "/a/x"}
+    asked = asked_of(study_of("mysql:8.0,log_bin=x", "mysql:8.0,log_bin=/dev/shm/x"), {"A": log, "B": log})
+    assert [each.name for each in asked.candidates] == ["log_bin"]
+
+
 def test_environment_data_and_connection_are_settings_too():
     study = study_of("mysql:8.0", "mysql:8.0,env.LD_PRELOAD=libjemalloc.so.2", charset="latin1")
     asked, made = in_between(study)

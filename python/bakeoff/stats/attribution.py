@@ -23,7 +23,7 @@ from bakeoff.plan.factorial import FACTORS_MIN, arm_names, generators, points, w
 from bakeoff.spec import Arm, Origin, Study, Workload
 from bakeoff.spec.study import Design, Factor, Fraction, Part
 from bakeoff.stats import interval as iv
-from bakeoff.stats.differences import DifferenceOrigin, differences, variable_of
+from bakeoff.stats.differences import DifferenceOrigin, differences, same_value, variable_of
 from bakeoff.stats.effects import Steps, contrast_weights, epoch_contrasts, epoch_values
 from bakeoff.stats.model import Analysis, Estimate, Frozen
 
@@ -193,11 +193,14 @@ def _typed(
     *,
     other_default: bool,
 ) -> list[Candidate]:
-    """Options (or variables of the environment) that were typed differently, by the variable that they set."""
+    """Options (or variables of the environment) that were typed differently, by the variable that they set.
+
+    Those of which both servers have made the same value (16M and 16777216, ON and 1, the default) are no difference.
+    """
     found = []
     for name in dict.fromkeys(_setting(kind, each) for each, _ in (*theirs, *mine)):
         ours, value = (tuple(pair for pair in pairs if _setting(kind, pair[0]) == name) for pairs in (mine, theirs))
-        if ours == value:
+        if ours == value or _are_equal(name, my_variables, their_variables):
             continue
         if not value and other_default and name in their_variables:
             value = ((name, their_variables[name]),)
@@ -205,6 +208,12 @@ def _typed(
         if shown[0] != shown[1]:
             found.append(Candidate(factor=f"{kind}.{name}", baseline=shown[0], contender=shown[1], value=value))
     return found
+
+
+def _are_equal(name: str, mine: Mapping[str, str], theirs: Mapping[str, str]) -> bool:
+    """Whether both servers have one value of the variable, and it shows the whole option; log_bin shows no file."""
+    known = name in mine and name in theirs and f"{name}_basename" not in mine
+    return known and same_value(mine[name], theirs[name])
 
 
 def _setting(kind: str, name: str) -> str:

@@ -166,7 +166,7 @@ def differences(
     found = []
     for name in sorted(baseline.keys() | contender.keys()):
         mine, theirs = baseline.get(name), contender.get(name)
-        if _same(mine, theirs) or _is_identity(name) or _are_paths(mine, theirs) or name in without_effect:
+        if same_value(mine, theirs) or _is_identity(name) or _are_paths(mine, theirs) or name in without_effect:
             continue
         follows = any(re.fullmatch(_DERIVED[cause], name.lower()) for cause in declared & _DERIVED.keys())
         if name.lower() in declared or follows or (_CHARSET.match(name) and "character_set_server" in declared):
@@ -230,7 +230,7 @@ def _declared(study: Study, arm: Arm) -> frozenset[str]:
 def _without_effect(baseline: Mapping[str, str], contender: Mapping[str, str]) -> frozenset[str]:
     """Settings whose difference has no effect: of a binary log that is off, or redo of equal size in other files."""
     names: set[str] = set()
-    if all(_same(each.get("log_bin"), "OFF") for each in (baseline, contender)):
+    if all(same_value(each.get("log_bin"), "OFF") for each in (baseline, contender)):
         names |= {"binlog_format", "binlog_row_image", "sync_binlog"}
     sizes = {_redo_bytes(baseline), _redo_bytes(contender)}
     if len(sizes) == 1 and None not in sizes:
@@ -261,7 +261,7 @@ def _are_paths(mine: str | None, theirs: str | None) -> bool:
     return bool(mine and theirs and mine.startswith("/") and theirs.startswith("/"))
 
 
-def _same(mine: str | None, theirs: str | None) -> bool:
+def same_value(mine: str | None, theirs: str | None) -> bool:
     """Whether the values are equal; 1, ON and YES are, because versions print the same switch differently."""
     if mine is None or theirs is None:
         return mine is theirs
