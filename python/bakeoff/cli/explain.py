@@ -7,7 +7,7 @@ import typer
 
 from bakeoff.cli.arguments import ExplainBudget, Format, Open, Quiet, Runs, format_option
 from bakeoff.cli.run import RunOptions, ending_in_order, run_and_report, show_report
-from bakeoff.errors import ExitCode, SpecError
+from bakeoff.errors import BakeoffError, ExitCode, SpecError
 from bakeoff.report import build_view, render_html
 from bakeoff.report.live import live_for
 from bakeoff.results import RunDirectory, open_run, runs_root
@@ -76,25 +76,38 @@ def _attribute(
     pairs = [pair] if pair else [(study.baseline.name, name) for name in claimed]
     stop = threading.Event()
     with run.hold(), ending_in_order(stop):
-        for baseline, contender in pairs:
-            with live_for(study, quiet=options.quiet, json=options.json) as live:
-                try:
-                    asked, in_between = arms_in_between(
-                        run, contender, baseline=baseline, listener=live, stop=stop, budget_s=budget_s
-                    )
-                except SpecError as error:
-                    if len(pairs) == 1:
-                        raise
+        for two in pairs:
+            try:
+                _attribute_two(run, study, two, budget_s, options, stop)
+            except BakeoffError as error:
+                if len(pairs) == 1:
+                    raise
+                with live_for(study, quiet=options.quiet, json=options.json) as live:
                     live.note(str(error))  # the other contenders may have settings to tell apart
-                    continue
-            with live_for(in_between, quiet=options.quiet, json=options.json) as live:
-                attribute_arms(run, asked, in_between, listener=live, stop=stop, command_line=options.command_line)
             if stop.is_set():
                 break
         view = build_view(run, analysis)
         run.write_text("report.html", render_html(view))
     show_report(run, view, options)
     return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DONE
+
+
+def _attribute_two(
+    run: RunDirectory,
+    study: Study,
+    two: tuple[str, str],
+    budget_s: float | None,
+    options: RunOptions,
+    stop: threading.Event,
+) -> None:
+    """Measure the arms in between two arms (`BakeoffError`: there are none, or one of them cannot be measured)."""
+    baseline, contender = two
+    with live_for(study, quiet=options.quiet, json=options.json) as live:
+        asked, in_between = arms_in_between(
+            run, contender, baseline=baseline, listener=live, stop=stop, budget_s=budget_s
+        )
+    with live_for(in_between, quiet=options.quiet, json=options.json) as live:
+        attribute_arms(run, asked, in_between, listener=live, stop=stop, command_line=options.command_line)
 
 
 def _pair(text: str | None, study: Study) -> tuple[str, str] | None:

@@ -13,7 +13,7 @@ from bakeoff.run.arms import settings_of, share_memory
 from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.listener import Listener, download_reporter
 from bakeoff.run.runner import run_study
-from bakeoff.servers import Installation, ServerMemory, ServerPool, Settings, install
+from bakeoff.servers import Installation, ServerMemory, ServerPool, install
 from bakeoff.servers.options import option_text
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Arm, Study
@@ -45,8 +45,8 @@ def arms_in_between(
         budget_s: wall seconds; None: those of the run for every two arms, or what verdicts take if that is more.
 
     Raises:
-        SpecError: there is nothing to tell apart, or the budget is too small.
-        HostError: memory or disk are too small.
+        SpecError: there is nothing to tell apart, the budget is too small, or a setting needs another one.
+        ServerError: the baseline's server cannot be fetched. HostError: memory or disk are too small.
     """
     study, analysis = run.study(), run.read("analysis.json", Analysis)
     assert analysis, "a run without a verdict is not explained"
@@ -56,7 +56,9 @@ def arms_in_between(
     asked = differing(study, first, other, run.variables(valid[-1]) if valid else {})
     asked = asked.without(_refused(asked, study, first, other, listener, stop))
     in_between, name = study_in_between(study, analysis, asked, budget_s=budget_s or study.budget_s)
-    return asked.model_copy(update={"contender_arm": name}), _with_budget(in_between, budget_s)
+    in_between = _with_budget(in_between, budget_s)
+    _require_starts(asked, in_between, first, other, listener, stop)
+    return asked.model_copy(update={"contender_arm": name}), in_between
 
 
 def attribute(
@@ -116,6 +118,52 @@ def _with_budget(study: Study, asked_s: float | None) -> Study:
     return study
 
 
+def _require_starts(
+    asked: Attribution, in_between: Study, baseline: Arm, contender: Arm, listener: Listener, stop: threading.Event
+) -> None:
+    """Start the servers of the arms in between once, those with the fewest changes first, before anything is loaded.
+
+    Raises:
+        SpecError: one does not start: what it has changed needs another of the settings that differ.
+    """
+    arms = {arm.server: arm for arm in reversed(in_between.arms)}  # of those that differ in their data only, one
+    tried = [arm for server, arm in arms.items() if server not in (baseline.server, contender.server)]
+    if not tried:
+        return
+    assert in_between.design, "the arms in between have one"
+    levels = in_between.design.levels
+    changed = {
+        arm.name: [each.contender == value for each, value in zip(asked.candidates, levels[arm.name], strict=False)]
+        for arm in tried
+    }
+    installation = install(baseline.server, download_reporter(listener, stop))
+    listener.stage(f"trying the settings of {len(tried)} arms in between")
+    with ServerPool(work_root()) as pool:
+        trial = _Trial(pool, installation, in_between, share_memory(in_between).memory, baseline, contender)
+        for arm in sorted(tried, key=lambda arm: sum(changed[arm.name])):
+            if stop.is_set():
+                return
+            try:
+                trial.start(arm)
+            except ServerError:
+                raise _needs_others(asked, changed[arm.name], baseline) from None
+
+
+def _needs_others(asked: Attribution, changed: Sequence[bool], baseline: Arm) -> SpecError:
+    """Of candidates of which those that were changed keep the baseline's server from starting."""
+    both = [
+        (each, is_changed)
+        for each, is_changed in zip(asked.candidates, changed, strict=True)
+        if each.factor.startswith(("option.", "env."))
+    ]
+    typed = ", ".join(f"{each.name}={each.contender}" for each, is_changed in both if is_changed)
+    others = ", ".join(each.name for each, is_changed in both if not is_changed)
+    return SpecError(
+        f"attribute: with {typed} {baseline.label} does not start without the other options that differ ({others}).",
+        hint="Give the arms only options that stand alone.",
+    )
+
+
 def _refused(
     asked: Attribution, study: Study, baseline: Arm, contender: Arm, listener: Listener, stop: threading.Event
 ) -> dict[str, str]:
@@ -163,8 +211,7 @@ class _Trial:
         for each in candidates:
             arm = each.applied(arm, self.contender)
         try:
-            settings = settings_of(arm, self.installation, self.study, self.memory)
-            ignored = self._ignored(arm, settings)
+            ignored = self.start(arm)
         except (ServerError, SpecError):
             if len(candidates) == 1:
                 return [candidates[0].factor]
@@ -172,7 +219,13 @@ class _Trial:
         said = [line.partition(": ")[0] for line in ignored]
         return [each.factor for each in candidates if any(option_text(*pair) in said for pair in each.value)]
 
-    def _ignored(self, arm: Arm, settings: Settings) -> list[str]:
+    def start(self, arm: Arm) -> list[str]:
+        """Start a server with an arm's settings; returns those that it ignores or changes.
+
+        Raises:
+            ServerError: it does not start. SpecError: it does not know one of them.
+        """
+        settings = settings_of(arm, self.installation, self.study, self.memory)
         instance = self.pool.create("trial", self.installation, settings, env=dict(arm.server.env))
         try:
             instance.start()
