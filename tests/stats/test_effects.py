@@ -1,6 +1,7 @@
 """Contrasts, effects, interactions and published ratios, on analyses whose truth is known."""
 
 import math
+from itertools import product
 
 import pytest
 from slices import epoch_of, slice_row
@@ -39,7 +40,7 @@ def design(levels=tuple(RATES), figures=()):
     )
 
 
-def analysis_of(used, *, epochs=8, ended=Stop.BUDGET, noise=0.005):
+def analysis_of(used, *, epochs=8, ended=Stop.BUDGET, noise=0.005, rates=RATES):
     """Epochs in which the machine's own speed goes up and down by half; each arm's own by `noise`."""
     study = Study(
         title="t",
@@ -55,7 +56,7 @@ def analysis_of(used, *, epochs=8, ended=Stop.BUDGET, noise=0.005):
                 arm,
                 block,
                 position,
-                events=round(machine * RATES[levels] * (1 + noise * math.sin(7 * epoch + 3 * ord(arm)))),
+                events=round(machine * rates[levels] * (1 + noise * math.sin(7 * epoch + 3 * ord(arm)))),
                 start_s=block * 16 + position,
             )
             for block in range(4)
@@ -126,6 +127,27 @@ def test_an_incomplete_factorial_uses_the_combinations_that_are_there():
     assert effects["charset"].combinations == 1
     assert math.exp(effects["charset"].estimate.mean) == pytest.approx(0.96, rel=0.01)
     assert interactions(analysis, used) == ()
+
+
+def test_the_two_ratios_of_an_interaction_come_from_the_combinations_of_their_ratio():
+    # 8.0 is half as fast again with utf8mb4 over ssl, which 5.7 is not measured with.
+    rates = {
+        (server, charset, tls): RATES[server, charset] * ({"5.7": 0.9, "8.0": 0.8}[server] if tls == "ssl" else 1)
+        for server, charset, tls in product(SERVERS, CHARSETS, ("plain", "ssl"))
+    }
+    rates["8.0", "utf8mb4", "ssl"] *= 1.5
+    levels = tuple(each for each in rates if each != ("5.7", "utf8mb4", "ssl"))
+    used = Design(
+        factors=(*design().factors, Factor(name="tls", parts=(Part.CLIENT,), levels=("plain", "ssl"))),
+        levels=dict(zip(arm_names(len(levels)), levels, strict=True)),
+    )
+    found = interactions(analysis_of(used, rates=rates), used)
+    assert {(each.factor, each.other) for each in found} == {
+        ("charset", "server"), ("tls", "server"), ("tls", "charset"),
+    }  # fmt: skip
+    for each in found:
+        assert each.at_other.mean - each.at_base.mean == pytest.approx(each.estimate.mean)
+        assert each.at_base.n == each.at_other.n == each.estimate.n
 
 
 def test_one_factor_has_no_effects_beside_its_comparisons():

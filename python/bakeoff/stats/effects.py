@@ -9,7 +9,7 @@ only the order is compared, that is which arm leads.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations, islice, product
@@ -86,7 +86,8 @@ class Interaction:
     """How much the effect of a level changes between two levels of another factor: a log ratio of ratios.
 
     Attributes:
-        at_base, at_other: the effect at the other factor's baseline level, and at `other_level`; None when `mixed`.
+        at_base, at_other: the effect at the other factor's baseline level, and at `other_level`, over the combinations
+            and epochs of `estimate`; None when `mixed`.
         mixed: pairs of factors whose interaction is aliased with this one: the estimate is the sum of them all.
     """
 
@@ -133,12 +134,18 @@ def interactions(analysis: Analysis, design: Design) -> tuple[Interaction, ...]:
             continue
         for level, other_level in product(_other_levels(design, first, base), _other_levels(design, second, base)):
             one, other = {first: (base[first], level)}, {second: (base[second], other_level)}
-            both = _estimate(values, analysis, cell, contrast_weights(design, one | other)[0])
+            weights = contrast_weights(design, one | other)[0]
+            epochs = epoch_contrasts(values, cell, weights)
+            both = estimate_of(epochs, analysis)
             if both is None:
                 continue
+            # From the same arms and epochs, so that the ratio of the two is the one that is given.
+            halves = (
+                {arm: sign * weight for arm, weight in weights.items() if design.levels[arm][second] == at}
+                for sign, at in ((-1, base[second]), (1, other_level))
+            )
             at_base, at_other = (
-                None if mixed else _estimate(values, analysis, cell, contrast_weights(design, one, {second: at})[0])
-                for at in (base[second], other_level)
+                None if mixed else estimate_of(epoch_contrasts(values, cell, half, epochs), analysis) for half in halves
             )
             found.append(
                 Interaction(
@@ -149,13 +156,11 @@ def interactions(analysis: Analysis, design: Design) -> tuple[Interaction, ...]:
     return tuple(found)
 
 
-def contrast_weights(design: Design, steps: Steps, within: dict[int, str] | None = None) -> tuple[Weights, int]:
+def contrast_weights(design: Design, steps: Steps) -> tuple[Weights, int]:
     """The contrast of one factor's step (of two: the difference of differences), and how many arms have the upper end.
 
     Arms are matched on the levels of all other factors. A fraction has no two arms that differ in one of its factors
     alone, but it is balanced in them: for a step in one of these, its factors are averaged over instead.
-
-    Only arms with the levels of `within` (index of a factor -> level) count.
     """
     names = design.fraction.factors if design.fraction else ()
     fractioned = {index for index, factor in enumerate(design.factors) if factor.name in names}
@@ -164,8 +169,6 @@ def contrast_weights(design: Design, steps: Steps, within: dict[int, str] | None
     groups: dict[Levels, dict[Levels, list[str]]] = {}
     for levels, arm in arms_by_levels.items():
         if any(levels[index] not in pair for index, pair in steps.items()):
-            continue
-        if any(levels[index] != level for index, level in (within or {}).items()):
             continue
         key = tuple(level for index, level in enumerate(levels) if index not in steps and index not in averaged)
         groups.setdefault(key, {}).setdefault(tuple(levels[index] for index in steps), []).append(arm)
@@ -187,12 +190,15 @@ def _estimate(values: EpochValues, analysis: Analysis, cell: str, weights: Weigh
     return estimate_of(epoch_contrasts(values, cell, weights), analysis)
 
 
-def epoch_contrasts(values: EpochValues, cell: str, weights: Weights) -> dict[int, float]:
-    """Epoch -> the contrast of log throughputs in it, for each epoch that has all of its arms."""
+def epoch_contrasts(
+    values: EpochValues, cell: str, weights: Weights, among: Collection[int] | None = None
+) -> dict[int, float]:
+    """Epoch -> the contrast of log throughputs in it, for each epoch (`among` these) that has all of its arms."""
     columns = {arm: values.get((cell, arm), {}) for arm in weights}
     if not columns:
         return {}
-    epochs = sorted(set.intersection(*(set(column) for column in columns.values())))
+    shared = set.intersection(*(set(column) for column in columns.values()))
+    epochs = sorted(shared if among is None else shared.intersection(among))
     return {epoch: sum(weight * columns[arm][epoch] for arm, weight in weights.items()) for epoch in epochs}
 
 
