@@ -7,9 +7,10 @@ from plain_analysis import plain_analysis
 from synthetic import Truth, duel_study, make_run
 from view_parts import panels_of
 
-from bakeoff.report import build_view, render_html, render_markdown
+from bakeoff.report import build_view, render_html, render_markdown, studies
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
+from bakeoff.stats.scaling import fit_scaling
 
 
 def texts(table):
@@ -48,6 +49,16 @@ def test_the_scaling_law_stands_beside_what_was_measured(ladder, view):
     assert "Scaling law" in render_markdown(ladder)
     # Three rungs leave nothing to see a misfit with.
     assert "scaling" not in view.tables and "Scaling law" not in render_markdown(view)
+
+
+def test_a_maximum_below_the_ladder_is_no_more_than_its_first_rung(tmp_path, monkeypatch):
+    def falling(rates, **_):
+        return fit_scaling({n: dict.fromkeys(epochs, 1000 / n) for n, epochs in rates.items()})
+
+    monkeypatch.setattr(studies, "fit_scaling", falling)
+    study = duel_study(workloads=("oltp_point_select",), threads=(4, 8, 16, 32), control=False)
+    run = make_run(tmp_path, study, Truth(), epochs=3, blocks=2)
+    assert [row[4] for row in texts(build_view(run, plain_analysis(run, study)).tables["scaling"])] == ["≤ 4", "≤ 4"]
 
 
 def test_a_fixed_rate_has_no_scaling_law(tmp_path):

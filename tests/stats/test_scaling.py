@@ -61,6 +61,18 @@ def test_a_cliff_is_no_scaling_law():
     assert held.count(False) <= 7  # one in twenty by chance
 
 
+@pytest.mark.parametrize("truth", [lambda n: 1000.0 * n, lambda n: 1000.0], ids=["linear", "flat"])
+@pytest.mark.parametrize("ladder", [LADDER, (1, 2, 4, 8)], ids=len)
+def test_a_law_at_its_bounds_is_refused_no_more_often_than_by_chance(truth, ladder):
+    held = [fit_scaling(measured(truth, seed=seed, epochs=8, ladder=ladder)).fits for seed in range(400)]
+    assert held.count(False) <= 32  # one in twenty by chance
+
+
+def test_a_maximum_below_the_ladder_is_at_its_first_rung():
+    found = fit_scaling(measured(lambda n: 1000 / n, ladder=(4, 8, 16, 32)))
+    assert found.peak_threads.value == found.peak_threads.low == found.peak_threads.high == 4
+
+
 def test_a_ladder_of_three_or_without_a_common_epoch_is_not_fitted():
     assert fit_scaling(measured(ladder=(1, 4, 16))) is None
     assert fit_scaling({}) is None

@@ -206,7 +206,7 @@ def _scaling_table(context: Context, fits: Mapping[tuple[str, str], ScalingFit])
             _band(fit.rate, format_rate),
             _band(fit.contention, _coefficient),
             _band(fit.crosstalk, _coefficient),
-            _band(fit.peak_threads, lambda n: f"{n:.0f}") if fit.peak_threads else f"> {fit.threads[-1]}",
+            _peak(fit),
             _fits_text(fit),
             group=workload,
             slot=context.slots[arm],
@@ -269,6 +269,15 @@ def _scaling_panel(context: Context, workload: str, place: int, fits: Mapping[tu
         series=tuple(series),
         x_kind="threads",
     )
+
+
+def _peak(fit: ScalingFit) -> Value | str:
+    """Where throughput is greatest; below the first rung and beyond the last nothing more is said."""
+    if fit.peak_threads is None:
+        return f"> {fit.threads[-1]}"
+    if fit.peak_threads.value == fit.threads[0]:
+        return f"≤ {fit.threads[0]}"
+    return _band(fit.peak_threads, lambda n: f"{n:.0f}")
 
 
 def _fits_text(fit: ScalingFit) -> str:

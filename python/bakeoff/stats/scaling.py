@@ -53,7 +53,8 @@ class ScalingFit:
         threads: the ladder.
         epochs: those that measured all of it; only these are used.
         rate, contention, crosstalk: lambda [events per second], sigma and kappa [1].
-        peak_threads: where the law has its maximum; None when that lies beyond the ladder.
+        peak_threads: where the law has its maximum, the first rung when that lies below it; None when it lies beyond
+            the last.
         curve: threads, and throughput by the law, between the first and the last rung.
         points: measured throughput on each rung (geometric mean over epochs).
         lack_of_fit_p: p of the F test of the points against the law; None with one epoch.
@@ -107,8 +108,8 @@ def fit_scaling(rates: Mapping[int, Mapping[int, float]], *, seed: int = 0) -> S
     rate, contention, crosstalk = (
         band(float(_plain(best)[i]), None if drawn is None else _plain(drawn)[i]) for i in range(3)
     )
-    peak = _peak(best)
-    peaks = None if drawn is None else np.array([min(_peak(each), ladder[-1]) for each in drawn])
+    peak = max(_peak(best), float(ladder[0]))
+    peaks = None if drawn is None else np.clip([_peak(each) for each in drawn], ladder[0], ladder[-1])
     curve = np.exp(_law(best, grid))
     curves = None if drawn is None else np.exp(_law(drawn, grid))
     return ScalingFit(
@@ -201,17 +202,19 @@ def _peak(parameters: Floats) -> float:
 def _lack_of_fit(threads: Floats, logs: Floats, best: Floats) -> float | None:
     """P of F = (mean square of the rungs' means off the law) / (mean square of the scatter within rungs).
 
-    The scatter is what is left of ln X after the epochs' and the rungs' means.
+    The scatter is what is left of ln X after the epochs' and the rungs' means. Sigma or kappa at its bound is not
+    counted as fitted.
     """
     epochs, rungs = logs.shape
     if epochs < 2:
         return None
     left = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
     error = float((left**2).sum()) / ((epochs - 1) * (rungs - 1))
-    off = epochs * float(((logs.mean(axis=0) - _law(best, threads)) ** 2).sum()) / (rungs - 3)
+    free = rungs - 1 - int(((best[1:] > 0) & (best[1:] < 1)).sum())
+    off = epochs * float(((logs.mean(axis=0) - _law(best, threads)) ** 2).sum()) / free
     if error <= 0:
         return 1.0 if off <= 1e-12 else 0.0
-    return f_above(off / error, rungs - 3, (epochs - 1) * (rungs - 1))
+    return f_above(off / error, free, (epochs - 1) * (rungs - 1))
 
 
 def ladders(
