@@ -51,10 +51,10 @@ def texts(table):
 def test_published_ratios_are_judged(view):
     judged = {row[0]: (row[1], row[3]) for row in texts(view.tables["published"])}
     assert judged == {
-        "mysql:8.0 over mysql:5.7, latin1_swedish_ci": ("0.90×", "agrees"),
-        "mysql:8.0 over mysql:5.7, utf8mb4_general_ci": ("2.00×", "agrees"),
-        "utf8mb4_general_ci over latin1_swedish_ci, mysql:5.7": ("0.60×", "agrees"),
-        "utf8mb4_general_ci over latin1_swedish_ci, mysql:8.0": ("1.33×", "differs"),
+        "server: mysql:8.0 over mysql:5.7, latin1_swedish_ci": ("0.90×", "agrees"),
+        "server: mysql:8.0 over mysql:5.7, utf8mb4_general_ci": ("2.00×", "agrees"),
+        "collation: utf8mb4_general_ci over latin1_swedish_ci, mysql:5.7": ("0.60×", "agrees"),
+        "collation: utf8mb4_general_ci over latin1_swedish_ci, mysql:8.0": ("1.33×", "differs"),
     }
     assert "somebody in 2019" in view.tables["published"].note
 
@@ -75,6 +75,22 @@ def test_effects_interactions_and_pairs_are_shown(view):
     fastest_over_slowest, slowest_over_fastest = texts(matrix)[3][2], texts(matrix)[0][5]
     assert float(fastest_over_slowest.rstrip("%")) == pytest.approx(100, abs=8)
     assert float(slowest_over_fastest.rstrip("%")) == pytest.approx(-50, abs=3)
+
+
+def test_rows_of_interactions_name_their_factors(tmp_path):
+    factors = "".join(f"  option.{name}: [true, false]\n" for name in ("general_log", "slow_query_log", "log_bin"))
+    (tmp_path / "my.yaml").write_text(
+        'title: t\nservers: ["mysql:8.0"]\nworkloads: [oltp_read_only]\nthreads: [4]\nfactors:\n' + factors
+    )
+    study = make_study(read_study(tmp_path / "my.yaml"), seed=3)
+    run = make_run(tmp_path, study, truth=Truth(), epochs=3, blocks=2)
+    rows = texts(build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET)).tables["interactions"])
+    heads = [tuple(cell.partition(": ")[0] for cell in row[:3]) for row in rows]
+    assert sorted(heads) == [
+        ("option.log_bin", "option.general_log ON", "option.general_log OFF"),
+        ("option.log_bin", "option.slow_query_log ON", "option.slow_query_log OFF"),
+        ("option.slow_query_log", "option.general_log ON", "option.general_log OFF"),
+    ]
 
 
 def test_every_renderer_shows_them(view):

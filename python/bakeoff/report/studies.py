@@ -96,9 +96,9 @@ def _interactions_table(context: Context, design: Design) -> Table:
     """How an effect changes with another factor; no rows where no four corners were measured."""
     rows = tuple(
         Row.of(
-            f"{each.level} over {each.over}",
-            _effect_at(each.other_base, each.at_base),
-            Value(text=_effect_at(each.other_level, each.at_other), sub=mixed_text(each.mixed)),
+            f"{each.factor}: {each.level} over {each.over}",
+            _effect_at(f"{each.other} {each.other_base}", each.at_base),
+            Value(text=_effect_at(f"{each.other} {each.other_level}", each.at_other), sub=mixed_text(each.mixed)),
             measured(each.estimate),
             group=context.cell_title(each.cell),
         )
@@ -163,11 +163,11 @@ def _pairs_table(context: Context, cell: str) -> Table:
 
 
 def _pair_text(design: Design, factor: str, numerator: str, denominator: str) -> str:
-    """`mysql:8.0.15 over mysql:5.7.22, utf8mb4_bin`: what differs, then what the two arms have in common."""
+    """`server: mysql:8.0.15 over mysql:5.7.22, utf8mb4_bin`: what differs, then what the two arms have in common."""
     upper, lower = design.levels[numerator], design.levels[denominator]
     place = [each.name for each in design.factors].index(factor)
     rest = [level for at, level in enumerate(upper) if at != place and len(design.factors[at].levels) > 1]
-    return ", ".join([f"{upper[place]} over {lower[place]}", *rest])
+    return ", ".join([f"{factor}: {upper[place]} over {lower[place]}", *rest])
 
 
 def measured(estimate: Estimate | None) -> Value:
