@@ -270,6 +270,17 @@ def test_published_figures_find_their_arms_and_cells(tmp_path):
         made(tmp_path, text.replace("threads: t}", "threads: tt}"))
 
 
+@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
+def test_of_published_servers_of_one_series_the_closest_counts(tmp_path, order):
+    rows = ["mysql:8.0.15,1000\n", "mysql:8.0.36,900\n"]
+    (tmp_path / "p.csv").write_text("s,tps\n" + "".join(rows[order]))
+    published = "published: {file: p.csv, source: somebody, value: tps, columns: {server: s}}\n"
+    for servers in ("mysql:8.0.15 mysql:8.0.36", "mysql:8.0.11 mysql:8.0.37", "mysql:8.0.15,a=1 mysql:8.0.36,a=1"):
+        first, second = servers.split()
+        text = f'title: x\nservers: ["{first}", "{second}"]\nworkloads: [oltp_read_only]\n{published}'
+        assert [figure.value for figure in made(tmp_path, text).design.published.figures] == [1000, 900]
+
+
 def test_published_figures_find_a_script_of_ones_own_by_its_name(tmp_path):
     (tmp_path / "mine.lua").touch()
     (tmp_path / "p.csv").write_text("w,tps\nmine,100.5\n")

@@ -333,18 +333,18 @@ def _published(
     form = loaded.form.published
     if form is None:
         return None
-    rows = _rows(loaded, form)
+    rows, server = _rows(loaded, form), form.columns.get("server")
     figures = []
     for arm, combination in arms.items():
         levels = loaded.form.settings | dict(zip(loaded.levels, combination, strict=True))
         for name in workload_names(workloads):
             for count in threads:
                 wanted = levels | {"workload": name, "threads": str(count)}
-                for number, row in rows:
-                    if all(_same(factor, wanted[factor], row[column]) for factor, column in form.columns.items()):
-                        value = _value(loaded, form, number, row)
-                        figures.append(PublishedFigure(cell=f"{name}/{count}", arm=arm, value=value))
-                        break
+                fit = [each for each in rows if all(_same(f, wanted[f], each[1][c]) for f, c in form.columns.items())]
+                if fit:
+                    number, row = min(fit, key=lambda each: _apart(wanted["server"], each[1][server]) if server else 0)
+                    value = _value(loaded, form, number, row)
+                    figures.append(PublishedFigure(cell=f"{name}/{count}", arm=arm, value=value))
     return Published(source=form.source, unit=form.value, figures=tuple(figures))
 
 
@@ -392,9 +392,21 @@ def _same(factor: str, level: str, written: str) -> bool:
     """Whether a published level is the study's; servers are the same from one release series on (5.7.25 is 5.7)."""
     if level.lower() == written.lower():
         return True
-    return factor == "server" and _series(level) is not None and _series(level) == _series(written)
+    if factor != "server":
+        return False
+    ours, theirs = _release(level), _release(written)
+    return bool(ours and theirs and ours[:2] == theirs[:2])
 
 
-def _series(server: str) -> tuple[str, str] | None:
-    found = re.fullmatch(r"([a-z]+):(\d+\.\d+)[\d.]*", server.partition(",")[0].lower())
-    return (found[1], found[2]) if found else None
+def _apart(level: str, written: str) -> int:
+    """How far a published server of the series is from the study's: below 0 when it is written alike."""
+    if level.lower() == written.lower():
+        return -1
+    ours, theirs = _release(level), _release(written)
+    return abs(int(ours[2]) - int(theirs[2])) if ours and theirs and ours[2] and theirs[2] else 0
+
+
+def _release(server: str) -> tuple[str, str, str] | None:
+    """Flavour, series and the number after it, if there is one."""
+    found = re.fullmatch(r"([a-z]+):(\d+\.\d+)(?:\.(\d+))?[\d.]*", server.partition(",")[0].lower())
+    return (found[1], found[2], found[3] or "") if found else None
