@@ -270,6 +270,12 @@ def test_published_figures_find_their_arms_and_cells(tmp_path):
         made(tmp_path, text.replace("threads: t}", "threads: tt}"))
 
 
+def test_published_figures_are_read_behind_a_byte_order_mark(tmp_path):
+    (tmp_path / "p.csv").write_text("w,tps\noltp_read_only,100.5\n", encoding="utf-8-sig")
+    text = TEXT + "published: {file: p.csv, source: somebody, value: tps, columns: {workload: w}}\n"
+    assert [figure.value for figure in made(tmp_path, text).design.published.figures] == [100.5, 100.5]
+
+
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
 def test_of_published_servers_of_one_series_the_closest_counts(tmp_path, order):
     rows = ["mysql:8.0.15,1000\n", "mysql:8.0.36,900\n"]

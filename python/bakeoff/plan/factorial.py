@@ -351,7 +351,7 @@ def _published(
 def _rows(loaded: LoadedStudy, form: PublishedForm) -> list[tuple[int, dict[str, str]]]:
     path = loaded.path.parent / form.file
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
             rows = [(reader.line_num, row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:

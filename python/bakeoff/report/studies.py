@@ -52,8 +52,8 @@ def published_section(context: Context) -> Section | None:
         columns=("ratio", "published", "measured", "judgement"),
         rows=rows,
         note=f"Published: {design.published.source}; without intervals and from another machine, so only the order is "
-        "judged: it agrees when the whole measured interval is on the published side of 1. Published ratios within 3% "
-        "of 1 are taken for equal.",
+        "judged: it agrees when the whole measured interval is on the published side of 1, and not within 3% of it. "
+        "Published ratios within 3% of 1 are taken for equal.",
     )
     return Section.of("Published and measured", table, anchor="published", in_terminal=True)
 

@@ -292,8 +292,8 @@ def judge(published: float, measured: Estimate | None) -> Agreement:
     """Compare the published order with the measured one; log ratios.
 
     Returns:
-        AGREES when the whole interval lies on the published side of a ratio of 1 (or within 3 % of 1, if that was
-        published); DIFFERS when all of it contradicts the published order; else CANNOT_TELL.
+        AGREES when the whole interval lies on the published side of a ratio of 1 and not within 3 % of it (or within
+        3 % of 1, if that was published); DIFFERS when all of it contradicts the published order; else CANNOT_TELL.
     """
     if measured is None or measured.interval.low is None or measured.interval.high is None:
         return Agreement.CANNOT_TELL
