@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from tpcc_epochs import CELL, epoch_of
 
-from bakeoff.report.studies import _transactions_table
+from bakeoff.report.studies import _sets_table, _transactions_table
 from bakeoff.results.frame import Frame
 from bakeoff.stats.tpcc import Judgement, tpcc_summaries
 
@@ -115,3 +115,18 @@ def test_a_type_that_nothing_ran_of_has_no_percentiles_in_the_report():
     assert {row.values[0].text: row.values[2].text for row in table.rows} == {
         "New-Order": "2 ms", "Payment": "2 ms", "Order-Status": "n/a", "Delivery": "n/a", "Stock-Level": "n/a",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("epochs", "says"), [(4, "4 choices, "), (100, "5,000 of the 161,700 choices, drawn, ")])
+def test_a_part_of_the_choices_of_three_is_said_to_be_one(epochs, says):
+    rates = dict.fromkeys(range(epochs), 100.0)
+    context = SimpleNamespace(
+        cells_planned=[SimpleNamespace(name=CELL, script="tpcc")],
+        primary=[SimpleNamespace(cell=CELL, contender="B", baseline="A", estimate=None)],
+        epoch_rates={(CELL, "A"): rates, (CELL, "B"): rates},
+        labels={"B": "mysql:8.0"},
+        slots={"B": 1},
+        cell_title=str,
+    )
+    (row,) = _sets_table(context).rows
+    assert row.values[2].sub == f"{says}median 1.00"

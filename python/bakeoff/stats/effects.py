@@ -9,10 +9,11 @@ only the order is compared, that is which arm leads.
 """
 
 import math
+import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import combinations, islice, product
+from itertools import combinations, product
 from statistics import median
 
 from bakeoff.spec.study import Design
@@ -230,7 +231,8 @@ NO_DIFFERENCE = math.log(1.03)
 SETS = 3
 """How many sets of measurements a publication usually has."""
 
-_CHOICES_MAX = 5000
+CHOICES_MAX = 5000
+"""Most choices of three sets that are looked at."""
 
 
 class Agreement(StrEnum):
@@ -326,10 +328,18 @@ def one_factor_pairs(design: Design, baseline: str) -> tuple[tuple[str, str, str
 def median_ratios(contender: Mapping[int, float], baseline: Mapping[int, float]) -> tuple[float, ...]:
     """Ratios of medians, as publications report them, for every choice of three epochs; () with fewer.
 
-    Both map an epoch to events per second; epochs that lack one of the two are left out.
+    Both map an epoch to events per second; epochs that lack one of the two are left out. The first three epochs come
+    first; of more choices than 5,000 the others are drawn, the same ones every time.
     """
     both = sorted(contender.keys() & baseline.keys())
+    choices: Collection[tuple[int, ...]]
+    if math.comb(len(both), SETS) <= CHOICES_MAX:
+        choices = [*combinations(both, SETS)]
+    else:
+        rng, drawn = random.Random(0), {tuple(both[:SETS]): None}
+        while len(drawn) < CHOICES_MAX:
+            drawn[tuple(sorted(rng.sample(both, SETS)))] = None
+        choices = drawn
     return tuple(
-        median(contender[epoch] for epoch in chosen) / median(baseline[epoch] for epoch in chosen)
-        for chosen in islice(combinations(both, SETS), _CHOICES_MAX)
+        median(contender[epoch] for epoch in chosen) / median(baseline[epoch] for epoch in chosen) for chosen in choices
     )
