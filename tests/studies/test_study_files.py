@@ -235,6 +235,9 @@ changed = partial(study_files.changed, GOOD)
         (GOOD + "settings: {prepare_mode: client}\n", 18, "varies it already", "Keep one"),
         (GOOD + "published: {file: no.csv, source: x, value: tps, columns: {}}\n", 18, "no.csv", "beside"),
         (changed("latin1_swedish_ci, utf8mb4_general_ci, u", "utf8mb4_0900_ai_ci, u"), 5, "comes twice", "Leave"),
+        (changed("prepare_mode: [server, client]", "x: {8.10: {}, 1: {}}"), 6, "x.8.1: a number", "in quotes"),
+        (changed("prepare_mode: [server, client]", "x: {1: {},\n    '1': {}}"), 7, "x.1: it comes twice", "Leave"),
+        (changed("prepare_mode: [server, client]", "x: {true: {}, 'ON': {}}"), 6, "x.ON: it comes twice", "Leave"),
         ("- a\n", 1, "mapping", "title"),
         ("title: x\nservers: [mysql]\nworkloads: [oltp_read_only]\n", 2, "servers: nothing is left", "Add a server"),
     ],
@@ -421,6 +424,13 @@ def test_aliases_that_repeat_little_are_fine(tmp_path):
 def test_a_level_true_reads_the_same_with_an_anchor(tmp_path):
     study = study_of(tmp_path, TEXT + "factors: {option.general_log: [&on true, false]}\n")
     assert study.design.levels["A"] == ("mysql:8.0.15", "ON")
+
+
+def test_the_name_true_of_a_level_is_that_of_a_level_true(tmp_path):
+    bundles = "{&a true: {option.general_log: 1}, false: {option.general_log: 0}}"
+    study = study_of(tmp_path, f"{TEXT}factors: {{log: {bundles}}}\nbaseline: {{log: false}}\n")
+    assert {levels[1] for levels in study.design.levels.values()} == {"ON", "OFF"}
+    assert study.design.levels["A"] == ("mysql:8.0.15", "OFF")
 
 
 TWINS = """\

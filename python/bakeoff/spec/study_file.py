@@ -4,25 +4,17 @@ The arms of the study are made by `bakeoff.plan.factorial`.
 """
 
 import difflib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
-from ruamel.yaml import YAML
-from ruamel.yaml.comments import CommentedMap, CommentedSeq
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent, NodeEvent, ScalarEvent
-from ruamel.yaml.scalarbool import ScalarBoolean
 
 from bakeoff.errors import KeyPath, SpecError
 from bakeoff.spec.factors import check_level, rows_of, settings_behind
-from bakeoff.spec.server_name import UNWRITABLE
 from bakeoff.spec.study import (
     BUILDS_MAX,
     DATABASE_PATTERN,
@@ -33,129 +25,8 @@ from bakeoff.spec.study import (
     Placement,
     Profile,
 )
+from bakeoff.spec.yaml_lines import CHARACTERS_MAX, Lines, level_text, load_yaml
 from bakeoff.units import parse_duration_s, parse_precision
-
-
-@dataclass(frozen=True)
-class Lines:
-    """Line numbers (from 1) of a file's values.
-
-    Attributes:
-        name: of the file, for messages.
-        known: path of keys and indexes -> line.
-    """
-
-    name: str
-    known: dict[KeyPath, int]
-
-    def error(self, path: KeyPath, reason: str, *, hint: str = "") -> SpecError:
-        """An error at a place of the file: `my.yaml:14: factors.charset: REASON HINT`.
-
-        The line is that of the value, or of the innermost value around it that is in the file.
-        """
-        around = (path[:length] for length in range(len(path), 0, -1))
-        line = next((self.known[each] for each in around if each in self.known), 1)
-        where = ".".join(str(part) for part in path)
-        return SpecError(f"{self.name}:{line}: {where + ': ' if where else ''}{reason}", hint=hint)
-
-
-def load_yaml(text: str, name: str) -> tuple[Any, Lines]:
-    """Read one YAML 1.2 document (`on`, `off` and `no` are text; duplicate keys are errors) as plain data with lines.
-
-    Raises:
-        SpecError: not YAML, or more than a study can be; with file and line.
-    """
-    if len(text) > _CHARACTERS_MAX:
-        raise SpecError(f"{name}:1: it has more than {_CHARACTERS_MAX:,} characters.", hint="A study is a short file.")
-    try:
-        _check_events(text, name)
-        document = YAML(typ="rt", pure=True).load(StringIO(text))
-    except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        reason = " ".join((error.problem or "it is not YAML").split())
-        raise SpecError(f"{name}:{line}: {reason}.", hint="Look for a missing quote, colon or space.") from None
-    except YAMLError as error:
-        raise SpecError(f"{name}:1: {' '.join(str(error).split())}.", hint="A study is a YAML file.") from None
-    known: dict[KeyPath, int] = {}
-    return _plain(document, (), known), Lines(name, known)
-
-
-_CHARACTERS_MAX = 100_000
-_VALUES_MAX = 5_000  # with every alias written out
-_DEPTH_MAX = 20
-_READ_AS_DATE = re.compile(r"\d{4}-\d\d?-\d\d?([Tt ]|$)")
-_LONG_NUMBER = re.compile(r"[-+.]?[0-9][-+_.,0-9a-fxo]{40,}", re.IGNORECASE)
-
-
-def _check_events(text: str, name: str) -> None:
-    """Refuse what would take long, or make something other than data, before any value is made.
-
-    Raises:
-        SpecError: control characters, tags, dates, deep nesting, long numbers, aliases that multiply; with the line.
-        YAMLError: not YAML.
-    """
-    if odd := re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text):
-        line = text.count("\n", 0, odd.start()) + 1
-        raise SpecError(f"{name}:{line}: there is a control character (U+{ord(odd[0]):04X}).", hint="Remove it.")
-    values = 0
-    begun: list[tuple[str | None, int]] = []  # anchor of each open value, and the values before it
-    sizes: dict[str | None, int] = {}
-    for event in YAML(typ="rt", pure=True).parse(StringIO(text)):
-        reason, hint = "", "Write it without."
-        if isinstance(event, AliasEvent):
-            values += sizes.get(event.anchor, 0)
-            if event.anchor in (anchor for anchor, _ in begun):
-                reason = "an alias of what it is inside"
-        elif isinstance(event, CollectionEndEvent):
-            anchor, before = begun.pop()
-            sizes[anchor] = values - before
-        elif isinstance(event, NodeEvent):
-            values += 1
-            if isinstance(event, CollectionStartEvent):
-                begun.append((event.anchor, values - 1))
-            elif isinstance(event, ScalarEvent):
-                sizes[event.anchor] = 1
-                if not event.style and _READ_AS_DATE.match(event.value):
-                    reason, hint = "YAML reads this as a date", "Write it in quotes."
-                elif _LONG_NUMBER.fullmatch(event.value):
-                    reason, hint = f"a number of {len(event.value)} digits", "Write a smaller one."
-                elif event.style == '"' and UNWRITABLE.search(event.value):
-                    reason = "a control character is escaped here"
-            if tag := getattr(event, "tag", None):
-                reason = f"a tag ({tag})"
-        if values > _VALUES_MAX:
-            reason, hint = f"more than {_VALUES_MAX:,} values, counting what aliases repeat", "A study is a short file."
-        if len(begun) > _DEPTH_MAX:
-            reason, hint = f"more than {_DEPTH_MAX} lists or mappings inside each other", "See docs/studies.md."
-        if reason:
-            raise SpecError(f"{name}:{event.start_mark.line + 1}: {reason}.", hint=hint)
-
-
-def _plain(node: Any, path: KeyPath, known: dict[KeyPath, int]) -> Any:  # noqa: ANN401 — whatever YAML holds
-    if isinstance(node, CommentedMap):
-        for key in node:
-            if key in (node.lc.data or {}):  # keys merged by `<<` have no line here
-                known[(*path, str(key))] = node.lc.key(key)[0] + 1
-        return {str(key): _plain(value, (*path, str(key)), known) for key, value in node.items()}
-    if isinstance(node, CommentedSeq):
-        for index in range(len(node)):
-            known[(*path, index)] = node.lc.item(index)[0] + 1
-        return [_plain(value, (*path, index), known) for index, value in enumerate(node)]
-    if isinstance(node, bool) or node is None:
-        return node
-    if isinstance(node, ScalarBoolean):  # with an anchor
-        return bool(node)
-    for kind in (int, float, str):
-        if isinstance(node, kind):
-            return kind(node)
-    return str(node)
-
-
-def _level(value: object) -> object:
-    """A level as text. A number with a point is refused: YAML reads 8.10 as 8.1."""
-    if isinstance(value, bool):
-        return "ON" if value else "OFF"
-    return str(value) if isinstance(value, int) else value
 
 
 def _parsed_by(parse: Callable[[str], float], *types: type) -> Callable[[object], object]:
@@ -176,7 +47,7 @@ _seconds = _parsed_by(parse_duration_s, str, float, int)
 _precision = _parsed_by(parse_precision, str, float, int)
 _rows = _parsed_by(rows_of, str, int)
 
-Level = Annotated[str, BeforeValidator(_level, json_schema_input_type=str | int | float | bool)]
+Level = Annotated[str, BeforeValidator(level_text, json_schema_input_type=str | int | float | bool)]
 Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=str | float)]
 Precision = Annotated[float, BeforeValidator(_precision, json_schema_input_type=str | float)]
 Rows = Annotated[int, BeforeValidator(_rows, json_schema_input_type=str | int), Field(ge=1)]
@@ -366,7 +237,7 @@ def read_study(path: Path, *, scale: str = "", installed: Sequence[str] = ()) ->
     """
     try:
         with path.open("rb") as file:
-            content = file.read(4 * _CHARACTERS_MAX + 1)
+            content = file.read(4 * CHARACTERS_MAX + 1)
         text = content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
