@@ -9,6 +9,8 @@ import pytest
 import study_files
 from study_files import assert_refused, study_of
 
+from bakeoff import servers
+from bakeoff.cli.arguments import request_study
 from bakeoff.errors import SpecError
 from bakeoff.plan.epochs import workload_bytes
 from bakeoff.plan.factorial import make_study
@@ -248,7 +250,18 @@ def test_installed_stands_for_the_servers_that_are(tmp_path):
         'title: ladder\nservers: ["mysql:5.7.22", installed]\nworkloads: [oltp_read_only]\n'
     )
     have = ("mysql:5.5.34", "mysql:5.7.22", "mysql:8.0.15")
-    loaded = read_study(tmp_path / "my.yaml", installed=have)
+    loaded = read_study(tmp_path / "my.yaml", installed=lambda named: [name for name in have if name not in named])
     assert list(loaded.levels["server"]) == ["mysql:5.7.22", "mysql:5.5.34", "mysql:8.0.15"]
     with pytest.raises(SpecError, match="nothing is left to compare"):
         make_study(read_study(tmp_path / "my.yaml"), seed=1)
+
+
+@pytest.mark.parametrize(
+    ("named", "more"),
+    [("mysql:8.0", []), ("mysql:8.0.15", []), ("mysql:8.0,innodb_io_capacity=500", ["mysql:8.0.15"])],
+)
+def test_a_server_that_a_shorter_name_stands_for_is_not_installed_once_more(tmp_path, monkeypatch, named, more):
+    monkeypatch.setattr(servers, "is_installed", lambda entry: entry.name in ("mysql-8.0.15", "mysql-5.7.22"))
+    (tmp_path / "my.yaml").write_text(f'title: ladder\nservers: ["{named}", installed]\nworkloads: [oltp_read_only]\n')
+    study = request_study(str(tmp_path / "my.yaml"), scale="").study
+    assert [arm.label for arm in study.arms] == [named, "mysql:5.7.22", *more]

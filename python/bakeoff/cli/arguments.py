@@ -13,7 +13,7 @@ import typer
 from bakeoff.cluster import RUNNING, Wanted
 from bakeoff.errors import HostError, KeyPath, SpecError
 from bakeoff.plan.factorial import make_study
-from bakeoff.spec import Apart, Profile, Study
+from bakeoff.spec import Apart, Profile, Study, parse_server
 from bakeoff.spec.study import SEED_MAX
 from bakeoff.spec.study_file import LoadedStudy, find_study, read_study
 from bakeoff.units import parse_duration_s, parse_precision
@@ -44,7 +44,7 @@ def request_study(
     Raises:
         SpecError: a mistake in the file or on the command line.
     """
-    loaded = read_study(find_study(name), scale=scale, installed=_installed())
+    loaded = read_study(find_study(name), scale=scale, installed=_installed)
     changed: dict[str, float | int] = {"control": True} if control else {}
     if budget is not None:
         changed["budget"] = parse_duration_s(budget)
@@ -58,11 +58,22 @@ def request_study(
     return StudyRequest(loaded, make_study(loaded, seed=secrets.randbelow(2**31)))
 
 
-def _installed() -> list[str]:
-    """Servers of the catalogue that are in the cache, oldest first within a flavour."""
+def _installed(named: Sequence[str]) -> list[str]:
+    """Servers of the catalogue that are in the cache, oldest first within a flavour, but for those that are named.
+
+    A name with options of its own is another setup of its server.
+    """
     from bakeoff.servers import Catalog, is_installed  # a tenth of a second that `bakeoff report` does without
 
-    return [f"{each.flavour}:{each.version}" for each in Catalog.load().entries if is_installed(each)]
+    catalog = Catalog.load()
+    known = set()
+    for name in named:
+        with contextlib.suppress(SpecError):  # not of the catalogue, or a mistake that is reported with its line
+            server = parse_server(name)
+            if not (server.options or server.cnf_files or server.env):
+                known.add(catalog.resolve(server, is_installed).name)
+    here = [entry for entry in catalog.entries if is_installed(entry) and entry.name not in known]
+    return [f"{entry.flavour}:{entry.version}" for entry in here]
 
 
 @contextlib.contextmanager

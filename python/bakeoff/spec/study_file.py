@@ -223,14 +223,17 @@ class LoadedStudy:
 INSTALLED = "installed"
 """Stands in `servers` for every installed server that is not named."""
 
+Installed = Callable[[Sequence[str]], Sequence[str]]
+"""Names of servers -> the installed ones that none of them stands for."""
 
-def read_study(path: Path, *, scale: str = "", installed: Sequence[str] = ()) -> LoadedStudy:
+
+def read_study(path: Path, *, scale: str = "", installed: Installed = lambda named: ()) -> LoadedStudy:
     """Read a study file.
 
     Args:
         path: the file.
         scale: one of its scales, or empty.
-        installed: servers that `installed` among its servers stands for.
+        installed: servers that `installed` stands for beside those that are named.
 
     Raises:
         SpecError: whatever is wrong with it; with file, line, reason and remedy.
@@ -263,12 +266,12 @@ def read_study(path: Path, *, scale: str = "", installed: Sequence[str] = ()) ->
     return loaded
 
 
-def _with_installed(document: dict[str, Any], installed: Sequence[str]) -> dict[str, Any]:
+def _with_installed(document: dict[str, Any], installed: Installed) -> dict[str, Any]:
     """Replace `installed` among the servers by the names of the installed ones."""
     servers = document.get("servers")
     if not isinstance(servers, list) or INSTALLED not in servers:
         return document
-    more = [name for name in installed if name not in servers]
+    more = installed([name for name in servers if isinstance(name, str) and name != INSTALLED])
     return document | {"servers": [each for name in servers for each in (more if name == INSTALLED else [name])]}
 
 
