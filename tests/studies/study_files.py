@@ -17,10 +17,10 @@ def study_of(folder: Path, text: str, *, scale: str = "") -> Study:
     return make_study(read_study(path, scale=scale), seed=7)
 
 
-def assert_refused(folder: Path, text: str, *, line: int, named: str, remedy: str) -> None:
+def assert_refused(folder: Path, text: str, *, line: int, named: str, remedy: str, scale: str = "") -> None:
     """The text has a mistake, reported in one line: where it is, what it is, and what to do."""
     with pytest.raises(SpecError) as caught:
-        study_of(folder, text)
+        study_of(folder, text, scale=scale)
     message = str(caught.value)
     assert message.startswith(f"my.yaml:{line}: "), message
     assert named in message

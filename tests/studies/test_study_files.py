@@ -318,6 +318,52 @@ def test_published_figures_that_cannot_be_read_are_reported_with_their_line(tmp_
         made(tmp_path, GOOD + published)
 
 
+SCALED = """\
+title: x
+servers: ["mysql:8.0.15"]
+workloads: [oltp_read_only]
+settings: {charset: latin1}
+factors:
+  content:
+    - digits
+    - ascii
+    - latin
+    - japanese
+scales:
+  demo:
+    keep: {content: [digits, japanese]}
+"""
+
+
+@pytest.mark.parametrize("scale", ["", "demo"])
+def test_a_level_has_the_same_line_at_every_scale(tmp_path, scale):
+    assert_refused(tmp_path, SCALED, line=10, named="japanese", remedy="", scale=scale)
+    twice = SCALED.replace('["mysql:8.0.15"]', '["mysql:5.7.22", "mysql:8.0.15"]').replace("- japanese", "- digits")
+    assert_refused(tmp_path, twice, line=10, named="comes twice", remedy="Leave one out", scale=scale)
+
+
+def test_what_a_scale_sets_is_wrong_in_the_line_of_the_scale(tmp_path):
+    scale = 'scales:\n  demo:\n    settings:\n      data: "mysql://a@h/shop"\n      buffer_pool: 0.5x\n'
+    text = f"{TEXT}settings: {{buffer_pool: 64M}}\n{scale}"
+    assert_refused(tmp_path, text, line=9, named="is not known yet", remedy="buffer_pool: 512M", scale="demo")
+
+
+@pytest.mark.parametrize(
+    ("more", "named", "remedy"),
+    [
+        ("settings: {nosuch: 1}", "scales.demo.settings.nosuch: ", "option."),
+        ("settings: {content: ascii}", "scales.demo.settings.content: factor content varies it", "Keep one"),
+        ("threads: [4, 4]", "scales.demo.threads.1: 4 comes twice", "Leave one out"),
+        ("workloads: [oltp_read_only, '']", "scales.demo.workloads.1: a workload needs a name", "list workloads"),
+    ],
+)
+@pytest.mark.parametrize("scale", ["", "demo"])
+def test_a_mistake_in_a_scale_is_reported_whichever_is_chosen(tmp_path, more, named, remedy, scale):
+    assert_refused(tmp_path, f"{SCALED}    {more}\n", line=14, named=named, remedy=remedy, scale=scale)
+    empty = SCALED.replace("[digits, japanese]", "[]")
+    assert_refused(tmp_path, empty, line=13, named="demo.keep.content: a factor needs", remedy="Leave", scale=scale)
+
+
 def test_a_merge_key_is_read_and_what_it_merges_has_a_line(tmp_path):
     text = changed(
         "{script: oltp_point_select, options: {range_size: 10}}]",

@@ -96,8 +96,6 @@ def _place_of(field: KeyPath, request: StudyRequest) -> KeyPath:
         case ("arms", str(name), *rest) if design and name in design.levels:
             factors = (factor.name for factor in design.factors)
             return loaded.place_of_field(tuple(rest), dict(zip(factors, design.levels[name], strict=True)))
-        case (str(name), *_) if loaded.scale and getattr(loaded.form.scales[loaded.scale], name, None):
-            return ("scales", loaded.scale, *field)
     return field
 
 

@@ -157,24 +157,24 @@ class LoadedStudy:
 
     Attributes:
         path: the file; what it names lies beside it.
+        written: the form as it is in the file, all levels in it.
         scale: the name of the scale, or empty.
         levels: factor -> level -> settings; the order is the file's.
     """
 
     path: Path
     form: StudyFile
+    written: StudyFile
     lines: Lines
     scale: str
     levels: dict[str, dict[str, dict[str, str]]]
 
     def place_of(self, factor: str, level: str) -> KeyPath:
         """Where the file defines a level."""
-        if factor == "server" and "server" not in self.form.factors:
-            return ("servers", (self.form.servers or []).index(level))
-        written = self.form.factors[factor]
-        if isinstance(written, dict):
-            return ("factors", factor, level)
-        return ("factors", factor, written.index(level))
+        if factor == "server" and "server" not in self.written.factors:
+            return ("servers", (self.written.servers or []).index(level))
+        levels = self.written.factors[factor]
+        return ("factors", factor, level if isinstance(levels, dict) else levels.index(level))
 
     def place_of_field(self, field: KeyPath, combination: Mapping[str, str]) -> KeyPath:
         """Where the file sets a field of an arm (`settings_behind`), else where it names the arm's server.
@@ -213,10 +213,19 @@ class LoadedStudy:
         changes = {"servers": list(servers), "settings": settings}
         nothing: dict[str, object] = {"factors": {}, "baseline": {}, "where": [], "published": None}
         form = self.form.model_copy(update=changes | nothing)
-        return replace(self, form=form, levels={"server": {each: {"server": each} for each in servers}})
+        return replace(self, form=form, written=form, levels={"server": {each: {"server": each} for each in servers}})
 
     def error(self, *place: str | int, reason: str, hint: str = "") -> SpecError:
-        """An error at a place of this file."""
+        """An error at a place of this file, which is inside the scale where that sets it."""
+        chosen = self.form.scales.get(self.scale)
+        match place:
+            case ("settings", name, *_) if chosen:
+                inside = name in chosen.settings
+            case (str(name), *_) if chosen and name != "settings":
+                inside = bool(getattr(chosen, name, None))
+            case _:
+                inside = False
+        place = ("scales", self.scale, *place) if inside else place
         return self.lines.error(place, reason, hint=hint)
 
 
@@ -254,14 +263,16 @@ def read_study(path: Path, *, scale: str = "", installed: Installed = lambda nam
         form = StudyFile.model_validate(_shares_as_text(_with_installed(document, installed)))
     except ValidationError as error:
         raise _first_mistake(error, lines) from None
-    whole = LoadedStudy(path, form, lines, "", _all_levels(form, lines, varied=True))
+    whole = LoadedStudy(path, form, form, lines, "", _all_levels(form, lines, varied=True))
+    _check_part(form, whole.levels, lines, ())
     _check(whole)
-    for name in form.scales:  # a mistake in any scale is reported, whichever is chosen
-        _scaled(form, name, lines)
+    for name, part in form.scales.items():  # a mistake in any scale is reported, whichever is chosen
+        levels = _all_levels(_scaled(form, name, lines), lines, varied=False)
+        _check_part(part, levels, lines, ("scales", name))
     if not scale:
         return whole
-    form = _scaled(form, scale, lines)
-    loaded = LoadedStudy(path, form, lines, scale, _all_levels(form, lines, varied=False))
+    scaled = _scaled(form, scale, lines)
+    loaded = LoadedStudy(path, scaled, form, lines, scale, _all_levels(scaled, lines, varied=False))
     _check_baseline(loaded)
     return loaded
 
@@ -299,6 +310,8 @@ def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
         known = servers if name == "server" and servers else factors.get(name)
         if known is None:
             raise lines.error(("scales", scale, "keep", name), f"there is no factor {name}.", hint=_names(form))
+        if not levels:
+            raise lines.error(("scales", scale, "keep", name), "a factor needs a level.", hint="Leave one of them.")
         for index, level in enumerate(levels):
             if level not in known:
                 raise lines.error(
@@ -340,21 +353,27 @@ def _all_levels(form: StudyFile, lines: Lines, *, varied: bool) -> dict[str, dic
                 raise lines.error((*place, index), f"level {value!r} comes twice.", hint="Leave one out.")
             _checked(lines, (*place, index), factor, value)
         found[factor] = {value: {factor: value} for value in levels}
-    for name, value in form.settings.items():
-        _checked(lines, ("settings", name), name, value)
-        for factor, bundles in found.items():
+    return found
+
+
+def _check_part(
+    part: StudyFile | Scale, levels: Mapping[str, Mapping[str, Mapping[str, str]]], lines: Lines, place: KeyPath
+) -> None:
+    """Check settings, threads and workloads of the file or of a scale, which stand at `place`."""
+    for name, value in part.settings.items():
+        here = (*place, "settings", name)
+        _checked(lines, here, name, value)
+        for factor, bundles in levels.items():
             if any(name in settings for settings in bundles.values()):
-                raise lines.error(
-                    ("settings", name), f"factor {factor} varies it already.", hint="Keep one of the two."
-                )
-    threads = form.threads or []
+                raise lines.error(here, f"factor {factor} varies it already.", hint="Keep one of the two.")
+    threads = part.threads or []
     for index, count in enumerate(threads):
         if count in threads[:index]:
-            raise lines.error(("threads", index), f"{count} comes twice.", hint="Leave one out.")
-    for index, script in enumerate(form.workloads or []):
+            raise lines.error((*place, "threads", index), f"{count} comes twice.", hint="Leave one out.")
+    for index, script in enumerate(part.workloads or []):
         if not (script if isinstance(script, str) else script.script).strip():
-            raise lines.error(("workloads", index), "a workload needs a name.", hint="See `bakeoff list workloads`.")
-    return found
+            reason, hint = "a workload needs a name.", "See `bakeoff list workloads`."
+            raise lines.error((*place, "workloads", index), reason, hint=hint)
 
 
 def _checked(lines: Lines, place: KeyPath, name: str, value: str) -> None:
