@@ -8,14 +8,14 @@ import re
 
 from bakeoff.errors import SpecError
 
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|min|m|h|d)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION_MAX_S = 366 * 86400.0
 _BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def parse_duration_s(text: str) -> float:
-    """Seconds in `90s`, `4m`, `1h30m`, `250ms`, or a bare number of seconds.
+    """Seconds in `90s`, `4m` (or `4 min`), `1h30m`, `250ms`, or a bare number of seconds.
 
     Raises:
         SpecError: not a duration, or not above zero.

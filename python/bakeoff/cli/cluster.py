@@ -16,7 +16,9 @@ from bakeoff.cluster import RUNNING, nodes, worker
 from bakeoff.errors import BakeoffError, ExitCode
 from bakeoff.units import format_bytes
 
-app = typer.Typer(name="cluster", help="Look at the nodes of a Ray cluster.", rich_markup_mode=None)
+app = typer.Typer(
+    name="cluster", help="Look at the nodes of a Ray cluster.", rich_markup_mode=None, add_completion=False
+)
 
 _LOOK_S = 5.0
 _DAEMONS_SHARE = 0.01  # of one CPU: what a measured host should lose to Ray at most
@@ -47,7 +49,10 @@ def cluster() -> None:
 @app.command(cls=Command)
 def check(
     address: Annotated[
-        str, typer.Argument(metavar="ADDRESS", help="HOST:PORT, ray://HOST:PORT or local. [default: as --ray]")
+        str,
+        typer.Argument(
+            metavar="ADDRESS", help="HOST:PORT, ray://HOST:PORT or local. [default: as --ray]", show_default=False
+        ),
     ] = RUNNING,
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:

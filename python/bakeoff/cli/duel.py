@@ -335,7 +335,10 @@ def slowdown_percent(text: str) -> float:
     """
     share = parse_percent(text, "--inject-slowdown")
     if not 0 <= share <= 1:
-        raise SpecError(f"--inject-slowdown: {text!r} is outside 0% to 100%.", hint="Write --inject-slowdown 5%.")
+        hint = (
+            f"Did you mean {text.strip()}%?" if 1 < share <= 100 and "%" not in text else "Write --inject-slowdown 5%."
+        )
+        raise SpecError(f"--inject-slowdown: {text!r} is outside 0% to 100%.", hint=hint)
     return share * 100
 
 
@@ -349,7 +352,8 @@ def workloads_of(
     """
     parsed = _parse_options(options or [])
     if rate is not None and not 0 < rate <= RATE_MAX:
-        raise SpecError(f"--rate: {rate:g} is outside 0 to {RATE_MAX:g} events per second.", hint="Write --rate 500.")
+        reason = "is not above zero" if rate <= 0 else f"is more than {RATE_MAX:g} events per second"
+        raise SpecError(f"--rate: {rate:g} {reason}.", hint="Write --rate 500.")
     return tuple(
         Workload(
             script=script,

@@ -51,7 +51,7 @@ from bakeoff.units import parse_duration_s, parse_percent
 def gate(
     servers: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SERVER]...", help="The baseline first, unless --baseline names it: path:main path:pr"),
+        typer.Argument(metavar="SERVER", help="The baseline first, unless --baseline names it: path:main path:pr"),
     ] = None,
     study: Annotated[
         str | None, typer.Option(metavar="FILE", help="Workloads, data and settings of a study file; its servers, too.")

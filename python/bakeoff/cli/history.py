@@ -44,7 +44,8 @@ app = typer.Typer(
 )
 
 HistoryFile = Annotated[
-    Path, typer.Option("--history", metavar="FILE", help="The history. [default: ./bakeoff-history.db]")
+    Path,
+    typer.Option("--history", metavar="FILE", help="The history. [default: ./bakeoff-history.db]", show_default=False),
 ]
 Series = Annotated[
     str, typer.Option("--series", metavar="NAME", help="Only this series. [default: all]", show_default=False)
@@ -70,7 +71,7 @@ Date = Annotated[str | None, typer.Option("--date", metavar="DATE", help="2026-1
 
 @app.command("add", cls=Command)
 def add(
-    run: Annotated[list[str], typer.Argument(metavar="RUN...", help="Runs, as for `report`.")],
+    run: Annotated[list[str], typer.Argument(metavar="RUN", help="Runs, as for `report`.")],
     history: HistoryFile = DEFAULT_FILE,
     series: SeriesToAddTo = DEFAULT_SERIES,
     commit: Commit = None,
@@ -103,7 +104,7 @@ def import_(
     file: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...", help="Of sysbench, HammerDB, BenchBase, go-tpc or mysqlslap: what it printed or wrote."
+            metavar="FILE", help="Of sysbench, HammerDB, BenchBase, go-tpc or mysqlslap: what it printed or wrote."
         ),
     ],
     history: HistoryFile = DEFAULT_FILE,

@@ -426,6 +426,7 @@ def _names(form: StudyFile) -> str:
 _REMEDIES = {
     "extra_forbidden": "Leave it out, or look for a typo; docs/studies.md lists the keys.",
     "missing": "Write it.",
+    "list_type": "Write a list: [4], or a line with - for each.",
     "string_type": "Write it in quotes: YAML reads 8.10 as the number 8.1.",
 }
 

@@ -52,7 +52,9 @@ def load_yaml(text: str, name: str) -> tuple[Any, Lines]:
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         reason = " ".join((error.problem or "it is not YAML").split())
-        raise SpecError(f"{name}:{line}: {reason}.", hint="Look for a missing quote, colon or space.") from None
+        raise SpecError(
+            f"{name}:{line}: {reason}.", hint="Look for a missing quote, colon or space, wrong indentation, or a tab."
+        ) from None
     except YAMLError as error:
         raise SpecError(f"{name}:1: {' '.join(str(error).split())}.", hint="A study is a YAML file.") from None
     lines = Lines(name, {})
