@@ -23,7 +23,7 @@ from bakeoff.cluster.apart import ClientLink
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError, RunInvalid
 from bakeoff.results import RunDirectory
-from bakeoff.results.epoch_data import sync_file_system
+from bakeoff.results.files import sync_file_system
 from bakeoff.results.manifest import bakeoff_version, checkout_commit, gather_host
 from bakeoff.run.answers import compare_answers
 from bakeoff.run.arms import MemoryShare, check_workloads, prepare_arms, servers_by_aio, share_memory

@@ -1,7 +1,8 @@
 """The run directory: its files and their format, written by rename into place, read as tables (docs/results.md)."""
 
-from bakeoff.results.directory import RunDirectory, RunSummary, find_run, list_runs, open_run, runs_root
+from bakeoff.results.directory import RunDirectory
 from bakeoff.results.epoch_data import RSS_PREFIX, SLICE_SCHEMA, EpochData, EpochWriter, Outcome, decode_histogram
+from bakeoff.results.find import RunSummary, find_run, list_runs, open_run, runs_root
 from bakeoff.results.manifest import FileSystem, Host, Manifest, gather_host
 
 __all__ = [

@@ -6,11 +6,9 @@ zlib stream; inside, 40 bytes of header and counts as ZigZag LEB128, where a neg
 
 import base64
 import binascii
-import ctypes
 import gzip
 import hashlib
 import json
-import os
 import re
 import struct
 import zlib
@@ -28,6 +26,7 @@ from typing_extensions import TypedDict
 
 from bakeoff.errors import ResultsError
 from bakeoff.redaction import Redactor
+from bakeoff.results.files import write_atomically
 from bakeoff.results.frame import Frame, Schema, write_parquet
 from bakeoff.results.manifest import FORMAT
 from bakeoff.spec import Frozen
@@ -282,48 +281,6 @@ def _host_frame(samples: Iterable[Mapping[str, Any]]) -> tuple[Frame, Schema]:
         raise ResultsError(f"host sample: fields {', '.join(sorted(unknown))} do not fit run format {FORMAT}.")
     schema = {**HOST_SCHEMA, **dict.fromkeys(arms, "int64")}
     return Frame.of_rows(rows, schema), schema
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a reader, or a crash, sees all of it or none: synced, then renamed into place.
-
-    Raises:
-        OSError: as the file system says (no space, no permission); `path` is then as it was before.
-    """
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    sync_directory(path.parent)
-
-
-def sync_file_system(path: Path) -> None:
-    """Make everything durable that was written to the file system of a directory.
-
-    Raises:
-        OSError: it could not be written.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):
-            raise OSError(ctypes.get_errno(), "syncfs", str(path))
-    finally:
-        os.close(descriptor)
-
-
-def sync_directory(path: Path) -> None:
-    """Make renames and new names inside a directory durable."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 _SAFE_IN_FILE_NAMES = " '+,=@()"

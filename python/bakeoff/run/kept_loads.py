@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from bakeoff.errors import EngineError, ServerError
 from bakeoff.results import RunDirectory
-from bakeoff.results.epoch_data import write_atomically
+from bakeoff.results.files import write_atomically
 from bakeoff.results.manifest import bakeoff_version
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.listener import Listener
