@@ -3,6 +3,7 @@
 import io
 import subprocess
 import sys
+from datetime import timedelta
 
 import pytest
 from synthetic import duel_study, make_run
@@ -120,6 +121,20 @@ def test_a_folder_that_is_no_run_is_not_deleted(tmp_path, monkeypatch, inside):
     for name, why in ((str(extension), "is not a run of bakeoff"), ("", "a name is empty"), (".", "is not a run")):
         ran = inside("runs", "rm", name)
         assert (ran.code, why in ran.complaint, extension.exists()) == (2, True, True), ran
+    pruned = inside("runs", "prune", "--keep", "0", "--yes", "--runs", str(tmp_path))
+    assert (pruned.code, pruned.out, extension.exists()) == (0, "nothing to delete; runs that stay: 0\n", True), pruned
+
+
+@pytest.mark.parametrize("damage", ["epochs/000/outcome.json", "manifest.json"])
+def test_a_damaged_run_is_as_old_as_it_was(tmp_path, inside, damage):
+    """By its manifest; when that cannot be read, by its name."""
+    older = make_run(tmp_path, duel_study(), epochs=1, name="z-20261121T201500Z-0001")
+    newer = make_run(tmp_path, duel_study(), epochs=1, name="a-20261122T201500Z-0002")
+    later = newer.manifest().model_copy(update={"created_at": older.manifest().created_at + timedelta(days=1)})
+    newer.write_json("manifest.json", later)
+    (newer.path / damage).write_text("{")
+    assert inside("runs", "prune", "--keep", "1", "--yes", "--runs", str(tmp_path)).code == 0
+    assert (older.path.exists(), newer.path.exists()) == (False, True)
 
 
 def test_the_cache_is_pruned_of_what_can_be_made_again(tmp_path, monkeypatch, inside):

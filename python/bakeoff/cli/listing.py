@@ -210,13 +210,13 @@ def remove_runs(
         raise SpecError("runs rm: a name is empty.", hint="See `bakeoff list runs`.")
     paths = list(dict.fromkeys(find_run(name, runs) for name in names))
     for path in paths:
-        if not any(_has(path / file, mark) for file, mark in _MARKS.items()):
+        if not _is_of_bakeoff(path):
             raise SpecError(f"runs rm: {path} is not a run of bakeoff.", hint="See `bakeoff list runs`.")
     _delete(paths)
 
 
-def _has(file: Path, mark: bytes) -> bool:
-    return file.is_file() and mark in file.read_bytes()
+def _is_of_bakeoff(folder: Path) -> bool:
+    return any((folder / file).is_file() and mark in (folder / file).read_bytes() for file, mark in _MARKS.items())
 
 
 @runs_app.command("prune", cls=Command)
@@ -229,7 +229,7 @@ def prune_runs(
 
     Captures that `bakeoff replay` has made go too, unless a run that stays uses them.
     """
-    found = [run.path for run in list_runs(runs)]
+    found = [run.path for run in list_runs(runs) if _is_of_bakeoff(run.path)]
     old = found[keep:] + _unused_captures(runs_root(runs), found[:keep])
     for path in () if yes else old:
         typer.echo(path)

@@ -18,6 +18,7 @@ class RunSummary:
     Attributes:
         epochs: finished ones, discarded ones included.
         analysed: an analysis was written: the run came to its end or was ended by its user.
+        created_at: by its manifest, of a run without a sound one by its name; None: neither says.
         problem: why the run cannot be read; empty for a good one.
     """
 
@@ -106,13 +107,25 @@ def _by_name(name: str, root: Path) -> Path:
 def _summary(path: Path) -> RunSummary:
     run = RunDirectory(path)
     analysed = os.path.lexists(path / "analysis.json")
+    created_at = _time_in_name(path.name)
     try:
         check_format(path)
         manifest = run.manifest()
+        created_at = manifest.created_at
         run.study()
         run.read("plan.json", Plan)
         run.read_json("analysis.json")
         epochs = [run.outcome(epoch) for epoch in run.finished_epochs()]
-        return RunSummary(path.name, path, manifest.title, manifest.created_at, len(epochs), analysed, "")
+        return RunSummary(path.name, path, manifest.title, created_at, len(epochs), analysed, "")
     except ResultsError as error:
-        return RunSummary(path.name, path, "", None, 0, analysed, error.message)
+        return RunSummary(path.name, path, "", created_at, 0, analysed, error.message)
+
+
+def _time_in_name(name: str) -> datetime | None:
+    """When a run began, by the name that bakeoff gave it: all that is left of one without a sound manifest."""
+    if not (found := re.search(r"-(\d{8}T\d{6}Z)-[0-9a-f]{4}$", name, re.ASCII)):
+        return None
+    try:
+        return datetime.strptime(found[1], "%Y%m%dT%H%M%S%z")
+    except ValueError:  # a 13th month
+        return None
