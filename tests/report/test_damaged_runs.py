@@ -12,6 +12,7 @@ from synthetic import duel_study, make_run
 
 from bakeoff.cli.main import run as command
 from bakeoff.results.epoch_data import CHECKSUMS
+from bakeoff.results.files import write_atomically
 from bakeoff.stats.slice_length import SliceChoice
 
 DEEP = b"[" * 100_000
@@ -123,6 +124,29 @@ def test_no_file_in_its_place(damaged, capfd, what, tmp_path):
         judge(damaged, path, capfd, what=what, noticed=path.name in NEEDED)
         path.rmdir() if what == "folder" else path.unlink()
         path.write_bytes(kept)
+
+
+def test_nothing_is_written_through_a_link(damaged, capfd, tmp_path):
+    """The lock, and the default output; that is whole or not there."""
+    for name in (".lock", "report.html"):
+        target = tmp_path / "theirs"
+        target.write_text("theirs")
+        (damaged / "victim" / name).symlink_to(target)
+        arguments = ("runs", "rm") if name == ".lock" else ("report",)
+        code = command([*arguments, "victim", "--runs", str(damaged)])
+        err = capfd.readouterr().err
+        assert target.read_text() == "theirs", name
+        assert (code, "victim: .lock is damaged: it is a link" in err) == ((3, True) if name == ".lock" else (0, False))
+        (damaged / "victim" / ".lock").unlink(missing_ok=True)
+    page = damaged / "victim" / "report.html"
+    assert not page.is_symlink() and page.read_text().endswith("</html>")
+
+
+def test_a_link_in_place_of_a_part_file_is_not_followed(tmp_path):
+    (tmp_path / "theirs").write_text("theirs")
+    (tmp_path / ".mine.part").symlink_to(tmp_path / "theirs")
+    write_atomically(tmp_path / "mine", b"mine")
+    assert [(tmp_path / name).read_text() for name in ("theirs", "mine")] == ["theirs", "mine"]
 
 
 def changed(node, rng):

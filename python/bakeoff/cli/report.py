@@ -111,8 +111,11 @@ def report(
     if to_screen:
         typer.echo(text, nl=not text.endswith("\n"))
         return
-    to = to or directory.path / "report.html"
-    to.write_text(text, encoding="utf-8")
+    if to is None:
+        to = directory.path / "report.html"
+        directory.write_text(to.name, text)
+    else:
+        to.write_text(text, encoding="utf-8")
     typer.echo(f"{to}")
     if open_report:
         webbrowser.open(to.resolve().as_uri())

@@ -1,5 +1,6 @@
 """Create, write and read run directories."""
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -145,9 +146,15 @@ class RunDirectory:
         """Be the only process that writes here; the death of the process releases it too.
 
         Raises:
-            ResultsError: another process holds it.
+            ResultsError: another process holds it, or a link lies in the lock's place.
         """
-        with (self.path / ".lock").open("w") as lock:
+        try:
+            descriptor = os.open(self.path / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise self.damaged(".lock", "it is a link") from None
+            raise
+        with os.fdopen(descriptor, "r+") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import secrets as random_text
 from pathlib import Path
 
 
@@ -11,9 +12,11 @@ def write_atomically(path: Path, content: bytes) -> None:
     Raises:
         OSError: as the file system says (no space, no permission); `path` is then as it was before.
     """
-    part = path.with_name(f".{path.name}.part")
+    # A name of its own: what lies at one that can be guessed may be a link, or the half file of another process.
+    part = path.with_name(f".{path.name}.{random_text.token_hex(4)}.part")
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
-        with part.open("wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
