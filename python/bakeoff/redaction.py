@@ -4,9 +4,10 @@ Three searches over the same text at once, since what one finds may be a part of
 
 1. places where a password stands by its form, whatever it is: `user:PASSWORD@host`, `--password=…`, `MYSQL_PWD=…`,
    a server's "temporary password is generated", a field named `password`;
-2. known secrets of at least 8 characters, wherever they appear;
-3. known secrets of 4 to 7 characters, as a whole word, and only in free text (logs, command lines): `root` and `mysql`
-   are passwords people really use, and striking them out of a study's fields would destroy the study.
+2. known secrets of at least 8 characters, wherever they appear; those that stand in the study itself (`sysbench` is a
+   user, a password and a part of scripts' names), only in free text (logs, command lines);
+3. known secrets of 4 to 7 characters, as a whole word, and only in free text: `root` and `mysql` are passwords people
+   really use, and striking them out of a study's fields would destroy the study.
 """
 
 import ctypes
@@ -63,15 +64,20 @@ class Redactor:
 
     Args:
         secrets: passwords that the run was given; empty ones are ignored.
+        study: that its fields must be read from again, a model without passwords.
     """
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
+    def __init__(self, secrets: Iterable[str] = (), study: BaseModel | None = None) -> None:
         known = set(secrets)
-        anywhere = [re.escape(secret) for secret in known if len(secret) >= _ANYWHERE_FROM]
+        # What is a password by its form is not read again from a study.
+        whole = Redactor().json_bytes(study).decode() if study else ""
+        anywhere = [re.escape(secret) for secret in known if len(secret) >= _ANYWHERE_FROM and secret not in whole]
+        in_study = [re.escape(secret) for secret in known if len(secret) >= _ANYWHERE_FROM and secret in whole]
         words = [re.escape(secret) for secret in known if _WORD_FROM <= len(secret) < _ANYWHERE_FROM]
         self._of_fields = (*_BY_FORM, *(re.compile(f"(?P<keep>){secret}") for secret in anywhere))
         self._of_free_text = (
             *self._of_fields,
+            *(re.compile(f"(?P<keep>){secret}") for secret in in_study),
             *(re.compile(rf"(?P<keep>)(?<![A-Za-z0-9_]){secret}(?![A-Za-z0-9_])") for secret in words),
         )
 

@@ -15,7 +15,7 @@ from messages import outcome, slice_message, study
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import plan_study
 from bakeoff.results import RunDirectory, list_runs, open_run, runs_root
-from bakeoff.spec import Workload
+from bakeoff.spec import Workload, parse_server
 
 
 def new_run(root: Path, **options: object) -> RunDirectory:
@@ -185,6 +185,18 @@ def test_no_secret_reaches_the_disk(tmp_path):
     for path in run.path.rglob("*"):
         if path.is_file():
             assert secret.encode() not in path.read_bytes(), path
+
+
+def test_a_password_that_is_also_the_name_of_its_user_leaves_the_study_whole(tmp_path):
+    arms = study().arms
+    own = parse_server("mysql://sysbench:sysbench@db/sbtest")
+    asked = study().model_copy(update={"arms": (arms[0].model_copy(update={"server": own}), *arms[1:])})
+    command = ["bakeoff", "duel", "mysql://sysbench:sysbench@db/sbtest", "--mysql-password=sysbench"]
+    run = RunDirectory.create(tmp_path, asked, command=command, secrets=["sysbench"])
+    assert run.study() == asked
+    assert "sysbench" not in (run.path / "manifest.json").read_text()
+    run.epoch(0, 0).write_server_text("A", "error.log", "denied (sysbench)\n")
+    assert (run.path / "epochs/000/servers/A/error.log").read_text() == "denied (***)\n"
 
 
 def test_the_file_names_of_arms_stay_inside_the_run(tmp_path):

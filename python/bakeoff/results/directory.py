@@ -101,7 +101,7 @@ class RunDirectory:
         Raises:
             ResultsError: the directory cannot be made or written.
         """
-        redactor = Redactor(secrets)
+        redactor = Redactor(secrets, study)
         created = now()
         name = f"{slug(study.title)}-{created:%Y%m%dT%H%M%SZ}-{random_text.token_hex(2)}"
         manifest = Manifest(

@@ -116,7 +116,7 @@ def run_study(
         # Also those that MYSQL_PWD and ~/.my.cnf gave.
         secrets = [*passwords.values(), *(each.remote.account().password for each in setups if each.remote)]
         if resume:
-            run = RunDirectory(resume.path, redactor=Redactor(secrets))
+            run = RunDirectory(resume.path, redactor=Redactor(secrets, study))
         else:
             run = RunDirectory.create(
                 runs_root, study, command=command_line, engine=engine.hello, data_path=work_root(), secrets=secrets
