@@ -10,6 +10,7 @@ from bakeoff.cli.main import run as command
 from bakeoff.errors import ResultsError
 from bakeoff.plan.factorial import make_study
 from bakeoff.report.compare import _differences, arm_labels, compare_runs
+from bakeoff.report.history_page import points_of
 from bakeoff.spec import Apart
 from bakeoff.spec.study_file import read_study, shipped_studies
 from bakeoff.stats.analysis import analyse
@@ -124,6 +125,21 @@ def test_other_machines_are_refused_unless_allowed(root, tmp_path):
         compare_runs([elsewhere, copy])
     allowed = compare_runs([elsewhere, copy], across_machines=True)
     assert "another machine" in allowed.notes[0] and allowed.lines
+
+
+def test_the_machines_of_runs_over_a_cluster_are_those_that_measured(tmp_path, capfd):
+    study = duel_study(workloads=("oltp_point_select",), threads=(4,))
+    for name, cpus in (("large", 96), ("small", 2)):
+        machine = HOST.model_copy(update={"cpus": cpus})
+        run = make_run(tmp_path, study, epochs=4, blocks=2, name=name, hosts={"n1": (machine, 0.0)})
+        run.write_analysis(analyse(run.load_epochs(), study, ended=Stop.BUDGET))
+        assert (run.manifest().host, run.outcome(0).host) == (HOST, "n1")
+        assert f"{cpus} × " in points_of(run, series="s")[0].machine
+    arguments = ["compare", "large", "small", "--runs", str(tmp_path)]
+    assert command(arguments) == 3
+    assert "of different machines: CPUs 96 and 2" in capfd.readouterr().err
+    assert command([*arguments, "--across-machines"]) == 0
+    assert "small is of another machine: CPUs 96 and 2." in capfd.readouterr().out
 
 
 def test_runs_that_share_nothing_and_studies_that_differ(root, tmp_path):

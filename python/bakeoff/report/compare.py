@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from bakeoff.errors import ResultsError
 from bakeoff.plan.epochs import workload_names
@@ -89,7 +90,8 @@ def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False)
     first, *others = [_measured(run) for run in runs]
     notes = []
     for other in others:
-        different = _machines(first.run.manifest().host, other.run.manifest().host)
+        machines = product(first.run.measured_on(), other.run.measured_on())
+        different = next(filter(None, (_machines(*pair) for pair in machines)), "")
         if different and not across_machines:
             raise ResultsError(
                 f"runs {first.run.name} and {other.run.name} are of different machines: {different}.",

@@ -61,9 +61,10 @@ def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime 
     labels = {arm.name: arm.label for arm in study.arms}
     epochs = [epoch for epoch in run.finished_epochs() if epoch not in analysis.discarded]
     variables = run.variables(epochs[-1]) if epochs else {}
+    machine = "; ".join(sorted({_machine(host) for host in run.measured_on()}))
     shared: dict[str, Any] = {
         "series": series, "commit": commit, "at": at or manifest.created_at, "run": run.name,
-        "path": str(run.path.absolute()), "tool": f"bakeoff {manifest.bakeoff}", "machine": _machine(manifest.host),
+        "path": str(run.path.absolute()), "tool": f"bakeoff {manifest.bakeoff}", "machine": machine,
     }  # fmt: skip
     arms = {(each.cell, each.arm): each for each in analysis.arms}
     points = []

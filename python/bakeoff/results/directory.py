@@ -220,6 +220,12 @@ class RunDirectory:
         found = sorted((self.path / "hosts").glob("*.json"))
         return {unquote(path.stem): self._needed(f"hosts/{path.name}", Host) for path in found}
 
+    def measured_on(self) -> tuple[Host, ...]:
+        """The machines that measured what counts: of the hosts in valid outcomes, else the machine of the run."""
+        hosts = {outcome.host for epoch in self.finished_epochs() if (outcome := self.outcome(epoch)).valid} or {""}
+        names = {host: f"hosts/{arm_directory_name(host)}.json" for host in sorted(hosts)}
+        return tuple(self._needed(name, Host) if host else self.manifest().host for host, name in names.items())
+
     def network(self) -> Network | None:
         """Between client and servers that were on hosts of their own; None: they were not."""
         return self.read(NETWORK, Network)
