@@ -2,7 +2,9 @@
 
 import json
 import math
+import warnings
 
+import numpy as np
 import pytest
 from synthetic import HOST, Truth, duel_study, make_run
 
@@ -11,11 +13,14 @@ from bakeoff.errors import ResultsError
 from bakeoff.plan.factorial import make_study
 from bakeoff.report.compare import _differences, arm_labels, compare_runs
 from bakeoff.report.history_page import points_of
+from bakeoff.results.epoch_data import CHECKSUMS, SLICE_SCHEMA
+from bakeoff.results.frame import read_parquet, write_parquet
 from bakeoff.spec import Apart
 from bakeoff.spec.study_file import read_study, shipped_studies
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.interval import welch
 from bakeoff.stats.model import Stop
+from bakeoff.stats.summary import stability
 
 SLOWER = math.log(0.8)
 
@@ -160,6 +165,26 @@ def test_another_version_behind_the_same_name_is_reported(root, tmp_path):
         note
         == "newer: mysql:8.0.15,innodb_flush_method=fsync · utf8mb4_0900_ai_ci was version 8.0.36, in first 8.0.15."
     )
+
+
+@pytest.mark.parametrize("analysed", [False, True])
+def test_an_arm_that_completed_nothing_in_some_epochs_is_said_and_has_no_mean_of_the_others(root, tmp_path, analysed):
+    run = made(tmp_path, "idle", study=duel_study(workloads=("oltp_point_select",), threads=(4,)))
+    for epoch in (0, 3):
+        folder = run.path / f"epochs/{epoch:03d}"
+        slices, _ = read_parquet((folder / "slices.parquet").read_bytes())
+        idle = slices.with_columns(events=np.where(slices["arm"] == "B", 0, slices["events"]))
+        (folder / "slices.parquet").write_bytes(write_parquet(idle, SLICE_SCHEMA))
+        (folder / CHECKSUMS).unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(stability(run.slices())) == 3
+        if analysed:
+            run.write_analysis(analyse(run.load_epochs(), run.study(), ended=Stop.BUDGET))
+    found = compare_runs([*runs(root, "first"), run])
+    label = arm_labels(run.study())["B"]
+    assert f"idle: {label} completed nothing in 2 epochs of oltp_point_select/4." in found.notes
+    assert [(line.kind, line.label.partition(" ")[0]) for line in found.lines] == [("throughput", "mysql:5.7.22")]
 
 
 def test_two_epochs_give_no_interval_and_no_claim(root, tmp_path):

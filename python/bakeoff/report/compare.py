@@ -73,12 +73,16 @@ class RunComparison:
 
 @dataclass(frozen=True)
 class _Measured:
-    """One run: (cell, kind, label) -> one logarithm an epoch; arm's label -> version that its server gave."""
+    """One run: (cell, kind, label) -> one logarithm an epoch; arm's label -> version that its server gave.
+
+    What has no logarithm, since an arm completed nothing in an epoch, is left out and said in `notes`.
+    """
 
     run: RunDirectory
     study: Study
     values: dict[tuple[str, str, str], list[float]]
     versions: dict[str, str]
+    notes: list[str]
 
 
 def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False) -> RunComparison:
@@ -88,7 +92,7 @@ def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False)
         ResultsError: they were measured on different machines (unless that is allowed), or share nothing.
     """
     first, *others = [_measured(run) for run in runs]
-    notes = []
+    notes = [f"{each.run.name}: {text}." for each in (first, *others) for text in each.notes]
     for other in others:
         machines = product(first.run.measured_on(), other.run.measured_on())
         different = next(filter(None, (_machines(*pair) for pair in machines)), "")
@@ -120,24 +124,38 @@ def _measured(run: RunDirectory) -> _Measured:
     base = study.baseline.name
     slices = run.slices("cell", "arm", "epoch", "events", "busy_ns", "connections", "length_ns")
     rates = {key: {epoch: math.log(tps) for epoch, tps in found.items()} for key, found in epoch_rates(slices).items()}
+    epochs_of = Counter((row["cell"], row["arm"]) for row in slices.by("cell", "arm", "epoch").keys.records())
+    nothing = {key: of - len(rates.get(key, ())) for key, of in epochs_of.items() if of > len(rates.get(key, ()))}
     values: dict[tuple[str, str, str], list[float]] = {}
     for (cell, arm), found in rates.items():
-        if arm.endswith("'"):  # a control is another baseline
+        if arm.endswith("'") or (cell, arm) in nothing:  # a control is another baseline
             continue
         values[cell, "throughput", labels[arm]] = list(found.values())
-        own = rates.get((cell, base), {})
+        own = rates.get((cell, base), {}) if (cell, base) not in nothing else {}
         if arm != base and found.keys() & own.keys():
             name = f"{labels[arm]} over {labels[base]}"
             values[cell, "ratio", name] = [found[epoch] - own[epoch] for epoch in found if epoch in own]
     analysis = run.read("analysis.json", Analysis)
     for each in analysis.comparisons if analysis else ():  # each epoch against the baseline of the same round
-        if not each.is_control and each.estimate.n:
-            name = f"{labels[each.contender]} over {labels[each.baseline]}"
+        if each.is_control:
+            continue
+        name = f"{labels[each.contender]} over {labels[each.baseline]}"
+        values.pop((each.cell, "ratio", name), None)
+        if each.estimate.n and not {(each.cell, each.contender), (each.cell, each.baseline)} & nothing.keys():
             values[each.cell, "ratio", name] = [point.value for point in each.points]
     epochs = run.finished_epochs()
     variables = run.variables(epochs[0]) if epochs else {}
     versions = {labels[arm]: own["version"] for arm, own in variables.items() if arm in labels and "version" in own}
-    return _Measured(run, study, values, versions)
+    notes = [
+        f"{labels[arm]} completed nothing in {_epochs(k)} of {cell}"
+        for (cell, arm), k in nothing.items()
+        if arm[-1] != "'"
+    ]
+    return _Measured(run, study, values, versions, notes)
+
+
+def _epochs(number: int) -> str:
+    return f"{number} epoch" if number == 1 else f"{number} epochs"
 
 
 def _lines(first: _Measured, other: _Measured) -> Iterable[Line]:

@@ -274,7 +274,7 @@ def stability(slices: Frame) -> Frame:
     seconds = slices["busy_ns"] / slices["connections"] / 1e9
     epochs = slices.by("cell", "arm", "epoch")
     rate = epochs.sum(slices["events"]) / epochs.sum(seconds)
-    share = slices["events"] / seconds / rate[epochs.ids]
+    share = quotients(slices["events"] / seconds, rate[epochs.ids])
     arms = epochs.keys.by("cell", "arm")
     return arms.keys.with_columns(
         slice_cv=np.sqrt(arms.mean(epochs.std(share) ** 2)),
