@@ -126,6 +126,26 @@ def test_no_file_in_its_place(damaged, capfd, what, tmp_path):
         path.write_bytes(kept)
 
 
+@pytest.mark.parametrize("what", ["epochs", "epochs/001"])
+def test_epochs_that_are_missing(damaged, capfd, what):
+    shutil.rmtree(damaged / "victim" / what)
+    for arguments in (("report", "victim"), ("compare", "sound", "victim"), ("history", "add", "victim")):
+        assert command([*arguments, "--runs", str(damaged)]) == 3, arguments
+        said = capfd.readouterr().err
+        assert ("epochs is missing" if what == "epochs" else "it is of 2 epochs, and 1 are there") in said, arguments
+
+
+def test_a_folder_that_is_none(damaged, capfd):
+    """As one that may not be read: what is in it is not known."""
+    for name in ("epochs/001/servers", "builds", "hosts"):
+        folder = damaged / "victim" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.write_text("")
+        assert command(["report", "victim", "--runs", str(damaged)]) == 3, name
+        assert f"{name} is damaged: Not a directory" in capfd.readouterr().err
+        folder.unlink()
+
+
 def test_nothing_is_written_through_a_link(damaged, capfd, tmp_path):
     """The lock, and the default output; that is whole or not there."""
     for name in (".lock", "report.html"):

@@ -9,13 +9,13 @@ from itertools import product
 from bakeoff.errors import ResultsError
 from bakeoff.plan.epochs import workload_names
 from bakeoff.report import numbers
+from bakeoff.report.context import read_analysis
 from bakeoff.report.setups import data_parts
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import Host
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.interval import Unpaired, excludes_zero, holm, welch
-from bakeoff.stats.model import Analysis
 from bakeoff.units import format_bytes, format_rate
 
 MEMORY_TOLERANCE = 0.02
@@ -135,7 +135,7 @@ def _measured(run: RunDirectory) -> _Measured:
         if arm != base and found.keys() & own.keys():
             name = f"{labels[arm]} over {labels[base]}"
             values[cell, "ratio", name] = [found[epoch] - own[epoch] for epoch in found if epoch in own]
-    analysis = run.read("analysis.json", Analysis)
+    analysis = read_analysis(run)
     for each in analysis.comparisons if analysis else ():  # each epoch against the baseline of the same round
         if each.is_control:
             continue

@@ -167,6 +167,32 @@ class Query:
         return bool(self.differs) or self.word == "SLOWER"
 
 
+def read_analysis(run: RunDirectory) -> Analysis | None:
+    """The analysis of a run, or None before it is written.
+
+    Raises:
+        ResultsError: it is damaged, or not of this run.
+    """
+    if analysis := run.read("analysis.json", Analysis):
+        check_analysis(run, analysis, run.study())
+    return analysis
+
+
+def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
+    """Check that an analysis is of the run's arms, and one that was written of all its epochs.
+
+    A run that goes on has none written: it is removed when a further epoch begins.
+
+    Raises:
+        ResultsError: it is not.
+    """
+    if unknown := [arm for arm in analysis.named_arms() if arm not in {each.name for each in study.arms}]:
+        raise run.damaged("analysis.json", f"the study has no arm {unknown[0]}")
+    of, there = analysis.epochs_used + len(analysis.discarded), len(run.finished_epochs())
+    if of != there and (run.path / "analysis.json").exists():
+        raise run.damaged("analysis.json", f"it is of {of} epochs, and {there} are there")
+
+
 @dataclass(frozen=True)
 class Context:
     """A run with its analysis.
@@ -201,7 +227,7 @@ class Context:
             outcomes=tuple(run.outcome(epoch) for epoch in run.finished_epochs()),
             samples=samples or {},
         )
-        context.of_the_study("analysis.json", analysis.named_arms())
+        check_analysis(run, analysis, context.study)
         return context
 
     def of_the_study(self, name: str, by_arm: ByArm) -> ByArm:

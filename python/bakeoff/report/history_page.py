@@ -18,6 +18,7 @@ from bakeoff.errors import ResultsError, SpecError
 from bakeoff.report import numbers
 from bakeoff.report.compare import Line as ComparedLine
 from bakeoff.report.compare import RunComparison, adjusted
+from bakeoff.report.context import read_analysis
 from bakeoff.report.view import Charts, Panel, Prose, ReportView, Row, Section, Series, Table, Value
 from bakeoff.results import RunDirectory
 from bakeoff.results.history_file import P95, THROUGHPUT, Annotation, Point
@@ -50,7 +51,7 @@ def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime 
         ResultsError: the run was not analysed, its control differs, its machines are unlike, or no comparison has two
             epochs.
     """
-    analysis = run.read("analysis.json", Analysis)
+    analysis = read_analysis(run)
     if analysis is None:
         raise ResultsError(f"run {run.name} has no analysis.", hint=f"End it first: bakeoff run --resume {run.name}.")
     if analysis.trusted is False:

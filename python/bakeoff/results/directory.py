@@ -217,8 +217,8 @@ class RunDirectory:
 
     def machines(self) -> dict[str, Host]:
         """The machine of each host of a cluster, by name; none of a run on one machine."""
-        found = sorted((self.path / "hosts").glob("*.json"))
-        return {unquote(path.stem): self._needed(f"hosts/{path.name}", Host) for path in found}
+        found = [name for name in self._names_in("hosts") if name.endswith(".json")]
+        return {unquote(name.removesuffix(".json")): self._needed(f"hosts/{name}", Host) for name in found}
 
     def measured_on(self) -> tuple[Host, ...]:
         """The machines that measured what counts: of the hosts in valid outcomes, else the machine of the run."""
@@ -270,18 +270,22 @@ class RunDirectory:
 
     def builds(self) -> dict[str, dict[str, Any]]:
         """Each load of the data: {"A-0": {rows, seconds, bytes …}}."""
-        names = [path.name for path in sorted((self.path / "builds").glob("*.json"))]
+        names = [name for name in self._names_in("builds") if name.endswith(".json")]
         return {name.removesuffix(".json"): dict(self._needed(f"builds/{name}", Load)) for name in names}
 
     def finished_epochs(self) -> tuple[int, ...]:
-        """Numbers of the epochs that have an outcome, valid and discarded, ascending."""
-        names = [path.name for path in self._epochs_path.glob("[0-9]*") if os.path.lexists(path / "outcome.json")]
+        """Numbers of the epochs that have an outcome, valid and discarded, ascending.
+
+        Raises:
+            ResultsError: their folder is missing, or one cannot be read.
+        """
+        names = [name for name in self._names_in(self._epochs) if self._has(f"{self._epochs}/{name}/outcome.json")]
         return tuple(sorted(int(name) for name in names if re.fullmatch(r"\d{3}|[1-9]\d{3,8}", name, re.ASCII)))
 
     def abandoned_epochs(self) -> int:
         """How many attempts at an epoch were broken off (killed, crashed)."""
-        begun = [path for path in self._epochs_path.glob("[0-9]*") if path.is_dir()]
-        return sum(1 for path in begun if not (path / "outcome.json").exists())
+        begun = [self._epochs_path / name for name in self._names_in(self._epochs) if re.match("[0-9]", name)]
+        return sum(1 for path in begun if path.is_dir() and not (path / "outcome.json").exists())
 
     def outcome(self, epoch: int) -> Outcome:
         """How a finished epoch went; one that was set aside later is not valid."""
@@ -353,8 +357,9 @@ class RunDirectory:
 
     def server_json(self, epoch: int, name: str, kind: type[T]) -> dict[str, T]:
         """`variables.json`, `status-before.json`, `status-after.json`, `rows.json` … of each arm in an epoch."""
-        found = sorted(self._epoch_path(epoch).glob(f"servers/*/{name}"))
-        return {unquote(path.parent.name): self._needed(str(path.relative_to(self.path)), kind) for path in found}
+        folder = f"{self._epochs}/{epoch:03d}/servers"
+        found = [arm for arm in self._names_in(folder) if self._has(f"{folder}/{arm}/{name}")]
+        return {unquote(arm): self._needed(f"{folder}/{arm}/{name}", kind) for arm in found}
 
     def server_text(self, epoch: int, arm: str, name: str) -> str | None:
         """`my.cnf` or `error.log` of an arm in an epoch; None when there is none."""
@@ -398,6 +403,26 @@ class RunDirectory:
 
     def _epoch_path(self, number: int) -> Path:
         return self._epochs_path / f"{number:03d}"
+
+    def _names_in(self, folder: str) -> list[str]:
+        """What a folder of the run holds, sorted; nothing when it is not there, but a run is made with `epochs`."""
+        try:
+            return sorted(path.name for path in (self.path / folder).iterdir())
+        except FileNotFoundError:
+            if folder == _EPOCHS:
+                raise self._missing(folder) from None
+            return []
+        except OSError as error:
+            raise self.damaged(folder, error.strerror or str(error)) from None
+
+    def _has(self, name: str) -> bool:
+        try:
+            os.lstat(self.path / name)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise self.damaged(name, error.strerror or str(error)) from None
+        return True
 
     def _bytes(self, name: str) -> bytes | None:
         """A file's content, or None when there is none. A pipe would hang; a link may lead to somebody's secret."""
