@@ -146,6 +146,26 @@ def test_a_folder_that_is_none(damaged, capfd):
         folder.unlink()
 
 
+@pytest.mark.parametrize("what", ["contender", "arms", "mean", "value"])
+def test_an_analysis_of_something_else(damaged, capfd, tmp_path, what):
+    path = damaged / "victim" / "analysis.json"
+    analysis = json.loads(path.read_text())
+    compared = analysis["comparisons"][0]
+    if what == "contender":
+        compared["contender"] = "Z"
+    elif what == "arms":
+        analysis["arms"] = [each for each in analysis["arms"] if each["arm"] != "B"]
+    elif what == "mean":
+        compared["estimate"]["mean"] = float("nan")
+    else:
+        compared["points"][0]["value"] = float("nan")
+    path.write_text(json.dumps(analysis))
+    history = ("history", "add", "victim", "--history", str(tmp_path / "h.db"))
+    for arguments in (history, ("compare", "sound", "victim"), ("report", "victim")):
+        assert command([*arguments, "--runs", str(damaged)]) == 3, arguments
+        assert "analysis.json is damaged: " in capfd.readouterr().err
+
+
 def test_nothing_is_written_through_a_link(damaged, capfd, tmp_path):
     """The lock, and the default output; that is whole or not there."""
     for name in (".lock", "report.html"):

@@ -7,7 +7,7 @@ import pytest
 from synthetic_history import nights
 
 from bakeoff.errors import ResultsError, SpecError
-from bakeoff.results.history_file import Annotation, History
+from bakeoff.results.history_file import P95, Annotation, History
 
 
 @pytest.fixture
@@ -24,6 +24,17 @@ def test_points_come_back_in_the_order_of_time_and_the_same_run_replaces_itself(
     assert history.points() == [*points[:2], again, *points[3:]]
     assert history.add(nights(series="release", count=2)) == 2
     assert len(history.points("release")) == 2 and len(history.points()) == 7
+
+
+def test_a_run_that_is_added_again_keeps_no_point_of_the_first_time(history):
+    first, other = nights(count=2)
+    latency = first.model_copy(update={"metric": P95})
+    assert history.add([first, latency, other]) == 3
+    assert history.add([first]) == 0
+    assert history.points() == [first, other]
+    singles = [first.model_copy(update={"run": "log", "cell": cell, "ratio": None}) for cell in "ab"]
+    assert [history.add([each]) for each in singles] == [1, 1]
+    assert len(history.points()) == 4
 
 
 def test_annotations_come_back(history):

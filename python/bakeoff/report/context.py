@@ -188,9 +188,23 @@ def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
     """
     if unknown := [arm for arm in analysis.named_arms() if arm not in {each.name for each in study.arms}]:
         raise run.damaged("analysis.json", f"the study has no arm {unknown[0]}")
+    if missing := _without_figures(analysis):
+        raise run.damaged("analysis.json", f"it has no figures of arm {missing[1]} in {missing[0]}")
     of, there = analysis.epochs_used + len(analysis.discarded), len(run.finished_epochs())
     if of != there and (run.path / "analysis.json").exists():
         raise run.damaged("analysis.json", f"it is of {of} epochs, and {there} are there")
+
+
+def _without_figures(analysis: Analysis) -> tuple[str, str] | None:
+    """A cell and an arm that is compared in it, without a summary or with a ratio that is no number."""
+    summarised = {(each.cell, each.arm) for each in analysis.arms}
+    for each in analysis.comparisons:
+        if each.estimate.n and not all(map(math.isfinite, (each.estimate.mean, *(p.value for p in each.points)))):
+            return each.cell, each.contender
+        for arm in (each.baseline, each.contender) if each.estimate.n else ():
+            if (each.cell, arm) not in summarised:
+                return each.cell, arm
+    return None
 
 
 @dataclass(frozen=True)

@@ -105,20 +105,24 @@ class History:
             self.annotations()
 
     def add(self, points: Iterable[Point]) -> int:
-        """Add points; one that is there (same series, cell, metric, arms and run) is replaced. How many were new.
+        """Add points; all that a series has of their runs are replaced. How many were new.
+
+        Of single runs only the same one is replaced (series, cell, metric, arms and run): their name may be a file's.
 
         Raises:
             ResultsError: the file is no history, or cannot be written.
         """
+        points = list(points)
+        runs = {(each.series, each.run) for each in points if not each.is_single}
         rows = [
             (each.series, each.cell, each.metric, each.baseline, each.contender, each.run, _moment(each.at),
              each.model_dump_json()) for each in points
         ]  # fmt: skip
         with self._open(write=True) as connection:
-            (before,) = connection.execute("SELECT count(*) FROM point").fetchone()
+            before = set(connection.execute("SELECT series, cell, metric, baseline, contender, run FROM point"))
+            connection.executemany("DELETE FROM point WHERE series = ? AND run = ?", runs)
             connection.executemany("INSERT OR REPLACE INTO point VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-            (after,) = connection.execute("SELECT count(*) FROM point").fetchone()
-        return int(after - before)
+        return len({row[:6] for row in rows} - before)
 
     def annotate(self, annotation: Annotation) -> None:
         """Add a remark.
