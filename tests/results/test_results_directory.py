@@ -72,6 +72,35 @@ def test_what_was_written_is_read_back(tmp_path):
     assert np.isnan(samples["steal"]).all()
 
 
+def test_the_checksums_say_what_an_epoch_has(tmp_path):
+    run = new_run(tmp_path)
+    writer = run.epoch(0, 0)
+    writer.add_slices([slice_message()])
+    writer.add_warm_up([slice_message()])
+    failed = {"operation": "event", "sql_errno": 1064, "count": 1, "message": "syntax"}
+    writer.add_failures([{"cell": "oltp_read_only/4", "arm": "A", "failures": [failed]}])
+    writer.finish(outcome())
+    sums = run.path / "epochs/000/SHA256SUMS"
+    for read, name in ((run.failures, "failures.json"), (lambda _: run.warm_up(), "warm-up.parquet")):
+        path, whole = sums.with_name(name), sums.with_name(name).read_bytes()
+        assert len(read(0)) == 1
+        path.unlink()
+        with pytest.raises(ResultsError, match=rf"{name} is missing"):
+            read(0)
+        path.write_bytes(b"[]")
+        with pytest.raises(ResultsError, match=rf"{name} is damaged: its checksum"):
+            read(0)
+        path.write_bytes(whole)
+    kept = sums.read_bytes()
+    sums.write_text("")
+    for read in (run.failures, lambda _: run.warm_up(), lambda _: run.slices(), run.histograms, run.host_samples):
+        with pytest.raises(ResultsError, match="SHA256SUMS does not name it"):
+            read(0)
+    sums.write_text("\n".join(line for line in kept.decode().splitlines() if "failures" not in line) + "\n")
+    sums.with_name("failures.json").unlink()
+    assert run.failures(0) == [], "it was never written"
+
+
 def test_an_epoch_counts_only_with_its_outcome(tmp_path):
     run = new_run(tmp_path)
     write_epoch(run, 0)

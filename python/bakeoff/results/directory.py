@@ -240,7 +240,9 @@ class RunDirectory:
         Raises:
             ResultsError: the file is not JSON.
         """
-        content = self._bytes(name)
+        return self._document(name, self._bytes(name))
+
+    def _document(self, name: str, content: bytes | None) -> Json:
         if content is None:
             return None
         try:
@@ -328,12 +330,16 @@ class RunDirectory:
 
     def failures(self, epoch: int) -> list[FailureRow]:
         """Statements of a replay that failed while an epoch was measured."""
-        return self.read(f"{self._epochs}/{epoch:03d}/failures.json", list[FailureRow]) or []
+        name = f"{self._epochs}/{epoch:03d}/failures.json"
+        document = self._document(name, self._checked_bytes(name))
+        return [] if document is None else self._shaped(name, document, list[FailureRow])
 
     def histograms(self, epoch: int) -> list[dict[str, Any]]:
         """The engine's `histogram` messages of an epoch, one a cell, arm and operation, with the `place` of each."""
         name = f"{self._epochs}/{epoch:03d}/histograms.jsonl"
-        lines = self._checked_bytes(name).splitlines()
+        if (content := self._checked_bytes(name)) is None:
+            raise self._missing(name)
+        lines = content.splitlines()
         arms = self._arm_names()
         found: list[dict[str, Any]] = []
         for number, line in enumerate(lines, start=1):
@@ -375,7 +381,7 @@ class RunDirectory:
 
     def _all_slices(self, name: str, columns: Sequence[str]) -> Frame:
         valid = [f"{self._epochs}/{epoch:03d}/{name}" for epoch in self.finished_epochs() if self.outcome(epoch).valid]
-        files = [file for file in valid if name == "slices.parquet" or os.path.lexists(self.path / file)]
+        files = [file for file in valid if name == "slices.parquet" or self._has(file) or self._checksum(file)]
         chosen = columns or tuple(SLICE_SCHEMA)
         none = Frame.of_rows([], SLICE_SCHEMA).select(*chosen)
         return Frame.concat([none, *(self._slices(file).select(*chosen) for file in files)])
@@ -439,17 +445,24 @@ class RunDirectory:
         except OSError as error:
             raise self.damaged(name, error.strerror or str(error)) from None
 
-    def _checked_bytes(self, name: str) -> bytes:
-        """The content of a file of an epoch, after a look at its checksum."""
-        content = self._bytes(name)
-        if content is None:
+    def _checked_bytes(self, name: str) -> bytes | None:
+        """The content of a file of an epoch, after a look at its checksum; None when it was never written."""
+        content, checksum = self._bytes(name), self._checksum(name)
+        if content is None and checksum:
             raise self._missing(name)
-        folder, _, own = name.rpartition("/")
-        sums = (self._bytes(f"{folder}/{CHECKSUMS}") or b"").decode(errors="replace")
-        known = re.search(rf"^(\S+)  {re.escape(own)}$", sums, re.MULTILINE)
-        if known and known[1] != hashlib.sha256(content).hexdigest():
+        if content is not None and checksum == "":
+            raise self.damaged(name, f"{CHECKSUMS} does not name it")
+        if content is not None and checksum not in (None, hashlib.sha256(content).hexdigest()):
             raise self.damaged(name, f"its checksum is not that of {CHECKSUMS}")
         return content
+
+    def _checksum(self, name: str) -> str | None:
+        """What `CHECKSUMS` says of a file of an epoch; empty: nothing; None: the run is older than such files."""
+        folder, _, own = name.rpartition("/")
+        if (sums := self._bytes(f"{folder}/{CHECKSUMS}")) is None:
+            return None
+        found = re.search(rf"^(\S+)  {re.escape(own)}$", sums.decode(errors="replace"), re.MULTILINE)
+        return found[1] if found else ""
 
     def _needed(self, name: str, kind: type[T]) -> T:
         if (document := self.read(name, kind)) is None:
@@ -468,7 +481,8 @@ class RunDirectory:
             raise self.damaged(name, error.message) from None
 
     def _parquet(self, name: str, schema: Schema) -> Frame:
-        content = self._checked_bytes(name)
+        if (content := self._checked_bytes(name)) is None:
+            raise self._missing(name)
         try:
             table, found = read_parquet(content)
         except ValueError as error:
