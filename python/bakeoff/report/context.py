@@ -192,7 +192,7 @@ def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
         raise run.damaged("analysis.json", f"it has no figures of arm {missing[1]} in {missing[0]}")
     of, there = analysis.epochs_used + len(analysis.discarded), len(run.finished_epochs())
     if of != there and (run.path / "analysis.json").exists():
-        raise run.damaged("analysis.json", f"it is of {of} epochs, and {there} are there")
+        raise run.damaged("analysis.json", f"it is of {of} epochs, and {there} are there with an outcome.json")
 
 
 def _without_figures(analysis: Analysis) -> tuple[str, str] | None:

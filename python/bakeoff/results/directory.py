@@ -222,9 +222,13 @@ class RunDirectory:
 
     def measured_on(self) -> tuple[Host, ...]:
         """The machines that measured what counts: of the hosts in valid outcomes, else the machine of the run."""
-        hosts = {outcome.host for epoch in self.finished_epochs() if (outcome := self.outcome(epoch)).valid} or {""}
-        names = {host: f"hosts/{arm_directory_name(host)}.json" for host in sorted(hosts)}
-        return tuple(self._needed(name, Host) if host else self.manifest().host for host, name in names.items())
+        outcomes = [outcome for epoch in self.finished_epochs() if (outcome := self.outcome(epoch)).valid]
+        epoch_of = {outcome.host: outcome.epoch for outcome in outcomes} or {"": 0}
+        machines = self.machines() | {"": self.manifest().host}
+        for host in epoch_of.keys() - machines.keys():
+            missing = f"hosts/{arm_directory_name(host)}.json of its host is missing"
+            raise self.damaged(f"{self._epochs}/{epoch_of[host]:03d}/outcome.json", missing)
+        return tuple(machines[host] for host in sorted(epoch_of))
 
     def network(self) -> Network | None:
         """Between client and servers that were on hosts of their own; None: they were not."""
