@@ -47,7 +47,15 @@ def find_run(path_or_name: str | Path, root: Path | None = None) -> Path:
         SpecError: no such run, or more than one.
     """
     path = Path(path_or_name)
-    return path if _is_run(path) else _by_name(str(path_or_name), runs_root(root))
+    if _is_run(path):
+        return path
+    try:
+        return _by_name(str(path_or_name), runs_root(root))
+    except SpecError:
+        if path.exists():
+            hint = "Name a run that `bakeoff list runs` shows, or its folder."
+            raise SpecError(f"{path} is no run directory: it has no manifest.json.", hint=hint) from None
+        raise
 
 
 def open_run(path_or_name: str | Path, root: Path | None = None) -> RunDirectory:

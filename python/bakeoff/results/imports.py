@@ -76,8 +76,6 @@ def read_points(
             raise SpecError(f"{path} is larger than any result.", hint="Name the tool's own summary.")
         content = path.read_bytes()
         written = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(microsecond=0)
-    except (FileNotFoundError, IsADirectoryError):
-        raise SpecError(f"{path} is no file.", hint="Name what the tool wrote.") from None
     except OSError as error:
         raise ResultsError(f"{path} cannot be read: {error.strerror}.") from None
     points = []
