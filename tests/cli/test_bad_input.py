@@ -85,7 +85,6 @@ SMALL = (
         (["report", "latest"], "there is no run yet in", "--runs DIR"),
         (["report", "."], ". is no run directory: it has no manifest.json", "list runs"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--rate", "0"], "--rate: 0 is not above zero", "--rate 500"),
-        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--inject-slowdown", "5"], "'5' is outside", "Did you mean 5%?"),
         (["report", "-150"], "there is no run yet in", "--runs DIR"),
         (["report", "latest", "--format", "md", "-O", "."], ". is a folder", "Name a file"),
         (["doctor", "--quick", "--server", "mysql:8.0.15"], "--server", "Leave one out"),

@@ -81,6 +81,7 @@ def run(tmp_path_factory):
     }
     for epoch in made.finished_epochs():
         made.write_json(f"epochs/{epoch:03d}/failures.json", [failed | {"operation": FAILS}])
+        (made.path / f"epochs/{epoch:03d}/SHA256SUMS").unlink()
     made.write_json(DOCUMENT, {CAPTURE: answers().model_dump(mode="json")})
     return made
 

@@ -335,9 +335,8 @@ def slowdown_percent(text: str) -> float:
     """
     share = parse_percent(text, "--inject-slowdown")
     if not 0 <= share <= 1:
-        hint = (
-            f"Did you mean {text.strip()}%?" if 1 < share <= 100 and "%" not in text else "Write --inject-slowdown 5%."
-        )
+        meant = f"{text.strip()}%" if 1 < share <= 100 and "%" not in text else ""
+        hint = f"Did you mean --inject-slowdown {meant}?" if meant else "Write --inject-slowdown 5%."
         raise SpecError(f"--inject-slowdown: {text!r} is outside 0% to 100%.", hint=hint)
     return share * 100
 
