@@ -124,6 +124,13 @@ def test_bad_input_is_one_line_and_leaves_nothing(arguments, named, code, inside
     assert log.read_text() == LOG
 
 
+def test_a_replay_of_an_unknown_format_names_the_command_that_can_be_told(inside, shell):
+    (shell.folder / "letter").write_text("Dear reader")
+    ran = inside("replay", "letter", "mysql:8.0.15", "mysql:5.7.22")
+    assert ran.code == 2
+    assert ran.complaint.endswith("Make a capture of it: bakeoff capture letter --format slow -o shop.capture")
+
+
 def test_ctrl_c_leaves_nothing(shell):
     os.mkfifo(shell.folder / "endless.log")
     process = shell.start("capture", "endless.log", "-o", "x")

@@ -202,6 +202,12 @@ def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
         try:
             with reading(console(stderr=True)) as report:
                 make_capture([str(workload)], made, redact=False, log_format=None, on_progress=report)
+        except SpecError as error:
+            if not error.hint:
+                raise
+            # It is of no known format, which only `capture` can be told.
+            hint = f"Make a capture of it: bakeoff capture {workload} --format slow -o shop.capture"
+            raise SpecError(error.message, hint=hint) from None
         finally:
             os.umask(before)
     if not quiet:
