@@ -81,6 +81,8 @@ SMALL = (
         (["replay", "q.sql", "mysql://a@h/shop", "mysql://b@h/shop"], "given twice", "another database"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--tabels", "3"], "--tabels", "Try `bakeoff duel --help`"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--budget", "9s"], "too small for a verdict", "--no-verdict"),
+        (["duel", "path:/nosuch", "mysql:8.0.15", "--dry-run"], "path /nosuch does not exist", "path:/opt/mysql"),
+        (["duel", "mysql://u@h/,log_bin=1", "mysql:8.0.15", "--dry-run"], "takes no options", "Set them there"),
         (["report", "no-such-run"], "there is no run yet in", "bakeoff duel"),
         (["report", "latest"], "there is no run yet in", "--runs DIR"),
         (["report", "."], ". is no run directory: it has no manifest.json", "list runs"),

@@ -11,7 +11,7 @@ from bakeoff.plan.epochs import data_bytes, turns
 from bakeoff.run.arms import MemoryShare, build_key, servers_by_aio, settings_of, share_memory
 from bakeoff.run.captures import with_captures
 from bakeoff.run.own_data import check_source
-from bakeoff.servers import Catalog, Entry, find_entry, install, is_installed
+from bakeoff.servers import Catalog, Entry, RemoteServer, find_entry, install, is_installed
 from bakeoff.servers.instance import preload_libraries
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Arm, Origin, Study
@@ -87,7 +87,7 @@ def forecast(study: Study) -> Forecast:
     ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
     for arm in ours:
         preload_libraries(dict(arm.server.env).get("LD_PRELOAD", ""))
-    downloads = {arm.name: _check(arm, study, share) for arm in ours}
+    downloads = {arm.name: _check(arm, study, share) for arm in study.arms}
     sizes = {build_key(arm): data_bytes(study, arm.data) for arm in ours}
     kept = len(sizes) + bool(study.search)  # and one further arm
     load_bytes = max(sizes.values(), default=0)
@@ -168,13 +168,17 @@ def require_budget(seen: Forecast) -> None:
 
 def _check(arm: Arm, study: Study, share: MemoryShare) -> int | None:
     """Bytes still to be downloaded for an arm, after checking what can be checked without them."""
-    if arm.server.origin is not Origin.CATALOG:
-        return None
     with within("arms", arm.name):
-        entry = find_entry(arm.server)
-        _check_collation(arm, entry)
-        if not is_installed(entry):
-            return entry.download_bytes
+        if arm.server.origin is Origin.URL:
+            RemoteServer(arm.server, password="")
+            return 0
+        if arm.server.origin is Origin.CATALOG:
+            entry = find_entry(arm.server)
+            _check_collation(arm, entry)
+            if not is_installed(entry):
+                return entry.download_bytes
+        elif arm.server.origin is not Origin.PATH:
+            return None
         settings_of(arm, install(arm.server), study, share.memory)
     return 0
 
