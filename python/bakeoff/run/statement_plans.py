@@ -55,7 +55,10 @@ class Plans:
         if cell.replay:
             yield lambda _message: None
             return
-        first, last_arm = next(iter(servers.ours.values())), servers.setups[-1].arm.name
+        # In the study's order, not in that in which they were started: plans are compared with the first arm's.
+        arms = [setup.arm.name for setup in servers.setups]
+        ours = {arm: servers.ours[arm] for arm in arms if arm in servers.ours}
+        first, last_arm = next(iter(ours.values())), arms[-1]
         log = first.home / _LOG
         first.query("SET GLOBAL log_output='FILE'")
         first.query("SET GLOBAL general_log_file=%s", (str(log),))
@@ -64,7 +67,7 @@ class Plans:
             yield lambda _message: None
         finally:
             first.query("SET GLOBAL general_log=0")
-        self._found[last_arm][cell.name] = plans_of(log, servers.ours).model_dump(mode="json")
+        self._found[last_arm][cell.name] = plans_of(log, ours).model_dump(mode="json")
         self._writer.write_server_json(last_arm, PLANS_DOCUMENT, self._found[last_arm])
         log.unlink(missing_ok=True)
 
