@@ -46,7 +46,11 @@ pub fn round_trip(first: usize, second: usize) -> Option<Duration> {
 fn pass(line: &Line, cpu: usize, turn: u32) -> Option<Duration> {
     let mut set = CpuSet::new();
     set.set(cpu);
-    let until = Instant::now() + if sched_setaffinity(None, &set).is_ok() { LIMIT } else { Duration::ZERO };
+    if sched_setaffinity(None, &set).is_err() {
+        line.0.store(GIVEN_UP, Ordering::Release);
+        return None;
+    }
+    let until = Instant::now() + LIMIT;
     let mut begin = Instant::now();
     let mut quickest = None;
     for round in 0..ROUNDS {
