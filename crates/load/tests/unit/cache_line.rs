@@ -8,8 +8,8 @@ fn two_cpus_that_may_be_used_pass_a_line() {
     let [first, second, ..] = usable[..] else {
         return assert_eq!(between_cpus(), None);
     };
-    // One machine word takes longer than a cycle, and no machine keeps both CPUs from each other for every try.
-    let found = round_trip(first, second).expect("two CPUs");
+    // Other tests may keep a CPU for a whole try.
+    let found = (0..20).filter_map(|_| round_trip(first, second)).min().expect("two CPUs");
     assert!(found > Duration::from_nanos(5) && found < Duration::from_micros(20), "{found:?}");
 }
 
