@@ -14,7 +14,7 @@ ARM = ArmAddress("A", "/tmp/a.sock", None, None, "root", "hunter2", "sbtest", "u
 PRELUDE = """#!{python}
 import json, sys
 def say(**message): print(json.dumps(message), flush=True)
-say(type="hello", contract=4, engine="test", build={{}}, pid=1)
+say(type="hello", contract=5, engine="test", build={{}}, pid=1)
 for line in sys.stdin:
     request = json.loads(line)
     kind, id = request["type"], request["id"]
@@ -129,7 +129,7 @@ def test_setting_stop_cancels_a_running_measure(scripted):
 
 
 def test_another_contract_is_refused(scripted):
-    scripted("pass", prelude=PRELUDE.replace("contract=4", "contract=7"))
+    scripted("pass", prelude=PRELUDE.replace("contract=5", "contract=7"))
     with pytest.raises(EngineError, match="contract 7"):
         Engine()
 

@@ -32,8 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bakeoff.errors import ResultsError
+from bakeoff.files import write_atomically
 from bakeoff.results.epoch_data import EpochData
-from bakeoff.results.files import write_atomically
 from bakeoff.stats.estimate import variance_of_mean
 from bakeoff.stats.model import Frozen
 from validation.simulation import (

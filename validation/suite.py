@@ -19,8 +19,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bakeoff.errors import ResultsError, SpecError
+from bakeoff.files import write_atomically
 from bakeoff.results import Host, gather_host
-from bakeoff.results.files import write_atomically
 from bakeoff.results.manifest import bakeoff_version, checkout_commit, python_version
 from bakeoff.stats.model import Frozen
 from bakeoff.units import format_duration

@@ -23,7 +23,7 @@ from bakeoff.errors import BakeoffError, EngineError, HostError, SpecError
 from bakeoff.find_engine import find_engine
 from bakeoff.spec.study import is_capture
 
-CONTRACT = 4
+CONTRACT = 5
 _HELLO_LIMIT_S = 15.0
 # Beyond a slice: connecting, thread start, a drain (60 s at most by contract), histograms.
 _GRACE_S = 150.0
@@ -490,8 +490,8 @@ class Engine:
         if stopped := done.get("workers_stopped"):
             # The arms no longer had equally many connections.
             raise EngineError(
-                f"event() returned true on {stopped} connections, which ended them before the measurement did: it must "
-                "not count its own events",
+                f"event() returned true on {stopped} connections and so ended them: a workload that is measured must "
+                "keep its connections",
                 code="script_error",
             )
         return Measurement(slices, histograms, float(done["seconds"]), bool(done.get("cancelled")), failures)

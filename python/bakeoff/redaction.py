@@ -71,8 +71,10 @@ class Redactor:
         known = set(secrets)
         # What is a password by its form is not read again from a study.
         whole = Redactor().json_bytes(study).decode() if study else ""
-        anywhere = [re.escape(secret) for secret in known if len(secret) >= _ANYWHERE_FROM and secret not in whole]
-        in_study = [re.escape(secret) for secret in known if len(secret) >= _ANYWHERE_FROM and secret in whole]
+        anywhere, in_study = (
+            [re.escape(secret) for secret in known if len(secret) >= _ANYWHERE_FROM and (secret in whole) is inside]
+            for inside in (False, True)
+        )
         words = [re.escape(secret) for secret in known if _WORD_FROM <= len(secret) < _ANYWHERE_FROM]
         self._of_fields = (*_BY_FORM, *(re.compile(f"(?P<keep>){secret}") for secret in anywhere))
         self._of_free_text = (

@@ -366,7 +366,7 @@ def _manifest(study: Study, name: str, command: tuple[str, ...]) -> Manifest:
         command=command,
         seed=study.seed,
         engine={
-            "contract": 4,
+            "contract": 5,
             "engine": "0.1.0",
             "build": {"profile": "release", "commit": "0123456789ab", "rustc": "1.95.0"},
         },

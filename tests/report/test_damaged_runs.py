@@ -11,8 +11,8 @@ from plain_analysis import plain_analysis
 from synthetic import duel_study, make_run
 
 from bakeoff.cli.main import run as command
+from bakeoff.files import write_atomically
 from bakeoff.results.epoch_data import CHECKSUMS
-from bakeoff.results.files import write_atomically
 from bakeoff.stats.slice_length import SliceChoice
 
 DEEP = b"[" * 100_000

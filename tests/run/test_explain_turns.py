@@ -85,7 +85,7 @@ def test_waits_of_every_round_are_added_up(monkeypatch):
     for name in ("read_before", "read_after"):
         monkeypatch.setattr(waits, name, lambda arms: dict.fromkeys(arms, Reading({})))
     watch = waits.Waits(writer)
-    cell = SimpleNamespace(name="c", replay=True)  # without guards
+    cell = SimpleNamespace(name="c", guard_ns=0)
     own = {"length_ns": 1, "events": 100, "reads": 100, "writes": 0, "other": 0}
     for arms in (("A", "B"), ("A", "C")):
         with watch(SimpleNamespace(ours={arm: arm for arm in arms}), cell) as seen:

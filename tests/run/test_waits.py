@@ -4,8 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from bakeoff.plan import SliceLength
+from bakeoff.plan import Cell, SliceLength
 from bakeoff.run.waits import Waits
+from bakeoff.spec import Placement
 from bakeoff.stats.waits_and_plans import WAITS_DOCUMENT, CellWaits
 
 MUTEX = "wait/synch/mutex/innodb/trx_sys_mutex"
@@ -41,13 +42,21 @@ class Kept:
         self.cells = {cell: CellWaits(**each) for cell, each in values.items()}
 
 
+def a_cell(replay):
+    return Cell(
+        name="c", workload="c", workload_index=0, script="c", threads=1, writes=False, freeze=False,
+        placement=Placement.PAIRED, open_loop=False, replay=replay,
+        slices=SliceLength(slice_ns=50 * MS, guard_ns=5 * MS),
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("questions", [False, True])
 @pytest.mark.parametrize(("replay", "events"), [(False, 110), (True, 100)])
 def test_an_events_waits_are_those_of_all_events_between_the_readings(replay, events, questions):
     """The engine counts those of the slices alone; of a replay these are all."""
     kept, server = Kept(), FakeServer(questions=questions)
     watch = Waits(kept)
-    cell = SimpleNamespace(name="c", replay=replay, slices=SliceLength(slice_ns=50 * MS, guard_ns=5 * MS))
+    cell = a_cell(replay)
     own = {"arm": "A", "length_ns": 50 * MS, "events": 50, "reads": 50, "writes": 0, "other": 0}
     for at in (1, 2):  # rounds of one epoch
         with watch(SimpleNamespace(ours={"A": server}), cell) as on_slice:

@@ -95,7 +95,7 @@ def test_an_interrupt_leaves_nothing(original, tmp_path, monkeypatch):
     def interrupted(*_arguments, **_more):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(datadir, "_sync_folder", interrupted)
+    monkeypatch.setattr(datadir, "sync_directory", interrupted)
     with pytest.raises(KeyboardInterrupt):
         copy_tree(original, tmp_path / "copy", "a test")
     assert not (tmp_path / "copy").exists()

@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::request::Measure;
 
 /// Version of the contract that this engine speaks.
-pub const CONTRACT: u32 = 4;
+pub const CONTRACT: u32 = 5;
 /// Quantiles reported as plain numbers; the rest is in the histogram.
 const QUANTILES: [(&str, f64); 4] = [("0.5", 0.5), ("0.95", 0.95), ("0.99", 0.99), ("0.999", 0.999)];
 

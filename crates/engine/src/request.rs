@@ -324,12 +324,6 @@ pub enum Length {
     Blocks(u64),
 }
 
-impl Default for Load {
-    fn default() -> Self {
-        Self::Closed {}
-    }
-}
-
 /// Who decides when an event begins.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(tag = "model", rename_all = "snake_case", deny_unknown_fields)]
@@ -344,6 +338,12 @@ pub enum Load {
         #[serde(default)]
         arrivals: Arrivals,
     },
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self::Closed {}
+    }
 }
 
 /// Refuses numbers of threads that are typing errors.

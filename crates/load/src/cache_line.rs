@@ -21,7 +21,7 @@ const GIVEN_UP: u32 = u32::MAX;
 #[repr(align(128))]
 struct Line(AtomicU32);
 
-/// Between the CPUs of the first two connections; `None` where one CPU is usable, or others keep them busy. Takes 1 to 5 ms.
+/// Between the CPUs of the first two connections; `None` where one CPU is usable, or others keep them busy.
 pub fn between_cpus() -> Option<Duration> {
     match *cores_first(&sched_getaffinity(None).ok()?) {
         [first, second, ..] => round_trip(first, second),

@@ -205,7 +205,7 @@ def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
         except SpecError as error:
             if not error.hint:
                 raise
-            # It is of no known format, which only `capture` can be told.
+            # The format is not recognised, and only `capture` has an option that names it.
             hint = f"Make a capture of it: bakeoff capture {workload} --format slow -o shop.capture"
             raise SpecError(error.message, hint=hint) from None
         finally:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
+from secrets import token_hex
 from typing import Any, TypeVar
 
 import psutil
@@ -22,8 +23,8 @@ import psutil
 from bakeoff.cluster.apart import ClientLink
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError, RunInvalid
+from bakeoff.files import sync_file_system
 from bakeoff.results import RunDirectory
-from bakeoff.results.files import sync_file_system
 from bakeoff.results.manifest import bakeoff_version, checkout_commit, gather_host
 from bakeoff.run.answers import compare_answers
 from bakeoff.run.arms import MemoryShare, check_workloads, prepare_arms, servers_by_aio, share_memory
@@ -357,7 +358,7 @@ def unpack(content: bytes, folder: Path, *, replaces: bool = True) -> None:
     """
     files = {folder / path: data for path, data in _members(content)}
     parts = {
-        path: path.with_name(f".{path.name}.part")
+        path: path.with_name(f".{path.name}.{token_hex(4)}.part")
         for path in sorted(files, key=lambda path: path.name == "outcome.json")
         if replaces or not path.exists()
     }

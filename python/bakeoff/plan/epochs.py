@@ -74,6 +74,11 @@ class Cell(Frozen):
     replay: bool = False
     speed: float | None = None
 
+    @property
+    def guard_ns(self) -> int:
+        """Of every measured slice; a replay has none, since all of its statements count."""
+        return 0 if self.replay else self.slices.guard_ns
+
 
 class CellDraft(Frozen):
     """One cell within an epoch; both seeds go to the engine's `measure` as they are and hold for all arms.

@@ -20,6 +20,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from bakeoff.errors import BakeoffError, ResultsError
+from bakeoff.files import sync_directory, write_atomically
 from bakeoff.plan import Plan
 from bakeoff.redaction import Redactor
 from bakeoff.results.epoch_data import (
@@ -37,7 +38,6 @@ from bakeoff.results.epoch_data import (
     table_mistake,
     with_open_loop_time,
 )
-from bakeoff.results.files import sync_directory, write_atomically
 from bakeoff.results.frame import Frame, Schema, read_parquet
 from bakeoff.results.manifest import (
     FORMAT,

@@ -25,8 +25,8 @@ from pydantic import AwareDatetime, ConfigDict, Field, JsonValue, NonNegativeFlo
 from typing_extensions import TypedDict
 
 from bakeoff.errors import ResultsError
+from bakeoff.files import write_atomically
 from bakeoff.redaction import Redactor
-from bakeoff.results.files import write_atomically
 from bakeoff.results.frame import Frame, Schema, write_parquet
 from bakeoff.results.manifest import FORMAT
 from bakeoff.spec import Frozen

@@ -256,8 +256,8 @@ class Epoch:
         if not cell.replay:  # whose work is no multiple of any time
             slices, blocks = whole_blocks(slices, seconds=seconds, arms=len(setups))
         ours = {setup.arm.name: server for setup in setups if (server := self.servers.ours.get(setup.arm.name))}
-        if far_ns := self._engine.cache_line_ns():
-            self._cache_line_ns[cell.name] = far_ns
+        if cache_line_ns := self._engine.cache_line_ns():
+            self._cache_line_ns[cell.name] = cache_line_ns
         idle = read_before(ours)
         watch = self._watch(self.servers, cell) if self._watch else contextlib.nullcontext()
         with self.phases.measure("measure"), watch as on_slice:
@@ -271,8 +271,7 @@ class Epoch:
                 slices=slices,
                 on_slice=on_slice,
             )
-        guard_ns = 0 if cell.replay else slices.guard_ns
-        self._costs.add(cell.name, measured.slices, idle, read_after(ours), guard_ns=guard_ns)
+        self._costs.add(cell.name, measured.slices, idle, read_after(ours), guard_ns=cell.guard_ns)
         self._measured.append(cell.name)
         self._cell_order[cell.name] = None
         self._writer.add_slices(self._in_this_round(cell.name, measured.slices))

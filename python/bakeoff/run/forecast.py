@@ -170,7 +170,7 @@ def _check(arm: Arm, study: Study, share: MemoryShare) -> int | None:
     """Bytes still to be downloaded for an arm, after checking what can be checked without them."""
     with within("arms", arm.name):
         if arm.server.origin is Origin.URL:
-            RemoteServer(arm.server, password="")
+            RemoteServer(arm.server, password="")  # refuses options
             return 0
         if arm.server.origin is Origin.CATALOG:
             entry = find_entry(arm.server)

@@ -19,8 +19,8 @@ from typing import Self
 from pydantic import BaseModel, ValidationError
 
 from bakeoff.errors import EngineError, ServerError
+from bakeoff.files import write_atomically
 from bakeoff.results import RunDirectory
-from bakeoff.results.files import write_atomically
 from bakeoff.results.manifest import bakeoff_version
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.listener import Listener

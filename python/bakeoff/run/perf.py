@@ -178,8 +178,7 @@ class Profiler:
         if counted:
             # These counted during guards, too.
             length_ns = sum(window.end_ns - window.begin_ns for window in windows)
-            guard_ns = 0 if cell.replay else cell.slices.guard_ns
-            whole = (length_ns + len(windows) * guard_ns) / length_ns
+            whole = (length_ns + len(windows) * cell.guard_ns) / length_ns
             spent = CellCounters(
                 events=round(whole * sum(window.events for window in windows)),
                 seconds=whole * length_ns / 1e9,

@@ -79,7 +79,6 @@ class Waits:
         slices: defaultdict[str, list[Message]] = defaultdict(list)
         yield lambda message: slices[message["arm"]].append(message)
         done = read_after(servers.ours)
-        guard_ns = 0 if cell.replay else cell.slices.guard_ns
         for arm, server in servers.ours.items():
             after, missing = _read(server), _missing(server)
             waits = {
@@ -88,7 +87,7 @@ class Waits:
                 if count > 0 or ns > 0
             }
             if any(each["events"] for each in slices[arm]):
-                events = all_events(slices[arm], spent_between(idle[arm], done[arm]), guard_ns=guard_ns)
+                events = all_events(slices[arm], spent_between(idle[arm], done[arm]), guard_ns=cell.guard_ns)
                 found = CellWaits(events=events, waits=waits, missing=missing)
                 cells = self._found.setdefault(arm, {})
                 cells[cell.name] = _sum(cells[cell.name], found) if cell.name in cells else found

@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bakeoff.errors import HostError, ServerError
+from bakeoff.files import sync_directory
 from bakeoff.servers.catalog import Installation
 from bakeoff.servers.docker import prepare
 from bakeoff.servers.fetch import Progress, no_progress
@@ -210,7 +211,7 @@ def copy_tree(source: Path, target: Path, what_for: str) -> None:
             for _ in pool.map(lambda name: _copy_file(source / name, target / name, reflink=reflinks), files):
                 pass
         for folder in reversed(folders):
-            _sync_folder(target / folder)
+            sync_directory(target / folder)
     except BaseException as problem:
         shutil.rmtree(target, ignore_errors=True)
         if not isinstance(problem, OSError):
@@ -304,11 +305,3 @@ def _copy_piece(reader: int, writer: int, start: int, count: int) -> int:
             raise
     os.lseek(writer, start, os.SEEK_SET)
     return os.sendfile(writer, reader, start, count)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

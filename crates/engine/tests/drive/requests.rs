@@ -8,7 +8,7 @@ use super::harness::{Engine, FakeServer};
 fn says_hello_and_what_it_is() {
     let engine = Engine::start();
     let hello = engine.line();
-    assert_eq!((&hello["type"], &hello["contract"]), (&json!("hello"), &json!(4)));
+    assert_eq!((&hello["type"], &hello["contract"]), (&json!("hello"), &json!(5)));
     for field in ["profile", "commit", "rustc", "target"] {
         assert!(!hello["build"][field].as_str().unwrap().is_empty(), "{hello}");
     }

@@ -1,4 +1,4 @@
-"""Write files so that a crash, or a reader meanwhile, finds no half of one."""
+"""Write files atomically and make them durable: a crash, or a reader meanwhile, finds no half of one."""
 
 import ctypes
 import os
