@@ -9,7 +9,6 @@ fuzz_target!(|input: &[u8]| {
         user: "user".into(),
         password: if how & 8 == 0 { "secret".into() } else { String::new() },
         database: (how & 16 != 0).then(|| "database".into()),
-        collation_id: 45,
         tls: if how & 2 == 0 { TlsWish::Never } else { TlsWish::IfOffered },
         channel: if how & 1 == 0 { Channel::Plain } else { Channel::UnixSocket },
         more_capabilities: 0,

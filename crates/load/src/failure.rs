@@ -98,6 +98,8 @@ fn statement_code(error: &SqlError) -> Code {
         2002 | 2003 | 2005 | 1040 | 1049 | 1203 | 1044 | 1045 | 1130 | 1251 | 1698 | 2026 | 2059 | 2061 | 3159 => {
             connect_code(error)
         }
+        // 1226 the account's limit of connections or statements; the others as above. A statement may fail with them, too.
+        1226 | 1820 | 1862 | 3118 | 4151 if error.fatal => connect_code(error),
         // 1053 shutting down, 1927 connection killed, 2006 gone, 2013 lost, 2055 lost in the middle.
         1053 | 1927 | 2006 | 2013 | 2055 => Code::ServerLost,
         // 2000: the script's runtime caught a panic of the client.

@@ -145,6 +145,10 @@ pub enum TlsWish {
     Must,
 }
 
+/// The collation that every login announces, utf8mb4_general_ci: the server reads the names of user and database by it. A session's
+/// true one is set by SET NAMES afterwards.
+const UTF8MB4_GENERAL_CI: u8 = 45;
+
 /// Who logs in, and how.
 #[derive(Clone)]
 pub struct LoginOptions {
@@ -154,8 +158,6 @@ pub struct LoginOptions {
     pub password: String,
     /// Default database.
     pub database: Option<String>,
-    /// Collation number that the login announces; a session's true one is set by SET NAMES afterwards.
-    pub collation_id: u8,
     /// Turn to TLS?
     pub tls: TlsWish,
     /// How the bytes travel before TLS: [`Channel::Plain`] or [`Channel::UnixSocket`].
@@ -353,7 +355,7 @@ impl Login {
         const MAX_PACKET_BYTES: u32 = 1 << 30;
         out.extend_from_slice(&capabilities.to_le_bytes());
         out.extend_from_slice(&MAX_PACKET_BYTES.to_le_bytes());
-        out.push(self.options.collation_id);
+        out.push(UTF8MB4_GENERAL_CI);
         out.extend_from_slice(&[0; 23]);
     }
 
@@ -439,26 +441,6 @@ fn put_nul_terminated(out: &mut Vec<u8>, text: &str) -> Result<(), LoginError> {
 
 fn malformed(why: &'static str) -> LoginError {
     Malformed { what: "login", why }.into()
-}
-
-/// Collation number of the login packet for a character set: its oldest default, below 256 and known to every server that knows
-/// the set. 45 (utf8mb4_general_ci) for sets not listed; SET NAMES follows in any case.
-pub fn login_collation_id(charset: &str) -> u8 {
-    match charset {
-        "latin1" => 8,
-        "latin2" => 9,
-        "ascii" => 11,
-        "ujis" => 12,
-        "sjis" => 13,
-        "euckr" => 19,
-        "gb2312" => 24,
-        "gbk" => 28,
-        "big5" => 1,
-        "utf8" | "utf8mb3" => 33,
-        "binary" => 63,
-        "cp932" => 95,
-        _ => 45,
-    }
 }
 
 #[cfg(test)]

@@ -228,11 +228,11 @@ impl ReplyScanner {
         self.continued = header.payload_bytes == MAX_PAYLOAD_BYTES;
     }
 
-    /// A server that ends a connection (idle too long, shutting down) says so out of turn, with sequence number 0.
+    /// An error may come out of turn: a server that ends a connection (idle too long, shutting down) numbers its packet 0, and one
+    /// that gets too large a command may answer before its last packet has come.
     #[cold]
     fn out_of_order(&mut self, header: Header, packet: &[u8]) -> Result<Option<Outcome>, Malformed> {
-        let goodbye = self.phase == Phase::First && header.sequence == 0;
-        if !goodbye {
+        if self.phase != Phase::First {
             return Err(malformed("packets are out of order"));
         }
         match packet.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes) {

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use super::connection::{self, Connected, Exchange};
 use super::errors;
-use super::socket::{ConnectionCanceller, Traffic};
+use super::socket::{ConnectionCanceller, ReadLimit, Traffic};
 use super::{PrepareMode, ServerAddress};
 use crate::placement::{Pair, PairedWorker};
 
@@ -138,6 +138,7 @@ fn open(
         Some(search) => search.pair(|| ping(&mut exchange))?,
         None => None,
     };
+    exchange.set_read_limit(ReadLimit::silence(address.read_timeout));
     Ok((exchange, SessionFacts { server, multi_byte }, pair))
 }
 

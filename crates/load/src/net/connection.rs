@@ -11,12 +11,13 @@ use bakeoff_script::host::{QueryClass, Reply, SqlError};
 use bakeoff_wire::row::{Encoding, RowCursor};
 use bakeoff_wire::{
     Answering, Channel, Inbox, Login, LoginOptions, LoginStep, Outcome, Prepared, ReplyScanner, Session, TlsWish,
-    capability, command, login_collation_id,
+    capability, command,
 };
+use rustls::ClientConfig;
 
 use super::errors;
 use super::socket::{ConnectionCanceller, ReadLimit, Socket, Traffic};
-use super::tls::TlsStream;
+use super::tls::{self, TlsStream};
 use super::{Endpoint, ServerAddress, TlsMode};
 
 /// The largest reply that is kept for its rows to be read; of larger ones the rows are dropped as they come.
@@ -114,13 +115,20 @@ impl Exchange {
         self.receive_reply(encoding, rows).map(Some)
     }
 
-    /// Says goodbye, without waiting for anything.
+    /// From now on waits for the server as long as `limit` says.
+    pub(super) fn set_read_limit(&mut self, limit: ReadLimit) {
+        self.transport.socket_mut().set_read_limit(limit);
+    }
+
+    /// Says goodbye and ends the connection, without waiting for anything. The server is to let go of it even while this value lives
+    /// on: an account may have no second connection.
     pub(super) fn quit(&mut self) {
         if self.broken.is_none() {
             self.writer.clear();
             command::quit(&mut self.writer);
             self.transport.farewell(&self.writer);
         }
+        self.transport.socket_mut().shut_down();
     }
 
     #[inline]
@@ -299,7 +307,7 @@ impl Transport {
         }
     }
 
-    /// Says goodbye if it can be said at once. Over TLS none is said: the server sees the closed socket.
+    /// Says goodbye if it can be said at once. Over TLS none is said: the server sees the end of the connection.
     pub(super) fn farewell(&mut self, bytes: &[u8]) {
         if let Self::Clear(socket) = self {
             // The server may be gone already.
@@ -307,10 +315,10 @@ impl Transport {
         }
     }
 
-    fn set_read_limit(&mut self, read_limit: ReadLimit) {
+    fn socket_mut(&mut self) -> &mut Socket {
         match self {
-            Self::Clear(socket) => socket.set_read_limit(read_limit),
-            Self::Tls(stream) => stream.socket_mut().set_read_limit(read_limit),
+            Self::Clear(socket) => socket,
+            Self::Tls(stream) => stream.socket_mut(),
         }
     }
 }
@@ -322,27 +330,34 @@ pub(super) struct Connected {
     pub(super) tls_cipher: Option<String>,
 }
 
-/// Connects and logs in, all within the address's connect timeout.
+/// Connects and logs in, all within the address's connect timeout. What is left of it limits what is read next, until
+/// [`Exchange::set_read_limit`].
 pub(super) fn connect(
     address: &ServerAddress,
     canceller: &Arc<ConnectionCanceller>,
     traffic: &Rc<Traffic>,
 ) -> Result<Connected, SqlError> {
     let deadline = Instant::now() + address.connect_timeout;
-    let attempt = |wish| attempt(address, wish, deadline, canceller, traffic);
-    match (address.tls.mode, &address.endpoint) {
-        (TlsMode::Disabled, _) | (TlsMode::Preferred, Endpoint::Unix(_)) => attempt(TlsWish::Never),
-        (TlsMode::Preferred, Endpoint::Tcp { .. }) => match attempt(TlsWish::IfOffered) {
-            Err(error) if error.code == errors::TLS => attempt(TlsWish::Never),
-            other => other,
-        },
-        (TlsMode::Required | TlsMode::VerifyCa | TlsMode::VerifyIdentity, _) => attempt(TlsWish::Must),
+    let attempt = |wish, tls| attempt(address, wish, tls, deadline, canceller, traffic);
+    let mode = address.tls.mode;
+    if mode == TlsMode::Disabled || mode == TlsMode::Preferred && matches!(address.endpoint, Endpoint::Unix(_)) {
+        return attempt(TlsWish::Never, None);
+    }
+    // Files that cannot be used are an error in every mode: clear text is for servers that cannot do TLS.
+    let tls = tls::configuration(&address.tls)?;
+    if mode != TlsMode::Preferred {
+        return attempt(TlsWish::Must, Some(tls));
+    }
+    match attempt(TlsWish::IfOffered, Some(tls)) {
+        Err(error) if error.code == errors::TLS => attempt(TlsWish::Never, None),
+        other => other,
     }
 }
 
 fn attempt(
     address: &ServerAddress,
     wish: TlsWish,
+    mut tls: Option<Arc<ClientConfig>>,
     deadline: Instant,
     canceller: &Arc<ConnectionCanceller>,
     traffic: &Rc<Traffic>,
@@ -355,7 +370,6 @@ fn attempt(
         user: address.user.clone(),
         password: address.password.reveal().to_owned(),
         database: address.database.clone(),
-        collation_id: login_collation_id(&address.charset),
         tls: wish,
         channel: match endpoint {
             Endpoint::Unix(_) => Channel::UnixSocket,
@@ -382,19 +396,16 @@ fn attempt(
             LoginStep::Send => send(&mut transport, &mut writer)?,
             LoginStep::StartTls => {
                 send(&mut transport, &mut writer)?;
-                let Transport::Clear(socket) = transport else {
+                let (Transport::Clear(socket), Some(config)) = (transport, tls.take()) else {
                     return Err(errors::tls("the server asks for it twice"));
                 };
-                let stream = TlsStream::start(socket, endpoint, &address.tls)?;
+                let stream = TlsStream::start(socket, endpoint, config)?;
                 tls_cipher = Some(stream.cipher());
                 transport = Transport::Tls(Box::new(stream));
                 login.tls_started(&mut writer).map_err(errors::login)?;
                 send(&mut transport, &mut writer)?;
             }
-            LoginStep::Done(session) => {
-                transport.set_read_limit(ReadLimit::silence(address.read_timeout));
-                return Ok(Connected { transport, session, tls_cipher });
-            }
+            LoginStep::Done(session) => return Ok(Connected { transport, session, tls_cipher }),
         }
     }
 }
@@ -406,6 +417,10 @@ fn send(transport: &mut Transport, writer: &mut Vec<u8>) -> Result<(), SqlError>
 }
 
 fn silent(endpoint: &Endpoint, error: &io::Error) -> SqlError {
+    // A server of TLS 1.3 refuses the client's certificate after the handshake.
+    if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
+        return errors::tls(tls::explained(error));
+    }
     if error.kind() != io::ErrorKind::TimedOut {
         return errors::lost(format!("during the login: {error}"));
     }

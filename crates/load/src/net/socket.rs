@@ -1,7 +1,7 @@
 //! Unix and TCP sockets: connecting within a time, reading with a limit to the silence, and ending both from another thread.
 
 use std::io;
-use std::net::ToSocketAddrs as _;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, RawFd};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -83,6 +83,11 @@ impl Socket {
         // SAFETY: `drop` detaches the socket, and closes it afterwards.
         unsafe { canceller.attach(socket.as_fd()) };
         Ok(Self { socket, canceller, traffic, read_limit: ReadLimit::Until(deadline) })
+    }
+
+    /// Ends the connection for the server, too; the socket stays open until it is dropped.
+    pub(super) fn shut_down(&self) {
+        shut_down(self.socket.as_fd());
     }
 
     pub(super) fn set_read_limit(&mut self, read_limit: ReadLimit) {
@@ -178,15 +183,22 @@ fn connect_unix(path: &std::path::Path, deadline: Instant) -> io::Result<socket2
 }
 
 fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<socket2::Socket> {
+    let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
+    connect_any(&addresses, deadline)
+}
+
+/// Connects to the first address that answers. Each has its share of the time that is left.
+fn connect_any(addresses: &[SocketAddr], deadline: Instant) -> io::Result<socket2::Socket> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name resolves to no address");
-    for address in (host, port).to_socket_addrs()? {
-        let left = deadline.saturating_duration_since(Instant::now());
+    for (&address, to_try) in addresses.iter().zip((1..=addresses.len() as u32).rev()) {
+        let left = deadline.saturating_duration_since(Instant::now()) / to_try;
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-        match socket.connect_timeout(&address.into(), left) {
-            Ok(()) => {
+        let connected = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)
+            .and_then(|socket| socket.connect_timeout(&address.into(), left).map(|()| socket));
+        match connected {
+            Ok(socket) => {
                 socket.set_tcp_nodelay(true)?;
                 return Ok(socket);
             }

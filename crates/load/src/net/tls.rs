@@ -37,8 +37,7 @@ pub(super) struct TlsStream {
 
 impl TlsStream {
     /// Does the handshake.
-    pub(super) fn start(socket: Socket, endpoint: &Endpoint, options: &TlsOptions) -> Result<Self, SqlError> {
-        let config = configuration(options)?;
+    pub(super) fn start(socket: Socket, endpoint: &Endpoint, config: Arc<ClientConfig>) -> Result<Self, SqlError> {
         let name = match endpoint {
             Endpoint::Tcp { host, .. } => host.clone(),
             // A unix socket has no host name; MySQL's own client checks "localhost" there.
@@ -104,17 +103,17 @@ impl TlsStream {
 }
 
 /// What a failed handshake means for the person who asked for TLS.
-fn explained(error: &io::Error) -> String {
-    use rustls::{CertificateError as Certificate, Error};
+pub(super) fn explained(error: &io::Error) -> String {
+    use rustls::{CertificateError as Certificate, Error, PeerIncompatible};
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match cause {
         Some(
             Error::AlertReceived(AlertDescription::ProtocolVersion)
-            | Error::PeerIncompatible(_)
+            | Error::PeerIncompatible(PeerIncompatible::ServerDoesNotSupportTls12Or13)
             | Error::InvalidMessage(InvalidMessage::UnknownProtocolVersion),
         ) => format!(
-            "the server and bakeoff have no TLS version in common ({error}): bakeoff speaks TLS 1.2 and 1.3, MySQL 5.7 of the \
-             community builds only 1.0 and 1.1; set tls mode to disabled"
+            "the server and bakeoff have no TLS version in common ({error}): bakeoff speaks TLS 1.2 and 1.3, the \
+             community's builds of MySQL before 5.7.28 only 1.0 and 1.1; set tls mode to disabled"
         ),
         Some(Error::AlertReceived(AlertDescription::HandshakeFailure)) => {
             format!("the server accepts none of bakeoff's TLS versions and ciphers ({error})")
@@ -148,7 +147,11 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::clone(PROVIDER.get_or_init(make))
 }
 
-fn configuration(options: &TlsOptions) -> Result<Arc<ClientConfig>, SqlError> {
+/// What a connection needs for TLS: whom it trusts, and the client's own certificate.
+///
+/// # Errors
+/// A file that cannot be used.
+pub(super) fn configuration(options: &TlsOptions) -> Result<Arc<ClientConfig>, SqlError> {
     let provider = provider();
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()

@@ -133,6 +133,44 @@ fn tls_is_asked_for_and_not_to_be_had() {
 }
 
 #[test]
+fn a_server_that_stalls_after_the_login_is_given_up_in_time() {
+    let address = server(|mut stream| {
+        let _ = stream.write_all(GREETING);
+        packet(&mut stream);
+        let _ = stream.write_all(OK);
+        std::thread::sleep(Duration::from_secs(20));
+    });
+    let error = refused(ServerAddress { read_timeout: Duration::from_secs(20), ..address });
+    assert_eq!(error.code, 2013, "{error}");
+}
+
+#[test]
+fn a_certificate_that_cannot_be_read_is_an_error_in_every_mode_of_tls() {
+    let address = server(|mut stream| log_in(&mut stream));
+    for mode in [TlsMode::Preferred, TlsMode::Required] {
+        let missing = Some("/nonexistent/client.pem".into());
+        let tls = TlsOptions { mode, cert: missing.clone(), key: missing, ..TlsOptions::default() };
+        let error = refused(ServerAddress { tls, ..address.clone() });
+        assert_eq!(error.code, 2026);
+        assert!(error.message.contains("/nonexistent/client.pem"), "{error}");
+    }
+}
+
+/// The server serves one client at a time: the second waits until the first is gone.
+#[test]
+fn a_client_that_reconnects_has_ended_its_old_connection() {
+    let address = server(|mut stream| {
+        log_in(&mut stream);
+        packet(&mut stream);
+        let _ = stream.write_all(b"\x05\0\0\x01\xfegarbage");
+        packet(&mut stream);
+    });
+    let mut client = Client::connect(&Arc::new(address)).unwrap();
+    assert_eq!(client.query(b"SELECT 1").unwrap_err().code, 2027);
+    client.reconnect().unwrap();
+}
+
+#[test]
 fn too_many_connections() {
     let address = server(|mut stream| {
         let _ = stream.write_all(b"\x17\0\0\0\xff\x10\x04Too many connections");

@@ -15,6 +15,9 @@ fn codes_follow_the_contract() {
     assert_eq!(Failure::running(&error(2013, true)).code, Code::ServerLost);
     assert_eq!(Failure::running(&error(1146, false)).code, Code::SqlError);
     assert_eq!(Failure::running(&error(1045, true)).code, Code::AccessDenied);
+    assert_eq!(Failure::running(&error(3118, true)).code, Code::AccessDenied);
+    assert_eq!(Failure::running(&error(1226, true)).code, Code::ConnectFailed);
+    assert_eq!(Failure::running(&error(1226, false)).code, Code::SqlError);
 }
 
 #[test]

@@ -40,3 +40,20 @@ fn a_detached_socket_is_closed_for_the_peer() {
     assert_eq!(there.read(&mut [0; 1]).unwrap(), 0);
     canceller.cut();
 }
+
+#[test]
+fn an_address_that_does_not_answer_leaves_time_for_the_next() {
+    let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+    let full = socket2::Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    full.bind(&loopback.into()).unwrap();
+    full.listen(0).unwrap();
+    let silent = full.local_addr().unwrap().as_socket().unwrap();
+    // Its queue takes one connection, or two; what comes then has no answer.
+    let waiting: Vec<_> =
+        (0..3).map(|_| std::net::TcpStream::connect_timeout(&silent, Duration::from_millis(50))).collect();
+    assert!(waiting.iter().any(Result::is_err));
+    let listener = std::net::TcpListener::bind(loopback).unwrap();
+    let answers = listener.local_addr().unwrap();
+    let connected = connect_any(&[silent, answers], Instant::now() + Duration::from_millis(800)).unwrap();
+    assert_eq!(connected.peer_addr().unwrap().as_socket(), Some(answers));
+}

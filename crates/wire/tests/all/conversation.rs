@@ -50,7 +50,6 @@ impl Script {
             user: self.option("user").unwrap_or_default().into(),
             password: self.option("password").unwrap_or_default().into(),
             database: self.option("database").map(Into::into),
-            collation_id: 45,
             tls: TlsWish::Never,
             channel: if self.option("channel") == Some("tcp") { Channel::Plain } else { Channel::UnixSocket },
             more_capabilities: flags("more"),

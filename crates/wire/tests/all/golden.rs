@@ -109,7 +109,6 @@ fn offer(bytes: &[u8]) {
         user: "user".into(),
         password: "secret".into(),
         database: None,
-        collation_id: 45,
         tls: bakeoff_wire::TlsWish::Never,
         channel: bakeoff_wire::Channel::Plain,
         more_capabilities: 0,

@@ -239,6 +239,16 @@ fn a_goodbye_out_of_turn_is_an_error_of_the_server() {
 }
 
 #[test]
+fn the_first_of_several_packets_may_be_refused_already() {
+    let stream = b"\x11\0\0\x01\xff\x81\x04#08S01too long";
+    let mut scanner = ReplyScanner::with_sequence(Answering::Statement, true, 2);
+    match scanner.scan(stream) {
+        Ok(Some(Outcome::Failed(error))) => assert_eq!((error.code, &*error.message), (1153, "too long")),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn a_request_for_a_file_is_answered_with_nothing() {
     let mut scanner = ReplyScanner::new(Answering::Statement, true);
     let mut inbox = Inbox::default();
