@@ -2,10 +2,11 @@
 
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from bakeoff.engine import ArmAddress, Engine, describe_workloads
+from bakeoff.engine import CONTRACT, ArmAddress, Engine, describe_workloads
 from bakeoff.errors import EngineError, HostError, SpecError
 from bakeoff.run.epoch import discards_epoch
 
@@ -33,6 +34,11 @@ def scripted(tmp_path, monkeypatch):
         return path
 
     return make
+
+
+def test_the_page_of_the_contract_names_its_version():
+    page = (Path(__file__).parent.parent / "docs" / "engine.md").read_text()
+    assert f"contract version **{CONTRACT}**" in page
 
 
 def test_slices_and_histograms_come_back_in_order(scripted):
