@@ -14,7 +14,7 @@ from messages import outcome, slice_message, study
 
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.plan import plan_study
-from bakeoff.results import RunDirectory, list_runs, open_run, runs_root
+from bakeoff.results import RunDirectory, list_runs, manifest, open_run, runs_root
 from bakeoff.spec import Workload, parse_server
 
 
@@ -55,6 +55,18 @@ def test_a_new_run_has_a_name_a_manifest_and_its_study(tmp_path):
     )
     assert manifest.host.cpus >= 1 and manifest.host.memory_bytes > 0 and manifest.host.kernel
     assert manifest.host.run_files is not None and manifest.host.run_files.total_bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("place", "known"), [("python/bakeoff/results", True), (".venv/lib/site-packages/bakeoff/results", False)]
+)
+def test_the_commit_is_that_of_bakeoffs_own_checkout(tmp_path, monkeypatch, place, known):
+    (tmp_path / place).mkdir(parents=True)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@localhost"]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    monkeypatch.setattr(manifest, "__file__", str(tmp_path / place / "manifest.py"))
+    assert (manifest.checkout_commit() is not None) is known
 
 
 def test_what_was_written_is_read_back(tmp_path):

@@ -224,9 +224,14 @@ def python_version() -> str:
 
 
 def checkout_commit() -> str | None:
-    """Commit of the git checkout that this file lies in, `+` after it when there are changes; None outside one."""
+    """Commit of bakeoff's own git checkout, `+` after it when there are changes; None when this file is in no such one.
+
+    Files that were installed may lie in another project's checkout, in its virtual environment.
+    """
     here = Path(__file__).resolve().parent
     try:
+        if Path(_git(here, "rev-parse", "--show-toplevel")) / "python" / "bakeoff" / "results" != here:
+            return None
         commit = _git(here, "rev-parse", "--short=12", "HEAD")
         dirty = _git(here, "status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.SubprocessError):
