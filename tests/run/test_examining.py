@@ -3,7 +3,7 @@
 import pytest
 
 from bakeoff.results.manifest import read_fact
-from bakeoff.run.machine_check import Severity, _programs, examine
+from bakeoff.run.machine_check import Severity, _processor, _programs, examine
 from bakeoff.servers.paths import bytes_on_disk
 from bakeoff.units import format_bytes
 
@@ -38,6 +38,18 @@ def test_how_far_two_cpus_are_apart_is_said(monkeypatch, time_ns, severity, said
     monkeypatch.setattr("bakeoff.run.machine_check.Engine.cache_line_ns", lambda _engine: time_ns)
     (finding,) = [each for each in _programs() if each.subject == "CPU distance"]
     assert (finding.severity, finding.found.endswith(said)) == (severity, True)
+
+
+@pytest.mark.parametrize(
+    ("source", "slow"),
+    [("tsc", False), ("kvm-clock", False), ("hyperv_clocksource_tsc_page", False), ("hpet", True), ("acpi_pm", True)],
+)
+def test_a_clock_that_takes_a_system_call_is_noted(monkeypatch, source, slow):
+    facts = "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+    monkeypatch.setattr(
+        "bakeoff.run.machine_check.read_fact", lambda path: source if path == facts else read_fact(path)
+    )
+    assert ("clock" in [each.subject for each in _processor()]) is slow
 
 
 def test_what_a_machine_is_called_may_hold_any_byte(tmp_path):

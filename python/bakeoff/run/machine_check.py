@@ -52,6 +52,7 @@ _ROOMY_CPUS = 8  # below this the client's CPU is a fair part of the machine
 _BURSTABLE = re.compile(r"t[2-4][ag]?\.|Standard_B\d|[ef]\d-(micro|small|medium)|g1-small")
 _THERMAL = "cpu[0-9]*/thermal_throttle/core_throttle_count"
 _FAR_NS = 250  # near ones took 42 to 100 ns, far ones 370 to 440 (docs/evidence/placement.md)
+_FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")  # read without a system call
 _JITTER_NS = 2_000_000  # a busy loop interrupted for longer than this has lost its CPU
 
 
@@ -168,7 +169,7 @@ def _processor() -> Iterator[Finding]:
             "Raise its CPU quota: a throttled server stalls.",
         )
     clock = read_fact("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-    if clock and clock not in ("tsc", "kvm-clock", "arch_sys_counter"):
+    if clock and clock not in _FAST_CLOCKS:
         yield _finding("clock", Severity.NOTE, f"clock source {clock} is slow to read", "Prefer tsc.")
 
 
