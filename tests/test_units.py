@@ -15,7 +15,7 @@ def test_durations_as_people_write_them(text, seconds):
     assert units.parse_duration_s(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["", "m", "4 parsecs", "-3s", "0", "4m later"])
+@pytest.mark.parametrize("text", ["", "m", "4 parsecs", "-3s", "0", "4m later", "1 min 30"])
 def test_what_is_not_a_duration_is_refused_with_an_example(text):
     with pytest.raises(SpecError, match="duration") as caught:
         units.parse_duration_s(text)
@@ -51,3 +51,8 @@ def test_a_latency_keeps_three_digits_whatever_the_unit(nanoseconds):
 @pytest.mark.parametrize(("seconds", "text"), [(45, "45 s"), (200, "3 min 20 s"), (7500, "2 h 5 min"), (120, "2 min")])
 def test_durations_read_in_two_parts(seconds, text):
     assert units.format_duration(seconds) == text
+
+
+@given(st.integers(min_value=1, max_value=3599) | st.integers(min_value=60, max_value=40_000).map(lambda n: n * 60))
+def test_a_duration_can_be_typed_as_it_reads(seconds):
+    assert units.parse_duration_s(units.format_duration(seconds)) == seconds

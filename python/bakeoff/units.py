@@ -15,7 +15,7 @@ _BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def parse_duration_s(text: str) -> float:
-    """Seconds in `90s`, `4m` (or `4 min`), `1h30m`, `250ms`, or a bare number of seconds.
+    """Seconds in `90s`, `4m`, `1h30m`, `1 min 30 s` (as `format_duration` writes it), `250ms`, or a bare number.
 
     Raises:
         SpecError: not a duration, or not above zero.
@@ -23,7 +23,7 @@ def parse_duration_s(text: str) -> float:
     plain = text.strip().lower()
     if re.fullmatch(r"\d+(\.\d+)?", plain):
         seconds = float(plain)
-    elif plain and not _DURATION_PART.sub("", plain):
+    elif plain and not _DURATION_PART.sub("", plain).strip():
         seconds = sum(float(n) * _SECONDS[unit] for n, unit in _DURATION_PART.findall(plain))
     else:
         raise SpecError(f"duration {text!r} is not understood.", hint="Write 90s, 4m or 1h30m.")

@@ -55,6 +55,13 @@ def test_a_kind_that_took_long_to_fail_does_not_end_the_others(monkeypatch):
     assert begun.count("waits") == 3
 
 
+def test_the_budget_that_would_do_is_named_as_it_is_typed(monkeypatch):
+    said = []
+    monkeypatch.setattr(TOOLS, "listener", SimpleNamespace(note=said.append))
+    assert kinds_run(monkeypatch, 5.0, epoch_s=20.0) == []
+    assert said == ["Explaining needs about 1 min 30 s: write --explain-budget 90s."]
+
+
 def test_plans_of_every_round_are_kept(monkeypatch, tmp_path):
     def plans_of(_log, servers):
         return CellPlans(statements={}, counts=dict.fromkeys(servers, 1))

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -66,6 +67,7 @@ def test_a_finished_run_is_explained_and_keeps_its_evidence(shell, finished):
 def test_a_budget_too_small_is_said_in_a_line(shell, inside, finished):
     ran = shell.run("explain", "latest", "--explain-budget", "1s")
     assert ran.code == 0 and "Explaining needs about" in ran.out + ran.err, ran
+    assert re.search(r"write --explain-budget \d+s\.", " ".join((ran.out + ran.err).split())), ran
     assert "Explaining needs about" in inside("report", "latest", "--format", "md").out
 
 

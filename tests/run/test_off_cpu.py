@@ -102,7 +102,7 @@ def test_a_budget_that_does_not_hold_three_epochs_of_every_kind_leaves_it_out(bu
     explanation = explaining._Explanation(explaining.Explaining(budget_s), tools, None, None, {})
     kinds = explanation._affordable(list(explaining.KINDS), notes, 4.0)
     assert ("off-cpu" not in [kind.name for kind in kinds]) is left_out and len(kinds) == 4 - left_out
-    assert notes["off-cpu"] == said == (["Off-CPU time is measured from --explain-budget 40 s on."] * left_out)
+    assert notes["off-cpu"] == said == (["Off-CPU time is measured from --explain-budget 40s on."] * left_out)
 
 
 # ---- on a real server ------------------------------------------------------------------------------------------------

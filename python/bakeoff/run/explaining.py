@@ -178,8 +178,9 @@ class _Explanation:
         arm_s = min(_ARM_S, max(_ARM_MIN_S, (share_s - overhead_s) / turns))
         longest_s = dict.fromkeys((kind.name for kind in kinds), overhead_s + turns * arm_s)
         if self.explaining.budget_s < min(longest_s.values()):
-            needed = format_duration(math.ceil(EPOCHS_MIN_PAIRED * sum(longest_s.values())))
-            self._note(notes, kinds, f"Explaining needs about {needed}: write --explain-budget {needed}.")
+            needed_s = math.ceil(EPOCHS_MIN_PAIRED * sum(longest_s.values()))
+            needed = format_duration(needed_s)
+            self._note(notes, kinds, f"Explaining needs about {needed}: write --explain-budget {needed_s}s.")
             return
         failures = dict.fromkeys(longest_s, 0)
         for turn in range(_EPOCHS_MAX):
@@ -212,8 +213,7 @@ class _Explanation:
         spare = [kind for kind in kinds if kind.spare]
         if not spare or self.explaining.budget_s >= needed_s or len(spare) == len(kinds):
             return kinds
-        needed = format_duration(math.ceil(needed_s))
-        self._note(notes, spare, f"Off-CPU time is measured from --explain-budget {needed} on.")
+        self._note(notes, spare, f"Off-CPU time is measured from --explain-budget {math.ceil(needed_s)}s on.")
         return [kind for kind in kinds if not kind.spare]
 
     def _note(self, notes: dict[str, list[str]], kinds: Sequence[Kind], sentence: str) -> None:
