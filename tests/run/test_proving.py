@@ -2,10 +2,14 @@
 
 import json
 import math
+import tempfile
+import threading
 
 import pytest
 
-from bakeoff.run.machine_check import judge_duel
+from bakeoff.errors import RunInvalid
+from bakeoff.run import machine_check
+from bakeoff.run.machine_check import judge_duel, prove, resolve
 from bakeoff.stats.model import Comparison, Estimate, Interval, Verdict, Word
 
 
@@ -49,6 +53,31 @@ def test_a_duel_without_an_interval_proves_nothing():
         verdict=Verdict(words=(Word.INCONCLUSIVE,), at_least=None, sentence=""),
     )
     assert [proof.holds for proof in judge_duel(empty, 5.0)] == [False, False]
+
+
+@pytest.mark.parametrize("test_run", [resolve, prove])
+@pytest.mark.parametrize(
+    ("problem", "written", "kept"),
+    [(RunInvalid("no epoch"), True, True), (RunInvalid("no server"), False, False), (KeyboardInterrupt(), True, False)],
+)
+def test_a_test_run_that_fails_leaves_what_its_message_names(tmp_path, monkeypatch, test_run, problem, written, kept):
+    def fail(_study, folder, **_more):
+        if written:
+            (folder / "epochs").mkdir()
+        raise problem
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(machine_check, "run_study", fail)
+    with pytest.raises(type(problem)):
+        test_run("mysql:8.0.15", seed=1, threads=1, listener=None, stop=threading.Event())
+    assert len(list(tmp_path.glob("bakeoff-doctor-*/epochs"))) == len(list(tmp_path.iterdir())) == kept
+
+
+def test_a_test_run_that_ends_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with machine_check._folder_of_a_test_run() as folder:
+        assert [str(each) for each in tmp_path.iterdir()] == [folder]
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.server

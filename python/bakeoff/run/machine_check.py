@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -259,13 +260,13 @@ class Proof:
 def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: threading.Event) -> Resolution | None:
     """Run two equal servers against each other and forecast what this machine resolves; the run is thrown away.
 
-    Returns None when too few epochs were finished. Set `stop` to end in order.
+    One that fails is kept. Returns None when too few epochs were finished. Set `stop` to end in order.
 
     Raises:
         BakeoffError: the server could not be fetched, or did not run.
     """
     study = _duel_of_one_server(server, seed=seed, threads=threads, budget_s=TEST_RUN_S)
-    with tempfile.TemporaryDirectory(prefix="bakeoff-doctor-") as folder:
+    with _folder_of_a_test_run() as folder:
         run, _ = _run(study, folder, listener, stop)
         plan = run.read("plan.json", Plan)
         assert plan, "a run that ended has a plan"
@@ -300,7 +301,7 @@ def prove(server: str, *, seed: int, threads: int, listener: Listener, stop: thr
             study = _duel_of_one_server(
                 server, seed=seed + attempt, threads=threads, budget_s=PROOF_S, slowdown_percent=percent
             )
-            with tempfile.TemporaryDirectory(prefix="bakeoff-doctor-") as folder:
+            with _folder_of_a_test_run() as folder:
                 _, analysis = _run(study, folder, listener, stop)
             found = judge_duel(analysis.comparisons[0], percent)
             if stop.is_set() or all(proof.holds for proof in found):
@@ -347,6 +348,22 @@ def _duel_of_one_server(
         builds=1,
         seed=seed,
     )
+
+
+@contextmanager
+def _folder_of_a_test_run() -> Iterator[str]:
+    """A temporary folder, which stays when the run in it fails: the message names files of it."""
+    folder = tempfile.mkdtemp(prefix="bakeoff-doctor-")
+    try:
+        yield folder
+    except Exception:
+        with suppress(OSError):  # it is removed if it is empty
+            Path(folder).rmdir()
+        raise
+    except KeyboardInterrupt:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _run(study: Study, folder: str, listener: Listener, stop: threading.Event) -> tuple[RunDirectory, Analysis]:
