@@ -94,8 +94,8 @@ def doctor(
         _print_under("No server is here to try: `bakeoff doctor --server mysql:8.0` fetches one and forecasts.")
     if output is Format.TEXT and budget_s is not None:
         _print_under(
-            f"A verdict takes a budget of about {format_duration(budget_s)} or more, in a duel of two servers and the "
-            "default tables; `bakeoff duel --dry-run` says it for others."
+            f"A verdict takes a budget of about {format_duration(budget_s)} or more, in a duel of two different "
+            "servers and the default tables; `bakeoff duel --dry-run` says it for others."
         )
     return ExitCode.NOT_READY if worst is Severity.PROBLEM else ExitCode.DONE
 

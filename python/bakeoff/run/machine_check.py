@@ -29,7 +29,7 @@ from bakeoff.run.listener import Listener
 from bakeoff.run.perf import permission
 from bakeoff.run.runner import run_study
 from bakeoff.servers.paths import RUNTIME_ROOT, bytes_on_disk, cache_root, other_bakeoffs
-from bakeoff.spec import Arm, Study, Workload, parse_server
+from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.stats.model import Analysis, Comparison, Word
 from bakeoff.stats.resolution import Resolution, resolution
@@ -276,13 +276,17 @@ def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: t
 
 
 def smallest_budget_s(server: str, *, threads: int) -> float:
-    """The smallest budget for a verdict between two of the server, in a duel with the default workload and tables.
+    """The smallest budget for a verdict between the server and a different one, in a duel of the default tables.
 
     Raises:
         BakeoffError: there is no such server, or too little memory.
     """
     study = _duel_of_one_server(server, seed=0, threads=threads, budget_s=TEST_RUN_S)
-    duel = Study(title=study.title, arms=study.arms, workloads=(Workload(script="oltp_read_only"),), threads=(threads,))
+    arm, other = study.arms
+    unlike = other.model_copy(update={"data": Data(charset="utf8mb4")})  # so that each has loads of its own
+    duel = Study(
+        title=study.title, arms=(arm, unlike), workloads=(Workload(script="oltp_read_only"),), threads=(threads,)
+    )
     return forecast(duel).plan.budget_needed_s
 
 
