@@ -1,10 +1,16 @@
 """What the doctor sees without a test run."""
 
+import ctypes
+import os
+import shutil
+
 import pytest
 
 from bakeoff.results.manifest import read_fact
-from bakeoff.run.machine_check import Severity, _processor, _programs, examine
+from bakeoff.run import machine_check
+from bakeoff.run.machine_check import Severity, _disk, _processor, _programs, _servers, examine
 from bakeoff.servers.paths import bytes_on_disk
+from bakeoff.servers.process import Identity
 from bakeoff.units import format_bytes
 
 
@@ -24,6 +30,61 @@ def test_a_cache_that_is_not_there_yet_holds_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (finding,) = [each for each in examine(tmp_path) if each.subject == "cache"]
     assert finding.found.endswith("holds 0 B")
+
+
+def refuse(*_arguments, **_more):
+    raise PermissionError(13, "Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "refused", "subject", "severity", "said"),
+    [
+        (os, "access", lambda *_: False, "folder", Severity.PROBLEM, "{} may not be written to"),
+        (shutil, "disk_usage", refuse, "disk", Severity.PROBLEM, "{} cannot be used: Permission denied"),
+        (machine_check, "bytes_on_disk", refuse, "cache", Severity.WARNING, "cannot be read: Permission denied"),
+    ],
+)
+def test_a_place_that_may_not_be_used_is_a_finding(
+    tmp_path, monkeypatch, place, name, refused, subject, severity, said
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "bakeoff/servers").mkdir(parents=True)
+    monkeypatch.setattr(place, name, refused)
+    (finding,) = [each for each in _disk(tmp_path) if each.subject == subject]
+    assert finding.severity is severity and finding.advice.startswith("Set XDG_CACHE_HOME")
+    assert finding.found.endswith(said.format(tmp_path))
+
+
+def test_a_place_that_servers_may_not_enter_is_a_problem(tmp_path, monkeypatch):
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    monkeypatch.setattr(machine_check, "server_identity", lambda make: Identity(4242, 4242, switch=True))
+    (finding,) = [each for each in _disk(closed / "work") if each.severity is Severity.PROBLEM]
+    assert finding.subject == "account" and "may not enter" in finding.found and "chmod o+x" in finding.advice
+
+
+def test_what_servers_need_and_is_not_here_is_named_with_its_package(tmp_path, monkeypatch):
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PATH"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setattr(ctypes, "CDLL", refuse)
+    found = list(_servers())
+    assert {each.severity for each in found} == {Severity.WARNING}
+    for what, package in (
+        ("needs libaio.so.1", "libaio1"), ("needs libnuma.so.1", "libnuma1"), ("mvn is needed", "maven"),
+        ("npm is needed", "npm"), ("apt-get is needed", "apt"),
+    ):  # fmt: skip
+        (finding,) = [each for each in found if what in each.found]
+        assert finding.advice.startswith(f"Run: apt-get install {package}")
+
+
+def test_where_all_is_here_nothing_is_said(tmp_path, monkeypatch):
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PATH"):
+        monkeypatch.setenv(name, str(tmp_path))
+    for name in ("mvn", "npm", "apt-get"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _name: None)
+    assert list(_servers()) == []
 
 
 @pytest.mark.parametrize(

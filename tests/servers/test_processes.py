@@ -303,6 +303,18 @@ def test_an_account_that_cannot_be_used(monkeypatch, fresh_identity, name, messa
         server_identity()
 
 
+def test_to_look_makes_no_account(monkeypatch, fresh_identity):
+    made = []
+    monkeypatch.delenv("BAKEOFF_SERVER_USER", raising=False)
+    monkeypatch.setattr(process_module.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(process_module, "_account", lambda _name: None)
+    monkeypatch.setattr(process_module, "_make_system_account", made.append)
+    assert (server_identity(make=False).uid, made) == (-1, [])
+    with pytest.raises(HostError):
+        server_identity()
+    assert made == ["bakeoff"]
+
+
 def test_one_who_is_not_root_stays_himself(monkeypatch, fresh_identity):
     monkeypatch.delenv("BAKEOFF_SERVER_USER", raising=False)
     monkeypatch.setattr(process_module.os, "geteuid", lambda: os.getuid() or 65534)

@@ -28,7 +28,10 @@ from bakeoff.run.forecast import forecast
 from bakeoff.run.listener import Listener
 from bakeoff.run.perf import permission
 from bakeoff.run.runner import run_study
-from bakeoff.servers.paths import RUNTIME_ROOT, bytes_on_disk, cache_root, other_bakeoffs
+from bakeoff.servers import Catalog
+from bakeoff.servers.install import lacking
+from bakeoff.servers.paths import RUNTIME_ROOT, bytes_on_disk, cache_root, other_bakeoffs, require_reachable
+from bakeoff.servers.process import server_identity
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.stats.model import Analysis, Comparison, Word
@@ -48,6 +51,7 @@ _BUSY_SHARE = 0.10  # other programs' CPU: above this, concurrencies below the c
 _STEAL_SHARE = 0.01
 _FREE_DISK_BYTES = 10 * 10**9
 _FREE_MEMORY_BYTES = 2 * 10**9
+_ANOTHER_CACHE = "Set XDG_CACHE_HOME to a folder that you may write to."
 _ROOMY_CPUS = 8  # below this the client's CPU is a fair part of the machine
 # Amazon's T family, Azure's B series, Google's shared-core machines.
 _BURSTABLE = re.compile(r"t[2-4][ag]?\.|Standard_B\d|[ef]\d-(micro|small|medium)|g1-small")
@@ -82,7 +86,7 @@ def examine(work_root: Path) -> list[Finding]:
     Args:
         work_root: where data directories will live.
     """
-    findings = [*_load(), *_processor(), *_memory(), *_disk(work_root), *_programs()]
+    findings = [*_load(), *_processor(), *_memory(), *_disk(work_root), *_programs(), *_servers()]
     return sorted(findings, key=lambda finding: -finding.severity)
 
 
@@ -197,18 +201,40 @@ def _memory() -> Iterator[Finding]:
 
 
 def _disk(work_root: Path) -> Iterator[Finding]:
-    place = next(path for path in (work_root, *work_root.parents) if path.exists())
-    free = shutil.disk_usage(place).free
+    cache = cache_root()
+    try:
+        held = _finding("cache", Severity.OK, f"{cache} holds {_held(cache)}")
+    except OSError as problem:
+        held = _finding("cache", Severity.WARNING, f"{cache} cannot be read: {problem.strerror}", _ANOTHER_CACHE)
+    yield held
+    try:
+        place = next(path for path in (work_root, *work_root.parents) if path.exists())
+        free = shutil.disk_usage(place).free
+    except OSError as problem:
+        yield _finding("disk", Severity.PROBLEM, f"{work_root} cannot be used: {problem.strerror}", _ANOTHER_CACHE)
+        return
     full = Severity.OK
     if free < _FREE_DISK_BYTES:
         full = Severity.PROBLEM if free < _FREE_DISK_BYTES / 10 else Severity.WARNING
-    yield _finding("cache", Severity.OK, f"{cache_root()} holds {_held(cache_root())}")
     yield _finding(
         "disk",
         full,
         f"{format_bytes(free)} free at {place}",
         "Snapshots and restored data need room: free some, or set XDG_CACHE_HOME.",
     )
+    yield from _access(place)
+
+
+def _access(place: Path) -> Iterator[Finding]:
+    """What keeps us, or the account that servers run as, out of a folder."""
+    if not os.access(place, os.W_OK | os.X_OK):
+        yield _finding("folder", Severity.PROBLEM, f"{place} may not be written to", _ANOTHER_CACHE)
+        return
+    try:
+        identity = server_identity(make=False)
+        require_reachable(place, identity.uid, identity.gid)
+    except HostError as error:
+        yield _finding("account", Severity.PROBLEM, error.message, error.hint)
 
 
 def _held(cache: Path) -> str:
@@ -242,6 +268,12 @@ def _programs() -> Iterator[Finding]:
         allowed.reason.rstrip(".") or f"it may profile ({allowed.event}, {counters})",
         "Verdicts need no profile; only where the CPU goes will not be explained.",
     )
+
+
+def _servers() -> Iterator[Finding]:
+    """What the servers of the catalogue need and this machine lacks."""
+    for error in lacking(Catalog.load().entries):
+        yield _finding("servers", Severity.WARNING, error.message, error.hint)
 
 
 def _finding(subject: str, severity: Severity, found: str, advice: str = "") -> Finding:

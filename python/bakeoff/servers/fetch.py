@@ -36,6 +36,7 @@ Progress = Callable[[str, int, int], None]
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 SUITES_WITH_SECURITY = ("bookworm", "trixie")  # bullseye's plugin packages are gone from its security suite
+_CLIENTS = {"maven": ("mvn", "maven"), "npm": ("npm", "npm"), "debian": ("apt-get", "apt")}  # program and package
 _NEVER_NEEDED = re.compile(
     r"^(perl|libperl|libgdbm|libdb5|libsasl2-modules-db|debconf|dpkg$|tar$|libselinux1|libacl1|libbz2-1.0-x)"
 )
@@ -108,6 +109,11 @@ def need_program(name: str, package: str, what_for: str) -> str:
     return found
 
 
+def need_client(kind: str, what_for: str) -> str:
+    """The path of the client for a kind of source, as `need_program`; empty where none is needed."""
+    return need_program(*_CLIENTS[kind], what_for) if kind in _CLIENTS else ""
+
+
 def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes: int, progress: Progress) -> str:
     """Run a download client and return its output; progress is reported four times a second.
 
@@ -160,7 +166,7 @@ def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes
 
 def _maven(entry: Entry, coordinate: str, folder: Path, progress: Progress) -> Path:
     """Copy one Maven artifact; Maven's own copy in ~/.m2 is removed unless it was there before."""
-    program = need_program("mvn", "maven", entry.name)
+    program = need_client("maven", entry.name)
     group, artifact, version = coordinate.split(":")[:3]
     kept = Path.home() / ".m2" / "repository" / Path(*group.split(".")) / artifact / version
     was_there = kept.exists()
@@ -175,7 +181,7 @@ def _maven(entry: Entry, coordinate: str, folder: Path, progress: Progress) -> P
 
 def _npm(entry: Entry, package: str, folder: Path, progress: Progress) -> Path:
     """Pack one npm package without running its scripts, with a temporary cache."""
-    program = need_program("npm", "npm", entry.name)
+    program = need_client("npm", entry.name)
     cache = folder / "npm-cache"
     argv = [program, "pack", package, "--pack-destination", str(folder), "--cache", str(cache), "--silent"]
     run_client(argv, entry.name, lambda: bytes_on_disk(cache), entry.download_bytes, progress)
@@ -249,7 +255,7 @@ def fetch_packages(name: str, source: DebianSource, folder: Path, total_bytes: i
     Raises:
         HostError: no apt here, or no Debian mirror among its sources. ServerError: the suite no longer holds them.
     """
-    apt = need_program("apt-get", "apt", name)
+    apt = need_client("debian", name)
     options = _configuration(name, source.suite, folder / "apt")
     progress(f"reading Debian {source.suite}'s index", 0, 0)
     try:

@@ -10,13 +10,14 @@ A tree with a C library of its own (unpacked Debian packages) is run through *th
 with a foreign libc fails on private symbols, and the host's libc may be too old for the binary.
 """
 
+import ctypes
 import hashlib
 import json
 import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -425,10 +426,38 @@ def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = T
 def _why_not(asked_for: str, daemon: Path, status: int, output: str) -> BakeoffError:
     missing = re.search(r"error while loading shared libraries: (\S+): cannot open shared object", output)
     if missing:
-        package = _LIBRARY_PACKAGES.get(missing[1])
-        install_it = f"Run: apt-get install {package}{_RENAMED.get(package, '')}" if package else ""
-        return HostError(
-            f"server {asked_for}: {daemon.name} needs {missing[1]}, which this machine lacks.",
-            hint=install_it or "Install the package that holds it.",
-        )
+        return _lacks(f"server {asked_for}: {daemon.name}", missing[1])
     return ServerError(f"server {asked_for}: {daemon} does not run (status {status}): {last_line(output)}")
+
+
+def _lacks(who: str, library: str) -> HostError:
+    package = _LIBRARY_PACKAGES.get(library)
+    install_it = f"Run: apt-get install {package}{_RENAMED.get(package, '')}" if package else ""
+    return HostError(
+        f"{who} needs {library}, which this machine lacks.", hint=install_it or "Install the package that holds it."
+    )
+
+
+def lacking(entries: Iterable[Entry]) -> Iterator[HostError]:
+    """The libraries that servers of the catalogue need, and the clients that fetch them, which are not here."""
+    users: dict[str, list[str]] = {}
+    fetched: dict[str, list[str]] = {}
+    for entry in entries:
+        for library in entry.libraries:
+            users.setdefault(library, []).append(entry.name)
+        if not is_installed(entry):
+            fetched.setdefault(entry.source.kind, []).append(entry.name)
+    for library, names in users.items():
+        try:
+            ctypes.CDLL(library)
+        except OSError:
+            yield _lacks(_first_of(names), library)
+    for kind, names in fetched.items():
+        try:
+            fetch.need_client(kind, _first_of(names))
+        except HostError as error:
+            yield error
+
+
+def _first_of(names: list[str]) -> str:
+    return names[0] + (f" (and {len(names) - 1} more)" if len(names) > 1 else "")

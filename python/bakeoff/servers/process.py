@@ -60,11 +60,12 @@ class Identity:
                 os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
 
-@lru_cache(maxsize=1)
-def server_identity() -> Identity:
+@lru_cache(maxsize=2)
+def server_identity(*, make: bool = True) -> Identity:
     """The account that servers run as: our own; for root the one that BAKEOFF_SERVER_USER names, or `bakeoff`.
 
-    mysqld refuses to run as root. The system account `bakeoff` is made when it is first needed.
+    mysqld refuses to run as root. The system account `bakeoff` is made when it is first needed; without `make` it is
+    not, and has the number -1 until then.
 
     Raises:
         HostError: the account named by BAKEOFF_SERVER_USER does not exist or is root, or none can be made.
@@ -80,6 +81,8 @@ def server_identity() -> Identity:
     name = wanted or DEFAULT_ACCOUNT
     entry = _account(name)
     if entry is None and not wanted:
+        if not make:
+            return Identity(-1, -1, switch=True)
         _make_system_account(name)
         entry = _account(name)
     if entry is None:
