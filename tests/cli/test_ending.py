@@ -1,15 +1,18 @@
 """Which signals end a run."""
 
+import contextlib
+import os
 import signal
 import subprocess
 import threading
 import time
 
+import psutil
 import pytest
 
 from bakeoff.cli.run import ending_in_order
 from bakeoff.results.manifest import bakeoff_version
-from tests.conftest import COMMAND
+from tests.conftest import COMMAND, wait_for
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -48,6 +51,50 @@ def test_ctrl_c_during_the_imports_ends_in_silence(after_s):
     assert command.returncode in (0, 1, 130, -signal.SIGINT)
     # What Python itself says before the first line of bakeoff is not ours to silence.
     assert "bakeoff" not in err or err == "bakeoff: interrupted.\n"
+
+
+@pytest.fixture
+def fetching(shell):
+    """`fetching(prefix)`: a command whose client fetches a server without end, and the client."""
+    pids, client = shell.folder / "pid", shell.folder / "mvn"
+    client.write_text(f"#!/bin/sh\necho $$ > {pids}.part; mv {pids}.part {pids}; exec sleep 120\n")
+    client.chmod(0o755)
+    env = os.environ | {"PATH": f"{shell.folder}:{os.environ['PATH']}"}
+    env |= dict.fromkeys(("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"), str(shell.folder / "fresh"))
+    started = []
+
+    def start(*prefix):
+        command = subprocess.Popen(
+            [*prefix, *COMMAND, "server", "install", "mysql:8.0.12"],
+            env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        started.append(command)
+        wait_for(pids.exists)
+        started.append(psutil.Process(int(pids.read_text())))
+        return started
+
+    yield start
+    for process in started:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+def test_a_signal_ends_a_download_as_ctrl_c_does(shell, fetching, number):
+    signal.signal(number, signal.SIG_DFL)
+    command, client = fetching()
+    command.send_signal(number)
+    assert (command.wait(60), command.stderr.read()) == (130, "bakeoff: interrupted.\n")
+    assert not client.is_running()
+    assert list((shell.folder / "fresh/bakeoff/servers").iterdir()) == []
+
+
+def test_a_download_under_nohup_outlives_the_terminal(fetching):
+    command, client = fetching("nohup")
+    command.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+    assert command.poll() is None and client.is_running()
+    command.terminate()
+    assert command.wait(60) == 130
 
 
 @pytest.mark.parametrize("option", ["--version", "-V"])

@@ -60,12 +60,9 @@ def start_server(
     spec = parse_server(name)
     if spec.origin is Origin.URL:
         raise SpecError(f"server {spec}: it runs already; bakeoff starts only servers of its own.")
-    ending = ending_signals()
-    for number in ending:
-        signal.signal(number, signal.default_int_handler)  # while the server is fetched and created: as Ctrl-C
     ended = threading.Event()
     with _Downloads() as downloads, sandbox(spec, profile=profile, progress=downloads.see) as box:
-        for number in ending:
+        for number in ending_signals():
             signal.signal(number, lambda *_: ended.set())
         for line in box.lines():
             downloads.say(line)

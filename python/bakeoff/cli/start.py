@@ -7,9 +7,11 @@ import os
 import sys
 
 # Ctrl-C ends the imports, which take a second, as SIGTERM does: at once and in silence. A shell reports 130.
-_HEEDS_CTRL_C = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
-if _HEEDS_CTRL_C:
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+# After them these end a command in order, unless they are ignored (`nohup` ignores SIGHUP).
+_ENDING = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP)
+_HEEDED = [number for number in _ENDING if _signal.getsignal(number) == _signal.SIG_DFL]
 
 from bakeoff.find_engine import become_sysbench, find_engine  # noqa: E402
 
@@ -56,13 +58,13 @@ def main() -> None:
         setattr(sys, name, _without_broken_pipes(getattr(sys, name)))
     code = 130
     try:
-        if _HEEDS_CTRL_C:
-            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+        for number in _HEEDED:
+            _signal.signal(number, _signal.default_int_handler)
         code = run(arguments)
     except KeyboardInterrupt:
         pass
-    if _HEEDS_CTRL_C:
-        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+    for number in _HEEDED:
+        _signal.signal(number, _signal.SIG_DFL)
     sys.exit(code)
 
 
