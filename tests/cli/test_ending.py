@@ -88,6 +88,13 @@ def test_a_signal_ends_a_download_as_ctrl_c_does(shell, fetching, number):
     assert list((shell.folder / "fresh/bakeoff/servers").iterdir()) == []
 
 
+def test_a_download_ends_with_a_command_that_is_killed(fetching):
+    command, client = fetching()
+    command.kill()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        wait_for(lambda: client.status() == psutil.STATUS_ZOMBIE, 10)
+
+
 def test_a_download_under_nohup_outlives_the_terminal(fetching):
     command, client = fetching("nohup")
     command.send_signal(signal.SIGHUP)

@@ -7,13 +7,23 @@ import subprocess
 import tarfile
 import time
 import zipfile
+from pathlib import Path
 
 import psutil
 import pytest
 
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers.catalog import Entry, Source
-from bakeoff.servers.fetch import _names_and_versions, fetch, file_name, is_needed, sha256_of, unpack
+from bakeoff.servers.fetch import (
+    _names_and_versions,
+    fetch,
+    file_name,
+    is_needed,
+    no_progress,
+    run_client,
+    sha256_of,
+    unpack,
+)
 
 
 def entry(source, sha256=None):
@@ -75,15 +85,17 @@ def test_what_maven_leaves_of_a_broken_download_is_removed(clients, tmp_path):
 def test_a_client_has_its_own_session_and_ends_with_all_it_started(clients, tmp_path, monkeypatch):
     pids = tmp_path / "pids"
     program(clients, "mvn", f"sleep 60 & echo $$ $! > {pids}.part; mv {pids}.part {pids}; wait")
-    sessions = []
+    sessions, wait = [], subprocess.Popen.wait
 
     def interrupted(child):
+        if sessions:  # it was killed
+            return wait(child)
         while not pids.exists():
             time.sleep(0.01)
         sessions.append(os.getsid(child.pid))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(subprocess.Popen, "communicate", interrupted)
+    monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fetch(entry(MAVEN), tmp_path)
     client, helper = map(int, pids.read_text().split())
@@ -93,6 +105,12 @@ def test_a_client_has_its_own_session_and_ends_with_all_it_started(clients, tmp_
     while psutil.pid_exists(helper) and psutil.Process(helper).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_a_client_has_our_environment_and_its_errors_are_no_output(clients, tmp_path, monkeypatch):
+    monkeypatch.setenv("OURS", "of bakeoff")
+    program(clients, "any", 'pwd; echo "$OURS"; echo noise >&2')
+    assert run_client([str(clients / "any")], "x", lambda: 0, 0, no_progress) == f"{Path.cwd()}\nof bakeoff\n"
 
 
 @pytest.mark.parametrize(("source", "package"), [(MAVEN, "maven"), (Source(npm="x@1"), "npm")])

@@ -18,6 +18,7 @@ import signal
 import stat
 import subprocess
 import tarfile
+import tempfile
 import threading
 import urllib.request
 import zipfile
@@ -30,6 +31,7 @@ from urllib.parse import urlsplit
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers.catalog import DebianSource, Entry
 from bakeoff.servers.paths import bytes_on_disk, expanded
+from bakeoff.servers.process import Identity, spawn
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, bytes done, bytes in all (0: unknown); never from two threads at once."""
@@ -118,7 +120,7 @@ def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes
     """Run a download client and return its output; progress is reported four times a second.
 
     The client has a session of its own, so that Ctrl-C in the terminal reaches only bakeoff. On an interrupt it is
-    killed with all that it started.
+    killed with all that it started; when bakeoff itself is killed, the client is, too.
 
     Args:
         argv: program by absolute path, and its arguments.
@@ -130,38 +132,35 @@ def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes
     Raises:
         ServerError: the client failed; the message holds its error line.
     """
-    child = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
     done = threading.Event()
 
     def report() -> None:
         while not done.wait(0.25):
             progress(f"fetching {what}", min(watch(), total_bytes) if total_bytes else watch(), total_bytes)
 
-    reporter = threading.Thread(target=report, daemon=True)
-    reporter.start()
-    try:
-        output, errors = child.communicate()
-    except BaseException:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()
-        raise
-    finally:
-        done.set()
-        reporter.join()
-    if child.returncode != 0:
-        plain = re.sub(r"\x1b\[[0-9;]*m", "", errors + output)
+    us = Identity(os.geteuid(), os.getegid(), switch=False)
+    with tempfile.TemporaryDirectory(prefix="bakeoff-client-") as folder:
+        output, errors = Path(folder) / "output", Path(folder) / "errors"
+        child = spawn(argv, us, env=os.environ, cwd=Path(), log=output, error_log=errors)
+        reporter = threading.Thread(target=report, daemon=True)
+        reporter.start()
+        try:
+            status = child.wait()
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            raise
+        finally:
+            done.set()
+            reporter.join()
+        said, complained = (each.read_text("utf-8", "replace") for each in (output, errors))
+    if status != 0:
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", complained + said)
         lines = [line.strip() for line in plain.splitlines() if line.strip()] or ["no message"]
-        said = next((line for line in lines if "error" in line.lower() or line.startswith("E:")), lines[-1])
-        raise ServerError(f"{what} could not be fetched: {Path(argv[0]).name} says: {said[:300]}")
-    return output
+        line = next((line for line in lines if "error" in line.lower() or line.startswith("E:")), lines[-1])
+        raise ServerError(f"{what} could not be fetched: {Path(argv[0]).name} says: {line[:300]}")
+    return said
 
 
 def _maven(entry: Entry, coordinate: str, folder: Path, progress: Progress) -> Path:
