@@ -8,6 +8,7 @@ from bakeoff.errors import RunInvalid
 from bakeoff.plan.factorial import make_study
 from bakeoff.report.live import LiveView
 from bakeoff.run import loading
+from bakeoff.run.data_check import ask_tables
 from bakeoff.run.runner import run_study
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.differences import Answer, row_differences
@@ -68,6 +69,44 @@ def test_arms_whose_rows_are_meant_to_differ_are_not_compared(tmp_path):
     assert row_differences(arms_of(tmp_path, "{content: [text, uuid]}"), found) == ()
     for stored in ("{column_type: [char, varchar]}", "{row_format: [dynamic, compressed]}", "{page_size: [8k, 16k]}"):
         assert row_differences(arms_of(tmp_path, stored), found), stored
+
+
+class Server:
+    """Has one table, `shop.t`, whose columns are given as (name, type); its rows are nothing but their columns."""
+
+    ours = True
+    name = "A"
+
+    def __init__(self, *columns):
+        self._columns = columns
+
+    def query(self, sql, arguments=(), **_):
+        if "information_schema.columns" in sql:
+            return [("t", name, kind, None, "") for name, kind in self._columns]
+        return [(3,)] if sql.startswith("SELECT COUNT(*) FROM") else [(3, len(sql))]
+
+
+def test_a_type_that_one_server_alone_can_compare_is_no_difference(tmp_path):
+    """JSON is a text on MariaDB, and has a type of its own on MySQL."""
+    arms = arms_of(tmp_path, "{engine: [innodb, myisam, aria]}")
+    mysql, mariadb = (
+        ask_tables(Server(("a", "int"), ("j", kind), ("f", "float"), ("g", "point")), ["shop"])
+        for kind in ("json", "longtext")
+    )
+    assert row_differences(arms, {"A": mysql, "B": mysql, "C": mariadb}) == ()
+    other = {"shop.t": {"rows": mysql["shop.t"]["rows"].model_copy(update={"answer": "2 rows"})}}
+    (found,) = row_differences(arms, {"A": mysql, "B": other, "C": mariadb})
+    assert [names for _, names in found.arms] == [("A",), ("B",)]
+    (found,) = row_differences(arms, {"A": mysql, "B": mysql, "C": {}})
+    assert found.arms[1] == ("no such table", ("C",))
+    assert mysql["shop.t"]["rows"].columns == ("a",)
+
+
+def test_a_table_without_a_column_to_compare_is_there(tmp_path):
+    mysql, mariadb = (ask_tables(Server(("j", kind)), ["shop"]) for kind in ("json", "longtext"))
+    assert mysql == {"shop.t": {}}
+    arms = arms_of(tmp_path, "{engine: [innodb, myisam]}")
+    assert row_differences(arms, {"A": mysql, "B": mariadb}) == ()
 
 
 @pytest.mark.server

@@ -352,10 +352,15 @@ class AnswersPass:
         schemas = sorted({name.partition(".")[0] for name in tables})
         base, other = (ask_tables(self._arms[name].server, schemas) for name in (self._baseline, arm))
         for table in tables:
-            if table not in base or table not in other:
-                yield table, "not compared" if table not in base.keys() | other.keys() else "missing on one of them"
-            elif (ours := base[table]["rows"].answer) != (theirs := other[table]["rows"].answer):
-                yield table, f"{ours}; {theirs}"
+            ours, theirs = (answers.get(table, {}).get("rows") for answers in (base, other))
+            if (table in base) != (table in other):
+                yield table, "missing on one of them"
+            elif ours is theirs is None:
+                yield table, "not compared"
+            elif ours is None or theirs is None or ours.columns != theirs.columns:
+                yield table, "checksum only: of a type that can be compared on one of them alone, such as JSON"
+            elif ours.answer != theirs.answer:
+                yield table, f"{ours.answer}; {theirs.answer}"
             else:
                 yield table, "checksum only: times, floats, or another way to compute it"
 

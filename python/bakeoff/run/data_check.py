@@ -2,7 +2,7 @@
 
 Rows: questions to every table whose answers must be equal on every arm. Texts are compared as utf8mb4, whatever they
 are stored in. Columns of times and floating-point numbers are left out: scripts fill the first with the time of
-loading, versions print the second differently.
+loading, versions print the second differently. So are JSON, which is a text on MariaDB, BIT and geometry.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ class _Column:
 
 @dataclass(frozen=True)
 class _Table:
-    """A table with at least one column that can be compared."""
+    """A table, of whose columns some can be compared, or none."""
 
     name: str
     columns: tuple[_Column, ...]
@@ -67,6 +67,11 @@ class _Table:
         return keys[0].quoted if len(keys) == 1 and keys[0].kind in _WHOLE_NUMBERS else None
 
     @property
+    def compared(self) -> tuple[str, ...]:
+        """Names of the columns that can be compared."""
+        return tuple(each.name for each in self.columns if each.comparable)
+
+    @property
     def row(self) -> str:
         """One row as one text in utf8mb4."""
         parts = ", ".join(f"IFNULL({each.comparable}, '(null)')" for each in self.columns if each.comparable)
@@ -74,7 +79,7 @@ class _Table:
 
 
 def ask_tables(server: Server, databases: Iterable[str], *, quick: bool = False) -> dict[str, dict[str, Answer]]:
-    """Answers of every table: {`sbtest.sbtest1`: {`rows`, `sample`, `order`: Answer}}.
+    """Answers of every table: {`sbtest.sbtest1`: {`rows`, `sample`, `order`: Answer}}, {} without comparable columns.
 
     Args:
         server: with its tables loaded.
@@ -136,7 +141,10 @@ def _sentence(study: Study, difference: RowDifference, count: int) -> str:
 
 def _ask(server: Server, database: str, table: _Table, *, quick: bool) -> dict[str, Answer]:
     name = f"{quoted(database)}.{quoted(table.name)}"
+    columns = table.compared
     found: dict[str, Answer] = {}
+    if not columns:
+        return found
     low = high = None
     if table.key:
         ((low, high),) = server.query(f"SELECT MIN({table.key}), MAX({table.key}) FROM {name}")
@@ -145,11 +153,11 @@ def _ask(server: Server, database: str, table: _Table, *, quick: bool) -> dict[s
         where = _stretches(table.key, low, high) if table.key and count > _WHOLE_TABLE_ROWS else ""
         sql = f"SELECT COUNT(*), COALESCE(SUM(CRC32({table.row})), 0) FROM {name}{where}"
         ((read, total),) = server.query(sql)
-        found["rows"] = Answer(sql=sql, answer=f"{count} rows, checksum {int(total):x} of {read}")
+        found["rows"] = Answer(sql=sql, answer=f"{count} rows, checksum {int(total):x} of {read}", columns=columns)
     if table.key and low is not None and high is not None:
         wanted = ", ".join(str(number) for number in _spread(int(low), int(high), _SAMPLED_ROWS))
         sql = f"SELECT {table.row} FROM {name} WHERE {table.key} IN ({wanted}) ORDER BY {table.key}"
-        found["sample"] = Answer(sql=sql, answer=_digest(server.query(sql)))
+        found["sample"] = Answer(sql=sql, answer=_digest(server.query(sql)), columns=columns)
         text = next((column for column in table.columns if column.kind in _TEXTS), None)
         if text:
             last = int(low) + _STRETCH_ROWS - 1
@@ -157,7 +165,9 @@ def _ask(server: Server, database: str, table: _Table, *, quick: bool) -> dict[s
                 f"SELECT {table.row} FROM {name} WHERE {table.key} BETWEEN {low} AND {last} "
                 f"ORDER BY {text.quoted}, {table.key} LIMIT {_ORDERED_ROWS}"
             )
-            found["order"] = Answer(sql=sql, answer=_digest(server.query(sql)), collation=text.collation)
+            found["order"] = Answer(
+                sql=sql, answer=_digest(server.query(sql)), collation=text.collation, columns=columns
+            )
     return found
 
 
@@ -172,7 +182,7 @@ def _tables(server: Server, database: str) -> list[_Table]:
     for table, name, kind, collation, key in server.query(sql, (database,)):
         column = _Column(str(name), _word(kind), str(collation) if collation else None, _word(key) == "pri")
         tables.setdefault(str(table), []).append(column)
-    return [_Table(name, tuple(columns)) for name, columns in tables.items() if any(c.comparable for c in columns)]
+    return [_Table(name, tuple(columns)) for name, columns in tables.items()]
 
 
 def _word(value: str | bytes) -> str:

@@ -22,11 +22,14 @@ class Answer(Frozen):
         sql: the query.
         answer: the result as text; checksums are of utf8mb4.
         collation: on which the order of the rows depends; only answers of equal collations are compared.
+        columns: that the rows were read with; only answers over equal columns are compared, since a type can be
+            comparable on one server alone (JSON is a text on MariaDB). None: not kept (runs before December 2026).
     """
 
     sql: str
     answer: str
     collation: str | None = None
+    columns: tuple[str, ...] | None = None
 
 
 RowAnswers = Mapping[str, Mapping[str, Answer]]
@@ -70,20 +73,20 @@ def row_differences(arms: Sequence[Arm], answers: Mapping[str, RowAnswers]) -> t
 def _query_differences(
     table: str, query: str, names: Sequence[str], answers: Mapping[str, RowAnswers]
 ) -> list[RowDifference]:
-    by_collation: dict[str | None, dict[str, list[str]]] = {}
-    sql = ""
-    for name in names:
-        answer = answers[name].get(table, {}).get(query)
+    found = {name: answers[name].get(table, {}).get(query) for name in names}
+    first = next(answer for answer in found.values() if answer)
+    alike: dict[tuple[object, object], dict[str, list[str]]] = {}
+    for name, answer in found.items():
         if answer is None and table in answers[name]:
             continue  # this arm's columns do not allow the query, such as an ORDER BY
         text = answer.answer if answer else "no such table"
-        sql = sql or (answer.sql if answer else "")
-        by_collation.setdefault(answer.collation if answer else None, {}).setdefault(text, []).append(name)
+        key = (answer.collation, answer.columns) if answer else (None, first.columns)
+        alike.setdefault(key, {}).setdefault(text, []).append(name)
     return [
         RowDifference(
-            table=table, query=query, sql=sql, arms=tuple((text, tuple(arms)) for text, arms in by_answer.items())
+            table=table, query=query, sql=first.sql, arms=tuple((text, tuple(arms)) for text, arms in by_answer.items())
         )
-        for by_answer in by_collation.values()
+        for by_answer in alike.values()
         if len(by_answer) > 1
     ]
 
