@@ -1,14 +1,16 @@
 """Arms that hold different rows are found, and named with table and query."""
 
 import threading
+from datetime import UTC, datetime
 
 import pytest
 
-from bakeoff.errors import RunInvalid
+from bakeoff.errors import ResultsError, RunInvalid
 from bakeoff.plan.factorial import make_study
 from bakeoff.report.live import LiveView
+from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import loading
-from bakeoff.run.data_check import ask_tables
+from bakeoff.run.data_check import ask_tables, write_answers
 from bakeoff.run.runner import run_study
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.differences import Answer, row_differences
@@ -107,6 +109,49 @@ def test_a_table_without_a_column_to_compare_is_there(tmp_path):
     assert mysql == {"shop.t": {}}
     arms = arms_of(tmp_path, "{engine: [innodb, myisam]}")
     assert row_differences(arms, {"A": mysql, "B": mariadb}) == ()
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "my.yaml").write_text(STUDY)
+    return RunDirectory.create(tmp_path / "runs", make_study(read_study(tmp_path / "my.yaml"), seed=1))
+
+
+def finish_an_epoch(run):
+    run.epoch(0, 0).finish(Outcome(epoch=0, build=0, started_at=datetime.now(UTC), wall_s=1, measured_s=1))
+
+
+def asked(checksum, columns=("id",), sql="SELECT 1"):
+    return {"sbtest.sbtest1": {"rows": Answer(sql=sql, answer=f"10 rows, checksum {checksum}", columns=columns)}}
+
+
+def test_a_resumed_run_is_refused_other_rows_than_those_of_its_epochs(run):
+    write_answers(run, {"A": asked("0f"), "B": asked("0f")}, "rows/0.json")
+    write_answers(run, {"A": asked("1f"), "B": asked("1f")}, "rows/0.json")  # nothing was measured
+    finish_an_epoch(run)
+    write_answers(run, {"A": asked("1f"), "B": asked("1f"), "C": asked("2f")}, "rows/0.json")  # C has joined
+    for other in (asked("2f"), asked("1f", ("id", "k")), {}):
+        with pytest.raises(
+            ResultsError, match=r"was measured with other rows: arm A, table sbtest\.sbtest1, query rows"
+        ):
+            write_answers(run, {"A": other, "B": other}, "rows/0.json")
+    with pytest.raises(ResultsError, match="10 rows, checksum 1f and 10 rows, checksum 2f now"):
+        write_answers(run, {"A": asked("2f"), "B": asked("2f")}, "rows/0.json")
+    write_answers(run, {"A": asked("2f"), "B": asked("2f")}, "rows/1.json")  # another build
+
+
+def test_rows_that_differed_between_arms_do_not_follow_from_the_seed_and_may_be_others(run):
+    write_answers(run, {"A": asked("1f"), "B": asked("2f")}, "rows/0.json")
+    finish_an_epoch(run)
+    write_answers(run, {"A": asked("3f"), "B": asked("4f")}, "rows/0.json")
+
+
+def test_what_an_older_bakeoff_has_asked_otherwise_is_no_difference(run):
+    write_answers(run, {"A": asked("1f", None), "B": asked("1f", None)}, "rows/0.json")
+    finish_an_epoch(run)
+    write_answers(run, {"A": asked("2f", sql="SELECT 2"), "B": asked("2f", sql="SELECT 2")}, "rows/0.json")
+    with pytest.raises(ResultsError, match="was measured with other rows"):
+        write_answers(run, {"A": asked("2f"), "B": asked("2f")}, "rows/0.json")
 
 
 @pytest.mark.server

@@ -17,8 +17,16 @@ from bakeoff.plan import plan_study
 from bakeoff.plan.factorial import make_study
 from bakeoff.results import Outcome, RunDirectory, open_run
 from bakeoff.run.arms import ArmSetup
-from bakeoff.run.resume import check_machine, check_setups, check_versions, read_before, resumed_study
+from bakeoff.run.resume import (
+    check_machine,
+    check_setups,
+    check_sources,
+    check_versions,
+    read_before,
+    resumed_study,
+)
 from bakeoff.servers import Settings
+from bakeoff.spec import Data, Workload
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.model import Analysis
 from tests.conftest import wait_for
@@ -204,6 +212,53 @@ def test_another_build_or_other_options_are_refused(tmp_path):
     for other in (setups("b", back_log="80", port="1"), setups("a", back_log="90", port="1")):
         with pytest.raises(ResultsError, match="arm A was measured with another binary or other options"):
             check_setups(run, other)
+
+
+def finish_an_epoch(run):
+    run.epoch(0, 0).finish(Outcome(epoch=0, build=0, started_at=datetime.now(UTC), wall_s=1, measured_s=1))
+
+
+@pytest.mark.parametrize("changed", ["own.lua", "app.capture", "shop.sql", "a file of dumps"])
+def test_another_script_capture_or_dump_is_refused_once_epochs_are_finished(tmp_path, changed):
+    names = ("own.lua", "app.capture", "shop.sql")
+    files = {name: tmp_path / name for name in names}
+    (tmp_path / "dumps").mkdir()
+    files["a file of dumps"] = tmp_path / "dumps" / "shop.t-schema.sql"
+    for file in files.values():
+        file.write_text("as it was")
+    arms = [
+        arm.model_copy(update={"data": Data(source=str(tmp_path / source))})
+        for arm, source in zip(study().arms, ("shop.sql", "dumps"), strict=False)
+    ]
+    scripts = ("oltp_read_only", str(files["own.lua"]), str(files["app.capture"]))
+    workloads = tuple(Workload(script=script) for script in scripts)
+    asked = study().model_copy(update={"arms": tuple(arms), "workloads": workloads})
+    run = RunDirectory.create(tmp_path / "runs", asked)
+    check_sources(run, asked)
+    files[changed].write_text("other")
+    check_sources(run, asked)  # nothing was measured
+    finish_an_epoch(run)
+    check_sources(run, asked)
+    before = files[changed].stat()
+    files[changed].write_text("another")
+    with pytest.raises(ResultsError, match="has changed since its epochs were measured") as caught:
+        check_sources(run, asked)
+    assert (changed if changed in names else "dumps") in caught.value.message
+    files[changed].write_text("other")
+    os.utime(files[changed], ns=(before.st_atime_ns, before.st_mtime_ns))
+    check_sources(run, asked)
+
+
+def test_a_run_that_was_begun_without_digests_goes_on_and_keeps_them(tmp_path):
+    script = tmp_path / "own.lua"
+    script.write_text("as it was")
+    asked = study().model_copy(update={"workloads": (Workload(script=str(script)),)})
+    run = RunDirectory.create(tmp_path / "runs", asked)
+    finish_an_epoch(run)
+    check_sources(run, asked)
+    script.write_text("other")
+    with pytest.raises(ResultsError, match=r"own\.lua has changed"):
+        check_sources(run, asked)
 
 
 def test_another_machine_is_refused_by_what_differs(tmp_path):

@@ -39,14 +39,16 @@ from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
 from bakeoff.results.manifest import NETWORK, Host
 from bakeoff.run.arms import MemoryShare, check_workloads
 from bakeoff.run.captures import with_captures
+from bakeoff.run.data_check import other_answers
 from bakeoff.run.epoch import Interrupted
 from bakeoff.run.listener import Listener
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
-from bakeoff.run.resume import Before, check_versions, keep_memory, keeping, kept_memory, read_before
+from bakeoff.run.resume import Before, check_sources, check_versions, keep_memory, keeping, kept_memory, read_before
 from bakeoff.run.runner import StudyRun, begin_notes
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, Study
 from bakeoff.spec.server_name import is_url
+from bakeoff.stats.differences import AllAnswers
 from bakeoff.stats.model import Analysis
 
 HOSTS = "hosts"
@@ -102,6 +104,7 @@ def run_over_cluster(
         )
         with keeping(run, is_new=resume is None, again="bakeoff run --ray --resume"):
             before = read_before(run)
+            check_sources(run, study)
             keep_memory(run, share)
             for node in nodes:
                 run.write_json(f"{HOSTS}/{arm_directory_name(node.name)}.json", node.host)
@@ -407,9 +410,11 @@ class RayHosts:
                 "the first node.",
                 hint="Name a full version, or the same files on every node.",
             )
-        known = {build: self.run.read_json(f"rows/{build}.json") for build in ready.rows}
-        if any(known[build] not in (None, rows) for build, rows in ready.rows.items()):
-            raise RunInvalid(f"node {name} has loaded other rows than the first node.")
+        for build, rows in ready.rows.items():
+            known = self.run.read(f"rows/{build}.json", AllAnswers)
+            asked = TypeAdapter(AllAnswers).validate_python(rows or {})
+            if known is not None and (other := next(other_answers(known, asked), None)):
+                raise RunInvalid(f"node {name} has loaded other rows than the first node: {other[-1]}.")
         if self._first is None:
             unpack(ready.files, self.run.path, replaces=False)
             self._first = ready

@@ -12,7 +12,7 @@ from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, Charts, Code, Fold, Panel, Prose, Row, Section, Series, Status, Steps, Table
 from bakeoff.results.epoch_data import wall_time
 from bakeoff.spec import Arm, Placement, Study
-from bakeoff.stats.differences import Answer, RowDifference, row_differences
+from bakeoff.stats.differences import AllAnswers, Answer, RowDifference, row_differences
 from bakeoff.stats.slice_length import SliceChoice
 from bakeoff.units import format_bytes, format_duration, format_ns, shortened
 
@@ -353,11 +353,11 @@ def _difference_text(context: Context, difference: RowDifference) -> str:
     )
 
 
-def _row_answers(context: Context) -> dict[str, dict[str, dict[str, dict[str, Answer]]]]:
+def _row_answers(context: Context) -> dict[str, AllAnswers]:
     """When asked -> arm -> table -> query -> answer."""
-    found: dict[str, dict[str, dict[str, dict[str, Answer]]]] = {}
+    found: dict[str, AllAnswers] = {}
     build = 0
-    while (loaded := context.run.read(f"rows/{build}.json", dict[str, dict[str, dict[str, Answer]]])) is not None:
+    while (loaded := context.run.read(f"rows/{build}.json", AllAnswers)) is not None:
         found[f"load {build}"] = context.of_the_study(f"rows/{build}.json", loaded)
         build += 1
     restored: dict[str, dict[str, dict[str, str]]] = {}

@@ -6,18 +6,18 @@ loading, versions print the second differently. So are JSON, which is a text on 
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
-from bakeoff.errors import RunInvalid
+from bakeoff.errors import ResultsError, RunInvalid
 from bakeoff.results import RunDirectory
 from bakeoff.run.listener import Listener
 from bakeoff.servers import Server
 from bakeoff.spec import Study
 from bakeoff.spec.dumps import quoted
-from bakeoff.stats.differences import Answer, RowAnswers, RowDifference, row_differences
+from bakeoff.stats.differences import AllAnswers, Answer, RowAnswers, RowDifference, row_differences
 from bakeoff.stats.tpcc import ServerCounts
 
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
@@ -97,8 +97,13 @@ def ask_tables(server: Server, databases: Iterable[str], *, quick: bool = False)
 
 
 def write_answers(run: RunDirectory, answers: Mapping[str, RowAnswers], name: str) -> None:
-    """Keep the answers of all arms; those of a resumed run are the same and are not written again."""
-    if run.read_json(name) is None:
+    """Keep the answers of all arms; those of a run that has finished epochs stay, and must be the same.
+
+    Raises:
+        ResultsError: the epochs were measured with other rows.
+    """
+    kept = run.read(name, AllAnswers) if run.finished_epochs() else None
+    if kept is None:
         run.write_json(
             name,
             {
@@ -109,6 +114,33 @@ def write_answers(run: RunDirectory, answers: Mapping[str, RowAnswers], name: st
                 for arm, tables in answers.items()
             },
         )
+        return
+    # Rows in which the arms differed already do not follow from the seed alone, or the servers read them differently.
+    unlike = {(each.table, each.query) for each in row_differences(run.study().arms, kept)}
+    for table, query, sentence in other_answers(kept, answers):
+        if (table, query) not in unlike:
+            raise ResultsError(
+                f"run {run.name} was measured with other rows: {sentence}.",
+                hint="Put the data back as it was (a dump, a script that fills the tables), or begin a new run.",
+            )
+
+
+def other_answers(before: Mapping[str, RowAnswers], now: Mapping[str, RowAnswers]) -> Iterator[tuple[str, str, str]]:
+    """Answers that are not what the same arm gave before: table, name of the query, and both in words."""
+    for arm in [arm for arm in now if arm in before]:
+        for table in sorted(before[arm].keys() | now[arm].keys()):
+            then, today = before[arm].get(table, {}), now[arm].get(table, {})
+            for query in sorted(then.keys() | today.keys()):
+                old, new = then.get(query), today.get(query)
+                if old is None or new is None or _is_other(old, new):
+                    answers = " and ".join(each.answer if each else "nothing" for each in (old, new))
+                    yield table, query, f"arm {arm}, table {table}, query {query}: {answers} now"
+
+
+def _is_other(before: Answer, now: Answer) -> bool:
+    if before.columns is None:  # it was asked by an older bakeoff, maybe otherwise
+        return before.sql == now.sql and before.answer != now.answer
+    return (before.columns, before.answer) != (now.columns, now.answer)
 
 
 def judge_rows(study: Study, answers: Mapping[str, RowAnswers], listener: Listener) -> None:

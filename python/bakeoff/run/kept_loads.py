@@ -197,15 +197,24 @@ class KeptLoads:
     def _basis(self, setup: ArmSetup) -> dict[str, str]:
         assert setup.installation
         assert setup.settings
-        files = [Path(file["path"]) for stage in read_dump(setup.arm.data.source).stages for file in stage]
-        stats = [(str(file), status.st_size, status.st_mtime_ns) for file in files for status in [file.stat()]]
         parts = {
-            "the dump": stats,
             "the server": [setup.installation.name, setup.installation.sha256],
             "its settings": [repr(setup.build_key), sorted(setup.settings.init_options.items())],
             "bakeoff": [bakeoff_version(), self.program],
         }
-        return {name: hashlib.sha256(repr(part).encode()).hexdigest() for name, part in parts.items()}
+        digests = {name: hashlib.sha256(repr(part).encode()).hexdigest() for name, part in parts.items()}
+        return {"the dump": dump_digest(setup.arm.data.source)} | digests
+
+
+def dump_digest(source: str) -> str:
+    """Of the paths, sizes and times of modification of a dump's files.
+
+    Raises:
+        as `read_dump`.
+    """
+    files = [Path(file["path"]) for stage in read_dump(source).stages for file in stage]
+    stats = [(str(file), status.st_size, status.st_mtime_ns) for file in files for status in [file.stat()]]
+    return hashlib.sha256(repr(stats).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

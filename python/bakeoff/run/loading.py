@@ -82,6 +82,7 @@ class Loader:
         Raises:
             ServerError, EngineError, HostError: a server did not start, a load failed, the disk is too small.
             SpecError: a server does not know the data's character set or collation.
+            RunInvalid, ResultsError: arms do not hold the same rows, or the run was measured with others.
             KeyboardInterrupt: the stop flag was set.
         """
         setups = setups[:2] if self.study.search else setups
@@ -171,6 +172,7 @@ class Loader:
 
         Raises:
             RunInvalid: they do not, although a script of bakeoff's own loaded them.
+            ResultsError: the run has finished epochs, of other rows.
         """
         found = {s.arm.name: self.answers[key] for s in setups if (key := (s.build_key, build)) in self.answers}
         write_answers(self.run, found, f"rows/{build}.json")

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 
 from bakeoff.errors import BakeoffError, HostError, ResultsError, SpecError
@@ -26,7 +26,7 @@ from bakeoff.results.epoch_data import loading_seconds
 from bakeoff.results.manifest import gather_host
 from bakeoff.run.arms import ArmSetup, MemoryShare
 from bakeoff.run.captures import with_captures
-from bakeoff.run.kept_loads import kept_bytes
+from bakeoff.run.kept_loads import dump_digest, kept_bytes
 from bakeoff.servers.catalog import parse_version
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Study
@@ -34,7 +34,8 @@ from bakeoff.spec.server_name import is_url
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.units import format_duration
 
-_MEMORY_FILE, _EXTENDED_FILE, _SETUPS_FILE = "memory.json", "extended.json", "setups.json"
+_MEMORY_FILE, _EXTENDED_FILE = "memory.json", "extended.json"
+_SETUPS_FILE, _SOURCES_FILE = "setups.json", "sources.json"
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,33 @@ def check_setups(run: RunDirectory, setups: Iterable[ArmSetup]) -> None:
                 hint="Begin a new run.",
             )
     run.write_json(_SETUPS_FILE, kept)
+
+
+def check_sources(run: RunDirectory, study: Study) -> None:
+    """Refuse to mix epochs of two scripts, captures or dumps of one name; what is new is written down.
+
+    Raises:
+        ResultsError: the content of a script or a capture, or the files of a dump, are not those of finished epochs.
+    """
+    kept = (run.read(_SOURCES_FILE, dict[str, str]) or {}) if run.finished_epochs() else {}
+    for source, now in _digests(study):
+        if kept.setdefault(source, now) != now:
+            raise ResultsError(
+                f"run {run.name}: {source} has changed since its epochs were measured.",
+                hint="Put it back as it was (a dump with its times of modification), or begin a new run.",
+            )
+    run.write_json(_SOURCES_FILE, kept)
+
+
+def _digests(study: Study) -> Iterator[tuple[str, str]]:
+    """Every script, capture and dump of the study that is a file of the person's own, by its path."""
+    for script in {workload.script for workload in study.workloads}:
+        if Path(script).is_file():
+            with Path(script).open("rb") as file:
+                yield script, file_digest(file, "sha256").hexdigest()
+    for source in {arm.data.source for arm in study.arms}:
+        if source and Path(source).exists():  # where a cluster loads it is not always here
+            yield source, dump_digest(source)
 
 
 def keep_memory(run: RunDirectory, share: MemoryShare) -> None:

@@ -41,6 +41,7 @@ from bakeoff.run.own_data import keep_snapshots, take_snapshots
 from bakeoff.run.resume import (
     check_machine,
     check_setups,
+    check_sources,
     check_versions,
     ended_as,
     keep_memory,
@@ -128,6 +129,7 @@ def run_study(
                 before = read_before(run)
                 check_versions(before, versions_of(setups))
                 check_setups(run, setups)
+                check_sources(run, study)
                 keep_memory(run, share)
                 begin_notes(study, listener)
                 begin = time.monotonic()

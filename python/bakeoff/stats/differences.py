@@ -34,6 +34,8 @@ class Answer(Frozen):
 
 RowAnswers = Mapping[str, Mapping[str, Answer]]
 """Table -> name of the query -> answer."""
+AllAnswers = dict[str, dict[str, dict[str, Answer]]]
+"""Of every arm by name, as `rows/N.json` keeps them."""
 
 
 class RowDifference(Frozen):
