@@ -26,6 +26,40 @@ class Busy:
         return [("Innodb_buffer_pool_pages_dirty", "0")]
 
 
+class WithIndexes:
+    """A server with a table of three indexes, of which it may use two: rows of SHOW INDEX from the 14th column on."""
+
+    name = "A"
+
+    def __init__(self, version, used, unused):
+        self.version_string, self._last = version, {"PRIMARY": used, "used": used, "unused": unused}
+
+    def query(self, sql, parameters=()):
+        if sql.startswith("SHOW COLUMNS"):
+            return [("id", "int"), ("a", "int"), ("b", "int")]
+        columns = {"PRIMARY": "id", "used": "a", "unused": "b"}
+        row = ("t", 1, None, 1, None, "A", 9, None, None, "", "BTREE", "", "")
+        return [(*row[:2], name, 1, columns[name], *row[5:], *last) for name, last in self._last.items()]
+
+
+@pytest.mark.parametrize(
+    ("version", "used", "unused"),
+    [
+        ("8.0.12", ("YES",), ("NO",)),
+        ("8.4.3-3", ("YES", None), ("NO", None)),
+        ("10.11.19-MariaDB", ("NO",), ("YES",)),
+    ],
+)
+def test_indexes_that_a_server_may_not_use_are_not_read(version, used, unused):
+    scans = readiness.full_scans(WithIndexes(version, used, unused), "d", "t")
+    assert [scan.partition("FORCE INDEX ")[2] for scan in scans] == ["(`PRIMARY`)", "(`used`)"]
+
+
+@pytest.mark.parametrize("version", ["5.7.22-log", "10.5.23-MariaDB"])
+def test_every_index_is_read_where_a_server_may_use_all(version):
+    assert len(readiness.full_scans(WithIndexes(version, (), ()), "d", "t")) == 3
+
+
 @pytest.fixture(autouse=True)
 def seconds(monkeypatch):
     """A clock that only sleeping moves."""

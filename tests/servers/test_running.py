@@ -227,6 +227,15 @@ def test_rocksdb(make):
     assert server.data_bytes("sbtest") > 0
 
 
+@pytest.mark.parametrize(("name", "how"), [("mysql:8.0.15", "INVISIBLE"), ("mariadb:10.11", "IGNORED")])
+def test_an_index_that_a_server_may_not_use_is_not_read(make, name, how):
+    server = make(name)
+    server.start()
+    load(server)
+    server.query(f"ALTER TABLE sbtest.t ADD KEY unused (c) {how}")
+    assert readiness.warm(server, "sbtest").warm
+
+
 def test_leaving_the_pool_leaves_nothing(work):
     with pytest.raises(ZeroDivisionError), ServerPool(work) as pool:
         spec = parse_server("mariadb:10.11")
