@@ -16,6 +16,8 @@ import pymysql
 import pytest
 
 from bakeoff.errors import HostError, ServerError
+from bakeoff.run.data_check import ask_tables
+from bakeoff.run.own_data import databases_of
 from bakeoff.servers import ServerMemory, ServerPool, install, readiness, sandbox
 from bakeoff.servers import instance as instance_module
 from bakeoff.servers.paths import OWNER_FILE
@@ -234,6 +236,20 @@ def test_an_index_that_a_server_may_not_use_is_not_read(make, name, how):
     load(server)
     server.query(f"ALTER TABLE sbtest.t ADD KEY unused (c) {how}")
     assert readiness.warm(server, "sbtest").warm
+
+
+def test_tables_with_system_versioning_are_analysed_warmed_and_compared(make):
+    server = make("mariadb:10.11")
+    server.start()
+    server.query("CREATE DATABASE d")
+    server.query("CREATE TABLE d.t (id INT PRIMARY KEY, a INT, KEY k (a)) WITH SYSTEM VERSIONING")
+    server.query("INSERT INTO d.t VALUES (1, 1), (2, 2)")
+    server.query("UPDATE d.t SET a = 3 WHERE id = 2")
+    assert databases_of(server) == ("d",)
+    assert readiness.tables_of(server, "d") == ["t"]
+    readiness.analyze(server, "d")
+    assert readiness.warm(server, "d").warm
+    assert ask_tables(server, ["d"])["d.t"]["rows"].answer.startswith("2 rows")
 
 
 def test_leaving_the_pool_leaves_nothing(work):

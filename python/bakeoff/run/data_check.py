@@ -16,7 +16,7 @@ from bakeoff.results import RunDirectory
 from bakeoff.run.listener import Listener
 from bakeoff.servers import Server
 from bakeoff.spec import Study
-from bakeoff.spec.dumps import quoted
+from bakeoff.spec.dumps import TABLE_TYPES, quoted
 from bakeoff.stats.differences import AllAnswers, Answer, RowAnswers, RowDifference, row_differences
 from bakeoff.stats.tpcc import ServerCounts
 
@@ -208,7 +208,7 @@ def _tables(server: Server, database: str) -> list[_Table]:
         "SELECT c.table_name, c.column_name, c.data_type, c.collation_name, c.column_key "
         "FROM information_schema.columns c JOIN information_schema.tables t "
         "ON t.table_schema = c.table_schema AND t.table_name = c.table_name "
-        "WHERE c.table_schema = %s AND t.table_type = 'BASE TABLE' ORDER BY c.table_name, c.ordinal_position"
+        f"WHERE c.table_schema = %s AND t.table_type IN {TABLE_TYPES} ORDER BY c.table_name, c.ordinal_position"
     )
     tables: dict[str, list[_Column]] = {}
     for table, name, kind, collation, key in server.query(sql, (database,)):

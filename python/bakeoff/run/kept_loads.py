@@ -26,7 +26,7 @@ from bakeoff.run.arms import ArmSetup
 from bakeoff.run.listener import Listener
 from bakeoff.servers import Instance, Server, ServerPool
 from bakeoff.servers.paths import boot_id, bytes_on_disk, remove_lock, work_root
-from bakeoff.spec.dumps import SYSTEM_SCHEMAS, DumpFile, quoted, read_dump
+from bakeoff.spec.dumps import SYSTEM_SCHEMAS, TABLE_TYPES, DumpFile, quoted, read_dump
 
 MARKS = "bakeoff_marks"
 """The database of the marks; it is dropped when everything is loaded."""
@@ -272,7 +272,7 @@ def _check_safe_from_crash(server: Server, *, same_boot: bool) -> None:
     if server.variables().get("innodb_doublewrite", "ON") in _TORN_PAGES:
         raise CannotGoOnError("the server writes without innodb_doublewrite")
     tables = server.query(
-        "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_type = 'BASE TABLE'"
+        f"SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_type IN {TABLE_TYPES}"
     )
     for schema, name, engine in tables:
         if str(schema) in SYSTEM_SCHEMAS or engine == "InnoDB":

@@ -28,7 +28,7 @@ from bakeoff.servers import Instance, RemoteServer, Server
 from bakeoff.servers.client import lift_limits, raw_rows
 from bakeoff.servers.paths import cache_root, share
 from bakeoff.spec import Arm, Origin, Study, parse_server
-from bakeoff.spec.dumps import SYSTEM_SCHEMAS, default_database, quoted, read_dump, used_databases
+from bakeoff.spec.dumps import SYSTEM_SCHEMAS, TABLE_TYPES, default_database, quoted, read_dump, used_databases
 from bakeoff.spec.server_name import is_url, url_database, url_password
 
 _SERVER_GONE = frozenset({1053, *range(2000, 2100)})
@@ -137,7 +137,7 @@ def load_dump(
 def databases_of(server: Server) -> tuple[str, ...]:
     """Databases with tables, those of the server itself left out."""
     rows = server.query(
-        "SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_type = 'BASE TABLE' ORDER BY 1"
+        f"SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_type IN {TABLE_TYPES} ORDER BY 1"
     )
     return tuple(str(name) for (name,) in rows if str(name) not in SYSTEM_SCHEMAS | {MARKS})
 
@@ -347,7 +347,7 @@ class _Dumper:
             "ORDER BY data_length DESC, table_name",
             self.database,
         )
-        tables = [(name, engine) for name, kind, engine in kinds if kind in ("BASE TABLE", "SYSTEM VERSIONED")]
+        tables = [(name, engine) for name, kind, engine in kinds if kind in TABLE_TYPES]
         views = [name for name, kind, _ in kinds if kind == "VIEW"]
         if other := [name for name, kind, _ in kinds if kind == "SEQUENCE"]:
             note(f"sequences are left out of the data: {', '.join(other)}")

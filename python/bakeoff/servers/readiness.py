@@ -15,6 +15,7 @@ from typing import Any
 
 from bakeoff.errors import ServerError
 from bakeoff.servers.client import Server
+from bakeoff.spec.dumps import TABLE_TYPES
 
 HISTORY_LIMIT = 1000  # transactions that are not purged yet
 DIRTY_LIMIT = 16  # pages; the server's own bookkeeping keeps a few dirty
@@ -162,9 +163,10 @@ def flushing_fast(server: Server) -> Iterator[None]:
 
 
 def tables_of(server: Server, database: str) -> list[str]:
-    """Base tables of a database, by name."""
+    """Tables of a database that hold rows, by name."""
     rows = server.query(
-        "SELECT table_name FROM information_schema.tables WHERE table_schema=%s AND table_type='BASE TABLE' ORDER BY 1",
+        "SELECT table_name FROM information_schema.tables "
+        f"WHERE table_schema=%s AND table_type IN {TABLE_TYPES} ORDER BY 1",
         (database,),
     )
     return [str(row[0]) for row in rows]

@@ -18,6 +18,8 @@ _EXPANSION = {b"\x1f\x8b": 4.0, b"\x28\xb5\x2f\xfd": 5.0, b"\xfd7zXZ": 6.0}
 _BYTES_IN_SERVER = 1.3
 """Of InnoDB's tables with their indexes for one of SQL (sbtest: 200 bytes of SQL a row, 260 in the server)."""
 SYSTEM_SCHEMAS = frozenset({"mysql", "sys", "information_schema", "performance_schema"})
+TABLE_TYPES = ("BASE TABLE", "SYSTEM VERSIONED")
+"""Of information_schema.tables: those that hold rows; the second is MariaDB's. Printed they are a list of SQL."""
 # mydumper: what comes after the names of database and table, and the stage in which it is loaded.
 _MYDUMPER_STAGES = (
     r"-schema-create\.sql",
