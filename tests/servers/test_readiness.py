@@ -55,6 +55,23 @@ def test_indexes_that_a_server_may_not_use_are_not_read(version, used, unused):
     assert [scan.partition("FORCE INDEX ")[2] for scan in scans] == ["(`PRIMARY`)", "(`used`)"]
 
 
+@pytest.mark.parametrize("ours", [True, False])
+def test_reading_a_large_table_of_our_own_server_has_no_limit_of_time(ours):
+    class Scanned(WithIndexes):
+        def query(self, sql, parameters=(), *, limited=True):
+            if "information_schema" in sql:
+                return [("t", "innodb")]
+            if "FORCE INDEX" in sql:
+                self.limits.append(limited)
+                return [(0,)]
+            return [("", "0")] if sql.startswith("SHOW GLOBAL STATUS") else super().query(sql)
+
+    server = Scanned("5.7.22-log", (), ())
+    server.ours, server.limits = ours, []
+    assert readiness.warm(server, "d").warm
+    assert set(server.limits) == {not ours}
+
+
 @pytest.mark.parametrize("version", ["5.7.22-log", "10.5.23-MariaDB"])
 def test_every_index_is_read_where_a_server_may_use_all(version):
     assert len(readiness.full_scans(WithIndexes(version, (), ()), "d", "t")) == 3

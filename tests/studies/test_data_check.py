@@ -80,9 +80,10 @@ class Server:
     name = "A"
 
     def __init__(self, *columns):
-        self._columns = columns
+        self._columns, self.limits = columns, []
 
-    def query(self, sql, arguments=(), **_):
+    def query(self, sql, arguments=(), *, limited=True):
+        self.limits += [limited] if sql.startswith("SELECT COUNT") else []
         if "information_schema.columns" in sql:
             return [("t", name, kind, None, "") for name, kind in self._columns]
         return [(3,)] if sql.startswith("SELECT COUNT(*) FROM") else [(3, len(sql))]
@@ -109,6 +110,14 @@ def test_a_table_without_a_column_to_compare_is_there(tmp_path):
     assert mysql == {"shop.t": {}}
     arms = arms_of(tmp_path, "{engine: [innodb, myisam]}")
     assert row_differences(arms, {"A": mysql, "B": mariadb}) == ()
+
+
+@pytest.mark.parametrize("ours", [True, False])
+def test_reading_a_large_table_of_our_own_server_has_no_limit_of_time(ours):
+    server = Server(("a", "int"))
+    server.ours = ours
+    ask_tables(server, ["shop"])
+    assert server.limits == [not ours] * 2
 
 
 @pytest.fixture
