@@ -1,10 +1,13 @@
 """Arms that hold different rows are found, and named with table and query."""
 
 import threading
+import zlib
+from bisect import bisect_left
 from datetime import UTC, datetime
 
 import pytest
 
+from bakeoff import servers
 from bakeoff.errors import ResultsError, RunInvalid
 from bakeoff.plan.factorial import make_study
 from bakeoff.report.live import LiveView
@@ -12,6 +15,7 @@ from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import loading
 from bakeoff.run.data_check import ask_tables, write_answers
 from bakeoff.run.runner import run_study
+from bakeoff.spec import parse_server
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.differences import Answer, row_differences
 
@@ -161,6 +165,38 @@ def test_what_an_older_bakeoff_has_asked_otherwise_is_no_difference(run):
     write_answers(run, {"A": asked("2f", sql="SELECT 2"), "B": asked("2f", sql="SELECT 2")}, "rows/0.json")
     with pytest.raises(ResultsError, match="was measured with other rows"):
         write_answers(run, {"A": asked("2f"), "B": asked("2f")}, "rows/0.json")
+
+
+OLD_AND_NEW = [
+    pytest.param(name, marks=pytest.mark.slow)
+    for name in ("mysql:5.5.9", "mysql:5.6.24", "mysql:5.7.22", "mysql:9", "mariadb:10.1.23", "mariadb:11.8.6")
+]
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", ["mysql:8.0.15", "mariadb:10.11", *OLD_AND_NEW])
+def test_of_a_large_table_as_many_rows_are_read_however_far_apart_its_keys_are(name):
+    """Keys are squares: from one to the next it is up to 400,000."""
+    count = 200_001
+    keys = [number * number for number in range(count)]
+    starts = [(keys[-1] - 999) * place // 19 for place in range(20)]
+    stretches = {key for start in starts for key in keys[bisect_left(keys, start) :][:1000]}
+    checksum = sum(zlib.crc32(f"{key}|é{key}".encode()) for key in stretches)
+    digits = "(SELECT 0 n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 "
+    digits += "UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
+    number = "a.n + 10 * b.n + 100 * c.n + 1000 * d.n + 10000 * e.n + 100000 * f.n"
+    six = ", ".join(f"{digits} {letter}" for letter in "abcdef")
+    with servers.sandbox(parse_server(name)) as box:
+        server = box.instance
+        server.query("CREATE DATABASE shop CHARACTER SET latin1")
+        server.query("CREATE TABLE shop.t (id BIGINT PRIMARY KEY, c VARCHAR(20))")
+        numbers = f"(SELECT {number} n FROM {six}) s WHERE n < {count}"
+        server.query(f"INSERT INTO shop.t SELECT n * n, CONCAT('é', n * n) FROM {numbers}")
+        asked = ask_tables(server, ["shop"])["shop.t"]
+    assert len(stretches) > 18_000
+    assert asked["rows"].answer == f"{count} rows, checksum {checksum:x} of {len(stretches)}"
+    assert asked["sample"].answer.startswith("16 rows")
+    assert asked["order"].answer.startswith("20 rows")
 
 
 @pytest.mark.server

@@ -6,7 +6,7 @@ loading, versions print the second differently. So are JSON, which is a text on 
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
@@ -182,17 +182,20 @@ def _ask(server: Server, database: str, table: _Table, *, quick: bool) -> dict[s
         ((low, high),) = server.query(f"SELECT MIN({table.key}), MAX({table.key}) FROM {name}")
     if not quick:  # a large table takes longer than any limit
         ((count,),) = server.query(f"SELECT COUNT(*) FROM {name}", limited=not server.ours)
-        where = _stretches(table.key, low, high) if table.key and count > _WHOLE_TABLE_ROWS else ""
+        where = ""
+        if table.key and low is not None and high is not None and count > _WHOLE_TABLE_ROWS:
+            where = _stretches(server, name, table.key, int(low), int(high))
         sql = f"SELECT COUNT(*), COALESCE(SUM(CRC32({table.row})), 0) FROM {name}{where}"
         ((read, total),) = server.query(sql, limited=not server.ours)
         found["rows"] = Answer(sql=sql, answer=f"{count} rows, checksum {int(total):x} of {read}", columns=columns)
     if table.key and low is not None and high is not None:
-        wanted = ", ".join(str(number) for number in _spread(int(low), int(high), _SAMPLED_ROWS))
+        points = _spread(int(low), int(high), _SAMPLED_ROWS)
+        wanted = ", ".join(map(str, sorted(set(_keys(server, name, table.key, points, 1, int(high))))))
         sql = f"SELECT {table.row} FROM {name} WHERE {table.key} IN ({wanted}) ORDER BY {table.key}"
         found["sample"] = Answer(sql=sql, answer=_digest(server.query(sql)), columns=columns)
         text = next((column for column in table.columns if column.kind in _TEXTS), None)
         if text:
-            last = int(low) + _STRETCH_ROWS - 1
+            (last,) = _keys(server, name, table.key, [int(low)], _STRETCH_ROWS, int(high))
             sql = (
                 f"SELECT {table.row} FROM {name} WHERE {table.key} BETWEEN {low} AND {last} "
                 f"ORDER BY {text.quoted}, {table.key} LIMIT {_ORDERED_ROWS}"
@@ -227,11 +230,18 @@ def _spread(low: int, high: int, count: int) -> list[int]:
     return sorted({low + (high - low) * place // max(count - 1, 1) for place in range(count)})
 
 
-def _stretches(key: str, low: int | None, high: int | None) -> str:
-    if low is None or high is None:
-        return ""
-    starts = _spread(int(low), max(int(low), int(high) - _STRETCH_ROWS + 1), _STRETCHES)
-    return " WHERE " + " OR ".join(f"{key} BETWEEN {start} AND {start + _STRETCH_ROWS - 1}" for start in starts)
+def _keys(server: Server, name: str, key: str, starts: Sequence[int], place: int, high: int) -> list[int]:
+    """From each start on, the key of the first row, the second … (`place`); `high` where there are fewer rows."""
+    columns = (f"(SELECT {key} FROM {name} WHERE {key} >= {at} ORDER BY {key} LIMIT {place - 1}, 1)" for at in starts)
+    (found,) = server.query(f"SELECT {', '.join(columns)}")
+    return [high if each is None else int(each) for each in found]
+
+
+def _stretches(server: Server, name: str, key: str, low: int, high: int) -> str:
+    """A condition on the key for stretches of as many rows, however far apart the keys are."""
+    starts = _spread(low, max(low, high - _STRETCH_ROWS + 1), _STRETCHES)
+    ends = _keys(server, name, key, starts, _STRETCH_ROWS, high)
+    return " WHERE " + " OR ".join(f"{key} BETWEEN {a} AND {b}" for a, b in zip(starts, ends, strict=True))
 
 
 def _digest(rows: list[tuple[object, ...]]) -> str:
