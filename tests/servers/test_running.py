@@ -252,6 +252,16 @@ def test_tables_with_system_versioning_are_analysed_warmed_and_compared(make):
     assert ask_tables(server, ["d"])["d.t"]["rows"].answer.startswith("2 rows")
 
 
+@pytest.mark.parametrize("name", ["mysql:8.0.15", "mariadb:10.11"])
+def test_a_database_of_any_name_has_its_size(make, name):
+    server = make(name)
+    server.start()
+    for database in ("my-shop", "a$b", "a b.c", "日本"):
+        server.query(f"CREATE DATABASE `{database}` CHARACTER SET utf8")
+        server.query(f"CREATE TABLE `{database}`.t (id INT PRIMARY KEY)")
+        assert server.data_bytes(database) >= 16_384, database
+
+
 def test_leaving_the_pool_leaves_nothing(work):
     with pytest.raises(ZeroDivisionError), ServerPool(work) as pool:
         spec = parse_server("mariadb:10.11")

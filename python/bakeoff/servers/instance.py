@@ -131,6 +131,14 @@ def _find_library(name: str) -> Path | None:
     return next((Path(folder) / name for folder in _LIBRARY_FOLDERS if (Path(folder) / name).is_file()), None)
 
 
+def folder_of(database: str) -> str:
+    """The folder of a database in a data directory: `my@002dshop` of `my-shop`.
+
+    Servers write letters such as ä and λ by tables of their own (`@0k`), which are not known here.
+    """
+    return "".join(sign if re.match(r"\w", sign, re.ASCII) else f"@{ord(sign):04x}" for sign in database)
+
+
 class Instance(Server):
     """A server that bakeoff starts.
 
@@ -327,7 +335,7 @@ class Instance(Server):
         files = list((self.datadir / "#rocksdb").glob("*.sst"))
         if self.variables().get("innodb_file_per_table") == "OFF":
             files += self.datadir.glob("ibdata*")
-        return bytes_on_disk(self.datadir / database) + allocated_bytes(files)
+        return bytes_on_disk(self.datadir / folder_of(database)) + allocated_bytes(files)
 
     def _start_once(self, timeout_s: float) -> float:
         for leftover in (self.socket_path, self.socket_path.with_name("s.sock.lock"), self.home / "pid"):
