@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from bakeoff.plan.factorial import make_study
 from bakeoff.results import Outcome, RunDirectory, open_run
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.resume import (
+    budget_began,
     check_machine,
     check_setups,
     check_sources,
@@ -277,6 +279,20 @@ def test_another_machine_is_refused_by_what_differs(tmp_path):
                 check_machine(run)
         else:
             check_machine(run)
+
+
+def test_what_was_not_loaded_when_a_run_was_killed_counts_to_the_budget(tmp_path):
+    def load(arm, minute, seconds):
+        started_at = datetime(2026, 12, 1, 12, minute, tzinfo=UTC).isoformat()
+        run.write_json(f"builds/{arm}-0.json", {"arm": arm, "build": 0, "started_at": started_at, "seconds": seconds})
+
+    run = RunDirectory.create(tmp_path, study())
+    before, began = read_before(run), time.monotonic() - 5
+    load("A", 0, 60.0)
+    assert budget_began(run, before, began) == began
+    before = read_before(run)  # it was killed, and A is loaded again
+    load("B", 30, 50.0)
+    assert time.monotonic() - budget_began(run, before, began) == pytest.approx(110, abs=1)
 
 
 def test_no_more_builds_are_loaded_than_the_run_was_planned_with(tmp_path):

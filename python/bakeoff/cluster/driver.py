@@ -43,7 +43,16 @@ from bakeoff.run.data_check import other_answers
 from bakeoff.run.epoch import Interrupted
 from bakeoff.run.listener import Listener
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
-from bakeoff.run.resume import Before, check_sources, check_versions, keep_memory, keeping, kept_memory, read_before
+from bakeoff.run.resume import (
+    Before,
+    budget_began,
+    check_sources,
+    check_versions,
+    keep_memory,
+    keeping,
+    kept_memory,
+    read_before,
+)
 from bakeoff.run.runner import StudyRun, begin_notes
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, Study
@@ -121,7 +130,7 @@ def run_over_cluster(
                 hosts,
                 listener,
                 stop,
-                time.monotonic() - before.used_s if before.used_s else begin,
+                budget_began(run, before, begin),
                 builds=builds,
                 at_once=max(share.at_once, 2),
                 plan=before.plan,

@@ -12,6 +12,7 @@ While a run goes on its directory is held, and an error that ends it says what a
 """
 
 import errno
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -70,6 +71,20 @@ def _measuring_s(run: RunDirectory) -> float:
     for outcome in map(run.outcome, run.finished_epochs()):
         by_host[outcome.host] += outcome.wall_s
     return max(by_host.values(), default=0.0)
+
+
+def budget_began(run: RunDirectory, before: Before, began: float) -> float:
+    """`time.monotonic()` at which the budget began, once everything is loaded.
+
+    Of a resumed run it is so long ago as all took that went into it: what it has loaded again counts once, what had
+    not been loaded when it was killed counts, too.
+
+    Args:
+        run: with its loads.
+        before: what it held before they were made.
+        began: when loading began, for a run that held nothing.
+    """
+    return time.monotonic() - read_before(run).used_s if before.used_s else began
 
 
 def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | None = None) -> Study:

@@ -39,6 +39,7 @@ from bakeoff.run.loading import Loader
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.own_data import keep_snapshots, take_snapshots
 from bakeoff.run.resume import (
+    budget_began,
     check_machine,
     check_setups,
     check_sources,
@@ -136,8 +137,7 @@ def run_study(
                 limit_s = math.inf if before.plan else study.budget_s * LOADING_SHARE
                 measured = bool(before.plan or run.finished_epochs())
                 tools = load(loader, setups, share, limit_s=limit_s, measured=measured)
-                if before.used_s:
-                    begin = time.monotonic() - before.used_s
+                begin = budget_began(run, before, begin)
                 if explaining and explaining.only:
                     return run, explain(explaining, tools, run)
                 compare_answers(tools, run)
