@@ -104,6 +104,9 @@ def test_a_type_that_one_server_alone_can_compare_is_no_difference(tmp_path):
     other = {"shop.t": {"rows": mysql["shop.t"]["rows"].model_copy(update={"answer": "2 rows"})}}
     (found,) = row_differences(arms, {"A": mysql, "B": other, "C": mariadb})
     assert [names for _, names in found.arms] == [("A",), ("B",)]
+    fewer = {"shop.t": {"rows": mariadb["shop.t"]["rows"].model_copy(update={"answer": "0 rows, checksum 0 of 0"})}}
+    (found,) = row_differences(arms, {"A": mysql, "B": mysql, "C": fewer})
+    assert found.arms[1] == ("0 rows", ("C",))
     (found,) = row_differences(arms, {"A": mysql, "B": mysql, "C": {}})
     assert found.arms[1] == ("no such table", ("C",))
     assert mysql["shop.t"]["rows"].columns == ("a",)

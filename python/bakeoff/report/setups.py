@@ -340,7 +340,7 @@ def _data_check_table(context: Context) -> Table:
             "Counts and checksums of rows, rows sampled by primary key, and the first rows in the order of a text; "
             "texts compared as utf8mb4, orders only between equal collations, arms only where rows are to be equal. "
             "Columns of times, floating-point numbers, JSON, BIT and geometry are left out, and tables without any "
-            "other; arms whose remaining columns differ (JSON is a text on MariaDB) are not compared."
+            "other; arms whose remaining columns differ (JSON is a text on MariaDB) are compared by number of rows."
             + (f" {left} more tables are in the run directory." if left > 0 else "")
         ),
         all_text=True,

@@ -84,11 +84,19 @@ def _query_differences(
         text = answer.answer if answer else "no such table"
         key = (answer.collation, answer.columns) if answer else (None, first.columns)
         alike.setdefault(key, {}).setdefault(text, []).append(name)
+    groups = [*alike.values()]
+    # Over unequal columns the numbers of rows can be compared.
+    if query == "rows" and len(groups) > 1 and all(len(by_answer) == 1 for by_answer in groups):
+        counts: dict[str, list[str]] = {}
+        for name, answer in found.items():
+            if answer:
+                counts.setdefault(answer.answer.partition(",")[0], []).append(name)
+        groups.append(counts)
     return [
         RowDifference(
             table=table, query=query, sql=first.sql, arms=tuple((text, tuple(arms)) for text, arms in by_answer.items())
         )
-        for by_answer in alike.values()
+        for by_answer in groups
         if len(by_answer) > 1
     ]
 
