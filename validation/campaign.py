@@ -252,7 +252,7 @@ def line(outcome: Outcome) -> str:
     if len(outcome.judgements) > 1:
         return f"{name}: {len(outcome.judgements)} cells, {outcome.wall_s:.0f} s{machine}"
     judgement = outcome.only
-    width = f"± {judgement.half_width:.2%}" if math.isfinite(judgement.half_width) else "without an interval"
+    width = f"± {judgement.half_width:.2%}" if judgement.has_interval else "without an interval"
     return (
         f"{name}: {judgement.mean:+.2%} {width}, {'+'.join(judgement.words)}, n = {len(judgement.points)}, "
         f"{judgement.stop}, {outcome.wall_s:.0f} s{machine}"
@@ -298,8 +298,13 @@ class Judged:
 
     @property
     def covered(self) -> bool:
-        """The reported interval holds the truth."""
+        """The reported interval holds the truth; False without one."""
         return self.judgement.covers(self.truth)
+
+    @property
+    def missed(self) -> bool:
+        """There is an interval, and it does not hold the truth."""
+        return self.judgement.has_interval and not self.covered
 
     @property
     def measured_s(self) -> float:
@@ -319,7 +324,8 @@ class Summary:
     Attributes:
         able: those with enough epochs for any verdict; the others cannot claim, and prove nothing about claims.
         most_wrong: what 5 % of false claims allow in `able` duels.
-        fewest_covered: what 93 % of coverage demand in `duels` duels.
+        intervals: those with an interval: the others prove nothing about coverage.
+        fewest_covered: what 93 % of coverage demand of `intervals`.
         epoch_sd: standard deviation of a duel's epochs, a log ratio, the median over duels; NaN when none has two.
         epoch_s: seconds that a cell is measured in an epoch, the median over duels.
         bias: mean over duels of estimate less truth, a log ratio; `bias_se` its standard error. It shows an arm that is
@@ -330,6 +336,7 @@ class Summary:
     able: int
     wrong: int
     right: int
+    intervals: int
     covered: int
     most_wrong: int
     fewest_covered: int
@@ -354,14 +361,16 @@ class Summary:
         errors = [each.judgement.mean - each.truth for each in judged]
         sds = [iv.standard_deviation(each.judgement.points) for each in judged if len(each.judgement.points) > 1]
         able = sum(enough(len(each.judgement.points), each.judgement.stop) for each in judged)
+        intervals = sum(each.judgement.has_interval for each in judged)
         return cls(
             duels=n,
             able=able,
             wrong=sum(each.wrong for each in judged),
             right=sum(each.right for each in judged),
+            intervals=intervals,
             covered=sum(each.covered for each in judged),
             most_wrong=most(able, 0.05),
-            fewest_covered=fewest(n, 0.93),
+            fewest_covered=fewest(intervals, 0.93),
             half_width=median(each.judgement.half_width for each in judged),
             epochs=median(len(each.judgement.points) for each in judged),
             epoch_sd=median(sds) if sds else math.nan,
@@ -407,7 +416,7 @@ def summary_table(outcomes: Iterable[Outcome]) -> str:
         "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
         *(_row(*name, Summary.of(each)) for name, each in sorted(groups.items())),
     ]
-    odd = [each for each in found if each.wrong or not each.covered]
+    odd = [each for each in found if each.wrong or each.missed]
     spent = _phases([each.outcome for each in found])
     return "\n".join(
         [*rows, "", *spent, f"Misses and wrong claims: {len(odd)} of {len(found)}.", "", *map(describe, odd)]
@@ -431,7 +440,8 @@ def _row(kind: str, server: str, asked: str, load: str, total: Summary) -> str:
     claimed = f"{total.right}" if kind.startswith("slow") else ""
     return (
         f"| {kind} | {server} | {asked} | {load} | {total.duels} | {total.able} "
-        f"| {total.wrong} (at most {total.most_wrong}) | {total.covered} (at least {total.fewest_covered}) "
+        f"| {total.wrong} (at most {total.most_wrong}) "
+        f"| {total.covered} of {total.intervals} (at least {total.fewest_covered}) "
         f"| {claimed} | ±{total.half_width:.1%} | {total.epochs:.0f} | {total.epoch_s:.1f} s | {total.epoch_sd:.1%} "
         f"| {total.wall_s:.0f} s | {total.bias:+.1%} ± {2 * total.bias_se:.1%} |"
     )

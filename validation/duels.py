@@ -157,9 +157,14 @@ class Judgement(Frozen):
         """Of the reported interval; infinite without one."""
         return math.inf if self.low is None or self.high is None else (self.high - self.low) / 2
 
+    @property
+    def has_interval(self) -> bool:
+        """Whether the interval has both ends: too few epochs have none."""
+        return math.isfinite(self.half_width)
+
     def covers(self, truth: float) -> bool:
-        """The interval holds the truth; one without ends holds everything."""
-        return self.low is None or self.high is None or self.low <= truth <= self.high
+        """The interval holds the truth; False without one."""
+        return Interval(low=self.low, high=self.high).holds(truth)
 
 
 class Machine(Frozen):

@@ -64,7 +64,7 @@ class Line:
     Attributes:
         differ: standard deviation of hosts over that of epochs within one.
         unlike: how much noisier the last host is than the others.
-        held: share of intervals that hold the truth.
+        held: share of runs whose interval holds the truth; one without ends holds nothing.
         half_width: median, log ratio.
         stops: share that each way of stopping ended; empty of a number fixed beforehand.
     """
@@ -126,7 +126,7 @@ def simulate(
         differ=differ,
         unlike=unlike,
         times=times,
-        held=sum(interval.low is None or interval.holds(0.0) for _, interval in found) / times,
+        held=sum(interval.holds(0.0) for _, interval in found) / times,
         half_width=float(np.median([interval.half_width or math.inf for _, interval in found])),
         stops={} if judge is fixed else {stop: stops.count(stop) / times for stop in dict.fromkeys(sorted(stops))},
     )

@@ -70,8 +70,9 @@ class Rates:
     Attributes:
         right, wrong: shares that claimed the true sign, and the other one (any claim, when the truth is 0).
         error_95: 95 % of the ratios lie within this of the truth (log): the width that the procedure really has.
-        half_width: median of the reported half-widths; None where none are reported.
-        held: how many reported intervals hold the truth; None likewise.
+        intervals: how many reported an interval with both ends.
+        half_width: median of their half-widths; None where there are none.
+        held: how many of them hold the truth; None likewise.
     """
 
     runs: int
@@ -79,6 +80,7 @@ class Rates:
     right: int
     wrong: int
     error_95: float
+    intervals: int
     half_width: float | None
     held: int | None
 
@@ -114,13 +116,14 @@ def rates(judgements: Sequence[Judgement], *, truth: float) -> Rates:
     """Add up judgements of pairs whose true log ratio is `truth`; at least one."""
     sign = int(math.copysign(1, truth)) if truth else 0
     errors = np.abs([judgement.log_ratio - truth for judgement in judgements])
-    with_interval = [judgement for judgement in judgements if judgement.half_width is not None]
+    with_interval = [each for each in judgements if each.half_width is not None and math.isfinite(each.half_width)]
     return Rates(
         runs=len(judgements),
         truth=truth,
         right=sum(judgement.claim == sign for judgement in judgements) if sign else 0,
         wrong=sum(judgement.claim not in (0, sign) for judgement in judgements),
         error_95=float(np.quantile(errors, 0.95)),
+        intervals=len(with_interval),
         half_width=median(j.half_width or 0.0 for j in with_interval) if with_interval else None,
         held=sum(abs(j.log_ratio - truth) <= (j.half_width or 0.0) for j in with_interval) if with_interval else None,
     )
@@ -155,7 +158,7 @@ def table(asked: Sequence[Asked]) -> str:
             found = rates(known, truth=-math.log1p(percent / 100))
             right = _share(found.right, found.runs) if percent else ""
             width = f"±{found.half_width:.1%}" if found.half_width is not None else "none"
-            held = _share(found.held, found.runs) if found.held is not None else ""
+            held = _share(found.held, found.intervals) if found.held is not None else ""
             rows.append(
                 f"| {f'{percent:g} %' if percent else 'nothing'} | {procedure} | {found.runs} "
                 f"| {_share(found.wrong, found.runs)} | {right} | {math.expm1(found.error_95):.1%} | {width} | {held} |"

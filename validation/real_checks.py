@@ -50,6 +50,7 @@ _REPEATS = 20  # G16
 _SWAPS = 20
 _GRIDS = 4
 _CLAIMS = 10
+_UNABLE = "no duel has enough epochs for a verdict"
 # What the method promises for a machine whose other work leaves it most of its processors.
 _CALM = (LoadClass.QUIET, LoadClass.LIGHT)
 
@@ -71,7 +72,7 @@ def injected(setting: Setting) -> Finding:
     duels = _duels(setting, kinds, (setting.server,))
     if duels.nothing:
         return duels.nothing
-    shown_kinds, holds, figures = [], True, {}
+    shown_kinds, holds, figures, lacking = [], True, {}, ""
     for kind in kinds:
         of_kind = [each for each in duels.judged if each.outcome.duel.kind == kind]
         if not of_kind:
@@ -79,11 +80,12 @@ def injected(setting: Setting) -> Finding:
         total = Summary.of(of_kind)
         holds = holds and total.covered >= total.fewest_covered and not total.wrong
         shown_kinds.append(
-            f"-{of_kind[0].outcome.duel.slowdown_percent:g} %: held by {total.covered} of {total.duels}, "
+            f"-{of_kind[0].outcome.duel.slowdown_percent:g} %: held by {total.covered} of {total.intervals}, "
             f"claimed {total.right}, wrong sign {total.wrong}, ±{total.half_width:.1%} in {total.wall_s:.0f} s"
         )
         figures[kind] = _figures(of_kind)
-    return duels.finding("; ".join(shown_kinds), holds, figures)
+        lacking = lacking if total.intervals else f"no duel of {kind} has an interval"
+    return duels.finding("; ".join(shown_kinds), holds, figures, lacking)
 
 
 def claimed_in_time(setting: Setting) -> Finding:
@@ -113,9 +115,10 @@ def swapped(setting: Setting) -> Finding:
     by_number: dict[int, dict[str, Outcome]] = {}
     for outcome in duels.outcomes:
         by_number.setdefault(outcome.duel.number, {})[outcome.duel.kind] = outcome
-    pairs = [(each["swap-ab"].only, each["swap-ba"].only) for each in by_number.values() if len(each) == 2]
+    both = [(each["swap-ab"].only, each["swap-ba"].only) for each in by_number.values() if len(each) == 2]
+    pairs = [(a, b) for a, b in both if a.has_interval and b.has_interval]
     if not pairs:
-        return Finding(found=duels.missing or "no pair of duels was finished", passed=None)
+        return Finding(found=duels.missing or "no pair of duels has two intervals", passed=None)
     within = [abs(a.mean + b.mean) <= math.hypot(a.half_width, b.half_width) for a, b in pairs]
     return duels.finding(
         f"within the combined interval in {sum(within)} of {len(pairs)} pairs",
@@ -130,11 +133,12 @@ def peeking(setting: Setting) -> Finding:
     if duels.nothing:
         return duels.nothing
     misled = [each for each in duels.judged if ever_excludes(each.judgement.points, 0.0)]
-    n = len(duels.judged)
+    n = sum(each.judgement.live.half_width is not None for each in duels.judged)
     return duels.finding(
         f"{len(misled)} of {n} would have stopped with a false claim (at most {most(n, 0.05)})",
         len(misled) <= most(n, 0.05),
         {"duels": n, "misled": [describe(each) for each in misled]},
+        "" if n else "no duel has a live interval",
     )
 
 
@@ -145,21 +149,22 @@ def grid(setting: Setting) -> Finding:
         return duels.nothing
     claims = [[each.claim for each in outcome.judgements if each.claim] for outcome in duels.outcomes]
     n, misled = len(claims), sum(bool(each) for each in claims)
-    covered = sum(each.covered for each in duels.judged)
+    total = Summary.of(duels.judged)
     return duels.finding(
         f"{misled} of {n} grids with any claim (at most {most(n, 0.05)}); "
-        f"{covered} of {len(duels.judged)} single intervals hold 1",
+        f"{total.covered} of {total.intervals} single intervals hold 1",
         misled <= most(n, 0.05),
-        {"grids": n, "with_a_claim": misled, "cells": len(duels.judged), "cells_covered": covered},
+        {"grids": n, "with_a_claim": misled, "cells": total.intervals, "cells_covered": total.covered},
+        "" if total.able else _UNABLE,
     )
 
 
 def repeated(setting: Setting) -> Finding:
     """G16: the same question again and again: any two results differ by less than their combined interval."""
     duels = _duels(setting, {"slow5": _REPEATS}, (setting.server,))
-    if len(duels.outcomes) < 2:
-        return Finding(found=duels.missing or "fewer than two duels", passed=None)
-    judgements = [outcome.only for outcome in duels.outcomes]
+    judgements = [outcome.only for outcome in duels.outcomes if outcome.only.has_interval]
+    if len(judgements) < 2:
+        return Finding(found=duels.missing or "fewer than two duels have an interval", passed=None)
     runs, pairs = len(judgements), list(combinations(judgements, 2))
     within = sum(abs(a.mean - b.mean) <= math.hypot(a.half_width, b.half_width) for a, b in pairs)
     begun = sorted(outcome.started_at for outcome in duels.outcomes)
@@ -186,10 +191,11 @@ class _Duels:
         """The finding when no duel could be run."""
         return None if self.outcomes else Finding(found=self.missing or "no duel was run", passed=None)
 
-    def finding(self, found: str, holds: bool, figures: Mapping[str, object]) -> Finding:
-        """While duels are missing, a target that seems to hold is not proven."""
-        words = f"{found}; {self.missing}" if self.missing else found
-        return Finding(found=words, passed=None if self.missing and holds else holds, figures=figures)
+    def finding(self, found: str, holds: bool, figures: Mapping[str, object], lacking: str = "") -> Finding:
+        """While duels are missing, or what they lack to prove anything, a target that seems to hold is not proven."""
+        missing = "; ".join(filter(None, (lacking, self.missing)))
+        words = f"{found}; {missing}" if missing else found
+        return Finding(found=words, passed=None if missing and holds else holds, figures=figures)
 
 
 def _duels(
@@ -233,6 +239,7 @@ def _false_claims(duels: _Duels) -> Finding:
         f"bias {total.bias:+.2%} ± {2 * total.bias_se:.2%}{biased}{beside}",
         total.wrong <= total.most_wrong and not total.biased,
         _figures(duels.judged),
+        "" if total.able else _UNABLE,
     )
 
 
@@ -243,6 +250,7 @@ def _figures(found: Sequence[Judged]) -> dict[str, object]:
         "able_to_claim": total.able,
         "false_or_wrong_claims": total.wrong,
         "right_claims": total.right,
+        "intervals": total.intervals,
         "held": total.covered,
         "half_width_median": total.half_width if math.isfinite(total.half_width) else None,
         "epochs_median": total.epochs,
@@ -251,7 +259,7 @@ def _figures(found: Sequence[Judged]) -> dict[str, object]:
         "wall_s_median": total.wall_s,
         "measured_share_median": total.measured_share,
         "other_share_median": median([e.outcome.machine.other for e in found if e.outcome.machine] or [0.0]),
-        "misses": [describe(each) for each in found if each.wrong or not each.covered],
+        "misses": [describe(each) for each in found if each.wrong or each.missed],
     }
 
 

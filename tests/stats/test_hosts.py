@@ -8,7 +8,7 @@ import pytest
 
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
-from bakeoff.stats.model import Stop
+from bakeoff.stats.model import Interval, Stop
 from bakeoff.stats.stopping import stop_state
 from validation.hosts import NOISE, draw, ended, fixed, simulate
 
@@ -91,6 +91,14 @@ def test_a_value_that_is_not_finite_is_left_to_the_caller():
 def test_intervals_hold_the_truth(counts, differ):
     line = simulate(3, "", names(*counts), fixed, times=300, differ=differ)
     assert line.held > 0.91  # three errors below 95 %
+
+
+def test_an_interval_without_ends_holds_nothing():
+    def nothing(values, hosts):
+        return Stop.BUDGET, Interval(low=None, high=None)
+
+    line = simulate(3, "", names(3, 3), nothing, times=20, differ=0.0)
+    assert line.held == 0 and not line.holds
 
 
 def test_the_plain_interval_does_not_hold_it_where_hosts_differ():

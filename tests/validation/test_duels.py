@@ -202,6 +202,18 @@ def test_a_summary_names_every_miss():
     assert "| 2 | 6.0 s | 1.4% | 80 s |" in epochs
 
 
+def test_a_duel_without_an_interval_holds_nothing_and_misses_nothing():
+    without = outcome(DUEL.model_copy(update={"number": 4}), mean=-0.96, half=math.nan)
+    without = without.model_copy(
+        update={"judgements": (without.only.model_copy(update={"low": None, "high": None}),)},
+    )
+    (one,) = judged([without])
+    assert (one.covered, one.missed) == (False, False)
+    text = summary_table([outcome(), without])
+    assert "| 1 of 1 (at least 0) |" in text
+    assert "Misses and wrong claims: 0 of 2." in text
+
+
 def test_peeking_is_judged_at_every_look():
     early = (0.03, 0.0301, 0.0299, 0.03, 0.03, -0.2, 0.2, 0.0)
     assert ever_excludes(early, 0.0)

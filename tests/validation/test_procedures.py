@@ -38,6 +38,8 @@ def test_rates():
     found = rates(said, truth=-0.02)
     assert (found.right, found.wrong, found.held) == (1, 1, 1)
     assert found.half_width == 0.01
+    without = rates([*said, Judgement(-0.02, 0, math.inf)], truth=-0.02)
+    assert (without.runs, without.intervals, without.held, without.half_width) == (4, 3, 1, 0.01)
     equal = rates(said, truth=0.0)
     assert (equal.right, equal.wrong) == (0, 2)
 

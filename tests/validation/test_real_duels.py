@@ -3,6 +3,7 @@
 import pytest
 from simulated_duels import simulated_duel, too_narrow
 
+from bakeoff.stats.model import Interval, Word
 from validation import campaign, real_checks
 from validation.campaign import DuelJournal
 from validation.check import Setting, Size, most
@@ -87,6 +88,43 @@ def test_tests_share_their_duels_and_take_over_a_campaigns(tmp_path, monkeypatch
     monkeypatch.setenv("BAKEOFF_VALIDATION_DUELS", str(tmp_path / "duels"))
     real_checks.equal_arms(setting(tmp_path / "elsewhere"))
     assert len(ran) == 100
+
+
+def without_intervals(numbers=range(1000)):
+    """A `run_duel` whose duels of these numbers measured one epoch only."""
+    run = simulated_duel(spread=0.004)
+    none = {"low": None, "high": None, "live": Interval(low=None, high=None), "words": (Word.INCONCLUSIVE,)}
+
+    def short(duel, folder, **options):
+        outcome = run(duel, folder, **options)
+        if duel.number not in numbers:
+            return outcome
+        cut = [each.model_copy(update=none | {"points": each.points[:1]}) for each in outcome.judgements]
+        return outcome.model_copy(update={"judgements": tuple(cut)})
+
+    return short
+
+
+@pytest.mark.parametrize(
+    "check",
+    [check for check in real_checks.DUEL_CHECKS if check.what != "injected slowdowns claimed in time"],
+    ids=lambda check: f"{check.test} {check.what}",
+)
+def test_duels_without_intervals_prove_nothing(check, tmp_path, monkeypatch):
+    monkeypatch.setattr(campaign, "run_duel", without_intervals())
+    finding = check.run(setting(tmp_path))
+    assert finding.passed is None, finding.found
+    assert "interval" in finding.found or "enough epochs for a verdict" in finding.found
+
+
+def test_a_duel_without_an_interval_is_in_no_pair_and_no_coverage(tmp_path, monkeypatch):
+    monkeypatch.setattr(campaign, "run_duel", without_intervals(range(1)))
+    by_test = {check.test: check.run(setting(tmp_path)) for check in real_checks.DUEL_CHECKS if check.test != "G3"}
+    assert "of 171 pairs" in by_test["G16"].found and "19 runs" in by_test["G16"].found
+    assert "of 19 pairs" in by_test["G5"].found
+    assert "of 72 single intervals" in by_test["G11"].found
+    assert "of 98 would" in by_test["G7"].found
+    assert "of 39, claimed" in real_checks.injected(setting(tmp_path)).found
 
 
 def test_duels_that_cannot_be_run_prove_nothing(tmp_path, monkeypatch):
