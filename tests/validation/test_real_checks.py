@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from bakeoff.stats.interval import around
+from bakeoff.stats.model import Estimate
 from validation import real_checks
 from validation.check import Setting, Size
-from validation.real_epochs import agrees, mean_of
+from validation.real_epochs import agrees, at_every_length, mean_of
 from validation.simulation import Noise, simulate_epoch
 
 STILL = Noise(restart_sd=0.002, wander_sd=0.0, slice_sd=0.002)
@@ -71,6 +73,18 @@ def test_slices_of_writes_that_lose_the_effect_are_caught(monkeypatch, setting):
     assert real_checks.slice_lengths(setting).passed
     monkeypatch.setattr(real_checks, "RealBench", simulated_bench(lambda way: truth / 2))
     assert real_checks.slice_lengths(setting).passed is False
+
+
+@pytest.mark.parametrize(
+    ("mean", "half_width", "passed"),
+    [(0.0, 0.04, None), (-0.0488, 0.0163, None), (-0.0488, 0.016, True), (-0.0244, 0.016, False)],
+)
+def test_where_half_the_effect_would_pass_nothing_is_proven(mean, half_width, passed):
+    exact = Estimate(mean=-0.0488, interval=around(-0.0488, 0.001), n=12)
+    noisy = Estimate(mean=mean, interval=around(mean, half_width), n=12)
+    found = at_every_length({"0.5 s": noisy, "2 s": exact}, -math.log1p(0.05))
+    assert found.passed is passed
+    assert ("too busy" in found.found) is (passed is None)
 
 
 def test_estimates_agree_within_both_their_widths():
