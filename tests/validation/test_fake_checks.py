@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from simulated_bench import simulated_bench
 
 from bakeoff.stats import interval as iv
+from bakeoff.stats.model import Estimate, Interval
 from validation import fake_checks, fake_server, fault_injection
 from validation.check import Setting, Size, fewest, most
 from validation.fake_server import FakeArm, FakeBench, Load, judge
@@ -97,6 +99,27 @@ def test_an_estimate_that_leaves_stalls_out_is_caught(monkeypatch, setting):
 
     monkeypatch.setattr(fake_checks, "judge", trimmed)
     assert fake_checks.stalls(setting).passed is False
+
+
+@pytest.mark.parametrize(
+    ("size", "quantiles", "passed"),
+    [(Size.FULL, (0.5, 0.95, 0.99), True), (Size.FULL, (0.5, 0.95), None), (Size.QUICK, (0.5,), True)],
+)
+def test_every_quantile_must_have_been_judged_in_full(monkeypatch, setting, size, quantiles, passed):
+    def ratios(epochs, **_):
+        estimate = Estimate(mean=0.0, interval=Interval(low=-1.0, high=1.0), n=6)
+        return [
+            SimpleNamespace(operation="event", quantile=quantile, estimate=estimate if quantile in quantiles else None)
+            for quantile in (0.5, 0.9, 0.95, 0.99)
+        ]
+
+    monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench())
+    monkeypatch.setattr(fake_checks, "latency_ratios", ratios)
+    found = fake_checks.intervals(replace(setting, size=size))
+    assert found.passed is passed
+    duels = 40 if size is Size.FULL else 3
+    assert f"p95 {duels if 0.95 in quantiles else 0} of" in found.found
+    assert ("too few events" in found.found) is (passed is None)
 
 
 def test_without_the_binary_a_check_says_what_to_do(monkeypatch, setting):
