@@ -151,7 +151,7 @@ def intervals(setting: Setting) -> Finding:
                     known[name] += 1
                     held[name] += ratio.estimate.interval.holds(math.log(_SLOW))
     total = sum(known.values())
-    holds = total > 0 and sum(held.values()) >= fewest(total, 0.93)
+    holds = total > 0 and sum(held.values()) >= max(1, fewest(total, 0.93))
     # A quantile that an arm and epoch has too few events for is not judged: in the full size all of them must be.
     lacking = [name for name in _QUANTILES if known[name] < duels and setting.size is Size.FULL]
     return Finding(
@@ -227,7 +227,7 @@ def stalls(setting: Setting) -> Finding:
     too_noisy = near and error > abs(_STALLED) / 4
     return Finding(
         found=found + (TOO_BUSY if too_noisy else ""),
-        passed=None if too_noisy else near and raised >= fewest(duels, 0.95),
+        passed=None if too_noisy else near and raised >= max(1, fewest(duels, 0.95)),
         figures={"primary": mean, "standard_error": error, "trimmed": free, "disagree": raised, "duels": duels},
     )
 

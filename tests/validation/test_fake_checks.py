@@ -122,6 +122,28 @@ def test_every_quantile_must_have_been_judged_in_full(monkeypatch, setting, size
     assert ("too few events" in found.found) is (passed is None)
 
 
+def test_one_duel_without_disagree_fails(monkeypatch, setting):
+    monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench())
+    honest = fake_checks.judge
+
+    def blind(*arguments, **more):
+        analysis = honest(*arguments, **more)
+        comparisons = tuple(each.model_copy(update={"disagree": False}) for each in analysis.comparisons)
+        return analysis.model_copy(update={"comparisons": comparisons})
+
+    monkeypatch.setattr(fake_checks, "judge", blind)
+    found = fake_checks.stalls(setting)
+    assert found.passed is False and "DISAGREE 0/1" in found.found
+
+
+def test_one_interval_of_a_quantile_that_misses_fails(monkeypatch, setting):
+    missing = Estimate(mean=1.0, interval=Interval(low=0.9, high=1.1), n=6)
+    ratio = SimpleNamespace(operation="event", quantile=0.5, estimate=missing)
+    monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench())
+    monkeypatch.setattr(fake_checks, "latency_ratios", lambda epochs, **_: [ratio])
+    assert fake_checks.intervals(replace(setting, size=Size.REPLAY)).passed is False
+
+
 def test_without_the_binary_a_check_says_what_to_do(monkeypatch, setting):
     monkeypatch.setenv("BAKEOFF_FAKESERVER", "/nowhere/bakeoff-fakeserver")
     found = fake_server.on_fake_server(fake_checks.injected)(setting)
