@@ -2,11 +2,13 @@
 
 import math
 from dataclasses import replace
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
-from simulated_bench import simulated_bench
+from simulated_bench import option, simulated_bench
 
+from bakeoff.errors import EngineError
+from bakeoff.results.frame import Frame
 from bakeoff.stats import interval as iv
 from bakeoff.stats.model import Estimate, Interval
 from validation import fake_checks, fake_server, fault_injection
@@ -142,6 +144,29 @@ def test_one_interval_of_a_quantile_that_misses_fails(monkeypatch, setting):
     monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench())
     monkeypatch.setattr(fake_checks, "latency_ratios", lambda epochs, **_: [ratio])
     assert fake_checks.intervals(replace(setting, size=Size.REPLAY)).passed is False
+
+
+@pytest.mark.parametrize(("counted_too", "passed"), [(False, True), (True, False)])
+def test_deadlocks_that_are_counted_as_events_are_caught(monkeypatch, setting, counted_too, passed):
+    class Bench:
+        counters = MappingProxyType({"B": {"questions": 8000}})
+        __init__ = __exit__ = lambda *_: None
+
+        def __enter__(self):
+            return self
+
+        def epoch(self, arms, load):
+            if "--fault" in arms["B"].law:
+                raise EngineError("lost", code="server_lost")
+            statements, every = 4000, int(option(arms["B"].law, "--error", "").partition("/")[2])
+            retries = statements // every
+            events = statements if counted_too else statements - retries
+            return SimpleNamespace(slices=Frame({"arm": ["B"], "events": [events], "retries": [retries]}))
+
+    monkeypatch.setattr(fault_injection, "FakeBench", Bench)
+    found = fault_injection.errors(setting)
+    assert found.passed is passed
+    assert ("none counted as an event" in found.found) is passed
 
 
 def test_without_the_binary_a_check_says_what_to_do(monkeypatch, setting):
