@@ -32,7 +32,8 @@ from bakeoff.units import parse_duration_s, parse_precision
 FORMAT = 2
 """Version of a kept duel.
 
-1: `plant`, `voided` and kinds `plant2`, where 2 has `slowdown_percent`, `discarded` and `slow2`; read as 2.
+1: `plant`, `voided` and kinds `plant2`, where 2 has `slowdown_percent`, `discarded` and `slow2`; read as 2. Its first
+lines have flags as text, `KIND: text`.
 """
 
 _OTHERS_LIMIT_S = 300.0  # beyond three times the budget: for fetching and loading on a crowded machine
@@ -242,14 +243,22 @@ class Outcome(Frozen):
         duel = dict(data["duel"])
         duel["slowdown_percent"] = duel.pop("plant", 0.0)
         duel["kind"] = duel["kind"].replace("plant", "slow")
+        judgements = [each | {"flags": [*map(_flag, each["flags"])]} for each in data["judgements"]]
         rest = {name: value for name, value in data.items() if name != "voided"}
-        return rest | {"format": FORMAT, "duel": duel, "discarded": data.get("voided", 0)}
+        return rest | {
+            "format": FORMAT, "duel": duel, "judgements": judgements, "discarded": data.get("voided", 0)
+        }  # fmt: skip
 
     @property
     def only(self) -> Judgement:
         """The judgement of a duel of one cell."""
         (judgement,) = self.judgements
         return judgement
+
+
+def _flag(flag: dict[str, str] | str) -> dict[str, str]:
+    """A flag of format 1, whose text may be all there is."""
+    return flag if isinstance(flag, dict) else dict(zip(("kind", "text"), flag.split(": ", 1), strict=True))
 
 
 def run_duel(duel: Duel, folder: Path, *, background: bool = False, stop: threading.Event | None = None) -> Outcome:

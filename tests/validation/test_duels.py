@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import psutil
 import pytest
@@ -23,8 +24,13 @@ from validation.campaign import (
     planned,
     summary_table,
 )
+from validation.causes import Reported
 from validation.duels import Background, Duel, Judgement, LoadClass, Machine, Outcome, run_bakeoff, run_duel
+from validation.gates_measured import GateOutcome
 from validation.journal import read_entries
+from validation.procedures_measured import Series
+
+RESULTS = Path(__file__).parents[2] / "bench/results"
 
 DUEL = Duel(kind="slow2", number=3, servers=("mysql:8.0.15", "mysql:8.0.15"), seed=7, slowdown_percent=2)
 
@@ -111,6 +117,18 @@ def test_a_journal_that_is_none_is_refused(tmp_path):
     path.write_text('{"something": "else"}\n')
     with pytest.raises(ResultsError, match=r"duels.jsonl:1"):
         DuelJournal(path)
+
+
+def test_the_journals_that_ship_can_be_read():
+    others = {"causes": Reported, "gates": GateOutcome, "series": Series}
+    for path in sorted(RESULTS.rglob("*.jsonl")):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if "restores" in lines[0] or "called" in lines[0]:  # by bench/method/levels.py
+            continue
+        kept = read_entries(path, others.get(path.stem, Outcome))
+        assert len(kept) == len(lines), path
+    (flag,) = read_entries(RESULTS / "validation/long-epochs.jsonl", Outcome)[0].only.flags
+    assert (flag.kind, flag.text[:22]) == ("CHECK", "the sign-flip test say")
 
 
 def test_a_journal_that_is_not_there_has_no_summary(tmp_path, capsys):
