@@ -394,7 +394,7 @@ def simulate_hosts(
     """How often intervals over several hosts hold the truth, by number of hosts and by how much these differ."""
     found = hosts.all_lines(seed, size=size, times=times)
     print(hosts.table(found))
-    return ExitCode.DONE if all(line.holds for line in found) else ExitCode.DIFFERENCE
+    return ExitCode.DONE if all(line.expected for line in found) else ExitCode.DIFFERENCE
 
 
 @app.command("gates")

@@ -1,7 +1,8 @@
 """How often intervals over several hosts hold the truth: by number of hosts, their epochs, and how much they differ.
 
 An epoch's log ratio is that of its host plus noise, and a host's is the truth plus its own. Two kinds of runs: of a
-number of epochs fixed beforehand, and ended by the stopping rule that looks after each epoch.
+number of epochs fixed beforehand, and ended by the stopping rule that looks after each epoch. A negative control takes
+the variance between hosts as it was found, as bakeoff does not (`_Blocks.shares`): its intervals must hold too seldom.
 """
 
 import math
@@ -13,6 +14,7 @@ from itertools import chain, cycle, islice, product, repeat
 
 import numpy as np
 
+from bakeoff.stats import hosts as combined
 from bakeoff.stats import interval as iv
 from bakeoff.stats.hosts import moments
 from bakeoff.stats.model import Interval, Stop
@@ -52,6 +54,7 @@ _MORE = {
     "50 and 49 × 1": [50] + [1] * 49,
     "50 × 10": [10] * 50,
 }
+_CONTROL = "50, 1, 1"  # epochs of the negative control: one host has fifty times as many as the others
 _ENDLESS = (2, 3, 6, 20)
 _ENDLESS_MORE = (4, 5, 10, 50)
 _EPOCHS = 120  # of a run that its rule does not end; 2 an host of more than half as many
@@ -67,6 +70,7 @@ class Line:
         held: share of runs whose interval holds the truth; one without ends holds nothing.
         half_width: median, log ratio.
         stops: share that each way of stopping ended; empty of a number fixed beforehand.
+        is_control: the negative control.
     """
 
     epochs: str
@@ -76,6 +80,7 @@ class Line:
     held: float
     half_width: float
     stops: dict[Stop, float]
+    is_control: bool = False
 
     @property
     def error(self) -> float:
@@ -86,6 +91,11 @@ class Line:
     def holds(self) -> bool:
         """Whether it is not below the level by more than three errors."""
         return self.held >= LEVEL - 3 * self.error
+
+    @property
+    def expected(self) -> bool:
+        """Whether it holds, and the negative control does not."""
+        return self.holds is not self.is_control
 
 
 def draw(rng: np.random.Generator, hosts: Sequence[str], *, differ: float, unlike: float = 1.0) -> list[float]:
@@ -99,6 +109,16 @@ def draw(rng: np.random.Generator, hosts: Sequence[str], *, differ: float, unlik
 def fixed(values: Sequence[float], hosts: Sequence[str]) -> tuple[Stop, Interval]:
     """The 95 % t interval of a number of epochs that was fixed beforehand."""
     return Stop.BUDGET, iv.t_interval(*moments(values, hosts), alpha=1 - LEVEL)
+
+
+def as_found(values: Sequence[float], hosts: Sequence[str]) -> tuple[Stop, Interval]:
+    """The negative control of `fixed`."""
+    blocks = combined._blocks(values, hosts)
+    assert blocks is not None
+    weights = blocks.weights(blocks.between)
+    mean, variance = blocks.error([weight / math.fsum(weights) for weight in weights])
+    error = iv.Moments(mean, math.sqrt(variance * len(values)), len(values), len(blocks.counts) - 1)
+    return Stop.BUDGET, iv.t_interval(*error, alpha=1 - LEVEL)
 
 
 def ended(values: Sequence[float], hosts: Sequence[str], *, precision: float) -> tuple[Stop, Interval]:
@@ -120,7 +140,7 @@ def simulate(
     """Draw and judge many runs of one kind."""
     rng = np.random.default_rng([seed, len(hosts), int(differ * 1000), int(unlike * 1000)])
     found = [judge(draw(rng, hosts, differ=differ, unlike=unlike), hosts) for _ in range(times)]
-    stops = [stop for stop, _ in found]
+    stops = [] if judge in (fixed, as_found) else [stop for stop, _ in found]
     return Line(
         epochs=name,
         differ=differ,
@@ -128,7 +148,8 @@ def simulate(
         times=times,
         held=sum(interval.holds(0.0) for _, interval in found) / times,
         half_width=float(np.median([interval.half_width or math.inf for _, interval in found])),
-        stops={} if judge is fixed else {stop: stops.count(stop) / times for stop in dict.fromkeys(sorted(stops))},
+        stops={stop: stops.count(stop) / times for stop in dict.fromkeys(sorted(stops))},
+        is_control=judge is as_found,
     )
 
 
@@ -141,6 +162,9 @@ def all_lines(seed: int, *, size: HostSize, times: int = 0) -> list[Line]:
     ):
         hosts = list(chain.from_iterable(repeat(f"h{at}", count) for at, count in enumerate(counts)))
         lines.append(simulate(seed, name, hosts, fixed, times=times, differ=differ, unlike=unlike))
+        if name == _CONTROL and differ == unlike == 1.0:
+            control = f"*negative control*: {name}"
+            lines.append(simulate(seed, control, hosts, as_found, times=times, differ=differ))
     for count, differ, precision in product(
         _ENDLESS + _ENDLESS_MORE if full else _ENDLESS, _DIFFER[size], (0.002, 0.006)
     ):
@@ -158,9 +182,10 @@ def table(lines: Sequence[Line]) -> str:
     ]
     for each in lines:
         stops = ", ".join(f"{stop} {share:.0%}" for stop, share in each.stops.items())
+        mark = "" if each.expected else "**too many** " if each.is_control else "**too few** "
         rows.append(
             f"| {each.epochs} | {each.differ:g} s | {each.unlike:g} s | {each.times} | "
-            f"{'' if each.holds else '**too few** '}{each.held:.1%} ± {each.error:.1%} | {each.half_width:.2%} | "
+            f"{mark}{each.held:.1%} ± {each.error:.1%} | {each.half_width:.2%} | "
             f"{stops or 'fixed number'} |"
         )
     return "\n".join(rows)

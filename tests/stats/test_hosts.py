@@ -10,7 +10,7 @@ from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.model import Interval, Stop
 from bakeoff.stats.stopping import stop_state
-from validation.hosts import NOISE, draw, ended, fixed, simulate
+from validation.hosts import NOISE, as_found, draw, ended, fixed, simulate
 
 RNG = np.random.default_rng(5)
 VALUES = RNG.normal(0.1, 0.01, 12).tolist()
@@ -91,6 +91,12 @@ def test_a_value_that_is_not_finite_is_left_to_the_caller():
 def test_intervals_hold_the_truth(counts, differ):
     line = simulate(3, "", names(*counts), fixed, times=300, differ=differ)
     assert line.held > 0.91  # three errors below 95 %
+
+
+def test_with_the_variance_between_hosts_as_it_was_found_the_host_with_most_epochs_decides():
+    line = simulate(3, "", names(50, 1, 1), as_found, times=300, differ=1.0)
+    assert line.expected and line.held < 0.9
+    assert simulate(3, "", names(50, 1, 1), fixed, times=300, differ=1.0).expected
 
 
 def test_an_interval_without_ends_holds_nothing():
