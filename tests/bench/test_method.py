@@ -1,6 +1,7 @@
 """bench/method: results are kept, shown and put into a page; the experiments themselves take servers and minutes."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,18 @@ def test_an_unknown_experiment_is_named() -> None:
     done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "nonsense" in done.stderr
+
+
+def test_docs_name_experiments_that_there_are() -> None:
+    asked = [sys.executable, str(ROOT / "bench" / "method" / "run.py"), "nonsense"]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
+    choices = set(re.findall(r"[a-z-]+", done.stderr.partition("choose from")[2]))
+    pages = [ROOT / "bench" / "README.md", *(ROOT / "docs").rglob("*.md")]
+    named = {name for page in pages for name in re.findall(r"bench/method/run\.py ([a-z-]+)", page.read_text("utf-8"))}
+    table_of_page = table.PAGE.read_text("utf-8").partition(table.BEGIN)[0]
+    lasts = re.findall(r"\| ([^|]*) \|$", table_of_page, re.MULTILINE)
+    named |= {name for last in lasts for name in re.findall(r"`([a-z-]+)`", last)}
+    assert {"restart", "freeze"} <= named <= choices
 
 
 def test_the_independence_of_epochs_is_computed_from_every_journal_of_duels() -> None:
