@@ -95,7 +95,7 @@ bench-startup: setup ## how long the help, a report and sysbench's version take 
 bench-harness: setup ## how much of a study's wall time is measuring (10 minutes)
 	.venv/bin/python bench/harness/run.py
 
-bench-method: setup ## what the defaults of the method rest on: restarts, slices, switching, freezing, CPUs (15 minutes)
+bench-method: setup ## what the defaults of the method rest on: restarts, slices, switching, freezing, CPUs (half an hour)
 	.venv/bin/python bench/method/run.py all
 	.venv/bin/python bench/method/run.py report
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures on this machine what the method's defaults rest on (docs/evidence/method-defaults.md).
 
-    bench/method/run.py all                     # every experiment, about 15 minutes
+    bench/method/run.py all                     # every experiment, about half an hour
     bench/method/run.py restart switching       # some of them
     bench/method/run.py report                  # the newest result of each, into docs/evidence/method-defaults.md
 
@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "python")]  # `validation` is not installed
+sys.path[:0] = [str(ROOT), str(ROOT / "python"), str(ROOT / "bench")]  # `validation` is not installed
 
 import table
 from machine import THREADS_MAX, WORKLOADS, idle_cpus, placement, switching

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "bench" / "method"))
+sys.path[:0] = [str(ROOT / "bench" / "method"), str(ROOT / "bench")]
 
 import table  # noqa: E402
 from table import Result  # noqa: E402
@@ -79,6 +79,8 @@ def test_docs_name_experiments_that_there_are() -> None:
     lasts = re.findall(r"\| ([^|]*) \|$", table_of_page, re.MULTILINE)
     named |= {name for last in lasts for name in re.findall(r"`([a-z-]+)`", last)}
     assert {"restart", "freeze"} <= named <= choices
+    rows = re.findall(r"^\| `([a-z-]+)` \|", pages[0].read_text("utf-8").partition("## method")[2], re.MULTILINE)
+    assert set(rows) == choices - {"all"}
 
 
 def test_the_independence_of_epochs_is_computed_from_every_journal_of_duels() -> None:
