@@ -18,12 +18,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tpcc"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import record
 from make import make
 from rich.console import Console
 from rich.table import Table
+
+import record
 
 LIMIT_S, LIMIT_BYTES, LIMIT_PAGE_BYTES = 10.0, 1_000_000_000, 4_000_000
 _CHILD = """

@@ -20,13 +20,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tpcc"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import record
 from make import write_slow_log
 from rich.console import Console
 from rich.table import Table
 
+import record
 from bakeoff.engine import engine_path
 
 LIMIT_MB_PER_S, LIMIT_BYTES = 100.0, 64_000_000

@@ -20,12 +20,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "bench" / "tpcc")]  # `validation` is not installed
+sys.path[:0] = [str(ROOT), str(ROOT / "bench")]  # `validation` is not installed
 
-import record
 from rich.console import Console
 from rich.table import Table
 
+import record
 from bakeoff.errors import HostError
 from validation.fake_server import FakeServer
 

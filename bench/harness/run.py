@@ -18,11 +18,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tpcc"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import record
 from rich.console import Console
 from rich.table import Table
+
+import record
 
 LIMIT_SHARE = 0.8
 _DUEL = ("mysql:5.7.22", "mysql:8.0.15", "--workload", "oltp_point_select,oltp_read_only", "--threads", "1,2,4,8")

@@ -19,14 +19,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "client-cost"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tpcc"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+BENCH = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(BENCH.parent / "python"), str(BENCH / "tpcc"), str(BENCH / "client-cost"), str(BENCH)]
 
 import estimate
 import psutil
 import pymysql
-import record
 import ways
 from place import Server, started
 from rich.console import Console
@@ -34,6 +32,7 @@ from rich.table import Table
 from shape import DATABASE, Loaded, LoadFailed, Shape, empty, require_whole, write_files
 from ways import Way
 
+import record
 from bakeoff.engine import Engine, engine_path
 from bakeoff.errors import BakeoffError, HostError
 from bakeoff.servers import readiness

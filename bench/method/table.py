@@ -2,17 +2,13 @@
 
 import json
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bakeoff.results import gather_host
-from bakeoff.results.manifest import checkout_commit
+import record
+from record import RESULTS, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-RESULTS = ROOT / "bench" / "results"
 PAGE = ROOT / "docs" / "evidence" / "method-defaults.md"
-FORMAT = 1
 BEGIN, END = "<!-- bench/method -->", "<!-- end -->"
 
 
@@ -57,18 +53,7 @@ def cell(value: object) -> str:
 
 def write(result: Result, server: str) -> Path:
     """Write `bench/results/method-NAME-DATE.json`; a file is written once and never edited."""
-    now = datetime.now(UTC)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"method-{result.name}-{now:%Y%m%dT%H%M%SZ}.json"
-    head = {
-        "format": FORMAT,
-        "date": now.isoformat(timespec="seconds"),
-        "commit": checkout_commit(),
-        "server": server,
-        "host": gather_host(RESULTS).model_dump(mode="json"),
-    }
-    path.write_text(json.dumps(head | asdict(result), indent=1) + "\n", encoding="utf-8")
-    return path
+    return record.write(f"method-{result.name}", {"server": server} | asdict(result), RESULTS)
 
 
 def newest(names: tuple[str, ...]) -> str:

@@ -16,9 +16,10 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bakeoff.results import gather_host
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-ROOT = Path(__file__).resolve().parents[2]
+import record
+
 ROWS, DIGESTS, STATEMENTS, CONNECTIONS = 20_000, 30, 20_000, 4
 LOOPS, LOOPS_SLOWED = 2_000, 2_400  # 2,000 take about 0.3 ms
 SPINNING = "SELECT c, BENCHMARK(@@max_error_count, SHA2('x', 256)) FROM t WHERE id = {id}"
@@ -84,15 +85,12 @@ def main() -> None:
         slowed = [equal[0], f"{asked.server},max_error_count={LOOPS_SLOWED}"]
         kinds = random.Random(1).sample(["equal"] * asked.equal + ["slowed"] * asked.slowed, asked.equal + asked.slowed)
         found = []
-        to = ROOT / "bench" / "results" / f"replay-claims-{at:%Y%m%dT%H%M%SZ}.json"
-        host = gather_host(folder, None).model_dump(mode="json")
         for seed, kind in enumerate(kinds, asked.seed):
             arms = equal if kind == "equal" else slowed
             found.append({"kind": kind, **replay(folder, arms, budget=asked.budget, seed=seed)})
             print(json.dumps(found[-1]), flush=True)
             # After each one: a replay that fails loses none of those before it.
-            document = {"format": 1, "at": at.isoformat(), "host": host, "replays": found}
-            to.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            to = record.write("replay-claims", {"settings": vars(asked), "replays": found}, at=at)
     claiming = sum(bool(each["claims"] or each["differing"]) for each in found if each["kind"] == "equal")
     right = sum(
         len(each["claims"]) == 1 and not each["differing"] and each["spinning"]["verdict"] == "SLOWER"

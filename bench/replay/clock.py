@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "bench" / "tpcc")]  # `validation` is not installed
+sys.path[:0] = [str(ROOT), str(ROOT / "bench")]  # `validation` is not installed
 
 import record
-
 from bakeoff.engine import Engine, make_capture
 from validation.fake_server import FakeServer
 

@@ -19,13 +19,13 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "report"), str(ROOT / "bench" / "tpcc")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "report"), str(ROOT / "bench")]
 
-import record
 from rich.console import Console
 from rich.table import Table
 from synthetic import duel_study, make_run
 
+import record
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
 

@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / part) for part in ("python", "bench")]
 
 import go_tpc
-import record
 from clients import Bakeoff, Client, ClientFailed, GoTpc, Load
 from place import Server, started
 from rich.console import Console
 from rich.table import Table
 
+import record
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError
 from run import over_rounds

@@ -16,15 +16,15 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / part) for part in ("python", "bench")]
 
 import go_tpc
-import record
 from clients import Client, ClientFailed, Load, Reported, every
 from place import Server, started
 from rich.console import Console
 from rich.table import Table
 
+import record
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError
 from bakeoff.stats.interval import standard_deviation, t_interval

@@ -1,0 +1,34 @@
+"""The JSON file of a benchmark run: written once, never edited."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bakeoff.results import gather_host
+from bakeoff.results.manifest import checkout_commit
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "bench" / "results"
+FORMAT = 2
+"""1: `machine` with fewer facts in the place of `host`."""
+
+
+def write(name: str, content: dict[str, Any], folder: Path = RESULTS, *, at: datetime | None = None) -> Path:
+    """Write `NAME-DATE.json` into the folder, with the machine and the commit.
+
+    Args:
+        at: when the run began, where each of its parts writes the file anew; None: now.
+    """
+    at = at or datetime.now(UTC)
+    path = folder / f"{name}-{at:%Y%m%dT%H%M%SZ}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    head = {
+        "format": FORMAT,
+        "name": name,
+        "date": at.isoformat(timespec="seconds"),
+        "commit": checkout_commit(),
+        "host": gather_host(folder).model_dump(mode="json"),
+    }
+    path.write_text(json.dumps(head | content, indent=1) + "\n", encoding="utf-8")
+    return path
