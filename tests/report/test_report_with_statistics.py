@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.cli.report import ReportFormat, report
@@ -29,6 +30,22 @@ def test_a_run_of_known_truth_is_reported_as_what_it_is(tmp_path):
     for text in (render_html(view), render_markdown(view)):
         assert "mysql:8.0" in text and "too many errors" in text
     assert "SLOWER" in render_csv(view) and json.loads(render_json(view))["comparisons"]
+
+
+@pytest.mark.parametrize(
+    ("effect", "row", "summary"),
+    [
+        (0.002, "holds 1", "the control, a second baseline, holds 1 at 99%."),
+        (0.026, "misses 1 at 95%, not at 99%", "the control, a second baseline, holds 1 at 99%."),
+        (0.05, "MISSES 1", "the control does NOT hold 1."),
+    ],
+)
+def test_the_line_of_the_control_agrees_with_the_summary(tmp_path, effect, row, summary):
+    study = duel_study(workloads=("oltp_read_only",), threads=(1,))
+    run = make_run(tmp_path, study, Truth(effect={"B": -0.1, "A'": effect}))
+    view = build_view(run, analyse(run.load_epochs(), study, ended=Stop.PRECISE))
+    assert [each.verdict for each in view.forest.rows if each.kind == "control"] == [row]
+    assert view.summary[-1].endswith(summary)
 
 
 def test_what_a_killed_run_needs_follows_from_its_own_plan(tmp_path):

@@ -42,7 +42,8 @@ WORDS = {
     "epoch": "one restart of all servers from the same data, in which every cell is measured once",
     "build": "one load of the data; epochs take the builds in turn",
     "baseline": "the arm that every ratio is over",
-    "control": "a second instance of the baseline, whose true ratio is 1",
+    "control": "a second instance of the baseline, whose true ratio is 1; its 95% interval misses 1 one time in 20, "
+    "and the report is UNTRUSTED only when that of 99% does",
     "ratio": "throughput of an arm over that of the baseline; 1.10 is 10% more",
     "95% interval": "holds the true ratio 95 times in 100",
 }

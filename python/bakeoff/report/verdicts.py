@@ -185,9 +185,13 @@ def _basis(context: Context) -> str:
     noise = f"; ratios differ by {spread} between {'restarts' if restarted else 'repetitions'}" if spread else ""
     if spreads and statistics.median_high(spreads) > _NOISY:
         noise += " (noisy machine: rerun when it is idle)"
-    trusted = {True: "; the control, a second baseline, holds 1", False: "; the control does NOT hold 1", None: ""}
+    control = {
+        True: "; the control, a second baseline, holds 1 at 99%",
+        False: "; the control does NOT hold 1",
+        None: "",
+    }
     where = " of every server" if restarted else ""
-    return f"This rests on {restarts}{where}{noise}{trusted[context.analysis.trusted]}."
+    return f"This rests on {restarts}{where}{noise}{control[context.analysis.trusted]}."
 
 
 def mean_sentences(context: Context) -> tuple[str, ...]:
@@ -436,17 +440,21 @@ def _forest_row(context: Context, comparison: Comparison, axis: _Axis) -> Forest
         short=comparison.cell,
         tone=_tone_of(comparison),
         epochs=tuple(axis.place(point.value) for point in comparison.points if comparison.estimate.n),
-        verdict=_control_word(comparison) if comparison.is_control else " · ".join(comparison.verdict.words),
+        verdict=_control_word(comparison, trusted=context.analysis.trusted)
+        if comparison.is_control
+        else " · ".join(comparison.verdict.words),
         notes=context.notes(comparison),
     )
 
 
-def _control_word(comparison: Comparison) -> str:
-    """Whether the control's interval holds its true ratio."""
+def _control_word(comparison: Comparison, *, trusted: bool | None) -> str:
+    """Whether the control's shown interval, of 95 %, holds its true ratio; `trusted`: those of 99 % do."""
     low, high = comparison.estimate.interval.low, comparison.estimate.interval.high
     if low is None or high is None:
         return "control"
-    return "holds 1" if low <= 0 <= high else "MISSES 1"
+    if low <= 0 <= high:
+        return "holds 1"
+    return "misses 1 at 95%, not at 99%" if trusted else "MISSES 1"
 
 
 # Records for programs.
