@@ -77,6 +77,35 @@ def test_the_live_view_fits_the_terminal(run, analysis, columns):
     assert any("165,400 / 165,400" in line for line in lines)
 
 
+@pytest.mark.parametrize("columns", [60, 130])
+@pytest.mark.parametrize("height", [4, 8, 12, 40])
+def test_stage_bars_and_time_left_are_seen_however_low_the_terminal(run, analysis, columns, height):
+    size = {"width": columns, "height": height}
+    live = RichLive(run.study(), Console(file=io.StringIO(), force_terminal=True, color_system=None, **size))
+    live.stage("measuring")
+    live.epoch_finished(0, analysis.comparisons, 30.0, 240.0)
+    for label in ("mysql:5.7 rows", "mysql:8.0 rows"):
+        live.progress(label, 100, 400, "rows")
+    shown = Console(file=io.StringIO(), record=True, **size)
+    shown.print(live._render())
+    lines = shown.export_text().splitlines()
+    assert len(lines) <= max(height - 1, 4)
+    assert lines[-3].startswith("mysql:5.7 rows") and lines[-2].startswith("mysql:8.0 rows")
+    assert "measuring" in lines[-1] and "about 4 min left" in lines[-1]
+    if height > 4:
+        more = [int(line.split()[2]) for line in lines if line.startswith("… and ")]
+        assert sum("×" in line for line in lines) + sum(more) == len(analysis.comparisons)
+        assert bool(more) == (height < 40)
+
+
+def test_a_label_commands_no_terminal(run):
+    live = RichLive(run.study(), Console(file=io.StringIO(), force_terminal=True, color_system=None))
+    live.progress("rows \x1b[2J", 1, 4, "rows")
+    shown = Console(file=io.StringIO(), record=True)
+    shown.print(live._render())
+    assert "rows \\x1b[2J" in shown.export_text()
+
+
 def test_json_lines_are_json_lines(run, analysis):
     out = io.StringIO()
     with live_for(run.study(), json=True, stream=out) as live:

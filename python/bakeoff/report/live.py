@@ -15,6 +15,7 @@ from typing import Any, Self, TextIO
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
+from rich.segment import Segment, SegmentLines
 from rich.table import Table
 from rich.text import Text
 
@@ -23,6 +24,8 @@ from bakeoff.spec import Arm, Study
 from bakeoff.stats.model import Comparison, Interval, Stop
 from bakeoff.stats.resolution import NoiseCard
 from bakeoff.units import format_bytes, format_duration, format_ns, format_rate, visible
+
+Lines = list[list[Segment]]
 
 _PLAIN_EVERY_S = 10.0  # a line of progress at most that often
 _AXIS = 31  # characters of the live interval
@@ -213,7 +216,7 @@ class RichLive(LiveView):
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
         """A bar for each label."""
         with self._lock:
-            self._progress[label] = (done, total, unit)
+            self._progress[visible(label)] = (done, total, unit)
 
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
         """Shown beside the cell."""
@@ -247,9 +250,8 @@ class RichLive(LiveView):
 
     def _render(self) -> RenderableType:
         with self._lock:
-            parts: list[RenderableType] = [Text(visible(self._study.title), style="bold")]
-            if self._comparisons:
-                parts.append(self._table())
+            above = self._lines(Text(visible(self._study.title), style="bold"))
+            parts: list[RenderableType] = []
             for label, (done, total, unit) in list(self._progress.items())[-4:]:
                 text = self._speeds.text(label, done, total, unit)
                 parts.append(_bar(label, done, total, text, columns=self._console.width))
@@ -257,16 +259,35 @@ class RichLive(LiveView):
             left = None if self._due is None else max(0.0, self._due - at)
             foot = f"{_clock(at - self._begin)}  {_left_text(left)}"
             parts.append(Text.assemble(("● ", "cyan"), self._stage, ("   " + foot, "dim")))
-            return Group(*parts)
+            below = self._lines(*parts)
+            table = self._fitting_table(self._console.height - 1 - len(above) - len(below))
+            return SegmentLines([*above, *table, *below], new_lines=True)
 
-    def _table(self) -> Table:
+    def _lines(self, *parts: RenderableType) -> Lines:
+        """What they are in this terminal."""
+        return self._console.render_lines(Group(*parts), pad=False)
+
+    def _fitting_table(self, room: int) -> Lines:
+        """The table with the comparisons that fit into so many lines; nothing where not even its heading does."""
+        count = len(self._comparisons)
+        shown = count if count < room else room - 2
+        while count and shown >= 0:
+            lines = self._lines(self._table(shown))
+            excess = len(lines) - room
+            if excess <= 0:
+                return lines
+            shown -= max(1, excess // 2)  # a comparison that needs more than a line needs two as a rule
+        return []
+
+    def _table(self, shown: int) -> Table:
+        """The first comparisons, so many, and how many there are more."""
         table = Table(box=None, pad_edge=False)
         wide = self._console.width >= _WIDE
         for heading in ("cell", "contender", "ratio", "live interval", *([""] if wide else []), "events/s"):
             fixed = heading in ("ratio", "live interval", "")
             table.add_column(heading, header_style="dim", overflow="fold", no_wrap=fixed)
         reach = axis_reach(self._comparisons)
-        for comparison in self._comparisons:
+        for comparison in self._comparisons[:shown]:
             rates = [self._rates.get((comparison.cell, arm)) for arm in (comparison.baseline, comparison.contender)]
             strip = interval_strip(comparison.estimate.mean, comparison.live, reach)
             table.add_row(
@@ -277,6 +298,8 @@ class RichLive(LiveView):
                 *([Text(strip, style=_style(comparison))] if wide else []),
                 Text(" / ".join(format_rate(rate) for rate in rates if rate is not None)),
             )
+        if more := len(self._comparisons) - shown:
+            table.add_row(Text(f"… and {more} more", style="dim"))
         return table
 
 
