@@ -75,6 +75,11 @@ def test_time_charts_hold_the_throughput_of_each_arm(view, analysis):
     assert panel.x_kind == "frames" and panel.x_title == "in each frame 0 to 7.6 seconds"
 
 
+def test_the_end_of_a_long_frame_has_no_exponent(tmp_path):
+    (panel,) = panels_of(view_of(tmp_path, one_cell(control=False), epochs=2, slice_ns=2_400_000_000), "time-")
+    assert panel.x_title == "in each frame 0 to 122 seconds"
+
+
 def test_of_many_epochs_twelve_are_drawn_evenly_chosen_and_it_is_said(tmp_path):
     view = view_of(tmp_path, one_cell(control=False), epochs=31, blocks=2)
     (panel,) = panels_of(view, "time")

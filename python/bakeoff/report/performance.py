@@ -138,10 +138,11 @@ def time_panel(context: Context, cell: str, panel_id: str, title: str, unit: str
                 )
             )
     longest = max((x for each in series for x in each.x), default=0.0)
+    end = f"{longest:.2g}" if longest < 99.5 else f"{longest:.0f}"
     return Panel(
         id=panel_id,
         title=title,
-        x_title=f"in each frame 0 to {longest:.2g} {spent}",
+        x_title=f"in each frame 0 to {end} {spent}",
         y_title=unit,
         series=tuple(series),
         x_kind="frames",
