@@ -1,5 +1,6 @@
 """The parts of "Why" that epochs and arms of their own have found: settings, plans, waits; processor counters."""
 
+import math
 from datetime import UTC, datetime
 
 import pytest
@@ -8,11 +9,13 @@ from profiled import add_profiles
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.report import build_view, render_html
+from bakeoff.report.causes import _ratio
 from bakeoff.report.renderers import render_markdown
 from bakeoff.results import Outcome
 from bakeoff.results.profiles import PMU_FILE
 from bakeoff.spec import parse_server
 from bakeoff.stats.attribution import DOCUMENT, FOLDER, differing, study_in_between
+from bakeoff.stats.model import Estimate, Interval
 from bakeoff.stats.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, StatementPlans, Wait
 
 CELL = "oltp_read_only/4"
@@ -169,6 +172,11 @@ def test_the_wait_that_is_longer_comes_first(tmp_path):
     assert second[0] == MUTEX and second[3] == "0 ns" and second[5] == ""
     text = render_markdown(view)
     assert "3 restarts with instruments" in text and "It has no stages." in text
+
+
+def test_the_ratio_of_a_wait_has_the_digits_of_its_interval():
+    found = Estimate(mean=math.log(1.004), interval=Interval(low=math.log(1.002), high=math.log(1.006)), n=3)
+    assert (_ratio(found).text, _ratio(found).sub) == ("1.004×", "1.002 to 1.006")
 
 
 @pytest.mark.parametrize("kind", ["plans", "waits", "profile"])

@@ -15,7 +15,7 @@ from rich.console import Console
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
-from bakeoff.report.queries import _short
+from bakeoff.report.queries import _lost, _short
 from bakeoff.stats.answer_rules import DOCUMENT, Answers, Compared, DigestAnswers
 
 TEXTS = {
@@ -120,6 +120,13 @@ def test_the_table_is_sorted_by_time_lost(view):
     assert by_verdict["FASTER"][5].startswith("−")
     assert by_verdict["fails"][7] == "errors"
     assert "never completed on mysql:8.0 (1)" in view.tables["queries"].note
+
+
+@pytest.mark.parametrize(
+    ("share", "shown"), [(0.042, "+4.2%"), (-0.042, "−4.2%"), (0.0004, "0.0%"), (-0.0004, "0.0%"), (0.0, "0.0%")]
+)
+def test_time_lost_that_rounds_to_nothing_has_no_sign(share, shown):
+    assert _lost(share) == shown
 
 
 def test_queries_that_begin_alike_are_separated_in_the_table():

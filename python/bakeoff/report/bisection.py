@@ -138,7 +138,8 @@ def _of_options(context: Context, search: Search, believed: Found) -> str:
     shares, effects = believed.probabilities, believed.effects
     guilty = [each for each in range(len(names)) if shares[each] >= CONFIDENCE]
     guilty.sort(key=lambda each: -abs(effects[each]))
-    named = ", ".join(f"{names[each]} ({numbers.change(effects[each], None)})" for each in guilty)
+    half = believed.whole.interval.half_width
+    named = ", ".join(f"{names[each]} ({numbers.change(effects[each], half)})" for each in guilty)
     if believed.named:
         verb = "carries" if len(guilty) == 1 else "carry"
         together = f"of {_whole(believed)} that all {len(names)} make together"
@@ -153,13 +154,13 @@ def _of_options(context: Context, search: Search, believed: Found) -> str:
 
 
 def _options_table(search: Search, believed: Found) -> Table:
-    shares, effects = believed.probabilities, believed.effects
+    shares, effects, half = believed.probabilities, believed.effects, believed.whole.interval.half_width
     rows = []
     for each in sorted(range(len(shares)), key=lambda number: (-shares[number], number)):
         share = shares[each]
         is_out = share <= 1 - CONFIDENCE or believed.named is not None
         answer = "yes" if share >= CONFIDENCE else "no" if is_out else "open"
-        effect = numbers.change(effects[each] / share, None) if share > 1 - CONFIDENCE else "–"
+        effect = numbers.change(effects[each] / share, half) if share > 1 - CONFIDENCE else "–"
         rows.append(Row.of(search.options[each].shown, answer, effect, _probability(share)))
     return Table(
         id="bisection",

@@ -348,7 +348,7 @@ def _wait_row(each: WaitDifference, where: str) -> Row:
 def _ratio(ratio: Estimate | None) -> Value:
     if ratio is None:
         return Value(text="–")
-    return Value(text=numbers.ratio(ratio.mean), sub=numbers.interval(ratio.interval))
+    return Value(text=numbers.ratio_of(ratio), sub=numbers.interval(ratio.interval))
 
 
 def _cost_table(context: Context) -> Table:

@@ -300,6 +300,12 @@ def _where(context: Context, query: Query) -> str:
     return f"{context.cell_title(query.cell)}, {context.labels[query.contender]}" if _several(context) else ""
 
 
+def _lost(share: float) -> str:
+    """`+4.2%`, `−0.3%`; `0.0%` without a sign."""
+    text = f"{share * 100:+.1f}%".replace("-", numbers.MINUS)
+    return text[1:] if float(text[1:-1]) == 0 else text
+
+
 def _table(context: Context, queries: list[Query], *, left: int) -> Table:
     rows = []
     for query in sorted(queries, key=lambda query: _where(context, query)):
@@ -312,7 +318,7 @@ def _table(context: Context, queries: list[Query], *, left: int) -> Table:
                 numbers.share(times.share),
                 numbers.estimate_short(times.estimate) if times.estimate else "n/a",
                 query.word,
-                "" if times.time_lost is None else f"{times.time_lost * 100:+.1f}%".replace("-", numbers.MINUS),
+                "" if times.time_lost is None else _lost(times.time_lost),
                 " → ".join("n/a" if ns is None else format_ns(ns) for ns in p95),
             ]
         rows.append(Row.of(_short(query.text), *cells, ", ".join(query.differs), group=_where(context, query)))

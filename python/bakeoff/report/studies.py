@@ -142,7 +142,7 @@ def _pairs_table(context: Context, cell: str) -> Table:
 
     def percent(upper: str, lower: str) -> str:
         found = over(upper, lower) if upper != lower else None
-        return f"{math.expm1(found.mean) * 100:+.0f}%" if found else "–"
+        return numbers.change(found.mean, found.interval.half_width) if found else "–"
 
     level = {arm: found.mean for arm in context.compared_arms if (found := over(arm, context.analysis.baseline))}
     ordered = sorted(level, key=level.__getitem__)
