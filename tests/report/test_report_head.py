@@ -240,7 +240,9 @@ def with_ratios(root, *ratios):
         mean, low, high = map(math.log, each)
         interval = Interval(low=low, high=high)
         word = Word.FASTER if low > 0 else Word.SLOWER if high < 0 else Word.INCONCLUSIVE
-        verdict = comparison.verdict.model_copy(update={"words": (word,), "at_least": low if low > 0 else high})
+        verdict = comparison.verdict.model_copy(
+            update={"words": (word,), "at_least": max(low, 0) or min(high, 0) or None}
+        )
         estimate = comparison.estimate.model_copy(update={"mean": mean, "interval": interval})
         claimed.append(comparison.model_copy(update={"estimate": estimate, "verdict": verdict}))
     return build_view(run, analysis.model_copy(update={"comparisons": tuple(claimed)}))
@@ -255,6 +257,18 @@ def with_ratios(root, *ratios):
     ],
 )
 def test_the_headline_of_a_claim_never_seems_to_touch_nothing(tmp_path, ratio, headline):
+    assert with_ratios(tmp_path, ratio).verdicts[0].headline == headline
+
+
+@pytest.mark.parametrize(
+    ("ratio", "headline"),
+    [
+        ((0.975, 0.948, 1.003), "may be anything from 6% slower to 1% faster"),
+        ((1.002, 0.9978, 1.0064), "may be anything from 0.3% slower to 0.7% faster"),
+        ((0.91, 0.73, 1.14), "may be anything from 30% slower to 20% faster"),
+    ],
+)
+def test_the_headline_of_an_open_question_is_as_wide_as_its_interval(tmp_path, ratio, headline):
     assert with_ratios(tmp_path, ratio).verdicts[0].headline == headline
 
 

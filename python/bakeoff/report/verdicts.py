@@ -275,8 +275,8 @@ def _headline(context: Context, comparison: Comparison) -> str:
         restarted = _is_restarted(comparison)
         reason = "not enough for a verdict" if restarted else "a server that runs already gets no verdict"
         return f"is probably {lean} ({_repeats(comparison.estimate.n, restarted=restarted)}; {reason})"
-    low, high = _side(interval.low, interval.half_width), _side(interval.high, interval.half_width)
-    return f"may be anything from {low} to {high}"
+    low, high = (end.lstrip("+" + numbers.MINUS) for end in numbers.change_interval(interval).split(" to "))
+    return f"may be anything from {low} slower to {high} faster"
 
 
 def _change(estimate: Estimate) -> str:
@@ -294,11 +294,6 @@ def _change(estimate: Estimate) -> str:
             break
     ends = f"{bottom:.{digits}%} to {top:.{digits}%}"
     return f"{abs(math.expm1(mean)):.{digits}%} {'faster' if mean > 0 else 'slower'} ({ends})"
-
-
-def _side(log_ratio: float, half_width: float | None) -> str:
-    """`27% slower`, `14% faster`."""
-    return f"{numbers.size(log_ratio, half_width)} {'slower' if log_ratio < 0 else 'faster'}"
 
 
 def _verdict(context: Context, comparison: Comparison) -> VerdictView:
