@@ -58,6 +58,12 @@ def test_the_machine_matters_where_hosts_differ(differing):
     assert "3 hosts, 4 × Example CPU 9000" in view.dateline
 
 
+def test_the_lead_beside_cards_says_what_it_rests_on_and_that_the_machine_matters(differing):
+    direction, narrowest, basis, hosts = differing[0].summary
+    assert differing[0].cards and differing[0].lead == (direction, basis, hosts)
+    assert narrowest.startswith("The narrowest interval") and basis.startswith("This rests on")
+
+
 def test_the_interval_over_hosts_that_differ_is_wider_than_that_of_one_machine(differing):
     first = differing[1].comparisons[0]
     alone = iv.precision_half_width(iv.standard_deviation([point.value for point in first.points]), 18)

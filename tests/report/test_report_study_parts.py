@@ -1,5 +1,6 @@
 """The parts of a report that a study's page has: summary, scaling law, stability, warm-up, sizes, what each arm did."""
 
+import math
 import statistics
 
 import pytest
@@ -35,6 +36,17 @@ def test_the_summary_is_three_sentences(view, ladder):
     # Beside cards the lead leaves out the figures that stand on them.
     assert view.lead == (view.summary[0], view.summary[2])
     assert " ".join(view.lead) in render_html(view) and " ".join(view.summary) in render_markdown(view)
+
+
+@pytest.mark.parametrize(("threads", "left"), [((1, 4), [0, 1, 3]), ((4,), [0, 3])])
+def test_the_lead_of_a_gate_leaves_out_only_what_the_cards_show(tmp_path, threads, left):
+    study = duel_study(workloads=("oltp_point_select",), threads=threads, control=False)
+    study = study.model_copy(update={"limit": math.log(0.97)})
+    view = build_view(run := make_run(tmp_path, study, Truth(), epochs=6, blocks=4), plain_analysis(run, study))
+    gate, direction, _, basis = view.summary
+    assert gate.startswith("The gate") and "SLOWER" in direction.upper() and basis.startswith("This rests on")
+    assert view.lead == tuple(view.summary[place] for place in left)
+    assert " ".join(view.lead) in render_html(view)
 
 
 def test_the_scaling_law_stands_beside_what_was_measured(ladder, view):

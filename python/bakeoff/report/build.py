@@ -73,6 +73,7 @@ def build_view(
         arms=arms,
         arms_table=setups.arms_table(context, arms),
         summary=_summary(context),
+        on_cards=verdicts.on_cards(context),
         verdicts=found,
         means=() if context.study.search else verdicts.mean_sentences(context),
         conditions=_conditions(context),

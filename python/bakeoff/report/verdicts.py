@@ -74,9 +74,18 @@ def summary(context: Context) -> tuple[str, ...]:
     """Three sentences, two when there is no ratio to rest on; none while nothing was compared."""
     if not context.primary:
         return ()
+    return (_direction(context), *_figures(context), _basis(context))
+
+
+def on_cards(context: Context) -> tuple[str, ...]:
+    """The sentences of the summary that the cards say, too: the figures, and which way a single comparison went."""
+    return (*([_direction(context)] if len(context.primary) == 1 else []), *_figures(context))
+
+
+def _figures(context: Context) -> tuple[str, ...]:
     measured = [each for each in context.primary if each.estimate.n and not _is_rate_fixed(each)]
     largest = _largest(context, measured) if measured else ""
-    return (_direction(context), *([largest] if largest else ()), _basis(context))
+    return (largest,) if largest else ()
 
 
 def _direction(context: Context) -> str:

@@ -466,7 +466,8 @@ class ReportView(Frozen):
 
     Attributes:
         arms_table: the arms with a column for each setting that differs; None while a list of them is as clear.
-        summary: the result in two or three sentences.
+        summary: the result in a few sentences.
+        on_cards: those of them that the cards say, too.
         means: for each contender the geometric mean over several cells, in a sentence.
         conditions: how busy the machine was, in a sentence; empty when unknown.
         key_figures: figures with a name of their own, in a line each (`tpmC, 4 threads, mysql:8.0: 19,355 (…)`).
@@ -488,6 +489,7 @@ class ReportView(Frozen):
     arms: tuple[ArmView, ...] = ()
     arms_table: Table | None = None
     summary: tuple[str, ...] = ()
+    on_cards: tuple[str, ...] = Field(default=(), exclude=True)
     verdicts: tuple[VerdictView, ...] = ()
     means: tuple[str, ...] = ()
     conditions: str = ""
@@ -516,8 +518,8 @@ class ReportView(Frozen):
 
     @property
     def lead(self) -> tuple[str, ...]:
-        """The summary; beside cards without the figures that stand there."""
-        return self.summary[:1] + self.summary[-1:] if self.cards else self.summary
+        """The summary; beside cards without the sentences that they say, too."""
+        return tuple(sentence for sentence in self.summary if not (self.cards and sentence in self.on_cards))
 
     def notes_of(self, verdict: VerdictView) -> tuple[tuple[Footnote, ...], tuple[int, ...]]:
         """A card's footnotes: those that are short enough to stand there, and the numbers of the others."""
