@@ -7,13 +7,15 @@ import sys
 import xml.etree.ElementTree as ET
 
 import pytest
+from plain_analysis import plain_analysis
 from synthetic import duel_study, make_run
 from view_parts import panels_of
 
 from bakeoff.errors import SpecError
 from bakeoff.report import build_view, charts, render_html
 from bakeoff.report.charts import VERDICTS, picture_png, picture_svg
-from bakeoff.report.view import Panel, Series
+from bakeoff.report.renderers import _arm_shape
+from bakeoff.report.view import Panel, Role, Series
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
 
@@ -72,6 +74,18 @@ def test_a_line_at_one_is_drawn_where_the_points_are_far_away():
     assert [line.get("stroke") for line in svg.iter("line")].count("var(--ink)") == 1
     heights = {text.text: text.get("transform") for text in svg.iter("text")}
     assert "1" in heights  # the axis reaches it
+
+
+def test_many_arms_differ_in_colour_or_shape_and_only_the_control_is_grey(tmp_path):
+    study = duel_study(workloads=("oltp_read_only",), threads=(1,))
+    more = [study.arms[1].model_copy(update={"name": name, "label": name}) for name in "CDEFGHIJKLMNOPQ"]
+    study = study.model_copy(update={"arms": (*study.arms, *more)})
+    run = make_run(tmp_path, study, epochs=2, blocks=1)
+    arms = build_view(run, plain_analysis(run, study)).arms
+    keys = [f"arm-{arm.slot}" for arm in arms]
+    assert len({(charts.css_key(key), charts._shape(key)) for key in keys}) == len(arms) == 18
+    assert len({_arm_shape(arm.slot) for arm in arms}) == 18, "swatches"
+    assert [arm.role for arm, key in zip(arms, keys, strict=True) if charts.css_key(key) == "arm-6"] == [Role.CONTROL]
 
 
 @pytest.mark.parametrize(("value", "text"), [(0, "0"), (0.25, "0.25"), (750, "750"), (60_000, "60k"), (1.5e6, "1.5M")])

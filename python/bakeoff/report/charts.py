@@ -25,7 +25,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 48, 10, 6, 44
 """Room around the axes, in pixels: for labels and the title of x."""
 
 ARM_SLOTS = 8
-"""Colours for arms; a study with more arms uses them again."""
+"""Colours and shapes for arms; a study with more arms uses them again, each colour with another shape."""
 
 _KEYS = (
     "ink", "second", "muted", "grid",
@@ -55,6 +55,11 @@ def css_key(key: str) -> str:
     """The CSS variable's name of a colour key, arms beyond the palette folded back into it."""
     kind, _, number = key.partition("-")
     return f"arm-{int(number) % ARM_SLOTS}" if kind == "arm" and number.isdigit() else key
+
+
+def shape_of(slot: int) -> int:
+    """Which of the shapes an arm has."""
+    return (slot + slot // ARM_SLOTS) % ARM_SLOTS
 
 
 def draw(panels: Sequence[Panel], *, dashed: frozenset[str] = frozenset()) -> dict[str, str]:
@@ -318,7 +323,7 @@ def _thinned(values: list[float], limit: int = 12) -> list[float]:
 
 def _shape(key: str) -> str:
     number = key.partition("-")[2]
-    return _SHAPES[int(number) % len(_SHAPES)] if number.isdigit() else "circle"
+    return _SHAPES[shape_of(int(number))] if number.isdigit() else "circle"
 
 
 # ---- colours that the page decides ---------------------------------------------------------------------------------

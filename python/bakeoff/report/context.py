@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bakeoff.plan import Cell, Plan
 from bakeoff.report import numbers
+from bakeoff.report.charts import ARM_SLOTS
 from bakeoff.report.view import Footnote, Prose, Series
 from bakeoff.results import Manifest, Outcome, RunDirectory
 from bakeoff.results.epoch_data import COUNTERS, CellCounters
@@ -257,8 +258,8 @@ class Context:
 
     @cached_property
     def slots(self) -> dict[str, int]:
-        """Arm name -> number of its colour and shape; the control always has the grey one."""
-        free = (slot for slot in count() if slot != CONTROL_SLOT)
+        """Arm name -> number of its colour and shape; the control alone has the grey one."""
+        free = (slot for slot in count() if slot % ARM_SLOTS != CONTROL_SLOT)
         return {arm.name: CONTROL_SLOT if arm.name == self.analysis.control else next(free) for arm in self.study.arms}
 
     @cached_property

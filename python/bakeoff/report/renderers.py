@@ -86,7 +86,7 @@ def _template() -> Template:
 def _arm_shape(slot: int) -> Markup:
     """The point's shape that an arm has in charts, for its swatch."""
     paint = Markup('<path d="{}" fill="var(--{})"/>')
-    return paint.format(charts.LEGEND_SHAPES[slot % charts.ARM_SLOTS], charts.css_key(f"arm-{slot}"))
+    return paint.format(charts.LEGEND_SHAPES[charts.shape_of(slot)], charts.css_key(f"arm-{slot}"))
 
 
 def _by_group(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
