@@ -4,6 +4,8 @@ import base64
 import hashlib
 import json
 import re
+import shutil
+import subprocess
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -13,7 +15,10 @@ from synthetic import Truth, duel_study, make_run
 
 from bakeoff.errors import ResultsError
 from bakeoff.report import build_view, render_html, render_json, render_markdown
+from bakeoff.report.charts import TEMPLATES
+from bakeoff.report.flame import flame_script
 from bakeoff.results.profiles import PROFILE_FILE
+from bakeoff.units import format_ns
 
 CELL, NAME = "oltp_read_only/4", "oltp_read_only · 4 threads"
 
@@ -53,6 +58,23 @@ def test_the_policy_allows_the_one_script_of_the_page(html):
     (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     assert f"script-src 'sha256-{digest}'" in html and html.count("<script") == 1
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_times_of_the_script_are_written_as_everywhere():
+    times = [0.4, 37.0, 999.6, 1234.5, 20_000.0, 999_700.0, 2.5e6, 999.6e6, 2.5e9, 47e9, 1234.4e9]
+    page = "const document = {querySelectorAll: () => []};\n"
+    code = f"{page}{flame_script()}\nconsole.log(JSON.stringify({times}.map(time)))"
+    ran = subprocess.run(["node", "--eval", code], check=True, capture_output=True, text=True)
+    assert json.loads(ran.stdout) == [format_ns(ns) for ns in times]
+
+
+def test_nothing_adds_to_the_width_of_a_frame():
+    """What is inside a box of no width makes it wider than its time."""
+    (rule,) = re.findall(
+        r"^\.frames i \{.*?\}", (TEMPLATES / "report.css").read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    assert "padding: 0;" in rule and "border" not in rule and "width: calc(var(--w) * var(--z) * 1%)" in rule
 
 
 def test_names_in_binaries_become_no_markup(tmp_path):

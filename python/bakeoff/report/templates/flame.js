@@ -1,4 +1,11 @@
 "use strict";
+// As `format_ns` of bakeoff/units.py.
+const time = ns => {
+  if (ns === 0) return "0";
+  const [limit, unit] = [[1e3, "ns"], [1e6, "µs"], [1e9, "ms"]].find(([limit]) => ns < 0.9995 * limit) || [1e12, "s"];
+  const value = ns / (limit / 1e3);
+  return `${value < 999.5 ? Number(value.toPrecision(3)) : value.toFixed(0)} ${unit}`;
+};
 for (const flame of document.querySelectorAll(".flame")) {
   const functions = JSON.parse(flame.dataset.functions), axis = Number(flame.dataset.axis);
   const says = flame.querySelector(".flame-says"), tools = flame.querySelector(".flame-tools");
@@ -11,7 +18,6 @@ for (const flame of document.querySelectorAll(".flame")) {
     element.textContent = functions[frame.f][0];
     return frame;
   }));
-  const time = ns => ns === 0 ? "0" : ns >= 1e6 ? (ns / 1e6).toPrecision(3) + " ms" : ns >= 1e3 ? (ns / 1e3).toPrecision(3) + " µs" : ns.toPrecision(3) + " ns";
   const within = (inner, outer) => inner.x >= outer.x - 1e-3 && inner.x + inner.w <= outer.x + outer.w + 1e-3;
   const found = element => sides.flat().find(frame => frame.element === element);
   let at = null;
