@@ -231,7 +231,8 @@ def check_sources(run: RunDirectory, study: Study) -> None:
                 f"run {run.name}: {source} has changed since its epochs were measured.",
                 hint="Put it back as it was (a dump with its times of modification), or begin a new run.",
             )
-    run.write_json(_SOURCES_FILE, kept)
+    if kept:
+        run.write_json(_SOURCES_FILE, kept)
 
 
 def _digests(study: Study) -> Iterator[tuple[str, str]]:
