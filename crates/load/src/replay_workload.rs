@@ -115,10 +115,14 @@ impl Worker<'_> {
         let mut repeated: Option<&Statement> = None;
         for (index, statement) in transaction.statements.iter().enumerate() {
             let mut lost = self.prepare(statement)?;
-            if lost.is_some() && index == 0 {
+            if lost.as_ref().is_some_and(|error| error.fatal) && index == 0 {
                 lost = self.prepare(statement)?; // on the new connection
             }
             if let Some(error) = lost {
+                if !error.fatal {
+                    self.count(statement, &error);
+                    continue;
+                }
                 self.skip(&transaction.statements[index..], &error);
                 return Ok(true);
             }
@@ -154,11 +158,12 @@ impl Worker<'_> {
         Ok(true)
     }
 
-    /// Makes the session what it was when the statement began in the log; the error with which the connection was lost meanwhile.
+    /// Makes the session what it was when the statement began in the log. The error with which the connection was lost meanwhile, or
+    /// (not fatal) with which the statement's schema was refused: in another one it would be another statement.
     fn prepare(&mut self, statement: &Statement) -> Result<Option<SqlError>, Failure> {
         match self.switch(&statement.state)? {
-            None => self.set_time(statement.second),
-            lost => Ok(lost),
+            Some(error) if error.fatal || needs_schema(&statement.sql) => Ok(Some(error)),
+            _ => self.set_time(statement.second),
         }
     }
 
@@ -213,10 +218,10 @@ impl Worker<'_> {
         }
         let mut outcome = Ok(());
         for statement in &statements[ended.map_or(0, |at| at + 1)..] {
-            if let Some(lost) = self.prepare(statement)? {
-                return Ok(Err(lost));
-            }
-            outcome = self.query(&statement.sql, false);
+            outcome = match self.prepare(statement)? {
+                Some(error) => Err(error),
+                None => self.query(&statement.sql, false),
+            };
             if outcome.as_ref().is_err_and(|error| error.fatal || error.code == DEADLOCK) {
                 break;
             }
@@ -307,18 +312,24 @@ impl Worker<'_> {
         Ok(lost)
     }
 
-    /// Sets what a statement needs and the session has not; these statements are not counted.
+    /// Sets what a statement needs and the session has not; these statements are not counted. The error: as [`Worker::prepare`].
     fn switch(&mut self, wanted: &Arc<State>) -> Result<Option<SqlError>, Failure> {
         if Arc::ptr_eq(&self.state, wanted) {
             return Ok(None);
         }
         let schema = if wanted.schema.is_empty() { &self.plan.home.schema } else { &wanted.schema };
-        let mut needed = Vec::new();
         if self.schema != *schema && !schema.is_empty() {
-            needed.push(format!("USE `{}`", schema.replace('`', "``")));
+            if let Err(error) = self.query(format!("USE `{}`", schema.replace('`', "``")).as_bytes(), false) {
+                if error.fatal {
+                    self.plan.failures.add(self.plan.operations.len() - 1, error.code, &error.message);
+                    self.reconnect(&error)?;
+                }
+                self.host.look_at_clock();
+                return Ok(Some(error));
+            }
             self.schema.clone_from(schema);
         }
-        needed.extend(settings(&self.set, &wanted.session, &self.plan.home.names));
+        let needed = settings(&self.set, &wanted.session, &self.plan.home.names);
         self.set = wanted.session.clone();
         self.state = Arc::clone(wanted);
         for sql in needed {
@@ -333,6 +344,17 @@ impl Worker<'_> {
         self.host.look_at_clock();
         Ok(None)
     }
+}
+
+/// Whether a statement depends on the default schema: none that changes it, begins or ends a transaction, or is about a schema.
+fn needs_schema(sql: &[u8]) -> bool {
+    let mut words = sql.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    let mut next_is = |any: [&str; 2]| {
+        words.next().is_some_and(|word| any.iter().any(|each| word.eq_ignore_ascii_case(each.as_bytes())))
+    };
+    let is_about_schema = next_is(["CREATE", "DROP"]) && next_is(["DATABASE", "SCHEMA"]);
+    let is_of_transaction = matches!(step(sql), Step::Begin | Step::Unlock | Step::End | Step::Chain);
+    !is_about_schema && !is_of_transaction && used_schema(sql).is_none()
 }
 
 /// The `SET` statements that lead from one state to another.

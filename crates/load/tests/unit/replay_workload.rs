@@ -1,6 +1,145 @@
 //! Tests of how a session goes from one state to another.
 
+use std::cell::RefCell;
+
+use bakeoff_script::SqlCall;
+use bakeoff_script::host::{LogLevel, QueryClass, Reply, StatementId, Value};
+
 use super::*;
+use crate::connector::Connector;
+use crate::net::ServerAddress;
+use crate::start_gate::{Barrier, StartGate};
+use crate::worker_host::{Environment, Mode};
+use crate::worker_pool::WorkerContext;
+use crate::worker_stats::LatencyStore;
+
+/// Keeps what is sent; the schema `gone` does not exist.
+struct Line(Rc<RefCell<Vec<String>>>);
+
+impl Connection for Line {
+    fn query(&mut self, sql: &[u8]) -> Result<Reply, SqlError> {
+        let sql = String::from_utf8_lossy(sql).into_owned();
+        let refused = sql == "USE `gone`";
+        self.0.borrow_mut().push(sql);
+        if refused {
+            let message = "Unknown database 'gone'".to_owned();
+            return Err(SqlError { code: 1049, sqlstate: "42000".to_owned(), message, fatal: false });
+        }
+        let class = QueryClass::Other;
+        Ok(Reply { class, columns: 0, rows: 0, affected_rows: 0, last_insert_id: 0, more_results: false })
+    }
+
+    fn prepare(&mut self, _sql: &[u8]) -> Result<StatementId, SqlError> {
+        unimplemented!()
+    }
+
+    fn execute(&mut self, _statement: StatementId, _values: &[Value<'_>]) -> Result<Reply, SqlError> {
+        unimplemented!()
+    }
+
+    fn close_statement(&mut self, _statement: StatementId) {}
+
+    fn next_result(&mut self) -> Result<Option<Reply>, SqlError> {
+        Ok(None)
+    }
+
+    fn fetch_row(&mut self, _row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError> {
+        Ok(false)
+    }
+
+    fn column_name(&self, _index: u32) -> Option<&str> {
+        None
+    }
+
+    fn reconnect(&mut self) -> Result<(), SqlError> {
+        Ok(())
+    }
+
+    fn charset(&self) -> (&str, &str) {
+        ("utf8mb4", "utf8mb4_bin")
+    }
+}
+
+struct Silent;
+
+impl Environment for Silent {
+    fn log(&self, _level: LogLevel, _message: &str) {}
+
+    fn statement_failed(&self, _call: SqlCall, _error: &SqlError, _query: &[u8]) {}
+}
+
+fn host() -> WorkerHost {
+    let context = WorkerContext {
+        thread: 0,
+        gate: Arc::new(StartGate::new(1)),
+        barrier: Arc::new(Barrier::new(1)),
+        canceller: Arc::default(),
+    };
+    let connector = Connector::new(Arc::new(ServerAddress::default()), Arc::clone(&context.canceller));
+    let mode = Mode::Slices { reseed: |_, _, _| {}, key_seed: 1, slowdown_per_event: 0.0 };
+    let counted = (Arc::default(), LatencyStore::Own(RefCell::default()));
+    WorkerHost::new(&context, 1, mode, Arc::new(Silent), connector, counted)
+}
+
+#[test]
+fn a_statement_whose_schema_is_refused_is_counted_and_never_sent_into_another() {
+    let plan = ReplayWorkload {
+        block: Arc::default(),
+        operations: Arc::new(vec!["digest".to_owned(), "other".to_owned()]),
+        speed: None,
+        home: Home { schema: "home".to_owned(), names: String::new() },
+        failures: Failures::default(),
+    };
+    let (host, sent) = (host(), Rc::new(RefCell::new(Vec::new())));
+    let mut worker = Worker {
+        plan: &plan,
+        host: &host,
+        connection: Box::new(Line(Rc::clone(&sent))),
+        numbers: vec![None; 2],
+        schema: "home".to_owned(),
+        set: Session::default(),
+        state: Arc::default(),
+        second: 0,
+    };
+    let state = |schema: &str| Arc::new(State { schema: schema.to_owned(), session: Session::default() });
+    let (gone, shop) = (state("gone"), state("shop"));
+    let statement = |sql: &str, state: &Arc<State>| Statement {
+        sql: sql.as_bytes().to_vec(),
+        operation: 0,
+        state: Arc::clone(state),
+        reads: false,
+        offset_us: 0,
+        second: None,
+    };
+    let statements = vec![
+        statement("BEGIN", &gone),
+        statement("DELETE FROM t", &gone),
+        statement("UPDATE t SET a = 1", &gone),
+        statement("INSERT INTO t VALUES (1)", &shop),
+        statement("COMMIT", &gone),
+        statement("create database gone", &gone),
+    ];
+    assert!(worker.run(&Transaction { connection: 1, statements, abandoned: false }, 0, 0).unwrap());
+    let refused = "USE `gone`";
+    assert_eq!(
+        *sent.borrow(),
+        [
+            refused,
+            "BEGIN",
+            refused,
+            refused,
+            "USE `shop`",
+            "INSERT INTO t VALUES (1)",
+            refused,
+            "COMMIT",
+            refused,
+            "create database gone"
+        ]
+    );
+    let failures = plan.failures.list(&plan.operations);
+    let counted: Vec<_> = failures.iter().map(|each| (each.operation.as_str(), each.sql_errno, each.count)).collect();
+    assert_eq!(counted, [("digest", 1049, 2)]);
+}
 
 fn session(sets: &[&str]) -> Session {
     let mut session = Session::default();
