@@ -149,7 +149,7 @@ def test_what_is_set_for_all_sessions_is_left_out_and_what_is_set_for_one_is_not
     SELECT @@SESSION.max_error_count AS it;
     """
     found, _ = judge(loaded, tmp_path, sql, reads_only=True)
-    assert (found.executed, found.skipped) == (2, {"SET GLOBAL": 2})
+    assert (found.executed, found.skipped) == (2, {"server": 2})
     assert loaded["A"].query("SELECT @@GLOBAL.max_error_count") == [before]
 
 

@@ -5,7 +5,7 @@ use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use sha2::{Digest as _, Sha256};
 
-use crate::digest::Facts;
+use crate::digest::{Facts, symbol};
 use crate::keywords::{Id, NAMED};
 use crate::lexer::{Kind, Lexer, Token};
 
@@ -17,6 +17,9 @@ const STRUCK_OUT: &[u8] = b"'***'";
 pub(crate) struct Watch {
     pub(crate) facts: Facts,
     before: Id,
+    /// The keyword or symbol before `before`, and open parentheses.
+    earlier: Id,
+    depth: i32,
 }
 
 impl Watch {
@@ -45,6 +48,8 @@ impl Watch {
                 }
                 // A connection that ends itself harms no other.
                 facts.for_server &= facts.first != named.KILL || !text.eq_ignore_ascii_case(b"connection_id");
+                facts.for_server |= drops_account(facts.first, self.before, id)
+                    || self.depth == 0 && sets_global(facts.first, self.earlier, self.before, text);
                 facts.local_file |= id == named.LOCAL && facts.first == named.LOAD;
                 facts.ends_transaction &= id != named.TO;
                 let next = sql[token.end..].iter().find(|byte| !byte.is_ascii_whitespace()).copied().unwrap_or(0);
@@ -57,13 +62,28 @@ impl Watch {
                 facts.secret |= mentions(text, b"password") || mentions(text, b"identified");
             }
             Kind::Parameter => facts.parameter = true,
+            Kind::Symbol if matches!(text, b"(" | b")") => self.depth += if text == b"(" { 1 } else { -1 },
             Kind::Symbol if text == b"=" && self.before == named.CONNECTION => {
                 facts.secret |= is_definition(facts.first)
             }
             _ => {}
         }
-        self.before = id;
+        (self.earlier, self.before) = (self.before, id);
     }
+}
+
+/// Whether a word makes the statement one that takes accounts away or renames them.
+fn drops_account(first: Id, before: Id, id: Id) -> bool {
+    let named = &*NAMED;
+    id == named.USER && before == first && (first == named.DROP || first == named.RENAME)
+}
+
+/// Whether a word after `SET` or a comma, or after `@@` there, makes the assignment one of the server's own variables.
+fn sets_global(first: Id, earlier: Id, before: Id, text: &[u8]) -> bool {
+    let target = if before == symbol(b"@@") { earlier } else { before };
+    first == NAMED.SET
+        && (target == NAMED.SET || target == Id::from(b','))
+        && is_one_of(text, &["global", "persist", "persist_only"])
 }
 
 fn is_definition(first: Id) -> bool {

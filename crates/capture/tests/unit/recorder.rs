@@ -105,6 +105,52 @@ fn what_is_for_the_server_or_holds_a_lock_is_no_part_of_a_replay() {
     assert_eq!(summary.overall.not_replayable, reasons.into());
 }
 
+/// Why statements, each in a log of its own connection, cannot be replayed; empty: they can.
+fn reasons(name: &str, statements: &[&str]) -> Vec<String> {
+    let line = |(connection, sql): (usize, &&str)| format!("2024-11-06T09:57:35.1Z\t    {connection} Query\t{sql}\n");
+    let log: String = statements.iter().enumerate().map(line).collect();
+    let (_, lines) = captured(name, &log, false);
+    lines.iter().map(|line| line["not_replayable"].as_str().unwrap_or("").to_owned()).collect()
+}
+
+#[test]
+fn what_is_set_for_all_sessions_and_accounts_that_go_are_for_the_server() {
+    let for_server = [
+        "SET GLOBAL long_query_time = 10",
+        "set /* x */ global transaction isolation level read committed",
+        "SET autocommit = 1, GLOBAL long_query_time = 10",
+        "SET GLOBAL sort_buffer_size = 1000, SESSION autocommit = 1",
+        "SET PERSIST max_connections = 5",
+        "SET PERSIST_ONLY max_connections = 5",
+        "SET @@global.long_query_time = 10",
+        "SET @a = CONCAT('a', 'b'), @@PERSIST.max_connections = 5",
+        "/*!50000 SET GLOBAL long_query_time = 10 */",
+        "DROP USER root@localhost",
+        "DROP USER IF EXISTS a",
+        "RENAME USER root TO a",
+    ];
+    assert_eq!(reasons("global", &for_server), for_server.map(|_| "server"));
+    let of_session = [
+        "SET SESSION long_query_time = 10",
+        "SET long_query_time = @@global.long_query_time",
+        "SET @a = IF(1, @@global.long_query_time, 2)",
+        "SET @global = 1, @persist = 2",
+        "SELECT @@global.long_query_time, global FROM user",
+        "DROP TABLE user",
+        "RENAME TABLE user TO users",
+    ];
+    assert_eq!(reasons("session", &of_session), of_session.map(|_| ""));
+    assert_eq!(reasons("password", &["SET GLOBAL my_password = 's3cret'"]), ["password"]);
+}
+
+#[test]
+fn a_session_keeps_what_a_statement_has_set_beside_the_servers_variables() {
+    let log = "2024-11-06T09:57:35.1Z\t    7 Query\tSET GLOBAL long_query_time = 10, SESSION autocommit = 0\n\
+        2024-11-06T09:57:35.2Z\t    7 Query\tSELECT 1\n";
+    let (_, lines) = captured("beside", log, false);
+    assert_eq!(lines[1]["session"], serde_json::json!({"autocommit": "0"}));
+}
+
 #[test]
 fn a_text_of_a_digest_is_no_statement() {
     let head =
