@@ -58,7 +58,7 @@ pub struct Facts {
     pub secret_comment: bool,
     /// `LOAD … LOCAL`: it wants a file of the client.
     pub local_file: bool,
-    /// It is for the server itself, its logs, settings, accounts or other connections: `RESET`, `SET GLOBAL`, `KILL 5`.
+    /// It is for the server itself, its logs, settings, accounts, files or other connections: `RESET`, `SET GLOBAL`, `KILL 5`.
     pub for_server: bool,
     /// It takes or gives back a lock that no transaction ends: `GET_LOCK`, `FLUSH TABLES WITH READ LOCK`.
     pub locks: bool,

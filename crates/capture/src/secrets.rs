@@ -53,6 +53,7 @@ impl Watch {
                 facts.local_file |= id == named.LOCAL && facts.first == named.LOAD;
                 facts.ends_transaction &= id != named.TO;
                 let next = sql[token.end..].iter().find(|byte| !byte.is_ascii_whitespace()).copied().unwrap_or(0);
+                facts.for_server |= token.kind == Kind::Word && takes_server_file(facts.first, self.before, text, next);
                 facts.secret |= is_secret(facts.first, self.before, id, text, next);
                 facts.locks |= is_lock(facts.first, self.before, id, text, next);
             }
@@ -76,6 +77,16 @@ impl Watch {
 fn drops_account(first: Id, before: Id, id: Id) -> bool {
     let named = &*NAMED;
     id == named.USER && before == first && (first == named.DROP || first == named.RENAME)
+}
+
+/// Whether a word makes the statement one that reads or writes a file of the server's host, which `LOAD … LOCAL` does not.
+fn takes_server_file(first: Id, before: Id, text: &[u8], next: u8) -> bool {
+    match text.len() {
+        6 => first == NAMED.LOAD && text.eq_ignore_ascii_case(b"infile"),
+        7 | 8 => before == NAMED.INTO && is_one_of(text, &["outfile", "dumpfile"]),
+        9 => next == b'(' && text.eq_ignore_ascii_case(b"load_file"),
+        _ => false,
+    }
 }
 
 /// Whether a word after `SET` or a comma, or after `@@` there, makes the assignment one of the server's own variables.

@@ -37,7 +37,7 @@ REASONS = {
     "routine": "ran inside a stored routine, whose call is an event itself",
     "parameters": "its values are not in the log, only ?",
     "local file": "LOAD DATA LOCAL wants a file of the client",
-    "server": "is for the server itself: its end, its replication, settings or accounts, or another connection",
+    "server": "is for the server itself: its end, replication, settings, accounts or files, or another connection",
     "lock": "takes or gives back a lock that no transaction ends",
     "prepare": "prepares a statement; what was executed is an event itself",
     "command": "an administrator command, such as Ping",

@@ -144,6 +144,31 @@ fn what_is_set_for_all_sessions_and_accounts_that_go_are_for_the_server() {
 }
 
 #[test]
+fn what_reads_or_writes_files_of_the_servers_host_is_for_the_server() {
+    let for_server = [
+        "SELECT a FROM t INTO OUTFILE '/tmp/x'",
+        "select a into /* x */ outfile '/tmp/x' fields terminated by ',' from t",
+        "(SELECT a FROM t) UNION (SELECT b FROM u) INTO DUMPFILE '/tmp/x'",
+        "WITH c AS (SELECT 1) SELECT * FROM c INTO OUTFILE '/tmp/x'",
+        "SELECT 1 /*!50000 INTO OUTFILE '/tmp/x' */",
+        "LOAD DATA INFILE '/tmp/x' INTO TABLE t",
+        "LOAD DATA LOW_PRIORITY INFILE '/tmp/x' REPLACE INTO TABLE t",
+        "load xml infile '/tmp/x' into table t",
+        "SELECT LOAD_FILE('/etc/hostname')",
+        "INSERT INTO t VALUES (load_file ('/etc/hostname'))",
+    ];
+    assert_eq!(reasons("files", &for_server), for_server.map(|_| "server"));
+    assert_eq!(reasons("local", &["LOAD DATA CONCURRENT LOCAL INFILE 'x' INTO TABLE t"]), ["local file"]);
+    let others = [
+        "SELECT 'INTO OUTFILE', \"INTO DUMPFILE 'x'\" FROM t /* INTO OUTFILE 'x' */",
+        "SELECT `outfile`, load_file INTO @a FROM t",
+        "INSERT INTO `outfile` VALUES ('LOAD_FILE(1)')",
+        "LOAD INDEX INTO CACHE t",
+    ];
+    assert_eq!(reasons("no-files", &others), others.map(|_| ""));
+}
+
+#[test]
 fn a_session_keeps_what_a_statement_has_set_beside_the_servers_variables() {
     let log = "2024-11-06T09:57:35.1Z\t    7 Query\tSET GLOBAL long_query_time = 10, SESSION autocommit = 0\n\
         2024-11-06T09:57:35.2Z\t    7 Query\tSELECT 1\n";
