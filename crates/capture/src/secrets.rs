@@ -12,6 +12,10 @@ use crate::lexer::{Kind, Lexer, Token};
 /// What stands in place of a literal of a statement with a password.
 const STRUCK_OUT: &[u8] = b"'***'";
 
+/// Beginnings of the names of procedures and functions of clouds and editions that take a password.
+const WITH_SECRETS: [&str; 4] =
+    ["rds_set_external_", "az_replication_change_", "setupExternalSource", "audit_log_encryption_password_set"];
+
 /// Looks at the tokens of one statement as they come.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
@@ -57,6 +61,7 @@ impl Watch {
                 facts.secret |= is_secret(facts.first, self.before, id, text, next);
                 facts.locks |= is_lock(facts.first, self.before, id, text, next);
             }
+            Kind::Host => facts.secret |= facts.first == named.SET && mentions(text, b"password"),
             Kind::Text => facts.secret |= is_secret_text(facts.first, self.before, text),
             Kind::Cut => {
                 facts.cut = true;
@@ -128,7 +133,9 @@ fn is_secret(first: Id, before: Id, id: Id, text: &[u8], next: u8) -> bool {
         let name = name.strip_suffix(b"`").unwrap_or(name);
         name.eq_ignore_ascii_case(b"authentication_string")
             || name.eq_ignore_ascii_case(b"global_priv")
-            || name.get(..17).is_some_and(|head| head.eq_ignore_ascii_case(b"rds_set_external_"))
+            || WITH_SECRETS
+                .iter()
+                .any(|begin| name.get(..begin.len()).is_some_and(|head| head.eq_ignore_ascii_case(begin.as_bytes())))
     }
 }
 

@@ -37,6 +37,13 @@ const WITH_PASSWORD: &[&str] = &[
     "CREATE TABLE f (a INT) ENGINE=CONNECT TABLE_TYPE=ODBC OPTION_LIST='User=u,Password=s3cret'",
     "CALL mysql.rds_set_external_master('h', 3306, 'u', 's3cret', 'b', 4, 0)",
     "SET GLOBAL wsrep_sst_auth = 'u:s3cret'",
+    "SET @app_password = 's3cret'",
+    "SET @a = 1, @Password := 's3cret'",
+    "SET @`my password` = 's3cret'",
+    "CALL mysql.az_replication_change_master('h', 'u', 's3cret', 3306, 'b', 4, '')",
+    "call mysql.`AZ_replication_change_master_with_gtid`('h', 'u', 's3cret', 3306, '')",
+    "CALL mysql.setupExternalSource('h', 3306, 'u', 's3cret', 'b', 4, FALSE)",
+    "SELECT audit_log_encryption_password_set('s3cret')",
     "CREATE USER a IDENTIFIED BY 's3cret",
     "CREATE USER a IDENTIFIED BY 's3cret' /* s3cret */ -- s3cret",
 ];
@@ -54,6 +61,8 @@ const WITHOUT: &[&str] = &[
     "DROP USER a",
     "SELECT user, server FROM t",
     "SET SESSION sql_mode = 'ANSI'",
+    "SET @app_pass = 'x', a = b",
+    "SELECT @app_password",
 ];
 
 #[test]
