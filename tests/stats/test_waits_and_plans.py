@@ -84,6 +84,10 @@ def test_what_instruments_cost_is_a_ratio_of_throughputs():
             "    Index lookup on t using k_1 (k=?): 7 rows, 3 times",
         ),
         ("  -> Filter: (t.name = 'Müller')  (cost=1.2e+3 rows=9) (never executed)", "  Filter: (t.name = ?): never"),
+        (
+            "  -> Filter: ((t.a > 1.5e10) or (t.b = 0xDEADbeef) or (t.c = 0b101) or (t.d < 2E-7))",
+            "  Filter: ((t.a > ?) or (t.b = ?) or (t.c = ?) or (t.d < ?))",
+        ),
         ("  -> Sort: t.id", "  Sort: t.id"),
         ("no plan", ""),
     ],

@@ -131,7 +131,7 @@ _TREE_LINE = re.compile(
     r"(?P<indent> *)-> (?P<step>.*?)(?:  \(cost=[^)]*\))?"
     r"(?: \(actual time=\S+ rows=(?P<rows>\S+) loops=(?P<loops>\d+)\)| (?P<never>\(never executed\)))?\s*"
 )
-_TREE_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'|\b\d+(?:\.\d+)?\b")
+_TREE_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'|\b0[xb][0-9a-fA-F]+\b|\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b")
 
 
 def _tree_line(line: str) -> str:
