@@ -6,6 +6,8 @@ use serde_json::value::RawValue;
 
 use crate::lexer::{Kind, Lexer};
 
+const COLLATION: &str = "collation_connection";
+
 /// Variables that change what a statement does, under the name that a capture has.
 const VARIABLES: [(&str, &str); 9] = [
     ("sql_mode", "sql_mode"),
@@ -14,7 +16,7 @@ const VARIABLES: [(&str, &str); 9] = [
     ("character_set_client", "character_set_client"),
     ("character_set_connection", "character_set_connection"),
     ("character_set_results", "character_set_results"),
-    ("collation_connection", "collation_connection"),
+    (COLLATION, COLLATION),
     ("names", "names"),
     ("character set", "character_set"),
 ];
@@ -75,10 +77,12 @@ impl Session {
         if is(0, "names") {
             // A collation that is named after it is kept with it.
             let words: Vec<String> = part[1..].iter().map(|(_, text)| plain(text)).collect();
+            self.forget_charset();
             return self.put("names", (!words.is_empty()).then(|| words.join(" ")));
         }
         if is(0, "charset") || (is(0, "character") && is(1, "set")) {
             let value = part.last().map(|(_, text)| plain(text));
+            self.forget_charset();
             return self.put("character set", value);
         }
         let Some(equals) = part.iter().position(|(_, text)| *text == b"=" || *text == b":=") else {
@@ -100,6 +104,11 @@ impl Session {
             _ => None,
         };
         self.put(&plain(name).to_lowercase(), value);
+    }
+
+    /// `NAMES` and `CHARACTER SET` set all variables of the character set, whatever they were.
+    fn forget_charset(&mut self) {
+        self.values.retain(|name, _| *name != "names" && !name.starts_with("character_set") && *name != COLLATION);
     }
 
     fn put(&mut self, name: &str, value: Option<String>) {

@@ -22,6 +22,25 @@ fn the_variables_that_matter_are_kept() {
 }
 
 #[test]
+fn names_and_character_set_replace_what_was_set_of_the_character_set_before() {
+    assert_eq!(after(&["SET CHARACTER SET latin1", "SET NAMES utf8mb4"]), r#"{"names":"utf8mb4"}"#);
+    assert_eq!(after(&["SET NAMES utf8mb4", "SET CHARSET latin1"]), r#"{"character_set":"latin1"}"#);
+    assert_eq!(
+        after(&[
+            "SET autocommit = 0, character_set_client = 'greek', character_set_connection = 'greek'",
+            "SET collation_connection = 'greek_bin', character_set_results = NULL",
+            "SET NAMES utf8mb4",
+        ]),
+        r#"{"autocommit":"0","names":"utf8mb4"}"#
+    );
+    assert_eq!(
+        after(&["SET NAMES utf8mb4", "SET collation_connection = 'utf8mb4_bin'"]),
+        r#"{"collation_connection":"utf8mb4_bin","names":"utf8mb4"}"#,
+        "what is set after it stays beside it"
+    );
+}
+
+#[test]
 fn others_are_not_and_expressions_make_unknown() {
     assert_eq!(
         after(&["SET GLOBAL sql_mode = ''", "SET @sql_mode = 'x'", "SET @@global.autocommit=0", "SELECT 1"]),
