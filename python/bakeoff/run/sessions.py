@@ -162,6 +162,8 @@ _ROWS_AT_ONCE = 1000
 _IN_TRANSACTION = 1  # of the server's status
 # One statement runs at a time, so nobody would ever release the lock that it waits for.
 _OWN_SETTINGS = b"SET character_set_results=utf8mb4, innodb_lock_wait_timeout=1, lock_wait_timeout=1"
+# They set the other variables of the character set, too.
+_SET_FIRST = {"names": 0, "character_set": 1}
 _READ_ONLY = b"SET SESSION TRANSACTION READ ONLY"
 _NOT_KNOWN = (1064, 1193)  # before MySQL 5.6 and MariaDB 10.0: a syntax error, or a variable that is not there
 # What may stand before a statement's first word: comments, and the heads of those that servers execute.
@@ -294,7 +296,8 @@ class _Session:
         self._schema: str | None = None
         self._second = 0
         self.lost = False
-        for name, value in dict(event.get("session") or {}).items():
+        state = dict(event.get("session") or {})
+        for name, value in sorted(state.items(), key=lambda item: _SET_FIRST.get(item[0], len(_SET_FIRST))):
             self._set(str(name), str(value))
         self._set_own()
 
