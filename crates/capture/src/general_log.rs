@@ -96,11 +96,11 @@ pub(crate) fn prefix(line: &[u8]) -> Option<Prefix<'_>> {
 
 impl LogReader for GeneralLog {
     fn piece(&mut self, piece: &[u8], begins: bool, sink: &mut dyn Sink) {
-        if let Some(found) = begins.then(|| prefix(piece)).flatten() {
+        if begins && is_file_header(piece) {
+            self.file_header(before_path(piece), sink);
+        } else if let Some(found) = begins.then(|| prefix(piece)).flatten() {
             self.end_event(false, sink);
             self.begin_event(&found);
-        } else if begins && is_file_header(piece) {
-            self.end_event(true, sink);
         } else if self.in_event {
             self.event.add_sql(piece);
         } else if !is_file_header_rest(piece) {
@@ -120,6 +120,19 @@ impl LogReader for GeneralLog {
 }
 
 impl GeneralLog {
+    /// `left`: what a server that ended within an event has left on the header's line.
+    fn file_header(&mut self, left: &[u8], sink: &mut dyn Sink) {
+        if let Some(found) = prefix(left) {
+            self.end_event(false, sink);
+            self.begin_event(&found);
+        } else if self.in_event {
+            self.event.add_sql(left);
+        } else {
+            sink.skipped(left.len() as u64);
+        }
+        self.finish(sink);
+    }
+
     fn begin_event(&mut self, found: &Prefix) {
         self.time_us = found.time_us.or(self.time_us);
         self.event.clear();
@@ -166,6 +179,18 @@ impl GeneralLog {
         }
         sink.event(event);
     }
+}
+
+/// What stands on a file header's line before the path of the server, which begins in the last word before the version.
+fn before_path(header: &[u8]) -> &[u8] {
+    let is_path = header.starts_with(b"/") && !header.starts_with(b"/*") || header.get(1..3) == Some(b":\\");
+    if is_path {
+        return b""; // which may have blanks
+    }
+    let path_end = memchr::memmem::rfind(header, b", Version: ").unwrap_or(0);
+    let word = header[..path_end].iter().rposition(u8::is_ascii_whitespace).map_or(0, |blank| blank + 1);
+    let path = memchr::memchr(b'/', &header[word..path_end]).unwrap_or(0);
+    &header[..word + path]
 }
 
 /// Whether a last line without an end can be the beginning of another event.

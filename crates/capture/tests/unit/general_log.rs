@@ -80,6 +80,46 @@ fn an_execute_of_sql_is_not_run_twice() {
     assert_eq!(commands, [Command::Prepare, Command::Prepare, Command::Prepare, Command::Execute, Command::Execute]);
 }
 
+const HEADER: &str = "/usr/sbin/mysqld, Version: 8.0.33 (Source). started with:\nTcp port: 1  Unix socket: s\n\
+    Time                 Id Command    Argument\n";
+
+#[test]
+fn a_log_that_is_opened_anew_cuts_no_statement_that_is_whole() {
+    for path in ["/usr/sbin/mysqld", "mysqld", "/opt/my sql/mysqld", "C:\\Program Files\\mysqld.exe"] {
+        let header = HEADER.replace("/usr/sbin/mysqld", path);
+        let log = format!(
+            "2024-11-06T09:57:35.1Z\t    7 Query\tSELECT 1\nFROM t\n2024-11-06T09:57:35.2Z\t    7 Query\tCOMMIT\n{header}\
+         2024-11-06T09:57:35.3Z\t    7 Query\tSELECT 2\n"
+        );
+        let kept = read(GeneralLog::default(), log.as_bytes());
+        let queries = ["SELECT 1\nFROM t", "COMMIT", "SELECT 2"].map(|sql| (Command::Query, sql));
+        assert_eq!(sqls(&kept.events), queries);
+        assert!(kept.events.iter().all(|event| !event.cut), "{path}");
+        assert_eq!(kept.skipped, 0);
+    }
+}
+
+#[test]
+fn a_header_on_the_line_that_a_crash_has_cut_is_no_part_of_the_statement() {
+    for (begun, expected) in [
+        ("2024-11-06T09:57:35.2Z\t    7 Query\tSELECT a", "SELECT a"),
+        (
+            "2024-11-06T09:57:35.2Z\t    7 Query\tSELECT a\nFROM t WHERE b = '/x/' AND c",
+            "SELECT a\nFROM t WHERE b = '/x/' AND c",
+        ),
+    ] {
+        let log = format!(
+            "2024-11-06T09:57:35.1Z\t    7 Query\tSELECT 1\n{begun}{HEADER}\
+             2024-11-06T09:57:35.3Z\t    8 Query\tSELECT 2\n"
+        );
+        let kept = read(GeneralLog::default(), log.as_bytes());
+        let queries = ["SELECT 1", expected, "SELECT 2"].map(|sql| (Command::Query, sql));
+        assert_eq!(sqls(&kept.events), queries);
+        assert_eq!(kept.events.iter().map(|event| event.cut).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(kept.skipped, 0);
+    }
+}
+
 #[test]
 fn what_lies_before_the_first_event_is_counted() {
     let kept = read(GeneralLog::default(), b"FROM t\n2024-11-06T09:57:35.1Z\t    7 Query\tSELECT 1");
