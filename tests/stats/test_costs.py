@@ -151,6 +151,39 @@ def test_what_grows_on_the_faster_arm_is_a_cause_only_if_it_saves():
     assert families(found) == ["query cache", "row access"]
 
 
+def events_of(slower, epochs):
+    """Whole numbers of events, so that counts an event can be equal to the last bit."""
+    events = [20_000 + 140 * e for e in range(epochs)]
+    return {
+        arm: [{"events": round(n / factor), "server_cpu_ns": 80_000 * n, "client": 20_000 * n} for n in events]
+        for arm, factor in (("A", 1.0), ("B", slower))
+    }
+
+
+def test_equal_counts_an_event_are_no_difference_whatever_the_throughput():
+    by_arm = events_of(1.1, 6)
+    counted = {
+        arm: [{"status.Com_select": 10 * each["events"], "status.Syncs": 1} for each in epochs]
+        for arm, epochs in by_arm.items()
+    }
+    found = {cost.counter: cost for cost in explained(by_arm, counted).costs}
+    select = found["status.Com_select"]
+    assert (select.estimate.mean, select.p_adjusted, select.word) == (0.0, 1.0, "unclear")
+    assert found["status.Syncs"].estimate.mean == pytest.approx(math.log(1.1), abs=1e-4)  # by the clock: more an event
+
+
+@pytest.mark.parametrize("moved", [1, 20])
+@pytest.mark.parametrize("slower", [2.0, 4.0])
+def test_a_counter_that_never_moves_on_an_arm_is_not_more_there(moved, slower):
+    by_arm = events_of(slower, 20)
+    counted = {
+        "A": [{"status.Something_new": int(epoch < moved)} for epoch in range(20)],
+        "B": [{"status.Something_new": 0} for _ in range(20)],
+    }
+    (cost,) = [cost for cost in explained(by_arm, counted).costs if cost.counter == "status.Something_new"]
+    assert cost.contender == 0 and cost.word == "unclear" and cost.estimate.mean == pytest.approx(0.0, abs=1e-3)
+
+
 def test_generic_counters_name_a_family_only_alone():
     rng = np.random.default_rng(6)
     disk = {"io.write_bytes": (100, 8000)}

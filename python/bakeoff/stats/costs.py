@@ -351,9 +351,15 @@ def _count_samples(
 
 
 def _compared(counts: Sequence[NDArray[np.float64]], events: Sequence[NDArray[np.float64]]) -> _Samples:
-    a, b = ((count + _FLOOR) / np.maximum(each, _FLOOR) for count, each in zip(counts, events, strict=True))
+    none = [count <= 0 for count in counts]
+    a, b = (
+        np.where(zero, _FLOOR, count) / np.maximum(each, _FLOOR)
+        for zero, count, each in zip(none, counts, events, strict=True)
+    )
     totals = [float(count.sum() / max(each.sum(), _FLOOR)) for count, each in zip(counts, events, strict=True)]
-    return _Samples(totals[0], totals[1], np.log(b / a))
+    # Nothing is never more than something, whatever the throughputs make of half a unit; of two zeros neither is more.
+    ratios = np.clip(np.log(b / a), np.where(none[0], 0.0, -np.inf), np.where(none[1], 0.0, np.inf))
+    return _Samples(totals[0], totals[1], ratios)
 
 
 def _at_most(family: Family, sample: _Samples, log_time: float, lost_ns: float) -> float | None:
