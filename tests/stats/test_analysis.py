@@ -191,6 +191,16 @@ def test_stalls_raise_disagree_and_are_never_replaced():
     assert comparison.trimmed.mean == pytest.approx(0.0, abs=0.008)
 
 
+@pytest.mark.parametrize(("seed", "each"), [(0, 1), (2, 2)])
+def test_hosts_of_one_or_two_epochs_say_nothing_of_how_epochs_scatter(seed, each):
+    epochs = [
+        with_variables(epoch, {}, host=f"h{place // each}")
+        for place, epoch in enumerate(simulated({"A": 0.0, "B": -0.1}, epochs=12, seed=seed))
+    ]
+    (comparison,) = analyse(epochs, simulated_study(), ended=Stop.BUDGET).comparisons
+    assert not {flag.kind for flag in comparison.flags} & {"BIMODAL", "OUTLIER"}
+
+
 def after_the_other_arm(epoch, loss, arms):
     """The epoch with less done in slices of `arms` that follow one of another arm."""
     ordered = epoch.slices.sort("cell", "start_ns")

@@ -91,6 +91,13 @@ def test_two_kinds_of_restart():
     assert diagnostics.bimodal_flag(points([0, 0, 1, 1])) is None
 
 
+def test_equal_values_do_not_come_in_two_kinds_by_rounding():
+    equal = np.random.default_rng(7).normal(0, 0.01, 100)
+    flags = [diagnostics.bimodal_flag(points([value] * 12)) for value in equal]
+    flags += [diagnostics.bimodal_flag(points([value] * 11 + [np.nextafter(value, 1)])) for value in equal]
+    assert flags == [None] * 200
+
+
 def test_shape_flags_are_rare_on_normal_values():
     rng = np.random.default_rng(4)
     for n in (6, 9, 20):

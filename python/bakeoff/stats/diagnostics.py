@@ -28,6 +28,7 @@ _SAME_LENGTH = 0.7  # share of the longest slice: a shorter one was measured bef
 _LEAK_EPOCHS = 3  # two epochs are too few to lengthen slices for
 _CARRY_OVER_MAX = 0.05  # log ratio of one arm's throughput
 _SHAPE_EPOCHS = 6  # fewest epochs for the outlier and bimodality tests
+_ROUNDING = 1e-9  # of values that differ by no more of their size nothing is left but rounding
 _SHAPE_ALPHA = 0.01  # of the outlier and bimodality tests, stricter because every comparison is tested
 
 # 99 % quantiles, for normal values, of the largest share of the sum of squares that a split into two groups of at
@@ -161,9 +162,11 @@ def _best_split(values: NDArray[np.float64], *, fewest: int) -> tuple[int, float
     """Split sorted values into two groups that explain most of the sum of squares.
 
     Returns:
-        Size of the lower group, and the share explained, 0 to 1; 0 when all values are equal.
+        Size of the lower group, and the share explained, 0 to 1; 0 when all values are equal, but for rounding.
     """
     n = values.size
+    if np.ptp(values) <= _ROUNDING * np.abs(values).max():
+        return fewest, 0.0
     centred = values - values.mean()
     total = float(centred @ centred)
     low = np.arange(fewest, n - fewest + 1)

@@ -1,6 +1,7 @@
 """From the epochs of each comparison to its verdict: interval, words, sentence and flags (docs/method.md)."""
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +20,7 @@ from bakeoff.units import at_least_text, format_duration, format_rate, percent_t
 CHECK_FACTOR = 3.0
 """Ratio of the t and sign-flip p-values above which the flag CHECK is raised."""
 
+_SHAPE_EPOCHS_A_HOST = 3
 _WITHIN_REACH_S = 86_400.0
 SHORTFALL = 0.1
 """In an open loop: share of the rate that an arm must miss, beyond its drain, to have fallen short."""
@@ -143,6 +145,15 @@ def _within_hosts(sample: _Sample) -> list[EpochPoint]:
     """The epochs without what those of a host have in common: that hosts differ says nothing about an epoch."""
     values = hosts.without_hosts(sample.values, sample.hosts)
     return [point.model_copy(update={"value": each}) for point, each in zip(sample.points, values, strict=True)]
+
+
+def _shaped(sample: _Sample) -> list[EpochPoint]:
+    """The epochs whose scatter within their hosts has a shape: those of hosts with three or more.
+
+    Less its host's mean a host's only epoch is 0, and two are the same with both signs, whatever they were.
+    """
+    counts = Counter(sample.hosts)
+    return [point for point in _within_hosts(sample) if counts[point.host] >= _SHAPE_EPOCHS_A_HOST]
 
 
 def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: AnalysisContext) -> str:
@@ -340,8 +351,8 @@ def _flags(
     found += [
         diagnostics.carry_over_flag(comparison.carry_over, context.study.precision),
         diagnostics.trend_flag(comparison.trend, context.study.precision),
-        diagnostics.outlier_flag(_within_hosts(sample)),
-        diagnostics.bimodal_flag(_within_hosts(sample)),
+        diagnostics.outlier_flag(_shaped(sample)),
+        diagnostics.bimodal_flag(_shaped(sample)),
         build_flag,
     ]
     if cut := sum(pair.cut for pair in sample.pairs):
