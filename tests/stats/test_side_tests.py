@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_stopping_rule import pair
 
-from bakeoff.stats import diagnostics
+from bakeoff.stats import diagnostics, hosts
 from bakeoff.stats.diagnostics import is_warm
 from bakeoff.stats.model import EpochPoint
 from validation.simulation import bimodal_quantiles
@@ -72,6 +72,22 @@ def test_build_effect():
     assert diagnostics.build_effect(points([0.0] * 6, builds=2)) is None
     flags = diagnostics.build_flags([0.03, None, 1e-6])
     assert [flag is not None for flag in flags] == [False, False, True]  # 0.03 does not survive Holm
+
+
+def test_the_build_test_gives_up_the_hosts_means():
+    rng, by = np.random.default_rng(8), [f"h{e // 2}" for e in range(8)]
+
+    def p_of(values, measured_by):
+        own = hosts.without_hosts(values, measured_by)
+        found = [
+            EpochPoint(epoch=e, build=e % 2, value=value, host=host)
+            for e, (value, host) in enumerate(zip(own, measured_by, strict=True))
+        ]
+        return diagnostics.build_effect(found)
+
+    # Of equal builds one in twenty is below 5 %: more than 52 of 800 has a chance of 3 %. With 6 degrees it is 150.
+    assert sum(p_of(row, by) < 0.05 for row in rng.normal(0, 0.01, (800, 8)).tolist()) <= 52
+    assert p_of(rng.normal(0, 0.01, 8).tolist(), [f"h{e}" for e in range(8)]) is None
 
 
 def test_outlier():

@@ -101,18 +101,22 @@ def trend_flag(estimate: Estimate | None, precision: float) -> Flag | None:
 
 
 def build_effect(points: Sequence[EpochPoint]) -> float | None:
-    """p-value of the one-way F test between builds; None with one build or without any spread within builds."""
+    """p-value of the one-way F test between builds; None with one build or without any spread within builds.
+
+    The points of several hosts are without their hosts' means, each of which but one has cost a degree of freedom.
+    """
     groups: dict[int, list[float]] = {}
     for point in points:
         groups.setdefault(point.build, []).append(point.value)
-    if len(groups) < 2 or len(points) <= len(groups):
+    within_df = len(points) - len(groups) - (len({point.host for point in points}) - 1)
+    if len(groups) < 2 or within_df < 1:
         return None
     within = math.fsum((len(group) - 1) * iv.standard_deviation(group) ** 2 for group in groups.values())
     if within == 0:
         return None
     mean = fmean(point.value for point in points)
     between = math.fsum(len(group) * (fmean(group) - mean) ** 2 for group in groups.values())
-    between_df, within_df = len(groups) - 1, len(points) - len(groups)
+    between_df = len(groups) - 1
     return iv.f_above((between / between_df) / (within / within_df), between_df, within_df)
 
 
