@@ -7,8 +7,10 @@ import pytest
 from test_stopping_rule import pair
 
 from bakeoff.stats import diagnostics, hosts
+from bakeoff.stats import interval as iv
 from bakeoff.stats.diagnostics import is_warm
 from bakeoff.stats.model import EpochPoint
+from bakeoff.stats.verdict import disagree
 from validation.simulation import bimodal_quantiles
 
 
@@ -88,6 +90,17 @@ def test_the_build_test_gives_up_the_hosts_means():
     # Of equal builds one in twenty is below 5 %: more than 52 of 800 has a chance of 3 %. With 6 degrees it is 150.
     assert sum(p_of(row, by) < 0.05 for row in rng.normal(0, 0.01, (800, 8)).tolist()) <= 52
     assert p_of(rng.normal(0, 0.01, 8).tolist(), [f"h{e}" for e in range(8)]) is None
+
+
+def test_the_second_ratio_of_hosts_disagrees_by_the_means_that_are_printed():
+    by = ["h0"] * 36 + ["h1"] * 2 + ["h2"] * 2
+    values = [0.001 * (-1) ** e for e in range(40)]
+    stalls = [0.0] * 36 + [0.003] * 4  # on the hosts with few epochs, which count for more than a tenth together
+    trimmed = [value + stall for value, stall in zip(values, stalls, strict=True)]
+    first, second = (hosts.moments(each, by) for each in (values, trimmed))
+    half_width = iv.precision_half_width(*first[1:])
+    assert math.fsum(stalls) / 40 < half_width < second.mean - first.mean
+    assert disagree(values, trimmed, by)
 
 
 def test_outlier():

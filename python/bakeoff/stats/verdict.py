@@ -314,8 +314,8 @@ def disagree(values: Sequence[float], trimmed: Sequence[float], measured_by: Seq
     n = len(values)
     if n < iv.N_MIN_DECISIVE or len(trimmed) < n:
         return False
-    gap = abs(math.fsum(values) - math.fsum(trimmed)) / n
     both = [hosts.moments(each, measured_by) for each in (values, trimmed)]
+    gap = abs(both[0].mean - both[1].mean)
     return any(gap > iv.precision_half_width(*found[1:]) for found in both)
 
 
