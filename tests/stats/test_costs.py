@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bakeoff.results.frame import Frame
-from bakeoff.stats import costs
+from bakeoff.stats import costs, hosts
 from bakeoff.stats.costs import BUSY, explain, family_of
 from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Interval, Stop, Verdict, Word
 from bakeoff.stats.named_causes import Evidence, sentence
@@ -17,12 +17,13 @@ CELL = "oltp_read_only/4"
 RECORDED = Path(__file__).with_name("recorded_counters.json")
 
 
-def comparison(log_ratios, word=Word.SLOWER):
-    mean = float(np.mean(log_ratios))
+def comparison(log_ratios, word=Word.SLOWER, by=()):
+    mean = hosts.moments(log_ratios, by).mean
     interval = Interval(low=mean - 0.01, high=mean + 0.01)
     return Comparison(
         cell=CELL, workload="oltp_read_only", threads=4, baseline="A", contender="B", is_control=False,
-        points=tuple(EpochPoint(epoch=e, build=0, value=float(v)) for e, v in enumerate(log_ratios)),
+        points=tuple(EpochPoint(epoch=e, build=0, value=float(v), host=by[e] if by else "")
+                     for e, v in enumerate(log_ratios)),
         estimate=Estimate(mean=mean, interval=interval, n=len(log_ratios)), live=interval, stop=Stop.BUDGET,
         verdict=Verdict(words=(word,), at_least=None, sentence=""),
         trimmed=Estimate(mean=mean, interval=interval, n=len(log_ratios)), disagree=False, p_value=None,
@@ -57,8 +58,8 @@ def slices_of(by_arm):
     return Frame({name: [row[name] for row in rows] for name in rows[0]})
 
 
-def explained(by_arm, counted, *, word=Word.SLOWER, ended=Stop.BUDGET, cpus=2):
-    """`counted`: arm -> one dictionary of counters an epoch."""
+def explained(by_arm, counted, *, word=Word.SLOWER, ended=Stop.BUDGET, cpus=2, by=(), without=()):
+    """`counted`: arm -> one dictionary of counters an epoch; epochs `without` have none."""
     epochs = range(len(by_arm["A"]))
     ratios = [math.log(by_arm["B"][e]["events"] / by_arm["A"][e]["events"]) for e in epochs]
     counters = {
@@ -67,9 +68,10 @@ def explained(by_arm, counted, *, word=Word.SLOWER, ended=Stop.BUDGET, cpus=2):
             for arm in by_arm
         }
         for e in epochs
+        if e not in without
     }
     exist = {arm: frozenset(name for each in counted["A"] + counted["B"] for name in each) for arm in by_arm}
-    compared = [comparison(ratios, word)]
+    compared = [comparison(ratios, word, by)]
     (found,) = explain(compared, counters, slices_of(by_arm), exist=exist, ended=ended, cpus=cpus)
     return found
 
@@ -112,6 +114,20 @@ def test_cpu_and_waiting_add_up_to_the_difference_in_time():
     # c grows from 100 to 120 us, time from 200 to 350: waiting has the rest.
     assert found[BUSY].carries == pytest.approx(1 - math.log(1.2) / math.log(1.75), abs=0.02)
     assert found[BUSY].word == "less" and found["cpu.server.user_ns"].word == "more"
+
+
+@pytest.mark.parametrize(("by", "without"), [(["h0"] * 10 + ["h1", "h2"], ()), ((), range(6))], ids=["hosts", "gaps"])
+def test_shares_add_up_over_hosts_and_where_epochs_lack_counters(by, without):
+    rng = np.random.default_rng(12)
+    by_arm = {"A": sides(rng, 12, event_ns=200_000, server_ns=80_000, noise=0.05)}
+    slower = [1.2] * 10 + [2.0, 2.5]
+    by_arm["B"] = [
+        each | {"events": round(each["events"] / factor)} for each, factor in zip(by_arm["A"], slower, strict=True)
+    ]
+    counted = {arm: [{"cpu.user_ns": 6e8, "cpu.system_ns": 4e8}] * 12 for arm in by_arm}
+    found = {cost.counter: cost for cost in explained(by_arm, counted, by=by, without=without).costs}
+    shares = [found[f"cpu.{name}"].carries for name in ("server.user_ns", "server.system_ns", "client_ns", "busy")]
+    assert sum(shares) == pytest.approx(1.0, abs=1e-6)
 
 
 def test_rows_that_an_index_would_have_saved_are_named():

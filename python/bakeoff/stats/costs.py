@@ -221,7 +221,8 @@ def _explanation(
     samples = _time_samples(time, cells, own) | _count_samples(cells, own, known)
     host_of = {point.epoch: point.host for point in comparison.points}
     measured_by = [host_of[epoch] for epoch in epochs]
-    costs = _judged(samples, measured_by, log_time, lost_ns, anytime=ended.anytime_only)
+    shares = _shares(samples, time, measured_by)
+    costs = _judged(samples, shares, measured_by, log_time, lost_ns, anytime=ended.anytime_only)
     claimed = comparison.verdict.claims
     low, high = comparison.estimate.interval.low, comparison.estimate.interval.high
     interval = Interval(low=None if high is None else -high, high=None if low is None else -low)
@@ -235,8 +236,30 @@ def _explanation(
     )
 
 
+def _shares(
+    samples: Mapping[str, _Samples], time: NDArray[np.float64], measured_by: Sequence[str]
+) -> dict[str, float | None]:
+    """What is time itself as a share of the difference in time, over the epochs that have counters.
+
+    Epochs count as much in both as in the mean of `time`, whatever host measured them, so that shares add up to 1.
+    """
+    weights = hosts.epoch_weights(time.tolist(), measured_by)
+    whole = float(np.dot(weights, time))
+    return {
+        counter: float(np.dot(weights, sample.added)) / whole if whole else None
+        for counter, sample in samples.items()
+        if sample.added is not None
+    }
+
+
 def _judged(
-    samples: Mapping[str, _Samples], measured_by: Sequence[str], log_time: float, lost_ns: float, *, anytime: bool
+    samples: Mapping[str, _Samples],
+    shares: Mapping[str, float | None],
+    measured_by: Sequence[str],
+    log_time: float,
+    lost_ns: float,
+    *,
+    anytime: bool,
 ) -> tuple[Cost, ...]:
     """Test every counter; `lost_ns`: the difference in time per event, as far as it is not waiting for a processor."""
     statistics = [hosts.moments(each.ratios.tolist(), measured_by) for each in samples.values()]
@@ -251,8 +274,8 @@ def _judged(
             "not tested" if not tested else "unclear" if not claim.made else "more" if found.mean > 0 else "less"
         )
         carries = None
-        if sample.added is not None:
-            carries = float(sample.added.mean()) / log_time if log_time else None
+        if counter in shares:
+            carries = shares[counter]
         elif tested and claim.made:
             carries = _at_most(family, sample, log_time, lost_ns)
         costs.append(

@@ -127,6 +127,16 @@ def moments(values: Sequence[float], hosts: Sequence[str] = ()) -> iv.Moments:
     return iv.Moments(mean, math.sqrt(variance * n), n, len(blocks.counts) - 1)
 
 
+def epoch_weights(values: Sequence[float], hosts: Sequence[str]) -> list[float]:
+    """How much each epoch counts in the mean of `moments`, together 1."""
+    blocks = _blocks(values, hosts)
+    if blocks is None:
+        return [1 / len(values)] * len(values)
+    each = (share / count for share, count in zip(blocks.shares(), blocks.counts, strict=True))
+    own = dict(zip(dict.fromkeys(hosts), each, strict=True))
+    return [own[host] for host in hosts]
+
+
 def estimate_of(values: Sequence[float], hosts: Sequence[str], interval_of: iv.IntervalOf) -> Estimate:
     """`moments` with an interval."""
     return iv.estimate(moments(values, hosts), interval_of)
