@@ -9,6 +9,7 @@ import pytest
 
 from bakeoff.results.frame import Frame
 from bakeoff.stats import costs, hosts
+from bakeoff.stats import interval as iv
 from bakeoff.stats.costs import BUSY, explain, family_of
 from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Interval, Stop, Verdict, Word
 from bakeoff.stats.named_causes import Evidence, sentence
@@ -212,6 +213,31 @@ def test_four_restarts_are_too_few():
     found = explained(*duel(np.random.default_rng(7), epochs=4, **{"status.Handler_read_rnd_next": (0, 2000)}))
     assert not found.causes and {cost.word for cost in found.costs} == {"not tested"}
     assert sentence(Evidence(found), "B").endswith("Counters are compared from 5 restarts on.")
+
+
+@pytest.mark.parametrize(("epochs", "interval_of"), [(5, iv.live_interval), (6, iv.precision_interval)])
+def test_intervals_below_six_restarts_are_anytime_valid_like_those_of_the_throughput(epochs, interval_of):
+    by_arm, counted = duel(np.random.default_rng(13), epochs=epochs, **{"status.Syncs": (9, 9)})
+    for epoch, each in enumerate(counted["B"]):
+        each["status.Syncs"] += 1000 * epoch
+    a, b = (
+        [math.log(each["status.Syncs"] / own["events"]) for each, own in zip(counted[arm], by_arm[arm], strict=True)]
+        for arm in "AB"
+    )
+    sd = iv.standard_deviation(np.subtract(b, a).tolist())
+    (cost,) = [cost for cost in explained(by_arm, counted).costs if cost.counter == "status.Syncs"]
+    assert cost.estimate.interval.half_width == pytest.approx(interval_of(0.0, sd, epochs).half_width)
+
+
+@pytest.mark.parametrize(("epochs", "word"), [(5, "unclear"), (6, "more")])
+def test_a_difference_that_its_interval_does_not_show_is_not_claimed(epochs, word):
+    by_arm = events_of(2.0, epochs)
+    counted = {
+        "A": [{"status.Syncs": 1000}] * epochs,
+        "B": [{"status.Syncs": count} for count in (600, 630, 580, 680, 545, 600)[:epochs]],
+    }
+    (cost,) = [cost for cost in explained(by_arm, counted).costs if cost.counter == "status.Syncs"]
+    assert cost.p_adjusted < iv.ALPHA_PRECISE and cost.word == word
 
 
 def test_nothing_is_named_without_a_verdict():

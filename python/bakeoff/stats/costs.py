@@ -270,13 +270,15 @@ def _judged(
         family = family_of(counter)
         assert family
         tested = found.n >= iv.N_MIN_DECISIVE
-        word: CostWord = (
-            "not tested" if not tested else "unclear" if not claim.made else "more" if found.mean > 0 else "less"
-        )
+        estimate = iv.estimate(found, partial(iv.shown, anytime=anytime or found.n < iv.N_MIN))
+        # With five restarts the anytime-valid test at 5 % / M of more than 22 counters rejects nothing: Holm decides,
+        # and what the interval does not show is no difference.
+        made = claim.made and iv.excludes_zero(estimate.interval)
+        word: CostWord = "not tested" if not tested else "unclear" if not made else "more" if found.mean > 0 else "less"
         carries = None
         if counter in shares:
             carries = shares[counter]
-        elif tested and claim.made:
+        elif tested and made:
             carries = _at_most(family, sample, log_time, lost_ns)
         costs.append(
             Cost(
@@ -284,7 +286,7 @@ def _judged(
                 family=family.name,
                 baseline=sample.baseline,
                 contender=sample.contender,
-                estimate=iv.estimate(found, partial(iv.shown, anytime=anytime)),
+                estimate=estimate,
                 p_adjusted=claim.p_adjusted,
                 word=word,
                 carries=carries,
