@@ -126,6 +126,28 @@ def test_open_loop_differences_are_marked_after_correction():
     assert not same[0].differs
 
 
+def test_service_times_that_differ_do_not_mark_response_times():
+    """Twenty clear ones that cannot be marked would let a response time pass whose p among two is above 0.05."""
+    near = [0, 5, 8, -1, 9, 4, 0, 6]  # per cent
+    same = [-3, 3, -3, 3, -3, 3, -3, 3]
+
+    def both(*, services):
+        epochs = []
+        for e in range(8):
+            clear = [{"0.5": 100}, {"0.5": 200 + e}]
+            response = [{"0.5": 100, "0.9": 100}, {"0.5": 100 + near[e], "0.9": 100 + same[e]}]
+            rows = [histogram(arm, own, clock="response") for arm, own in zip("AB", response, strict=True)]
+            for name in range(services):
+                rows += [histogram(arm, own, operation=f"s{name}") for arm, own in zip("AB", clear, strict=True)]
+            epochs.append(epoch_of([], epoch=e, histograms=rows))
+        found = latency_ratios(epochs, baseline="A", interval_of=iv.precision_interval, cells=[CELL])
+        return [each for each in found if each.clock == "response"]
+
+    for services in (0, 20):
+        first, second = both(services=services)
+        assert iv.excludes_zero(first.estimate.interval) and not first.differs and not second.differs
+
+
 def test_what_no_interval_shows_is_no_difference():
     pairs = [({"0.5": 100 + e}, {"0.5": 200 + 3 * e}) for e in range(8)]
     (found,) = ratios(pairs, clock="response", interval_of=lambda *_: Interval(low=None, high=None))

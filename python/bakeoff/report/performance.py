@@ -405,7 +405,7 @@ def _latency_table(context: Context) -> Table:
         group_title="cell",
         columns=("arm", *(f"p{float(q) * 100:g}" for q in quantiles), "events/s"),
         rows=summary_rows(context, values),
-        note="* The arms differ, at a false discovery rate of 5% over all percentiles of this report."
+        note="* The arms differ, at a false discovery rate of 5% over all percentiles of response times in this report."
         if any(ratio.differs for ratio in ratios.values())
         else "",
     )

@@ -175,7 +175,7 @@ class Comparison(Frozen):
 class LatencyRatio(Frozen):
     """A quantile's log ratio over epochs; exploratory. Without an estimate: too few events lie beyond the quantile.
 
-    `differs`: of response times, at a false discovery rate of 5 % over all quantiles of the run.
+    `differs`: of response times, at a false discovery rate of 5 % over all quantiles of these in the run.
     """
 
     cell: str

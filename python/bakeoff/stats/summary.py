@@ -249,13 +249,14 @@ def _ratio(
 
 
 def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tuple[LatencyRatio, ...]:
-    """Mark those that differ at a false discovery rate of 5 % over all of them (Benjamini and Hochberg)."""
-    adjusted = iter(iv.benjamini_hochberg([p for _, p in found if p is not None]))
+    """Mark response times that differ, at a false discovery rate of 5 % over all of them (Benjamini and Hochberg)."""
+    tested = [p if ratio.clock == "response" else None for ratio, p in found]
+    adjusted = iter(iv.benjamini_hochberg([p for p in tested if p is not None]))
     ratios = []
-    for ratio, p in found:
+    for (ratio, _), p in zip(found, tested, strict=True):
         # Where only an anytime-valid interval may be shown, a difference is one that it shows, too.
         shown = ratio.estimate is not None and iv.excludes_zero(ratio.estimate.interval)
-        if p is not None and next(adjusted) <= _FALSE_DISCOVERY and shown and ratio.clock == "response":
+        if p is not None and next(adjusted) <= _FALSE_DISCOVERY and shown:
             ratio = ratio.model_copy(update={"differs": True})
         ratios.append(ratio)
     return tuple(ratios)
