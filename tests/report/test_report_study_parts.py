@@ -2,6 +2,7 @@
 
 import math
 import statistics
+from dataclasses import replace
 
 import pytest
 from plain_analysis import plain_analysis
@@ -11,7 +12,7 @@ from view_parts import panels_of
 from bakeoff.report import build_view, render_html, render_markdown, studies
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
-from bakeoff.stats.scaling import fit_scaling
+from bakeoff.stats.scaling import Band, fit_scaling
 
 
 def texts(table):
@@ -71,6 +72,17 @@ def test_a_maximum_below_the_ladder_is_no_more_than_its_first_rung(tmp_path, mon
     study = duel_study(workloads=("oltp_point_select",), threads=(4, 8, 16, 32), control=False)
     run = make_run(tmp_path, study, Truth(), epochs=3, blocks=2)
     assert [row[4] for row in texts(build_view(run, plain_analysis(run, study)).tables["scaling"])] == ["≤ 4", "≤ 4"]
+
+
+def test_a_maximum_whose_interval_reaches_the_last_rung_is_open_above(tmp_path, monkeypatch):
+    def open_above(rates, **more):
+        return replace(fit_scaling(rates, **more), peak_threads=Band(12.0, 9.0, math.inf))
+
+    monkeypatch.setattr(studies, "fit_scaling", open_above)
+    study = duel_study(workloads=("oltp_point_select",), threads=(2, 4, 8, 16), control=False)
+    run = make_run(tmp_path, study, Truth(), epochs=3, blocks=2)
+    row = build_view(run, plain_analysis(run, study)).tables["scaling"].rows[0]
+    assert (row.values[4].text, row.values[4].sub) == ("12", "9 to > 16")
 
 
 def test_a_fixed_rate_has_no_scaling_law(tmp_path):

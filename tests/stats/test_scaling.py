@@ -42,6 +42,23 @@ def test_intervals_hold_the_truth_and_come_from_whole_epochs():
     assert held >= 15
 
 
+def test_intervals_of_ten_epochs_hold_the_truth_as_often_as_they_say():
+    held = 0
+    for seed in range(150):
+        found = fit_scaling(measured(seed=seed, epochs=10), seed=seed)
+        truths = ((found.contention, 0.03), (found.crosstalk, 4e-4), (found.peak_threads, math.sqrt(0.97 / 4e-4)))
+        held += sum(band.low <= truth <= band.high for band, truth in truths)
+    assert held / 450 >= 0.93  # 0.90 by plain percentiles
+
+
+def test_an_interval_of_the_maximum_that_reaches_the_last_rung_is_open():
+    # The maximum is at 30 threads.
+    found = fit_scaling(measured(lambda n: law(n, kappa=0.97 / 30**2), ladder=(1, 2, 4, 8, 16, 32), noise=0.05))
+    assert found.peak_threads.low < 30 and math.isinf(found.peak_threads.high)
+    clear = fit_scaling(measured(noise=0.001)).peak_threads
+    assert 49 < clear.high < 64
+
+
 def test_below_ten_epochs_there_is_no_interval():
     found = fit_scaling(measured(epochs=6))
     assert (found.rate.low, found.contention.high, found.curve[0][1].low) == (None, None, None)

@@ -277,7 +277,7 @@ def _peak(fit: ScalingFit) -> Value | str:
         return f"> {fit.threads[-1]}"
     if fit.peak_threads.value == fit.threads[0]:
         return f"≤ {fit.threads[0]}"
-    return _band(fit.peak_threads, lambda n: f"{n:.0f}")
+    return _band(fit.peak_threads, lambda n: f"{n:.0f}" if math.isfinite(n) else f"> {fit.threads[-1]}")
 
 
 def _fits_text(fit: ScalingFit) -> str:

@@ -11,12 +11,13 @@ Source: N. J. Gunther, Guerrilla Capacity Planning (2007), the Universal Scalabi
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bakeoff.stats.interval import f_above
+from bakeoff.stats.interval import f_above, t_quantile
 
 RUNGS_MIN = 4
 """Fewest rungs of the ladder: three parameters and something left to see whether they fit."""
@@ -54,7 +55,7 @@ class ScalingFit:
         epochs: those that measured all of it; only these are used.
         rate, contention, crosstalk: lambda [events per second], sigma and kappa [1].
         peak_threads: where the law has its maximum, the first rung when that lies below it; None when it lies beyond
-            the last.
+            the last. The upper end of its interval is infinite when that reaches the last rung.
         curve: threads, and throughput by the law, between the first and the last rung.
         points: measured throughput on each rung (geometric mean over epochs).
         lack_of_fit_p: p of the F test of the points against the law; None with one epoch.
@@ -118,7 +119,7 @@ def fit_scaling(rates: Mapping[int, Mapping[int, float]], *, seed: int = 0) -> S
         rate=rate,
         contention=contention,
         crosstalk=crosstalk,
-        peak_threads=band(peak, peaks) if peak <= ladder[-1] else None,
+        peak_threads=_open_above(band(peak, peaks), ladder[-1]) if peak <= ladder[-1] else None,
         curve=tuple(
             (float(n), band(float(x), None if curves is None else curves[:, i]))
             for i, (n, x) in enumerate(zip(grid, curve, strict=True))
@@ -126,6 +127,11 @@ def fit_scaling(rates: Mapping[int, Mapping[int, float]], *, seed: int = 0) -> S
         points=tuple(np.exp(logs.mean(axis=0)).tolist()),
         lack_of_fit_p=_lack_of_fit(ladder, logs, best),
     )
+
+
+def _open_above(peak: Band, last: float) -> Band:
+    """Where the interval reaches the last rung the law does not say how far beyond it goes."""
+    return replace(peak, high=math.inf) if peak.high is not None and peak.high >= last else peak
 
 
 def _law(parameters: Floats, threads: Floats) -> Floats:
@@ -153,10 +159,16 @@ def _fit(threads: Floats, logs: Floats) -> Floats:
 
 
 def _resampled(threads: Floats, logs: Floats, best: Floats, seed: int) -> Floats:
-    """Fits to means of epochs drawn with replacement."""
-    rng = np.random.default_rng(seed)
-    means = logs[rng.integers(0, len(logs), (_RESAMPLES, len(logs)))].mean(axis=1)  # (resamples, rungs)
-    return _descended(np.tile(best, (_RESAMPLES, 1)), threads, means)
+    """Fits to means of epochs drawn with replacement.
+
+    Means of n drawn epochs scatter less than those of n new ones, and percentiles take the scatter as known: as much as
+    a t interval is wider than that is each drawn mean further from the mean of all.
+    """
+    rng, n, centre = np.random.default_rng(seed), len(logs), logs.mean(axis=0)
+    means = logs[rng.integers(0, n, (_RESAMPLES, n))].mean(axis=1)  # (resamples, rungs)
+    tail = (1 + _LEVEL) / 2
+    wider = math.sqrt(n / (n - 1)) * t_quantile(tail, n - 1) / NormalDist().inv_cdf(tail)
+    return _descended(np.tile(best, (_RESAMPLES, 1)), threads, centre + wider * (means - centre))
 
 
 def _descended(parameters: Floats, threads: Floats, logs: Floats) -> Floats:
