@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from bakeoff.errors import HostError, ServerError
 from bakeoff.servers import process as process_module
 from bakeoff.servers.catalog import flavour_and_version, options_in_help
 from bakeoff.servers.datadir import prune
+from bakeoff.servers.launch import allowed_files
 from bakeoff.servers.paths import (
     OWNER_FILE,
     Owner,
@@ -118,6 +120,15 @@ def test_the_end_of_a_log(tmp_path):
     log.write_text("\n".join(str(number) for number in range(100_000)))
     assert tail(log, 2) == "99998\n99999"
     assert tail(tmp_path / "none") == ""
+
+
+@pytest.mark.parametrize(
+    ("most", "allowed"),
+    [(1024, 1024), (1_048_576, 1_048_576), (1_073_741_816, 1_048_576), (resource.RLIM_INFINITY, 1_048_576)],
+)
+def test_a_server_may_open_a_million_files_at_most(most, allowed):
+    """MySQL 5.5 to 5.7 have an array with an entry for each."""
+    assert allowed_files(most) == allowed
 
 
 @pytest.fixture
