@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from bakeoff.results.epoch_data import COUNTERS, CellCounters
-from bakeoff.run.counters import CellCounts, Reading, _numbers, _process, _Thread, _threads, spent_between
+from bakeoff.run.counters import CellCounts, Reading, _numbers, _process, _Thread, _threads, spent_between, sum_of
 
 
 class Kept:
@@ -87,6 +87,20 @@ def test_a_cells_events_hold_those_of_the_guard_and_rounds_add_up():
     cell = CellCounters(**kept.by_arm["A"]["c"])
     assert cell["events"] == pytest.approx(40)
     assert cell["counters"] == {"status.X": 80, "memory.rss_bytes": 8}
+
+
+def test_switches_that_a_round_does_not_know_are_not_added_up():
+    def spent(**switches):
+        counters = {f"switches.{name}": count for name, count in switches.items()} | {"io.reads": 2}
+        return CellCounters(events=10, seconds=1, counters=counters)
+
+    known, unknown = spent(voluntary=8, involuntary=3), spent()
+    for first, second in ((known, unknown), (unknown, known)):
+        added = sum_of(first, second)
+        assert added["counters"] == {"io.reads": 4}
+        assert sum_of(added, known)["counters"] == {"io.reads": 6}
+    both = sum_of(known, spent(voluntary=1))["counters"]
+    assert both == {"switches.voluntary": 9, "switches.involuntary": 3, "io.reads": 4}, "known, and there were none"
 
 
 @pytest.mark.parametrize(("statements", "events"), [(42, 21), (80, 20), (0, 20)])
