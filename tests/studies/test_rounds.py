@@ -13,7 +13,8 @@ from bakeoff.plan.epochs import ROUND_BLOCKS, rounds
 from bakeoff.plan.factorial import arm_names, make_study
 from bakeoff.report.live import LiveView
 from bakeoff.run import runner
-from bakeoff.run.arms import free_memory_bytes, servers_by_aio, share_memory
+from bakeoff.run.arms import control_groups, free_memory_bytes, servers_by_aio, share_memory
+from bakeoff.run.machine_check import times_throttled
 from bakeoff.run.runner import run_study
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.spec.study_file import read_study
@@ -100,6 +101,31 @@ def test_memory_is_that_of_the_container(tmp_path):
     assert free_memory_bytes(tmp_path) == 7_000_000, "what its files' cache takes can be had"
     assert servers_by_aio(tmp_path / "nowhere") is None
     assert share_memory(study_of(8), available_bytes=24 * GIB, at_most=5).at_once == 5
+
+
+def group_of(folder, **files):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("_", ".", 1)).write_text(f"{text}\n")
+
+
+def test_limits_are_those_of_the_groups_own_folder_and_of_its_parents(tmp_path):
+    own = tmp_path / "cgroup"
+    own.write_text("4:cpu,cpuacct:/box\n3:memory:/box\n1:name=systemd:/\n0::/a.slice/b.scope\n")
+    stat = "anon 1000\ninactive_file 1000000\ntotal_inactive_file 1000000"
+    limited = {"memory_stat": stat, "memory_current": 3_000_000, "memory_max": 9_000_000}
+    group_of(tmp_path / "a.slice" / "b.scope", **limited | {"memory_max": 8_000_000}, cpu_stat="nr_throttled 3")
+    group_of(tmp_path / "a.slice", **limited, cpu_stat="nr_periods 9\nnr_throttled 5")
+    assert free_memory_bytes(tmp_path, own) == 6_000_000
+    group_of(tmp_path / "a.slice", memory_max=7_500_000)
+    assert free_memory_bytes(tmp_path, own) == 5_500_000, "the parent's is less"
+    group_of(tmp_path / "memory", memory_stat=stat, memory_usage_in_bytes=1_500_000, memory_limit_in_bytes=5_000_000)
+    assert free_memory_bytes(tmp_path, own) == 4_500_000, "version 1"
+    assert times_throttled(control_groups("cpu", tmp_path, own)) == 5
+    group_of(tmp_path / "cpu" / "box", cpu_stat="nr_throttled 7")
+    assert times_throttled(control_groups("cpu", tmp_path, own)) == 7
+    own.write_text("0::/../../other\n")
+    assert list(control_groups("cpu", tmp_path, own)) == [tmp_path, tmp_path / "cpu"]
 
 
 def test_pools_shrink_only_when_not_even_a_pair_fits_and_then_it_is_an_error():

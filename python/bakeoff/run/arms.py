@@ -6,10 +6,10 @@ takes its share of `fs.aio-max-nr` at its start, and a server for which too litt
 
 import difflib
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import psutil
 
@@ -337,17 +337,37 @@ class MemoryShare:
     at_once: int
 
 
-def free_memory_bytes(group: Path = Path("/sys/fs/cgroup")) -> int:
-    """Memory that can be had now: the machine's, or what is left of a container's limit, if that is less."""
+def control_groups(
+    controller: str, mount: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+) -> Iterator[Path]:
+    """Folders of this process's control groups and of all their parents, any of which may limit it.
+
+    Of version 2, and of the controller's hierarchy of version 1. Not every folder exists: a container may know its
+    groups by the names that they have outside.
+    """
+    lines: list[list[str]] = []
+    with suppress(OSError, ValueError):
+        lines = [line.split(":", 2) for line in own.read_text().splitlines()]
+    for top, name in ((mount, ""), (mount / controller, controller)):
+        group = next((PurePath(line[2].lstrip("/")) for line in lines if name in line[1].split(",")), PurePath())
+        if ".." not in group.parts:
+            yield from (top / folder for folder in (group, *group.parents))
+        else:  # outside of what is mounted
+            yield top
+
+
+def free_memory_bytes(mount: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
+    """Memory that can be had now: the machine's, or what is left of a control group's limit, if that is less."""
     left: list[int] = [psutil.virtual_memory().available]
-    for folder, most, used, cache in (
-        (group, "memory.max", "memory.current", "inactive_file"),
-        (group / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
-    ):
-        with suppress(OSError, ValueError, KeyError):  # no such group, or "max"
-            stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-            taken = int((folder / used).read_text()) - int(stat[cache])
-            left.append(max(0, int((folder / most).read_text()) - taken))
+    for folder in control_groups("memory", mount, own):
+        for most, used, cache in (
+            ("memory.max", "memory.current", "inactive_file"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ):
+            with suppress(OSError, ValueError, KeyError):  # no such group, or "max"
+                stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+                taken = int((folder / used).read_text()) - int(stat[cache])
+                left.append(max(0, int((folder / most).read_text()) - taken))
     return min(left)
 
 

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import IntEnum
@@ -23,7 +23,7 @@ from bakeoff.errors import EngineError, HostError
 from bakeoff.plan import Plan
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import read_fact
-from bakeoff.run.arms import free_memory_bytes
+from bakeoff.run.arms import control_groups, free_memory_bytes
 from bakeoff.run.forecast import forecast
 from bakeoff.run.listener import Listener
 from bakeoff.run.perf import permission
@@ -157,7 +157,6 @@ def _processor() -> Iterator[Finding]:
     governor = read_fact("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     if governor and governor != "performance":
         yield _finding("frequency", Severity.NOTE, f"governor {governor}", "cpupower frequency-set -g performance")
-    throttled = re.search(r"^nr_throttled ([1-9]\d*)$", read_fact("/sys/fs/cgroup/cpu.stat") or "", re.MULTILINE)
     hot = sum(int(read_fact(str(path)) or 0) for path in Path("/sys/devices/system/cpu").glob(_THERMAL))
     if hot:
         yield _finding(
@@ -166,16 +165,22 @@ def _processor() -> Iterator[Finding]:
             f"the processor has slowed itself down {hot} times since start, being too hot",
             "Cool it, or cap its frequency below what it can hold.",
         )
-    if throttled:
+    if throttled := times_throttled(control_groups("cpu")):
         yield _finding(
             "CPU quota",
             Severity.WARNING,
-            f"this control group was throttled {throttled[1]} times",
+            f"a control group that bakeoff is in was throttled {throttled} times",
             "Raise its CPU quota: a throttled server stalls.",
         )
     clock = read_fact("/sys/devices/system/clocksource/clocksource0/current_clocksource")
     if clock and clock not in _FAST_CLOCKS:
         yield _finding("clock", Severity.NOTE, f"clock source {clock} is slow to read", "Prefer tsc.")
+
+
+def times_throttled(groups: Iterable[Path]) -> int:
+    """How often the kernel has stopped one of the control groups because of its CPU quota, the most of any."""
+    stats = (read_fact(str(group / "cpu.stat")) or "" for group in groups)
+    return max((int(each) for stat in stats for each in re.findall(r"^nr_throttled (\d+)$", stat, re.M)), default=0)
 
 
 def _memory() -> Iterator[Finding]:
