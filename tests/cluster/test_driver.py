@@ -13,13 +13,15 @@ import pytest
 from messages import study
 
 from bakeoff.cli.main import with_address
-from bakeoff.cluster import Wanted, nodes, worker
-from bakeoff.cluster.driver import require_cluster_run, smallest_share
+from bakeoff.cluster import Wanted, driver, nodes, worker
+from bakeoff.cluster.driver import RayHosts, require_cluster_run, smallest_share
 from bakeoff.cluster.nodes import Node, choose, differences, require_same_programs
 from bakeoff.errors import HostError, ResultsError, RunInvalid, SpecError
-from bakeoff.plan import plan_study
+from bakeoff.plan import epoch_draft, plan_study
+from bakeoff.plan.timing import EpochCost
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import MemoryShare
+from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import check_machine, read_before
 from bakeoff.servers import ServerMemory
 from bakeoff.spec import Apart, Study
@@ -207,6 +209,19 @@ def test_every_node_gives_its_servers_what_fits_on_the_smallest():
     assert (given.memory.buffer_pool_bytes, given.at_once) == (400, 2)
     with pytest.raises(HostError, match="node c: not even 2 servers fit"):
         smallest_share([node("c", share=None, problem="not even 2 servers fit")])
+
+
+def test_a_hosts_rows_are_compared_until_it_has_a_valid_epoch(tmp_path, monkeypatch):
+    monkeypatch.setattr(driver, "unpack", lambda *_: None)
+    run, orders = RunDirectory.create(tmp_path, study()), []
+    measure = SimpleNamespace(remote=orders.append)
+    remote = driver._Remote(node("a"), SimpleNamespace(measure=measure), ready=True)
+    hosts = RayHosts(None, run, study(), None, None, None, None, _remotes=[remote])
+    plan = plan_study(study(), overhead_s=0.0, load_s=0.0)
+    for number, cost in enumerate((None, EpochCost(1.0, 1.0, 1.0), None)):
+        hosts.begin(EpochOrder(plan, epoch_draft(plan, study(), number)))
+        hosts._receive(remote, worker.Answer(worker.Parcel(EpochDone(number, "a", cost=cost), b"")))
+    assert [order.compare_rows for order in orders] == [True, True, False]
 
 
 def test_an_epoch_comes_back_as_it_was_written(tmp_path):

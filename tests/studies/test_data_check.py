@@ -4,17 +4,20 @@ import threading
 import zlib
 from bisect import bisect_left
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
+from slices import epoch_of, quads
 
 from bakeoff import servers
 from bakeoff.errors import ResultsError, RunInvalid
 from bakeoff.plan.factorial import make_study
+from bakeoff.report import setups
 from bakeoff.report.live import LiveView
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import loading
 from bakeoff.run.data_check import ask_tables, write_answers
-from bakeoff.run.runner import run_study
+from bakeoff.run.runner import StudyRun, run_study
 from bakeoff.spec import parse_server
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.differences import Answer, row_differences
@@ -168,6 +171,37 @@ def test_what_an_older_bakeoff_has_asked_otherwise_is_no_difference(run):
     write_answers(run, {"A": asked("2f", sql="SELECT 2"), "B": asked("2f", sql="SELECT 2")}, "rows/0.json")
     with pytest.raises(ResultsError, match="was measured with other rows"):
         write_answers(run, {"A": asked("2f"), "B": asked("2f")}, "rows/0.json")
+
+
+@pytest.mark.parametrize(("before", "compares"), [((), True), ((False,), True), ((True,), False)])
+def test_restored_servers_are_compared_until_an_epoch_is_valid(run, before, compares):
+    orders = []
+    hosts = SimpleNamespace(begin=orders.append)
+    history = [epoch_of(quads([0.9] * 4), epoch=number, valid=valid) for number, valid in enumerate(before)]
+    loop = StudyRun(
+        run.study(), run, hosts, LiveView(), threading.Event(), begin=0.0, builds=1, at_once=2, history=history
+    )
+    loop._begin_epoch(None)
+    assert [each.compare_rows for each in orders] == [compares]
+
+
+@pytest.mark.parametrize(
+    ("valid", "moment"), [((True, True), "first epoch"), ((False, True), "epoch 1"), ((False, False), "first epoch")]
+)
+def test_the_report_has_the_rows_of_the_first_valid_epoch_that_was_asked(run, valid, moment):
+    write_answers(run, {"A": asked("0f")}, "rows/0.json")
+    outcomes = []
+    for number, each in enumerate(valid):
+        writer = run.epoch(number, 0)
+        writer.write_server_json("A", "rows.json", {"sbtest.sbtest1": {"rows": f"epoch {number}"}})
+        done = Outcome(epoch=number, build=0, valid=each, started_at=datetime.now(UTC), wall_s=1, measured_s=1)
+        writer.finish(done)
+        outcomes.append(done)
+    context = SimpleNamespace(run=run, outcomes=outcomes, of_the_study=lambda _name, loaded: loaded)
+    shown = setups._row_answers(context)
+    assert list(shown) == ["load 0", moment]
+    again = shown[moment]["A"]["sbtest.sbtest1"]["rows"]
+    assert (again.sql, again.answer) == ("SELECT 1", f"epoch {int(moment == 'epoch 1')}")
 
 
 OLD_AND_NEW = [

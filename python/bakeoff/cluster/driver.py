@@ -204,6 +204,7 @@ class _Remote:
         actor: Ray's handle.
         ready: its data is loaded.
         epochs: given to it so far.
+        compared: it has finished a valid epoch, in which its servers held the same rows.
         order: the epoch that it measures, and the writer that was made for it.
         asked_s: when it was last asked what happens.
         begun: of the order, by this machine's clocks.
@@ -214,6 +215,7 @@ class _Remote:
     ready: bool = False
     left_out: bool = False
     epochs: int = 0
+    compared: bool = False
     order: EpochOrder | None = None
     writer: EpochWriter | None = None
     asked_s: float = 0.0
@@ -344,7 +346,7 @@ class RayHosts:
     def begin(self, order: EpochOrder) -> None:
         """Give an epoch to the free worker that has measured the fewest."""
         remote = min(filter(self._is_free, self._remotes), key=lambda each: each.epochs)
-        order = replace(order, compare_rows=remote.epochs == 0)
+        order = replace(order, compare_rows=not remote.compared)
         remote.epochs += 1
         remote.order = order
         remote.writer = self.run.epoch(order.draft.epoch, order.draft.build)
@@ -445,6 +447,7 @@ class RayHosts:
         parcel: Parcel = answer.value
         unpack(parcel.files, self.run.path)
         remote.order = remote.writer = None
+        remote.compared = remote.compared or parcel.done.cost is not None
         return parcel.done
 
     def _lose(self, remote: _Remote, reason: str) -> EpochDone | None:

@@ -361,15 +361,16 @@ def _row_answers(context: Context) -> dict[str, AllAnswers]:
     while (loaded := context.run.read(f"rows/{build}.json", AllAnswers)) is not None:
         found[f"load {build}"] = context.of_the_study(f"rows/{build}.json", loaded)
         build += 1
-    restored: dict[str, dict[str, dict[str, str]]] = {}
-    if context.outcomes:
-        restored = context.run.server_json(context.outcomes[0].epoch, "rows.json", dict[str, dict[str, str]])
-    if restored:
-        known = found.get("load 0", {})
-        found["first epoch"] = {
-            arm: {table: _asked_again(queries, known.get(arm, {}).get(table, {})) for table, queries in tables.items()}
-            for arm, tables in restored.items()
-        }
+    # A discarded epoch has perhaps been asked on some arms only.
+    for outcome in sorted(context.outcomes, key=lambda each: not each.valid):
+        restored = context.run.server_json(outcome.epoch, "rows.json", dict[str, dict[str, str]])
+        if restored:
+            known = found.get(f"load {outcome.build}", {})
+            found["first epoch" if outcome == context.outcomes[0] else f"epoch {outcome.epoch}"] = {
+                arm: {table: _asked_again(asked, known.get(arm, {}).get(table, {})) for table, asked in tables.items()}
+                for arm, tables in restored.items()
+            }
+            break
     return found
 
 

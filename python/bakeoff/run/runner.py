@@ -327,7 +327,7 @@ class StudyRun:
         self._given: set[int] = set()
         self._numbers = count()
         self._finished = 0  # epochs, valid and discarded
-        self._last_valid = True
+        self._last_valid, self._any_valid = True, False
         self._estimates: list[EpochEstimates] = []  # of the valid ones by number: their slices stay on disk
         self._pilot: list[Frame] = []  # slices of the first ones, for the noise card
         self._discarded: defaultdict[str, list[int]] = defaultdict(list)  # in a row, by host
@@ -419,7 +419,7 @@ class StudyRun:
                 epoch_draft(plan, self.study, number, finished=finished, settled=settled),
                 share=decision.share if decision else 1.0,
                 pilot=self.plan is None,
-                compare_rows=number == 0,
+                compare_rows=not self._any_valid,
                 used_s=self._elapsed_s(),
             )
         )
@@ -471,7 +471,7 @@ class StudyRun:
     def _count(self, data: EpochData) -> None:
         """Reduce an epoch to what the rule needs of it."""
         self._finished += 1
-        self._last_valid = data.valid
+        self._last_valid, self._any_valid = data.valid, self._any_valid or data.valid
         if data.valid:
             insort(self._estimates, epoch_estimates(data, baseline=self.study.baseline.name), key=attrgetter("epoch"))
         self._pilot = [*self._pilot, data.slices] if data.valid and self._finished <= PILOT_EPOCHS else []
