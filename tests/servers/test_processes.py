@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from bakeoff.errors import HostError, ServerError
+from bakeoff.servers import pool as pool_module
 from bakeoff.servers import process as process_module
 from bakeoff.servers.catalog import flavour_and_version, options_in_help
 from bakeoff.servers.datadir import prune
@@ -207,6 +209,30 @@ def test_another_users_bakeoff_is_known_by_its_servers(tmp_path, monkeypatch):
         assert other_bakeoffs(tmp_path) == [bakeoff.pid]
         bakeoff.stdin.close()
     assert other_bakeoffs(tmp_path) == []
+
+
+class Pool(pool_module.ServerPool):
+    """Open, in a folder of the test; it numbers snapshots only while no other thread does."""
+
+    def __init__(self, root, monkeypatch):
+        super().__init__(root)
+        self._token, self.runtime, self.work = "token", root / "runtime", root / "work"
+        for folder in (self.runtime, self.work):
+            folder.mkdir()
+        monkeypatch.setattr(pool_module, "clone_template", lambda _found, _options, datadir, _progress: datadir.mkdir())
+
+    def __setattr__(self, name, value):
+        assert name != "_snapshots" or value == 0 or self._lock.locked()
+        super().__setattr__(name, value)
+
+    def make(self):
+        installation = SimpleNamespace(name="x", environment={}, container_image="")
+        return self.create("A", installation, SimpleNamespace(init_options=()))
+
+
+def test_snapshots_taken_at_the_same_time_have_numbers_of_their_own(tmp_path, monkeypatch):
+    pool = Pool(tmp_path, monkeypatch)
+    assert [pool.snapshot(pool.make(), "x").path.name for _ in range(2)] == ["001", "002"]
 
 
 def test_other_bakeoffs_are_known_by_their_folders(tmp_path):

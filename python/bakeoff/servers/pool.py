@@ -176,8 +176,9 @@ class ServerPool:
             )
         path = instance.datadir
         if instance.home.parent == self.work:
-            self._snapshots += 1
-            path = self.work / "snapshots" / f"{self._snapshots:03d}"
+            with self._lock:  # several are taken at the same time
+                self._snapshots += 1
+                path = self.work / "snapshots" / f"{self._snapshots:03d}"
             path.parent.mkdir(exist_ok=True)
             self._progress(f"keeping {label}", 0, 0)
             instance.datadir.rename(path)
