@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -34,7 +35,6 @@ from bakeoff.servers.process import ProcessId, run, server_identity, spawn, tail
 @pytest.fixture
 def shared(tmp_path_factory):
     """A folder that the servers' account may enter."""
-    import shutil
     import tempfile
 
     folder = Path(tempfile.mkdtemp(prefix="bakeoff-test-", dir="/tmp"))
@@ -228,6 +228,19 @@ class Pool(pool_module.ServerPool):
     def make(self):
         installation = SimpleNamespace(name="x", environment={}, container_image="")
         return self.create("A", installation, SimpleNamespace(init_options=()))
+
+
+def test_a_servers_folders_are_anothers_only_when_they_are_gone(tmp_path, monkeypatch):
+    pool = Pool(tmp_path, monkeypatch)
+    first, meanwhile, delete = pool.make(), [], shutil.rmtree
+
+    def delete_while_another_is_made(folder, **how):
+        meanwhile.append(pool.make())
+        delete(folder, **how)
+
+    monkeypatch.setattr(shutil, "rmtree", delete_while_another_is_made)
+    first.remove()
+    assert [each.home.name for each in (first, *meanwhile, pool.make())] == ["000", "001", "002", "000"]
 
 
 def test_snapshots_taken_at_the_same_time_have_numbers_of_their_own(tmp_path, monkeypatch):

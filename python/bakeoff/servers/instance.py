@@ -280,10 +280,10 @@ class Instance(Server):
     def remove(self, *, keep_files: bool = False) -> None:
         """Kill it and delete its files, or leave them to `ServerPool.keep`'s folder."""
         self.kill()
-        self.removed = True
         if not keep_files:
             shutil.rmtree(self.home, ignore_errors=True)
         shutil.rmtree(self.socket_path.parent, ignore_errors=True)
+        self.removed = True  # the pool gives its folders' number to another from now on
 
     def connect(self, database: str | None = None) -> pymysql.connections.Connection:
         """A new connection as root over the socket, autocommit on; the caller closes it.
