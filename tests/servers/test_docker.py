@@ -1,5 +1,6 @@
 """Servers in containers, with a stand-in for the engine's client that runs the "container" on this machine."""
 
+import os
 import stat
 import sys
 import textwrap
@@ -9,6 +10,7 @@ import pytest
 
 from bakeoff.errors import ServerError
 from bakeoff.servers import ServerMemory, ServerPool, docker, install, settings_for
+from bakeoff.servers.catalog import Installation
 from bakeoff.spec import Data, Profile, parse_server
 
 STAND_IN = """
@@ -39,7 +41,10 @@ elif word == "run":
     entry = options["--entrypoint"][0]
     user = options.get("--user", ["65534:65534"])[0].split(":")
     env = {{"PATH": f"{{image_root}}/bin:/usr/bin:/bin"}}
-    env |= dict(each.split("=", 1) for each in options.get("--env", []))
+    given = [each if "=" in each else f"{{each}}={{os.environ[each]}}" for each in options.get("--env", [])]
+    with (state / "environment").open("a") as environment:
+        environment.write(json.dumps(given) + "\\n")
+    env |= dict(each.split("=", 1) for each in given)
     def become():
         if os.geteuid() == 0:
             os.setgroups([]); os.setgid(int(user[1])); os.setuid(int(user[0]))
@@ -103,7 +108,8 @@ def test_a_container_is_a_server_like_any_other(engine, work):
         again.start()
     said = (engine / "calls").read_text()
     assert '"--cpuset-cpus", "0"' in said
-    assert "BAKEOFF_PADDING=xxxxxxxxxx" in said
+    assert "BAKEOFF_PADDING=xxxxxxxxxx" in (engine / "environment").read_text()
+    assert "xxxxxxxxxx" not in said
 
 
 @pytest.mark.server
@@ -123,6 +129,22 @@ def test_a_container_ends_when_its_client_is_killed(engine, work):
 def test_an_image_that_is_not_there(engine):
     with pytest.raises(ServerError, match=r"docker:no/such could not be pulled: .*access denied"):
         install(parse_server("docker:no/such"))
+
+
+def test_a_containers_environment_is_for_nobody_else_to_see(tmp_path, monkeypatch):
+    monkeypatch.setattr(docker, "find_engine", lambda _image: "/usr/bin/docker")
+    found = Installation(
+        flavour="mysql", version_text="8.0.36", basedir=tmp_path, argv=("mysqld",), share=tmp_path, environment={},
+        sha256="", known_options=frozenset(), container_image="mysql:8",
+    )  # fmt: skip
+    env = {"SECRET": "geheim=1", "LD_PRELOAD": "lib.so", "https_proxy": "http://proxy", "HOME": "/x"}
+    launch = docker.prepare(found, [], env, [tmp_path])
+    given = [launch.argv[place + 1] for place, part in enumerate(launch.argv) if part == "--env"]
+    assert given == ["SECRET", "LD_PRELOAD=lib.so", "https_proxy=http://proxy"]
+    assert launch.env["SECRET"] == "geheim=1"
+    assert "geheim" not in " ".join(launch.argv)
+    others = ("LD_PRELOAD", "https_proxy", "HOME")
+    assert [launch.env.get(name) for name in others] == [os.environ.get(name) for name in others]
 
 
 def test_no_engine_is_one_line(tmp_path, monkeypatch):

@@ -24,6 +24,12 @@ from bakeoff.servers.process import Identity, last_line, server_identity
 
 _ENGINES = ("docker", "podman")
 _SHARES = ("/usr/share/mysql", "/usr/share/mariadb", "/usr/local/mysql/share", "/usr/share/percona-server")
+# Variables that would act on the engine's client itself.
+_OF_CLIENT = re.compile(
+    r"(LD|DOCKER|CONTAINERS?|PODMAN|STORAGE|XDG|SSL_CERT)_|GO[A-Z]+$|(TMPDIR|GLIBC_TUNABLES|NOTIFY_SOCKET)$|"
+    r"(HTTPS?|NO|ALL)_PROXY$",
+    re.IGNORECASE,
+)
 _INIT = r"""
 exec 3<&0
 "$@" </dev/null &
@@ -83,7 +89,10 @@ def prepare(
     if Path(engine).name == "podman" and os.geteuid() != 0:
         run += ["--userns", "keep-id"]
     run += [part for folder in folders for part in ("--volume", f"{folder}:{folder}")]
-    run += [part for key, value in env.items() if key not in ("PATH", "HOME") for part in ("--env", f"{key}={value}")]
+    given = {key: value for key, value in env.items() if key not in ("PATH", "HOME")}
+    # By name only, with the value in the client's environment: it may be a password, and everyone can see arguments.
+    named = {key: value for key, value in given.items() if not _OF_CLIENT.match(key)}
+    run += [part for key in given for part in ("--env", key if key in named else f"{key}={given[key]}")]
     if cpus:
         run += ["--cpuset-cpus", ",".join(str(cpu) for cpu in sorted(cpus))]
     if feeds:
@@ -91,7 +100,7 @@ def prepare(
     else:
         run += ["--entrypoint", "/bin/sh", image, "-c", _INIT, "bakeoff", *argv]
     client = replace(identity, switch=False)  # the client runs as we do
-    return Launch(tuple(run), dict(os.environ), client, None, name)
+    return Launch(tuple(run), os.environ | named, client, None, name)
 
 
 def installation(image: str, progress: Progress) -> Installation:
