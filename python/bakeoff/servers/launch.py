@@ -2,7 +2,8 @@
 
 `python -I -S launch.py DESCRIPTOR` reads JSON {parent, uid, gid, cpus, argv, env} from the descriptor, because the
 environment may hold a password and everyone can see arguments. It imports only built-in modules, to start in
-milliseconds. The order matters: the kernel clears PR_SET_PDEATHSIG when the user changes, and keeps it over exec.
+milliseconds. The order matters: the kernel clears PR_SET_PDEATHSIG when the user changes, and keeps it over exec, but
+not of a binary that has file capabilities or is setuid.
 """
 
 import contextlib
