@@ -36,6 +36,43 @@ SMALL = (
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--wrkload", "x"], "--wrkload", "--help"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--workload", "oltp_raed_only"], "oltp_raed_only", "oltp_read_only"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "-o", "range_sise=10"], "range_sise", "range_size"),
+        (
+            ["duel", "mysql:8.0.15", "mysql:8.0.15", "-o", "rand_tpye=zipfian"],
+            "no option rand_tpye",
+            "Did you mean rand_type?",
+        ),
+        (
+            ["duel", "mysql:8.0.15", "mysql:8.0.15", "-o", "rand_type=zipfain"],
+            "rand_type cannot be 'zipfain'",
+            "Did you mean zipfian?",
+        ),
+        (
+            ["duel", "mysql:8.0.15", "mysql:8.0.15", "-o", "mysql_nonsense=3"],
+            "no option mysql_nonsense",
+            "It has auto_inc",
+        ),
+        (
+            ["duel", "mysql:8.0.15", "mysql:8.0.15", "-o", "db-ps-mode=disable"],
+            "no option db_ps_mode",
+            "Write --db-ps-mode",
+        ),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "-o", "mysql-ssl=on"], "no option mysql_ssl", "Write --mysql-ssl"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "-o", "rand-seed=3"], "no option rand_seed", "Write --seed."),
+        (
+            ["duel", "mysql:8.0.15", "mysql:8.0.15", "-o", "range_size=abc"],
+            "range_size cannot be 'abc'",
+            "Write a number",
+        ),
+        (
+            ["duel", "mysql:8.0.15", "mysql:8.0.15", "-o", "skip_trx=maybe"],
+            "skip_trx cannot be 'maybe'",
+            "Write on or off.",
+        ),
+        (
+            ["duel", "mysql:8.0.15", "mysql:8.0.15", "-o", "range_size=1", "-o", "range-size=2"],
+            "range_size is given twice",
+            "Leave one out.",
+        ),
         (["duel", "mysql:8.0.15", "path:/nowhere"], "/nowhere", ""),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--transport", "sockets"], "sockets", "socket, tcp"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--mysql-ssl", "bogus"], "bogus", "required"),

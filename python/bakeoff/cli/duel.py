@@ -309,7 +309,10 @@ def _parse_options(texts: list[str]) -> tuple[tuple[str, OptionValue], ...]:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise SpecError(f"--option: {text!r} is not NAME=VALUE.", hint="Write -o range_size=10.")
-        options[name.lstrip("-").replace("-", "_")] = value
+        name = name.lstrip("-").replace("-", "_")
+        if name in options:
+            raise SpecError(f"--option: {name} is given twice.", hint="Leave one out.")
+        options[name] = value
     return tuple(options.items())
 
 

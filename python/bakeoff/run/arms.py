@@ -4,7 +4,6 @@ Nothing is started here. Besides memory the kernel's asynchronous I/O limits how
 takes its share of `fs.aio-max-nr` at its start, and a server for which too little is left does not start.
 """
 
-import difflib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +16,7 @@ from bakeoff.engine import ArmAddress, Message, describe_workloads
 from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError, within
 from bakeoff.plan.epochs import data_bytes, database_of, options_of, table_sizes, uses_sysbench_tables, writes
 from bakeoff.run.captures import check_capture
+from bakeoff.run.script_options import check_value, first_unknown, remedy_for
 from bakeoff.servers import Installation, RemoteServer, Server, ServerMemory, Settings, install, settings_for
 from bakeoff.spec import Arm, Data, Origin, Study, Workload
 from bakeoff.spec.factors import client_charset
@@ -45,8 +45,6 @@ _NOT_IN_DATA = frozenset(
 )  # fmt: skip
 # Administration, readiness checks and statistics connect besides the load.
 _SPARE_CONNECTIONS = 32
-# Options of the engine itself, which every script may be given.
-_GENERAL_OPTIONS = ("rand_", "mysql_", "db_")
 _WAITS = ("keying_time", "think_time")
 _OFF = ("off", "false", "0")
 # Options with which `prepare` of the bundled scripts makes other tables.
@@ -160,15 +158,9 @@ def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm])
             f"{name}: it has no prepare() function, so it has no tables.",
             hint='Give it one; require("oltp_common") makes sysbench\'s tables, and --data DUMP loads your own.',
         )
-    known = [option["name"] for option in described["options"]]
-
-    def first_unknown(options: Iterable[str]) -> str | None:
-        return next((each for each in options if each not in known and not each.startswith(_GENERAL_OPTIONS)), None)
-
-    if unknown := first_unknown(option for option, _ in workload.options):
-        near = difflib.get_close_matches(unknown, known, n=1)
-        hint = f"Did you mean {near[0]}?" if near else f"It has {', '.join(known)}."
-        raise SpecError(f"{name}: it has no option {unknown}.", hint=hint)
+    if unknown := first_unknown([option for option, _ in workload.options], described):
+        raise SpecError(f"{name}: it has no option {unknown}.", hint=remedy_for(unknown, described))
+    _check_values(workload, workload.options, described)
     # Terminals that wait half a minute between transactions do next to nothing in slices of seconds.
     given = [*workload.options, *(option for arm in arms for option in arm.data.options)]
     waits = [option for option, value in given if option in _WAITS and str(value).lower() not in _OFF]
@@ -178,11 +170,21 @@ def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm])
             hint="Leave it out here, or measure each server alone: bakeoff sysbench tpcc --mysql-socket=… "
             "--scale=… --threads=… --keying-time --think-time --time=1200 run. Efficiency is reported there.",
         )
-    if unknown := first_unknown(option for arm in arms for option in _options_of(arm.data)):
+    if unknown := first_unknown([option for arm in arms for option in _options_of(arm.data)], described):
         raise SpecError(
             f"{name}: it has no option {unknown}, which the study sets.",
             hint="Leave the setting or the workload out, or give the script that option.",
         )
+    for arm in arms:
+        _check_values(workload, arm.data.options, described)
+
+
+def _check_values(workload: Workload, options: Iterable[tuple[str, OptionValue]], described: Message) -> None:
+    for option, value in options:
+        try:
+            check_value(option, value, described)
+        except SpecError as error:
+            raise SpecError(f"workload {workload.script}: {error.message}", hint=error.hint) from None
 
 
 def _options_of(data: Data) -> tuple[str, ...]:
