@@ -18,6 +18,7 @@ from bakeoff.cli.help import Command
 from bakeoff.errors import BakeoffError, ExitCode, ServerError
 from bakeoff.units import visible
 
+_COUNT = re.compile(r"-[1-9]\d{0,5}")
 _TAKE_RUNS = ("report", "explain", "compare", "run", "runs", "history")
 # Ports have four digits or five, and versions of servers (`mysql:8`) have fewer.
 _ADDRESS = re.compile(r"auto|local|ray://\S+|[\w.-]+:\d{4,5}|\[[0-9a-f:]+\]:\d{4,5}")
@@ -139,11 +140,10 @@ def run(arguments: list[str]) -> int:
     command = typer.main.get_command(app)
     # git bisect would take 2 and 5 for the answer that a build is slow.
     in_bisection = arguments[:1] == ["gate"] and "--bisect" in arguments
-    if arguments and arguments[0] in _TAKE_RUNS:  # their `-2` is a run, not an option
-        count = re.compile(r"-[1-9]\d{0,5}")
-        arguments = [f"latest-{int(each[1:]) - 1}" if count.fullmatch(each) else each for each in arguments]
-    arguments = with_address(arguments)
     try:
+        if arguments and arguments[0] in _TAKE_RUNS and any(map(_COUNT.fullmatch, arguments)):
+            arguments = with_counted_runs(arguments, command)  # their `-2` is a run, not an option
+        arguments = with_address(arguments)
         if "_BAKEOFF_COMPLETE" in os.environ:
             command.main(prog_name="bakeoff")  # for the shell's completion; exits
         # `app(arguments)` would handle Ctrl-C and closed pipes in its own way.
@@ -169,6 +169,21 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         _complain(f"a bug in bakeoff: {type(error).__name__}: {error}. Details: {_keep_traceback()}")
         return ExitCode.BISECT_ABORT if in_bisection else ExitCode.INTERNAL
+
+
+def with_counted_runs(arguments: list[str], command: Any) -> list[str]:  # noqa: ANN401
+    """The arguments with `latest-1` for `-2` where a run stands: not in a remark or as another option's value."""
+    names, command = [], command.get_command(None, arguments[0])
+    for name in arguments[1:2] if hasattr(command, "get_command") else ():
+        names, command = [name], command.get_command(None, name)
+    if command is None or names == ["annotate"]:
+        return arguments
+    options = (each for each in command.params if each.param_type_name == "option" and not each.is_flag)
+    with_value = {text for each in options if each.metavar != "RUN" for text in each.opts}
+    return [
+        f"latest-{int(word[1:]) - 1}" if _COUNT.fullmatch(word) and before not in with_value else word
+        for before, word in zip(["", *arguments], arguments, strict=False)
+    ]
 
 
 def with_address(arguments: list[str]) -> list[str]:
