@@ -34,16 +34,16 @@ def parse_duration_s(text: str) -> float:
     return seconds
 
 
-def parse_precision(text: str) -> float:
+def parse_precision(text: str, name: str = "precision") -> float:
     """Half-width in natural-log units of `1%`, `0.5 %` or `0.01`: `1%` is ln 1.01.
 
     Raises:
-        SpecError: not a share, or outside 0.05 % to 50 %.
+        SpecError: not a share, or outside 0.05 % to 50 %; `name` says what it was for.
     """
-    share = parse_percent(text, "precision")
+    share = parse_percent(text, name)
     if not 0.0005 <= share <= 0.5:
         hint = f"Did you mean {text.strip()}%?" if 0.5 < share <= 50 and "%" not in text else "1% is the usual target."
-        raise SpecError(f"precision {text!r} is outside 0.05% to 50%.", hint=hint)
+        raise SpecError(f"{name} {text!r} is outside 0.05% to 50%.", hint=hint)
     return math.log1p(share)
 
 

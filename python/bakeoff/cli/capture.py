@@ -71,7 +71,7 @@ def make(
             help="Logs or files of SQL, in their order; `-`: standard input; or one running server: mysql://user@host/.",
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The capture to write.")],
+    output: Annotated[Path, typer.Option("--output", "-o", "-O", metavar="FILE", help="The capture to write.")],
     redact: Annotated[
         bool, typer.Option("--redact", help="Replace literals by others of the same type and length.")
     ] = False,

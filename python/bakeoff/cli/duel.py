@@ -53,7 +53,7 @@ from bakeoff.spec import (
 )
 from bakeoff.spec.factors import DEFAULT, ArmParts, check_level, rows_of
 from bakeoff.spec.server_name import running_at, url_password
-from bakeoff.spec.study import BUILDS_MAX, RATE_MAX, THREADS_MAX, OptionValue, is_capture
+from bakeoff.spec.study import BUILDS_MAX, CONNECTION_WORDS, RATE_MAX, THREADS_MAX, OptionValue, is_capture
 from bakeoff.units import parse_duration_s, parse_percent, parse_precision
 
 
@@ -180,7 +180,7 @@ def duel(
         table_options=table_options or None,
         engine=engine if engine != "innodb" else None,
         transport=transport,
-        tls=tls,
+        tls=_tls(tls),
         prepare_mode=_prepare_mode(ps_mode),
     )
     arms = [arm_of(at, specs, tables_data, connection) for at in range(len(specs))]
@@ -199,7 +199,7 @@ def duel(
         table_size=number_of(table_size, "--table-size"),
         precision=parse_precision(precision or "1%"),
         has_target=precision is not None,
-        equivalence=parse_precision(equivalence or precision or "1%"),
+        equivalence=parse_precision(equivalence, "equivalence") if equivalence else parse_precision(precision or "1%"),
         budget_s=parse_duration_s(budget),
         warm_s=parse_duration_s(warm_up),
         builds=builds,
@@ -364,6 +364,15 @@ def workloads_of(
         )
         for script in _split(scripts, "--workload")
     )
+
+
+def _tls(text: str) -> str:
+    if text.lower() not in (known := CONNECTION_WORDS["tls"]):
+        of_sysbench = {"on": "required", "off": "disabled"}
+        meant = of_sysbench.get(text.lower())
+        hint = f"Write --mysql-ssl {meant}." if meant else f"Write one of {', '.join(known)}."
+        raise SpecError(f"--mysql-ssl: {text!r} is unknown.", hint=hint)
+    return text
 
 
 def _prepare_mode(text: str) -> str:

@@ -124,7 +124,7 @@ def gate(
         if study is not None and (given := [each for each, value in own_options.items() if value is not None]):
             raise SpecError(f"gate: with --study the file says what {given[0]} would.", hint="Leave it out.")
         named = ([baseline] if baseline else []) + (servers or [])
-        specs = parse_servers(named, "gate") if named or study is None else []
+        specs = parse_servers(named, f"gate --study {study}" if study else "gate") if named or study is None else []
         options = RunOptions(runs_root=runs_root(runs), quiet=quiet, json=output is Format.JSON)
         if study is not None:
             request = request_study(study, scale="", budget=budget, seed=seed, servers=named)

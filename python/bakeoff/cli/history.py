@@ -188,7 +188,7 @@ def export(
 @app.command("report", cls=Command)
 def report(
     history: HistoryFile = DEFAULT_FILE,
-    to: Annotated[Path, typer.Option("--output", "-O", metavar="FILE", help="The page to write.")] = Path(
+    to: Annotated[Path, typer.Option("--output", "-o", "-O", metavar="FILE", help="The page to write.")] = Path(
         "history.html"
     ),
     series: Series = "",

@@ -55,7 +55,8 @@ def report(
         ReportFormat, typer.Option("--format", metavar="FORMAT", help="text, html, md, csv, json, svg or png.")
     ] = ReportFormat.HTML,
     to: Annotated[
-        Path | None, typer.Option("--output", "-O", metavar="FILE", help="File to write; `-` for standard output.")
+        Path | None,
+        typer.Option("--output", "-o", "-O", metavar="FILE", help="File to write; `-` for standard output."),
     ] = None,
     chart: Annotated[
         str | None,
