@@ -100,8 +100,12 @@ def duel(
     ] = 2,
     profile: ProfileOption = Profile.MATCHED,
     control: Annotated[
-        bool, typer.Option("--control/--no-control", help="Run a second instance of the baseline as a control.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--control/--no-control",
+            help="Run a second instance of the baseline as a control. [default: no-control]",
+        ),
+    ] = None,
     publish: Publish = False,
     fail_on: FailOnOption = None,
     explain_budget: ExplainBudget = None,
@@ -167,6 +171,8 @@ def duel(
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:
     """Compare setups on real servers until the interval is narrow enough, and say which is faster and by how much."""
+    if publish and control is False:
+        raise SpecError("--publish and --no-control contradict each other.", hint="Leave one out.")
     specs = parse_servers(servers, "duel")
     if not allow_same:
         hint = "Name another server, or write --allow-same to test the method."

@@ -118,9 +118,7 @@ def replay(
     on_running = any(spec.origin is Origin.URL for spec in specs)
     if data and on_running:
         raise SpecError("replay: a running server is used with its own data.", hint="Leave --data out.")
-    if writes and on_running and not i_have_a_backup:
-        hint = "Replay on copies, or write --i-have-a-backup too."
-        raise SpecError("replay: --writes changes the data of running servers, which nothing restores.", hint=hint)
+    _check_writes(writes=writes, backup=i_have_a_backup, on_running=on_running)
     if speed is not None and not 1e-6 <= speed <= 1e6:
         raise SpecError(f"--speed: {speed:g} is no speed.", hint="Write --speed 1.")
     root = runs_root(runs)
@@ -169,6 +167,18 @@ def replay(
         samples=samples,
     )
     return check_and_run(study, options, no_verdict=no_verdict, dry_run=dry_run)
+
+
+def _check_writes(*, writes: bool, backup: bool, on_running: bool) -> None:
+    """Check `--writes` and `--i-have-a-backup`: they are for running servers, and one takes the other."""
+    if backup and not writes:
+        raise SpecError("--i-have-a-backup: it is for --writes.", hint="Write --writes too, or leave it out.")
+    if writes and not on_running:
+        reason = "no server here is a running one, and in servers of bakeoff's own writes are replayed anyway."
+        raise SpecError(f"--writes: {reason}", hint="Leave it out.")
+    if writes and not backup:
+        hint = "Replay on copies, or write --i-have-a-backup too."
+        raise SpecError("replay: --writes changes the data of running servers, which nothing restores.", hint=hint)
 
 
 def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
