@@ -45,6 +45,17 @@ _NOT_IN_DATA = frozenset(
 )  # fmt: skip
 # Administration, readiness checks and statistics connect besides the load.
 _SPARE_CONNECTIONS = 32
+# Options of scripts that settings of a study set by other names than `script.NAME`.
+_OF_SETTINGS = (
+    "table_size",
+    "column_charset",
+    "content",
+    "compressibility",
+    "text_length",
+    "column_type",
+    "column_length",
+)
+_LEAVE_OUT = "Leave the setting or the workload out, or give the script that option."
 _WAITS = ("keying_time", "think_time")
 _OFF = ("off", "false", "0")
 # Options with which `prepare` of the bundled scripts makes other tables.
@@ -73,7 +84,7 @@ def check_workloads(study: Study) -> None:
 
     Raises:
         SpecError: one of these does not hold, with the nearest known name; or a script would find another one's tables,
-            or fewer rows than it asks for. Its field is the workload.
+            or fewer rows than it asks for. Its field is the workload, or the option of an arm.
     """
     wanted = study.workloads
     for index, workload in enumerate(wanted):
@@ -90,6 +101,12 @@ def check_workloads(study: Study) -> None:
     for index, described in zip(places, descriptions, strict=True):
         with within("workloads", index):
             _check_workload(wanted[index], described, study.arms)
+        for arm in study.arms:
+            try:
+                _check_arm_options(wanted[index], described, arm)
+            except SpecError as error:
+                error.field = ("arms", arm.name, *error.field) if error.field else ("workloads", index)
+                raise
     if not study.baseline.data.source:
         _check_shared_tables(study, dict(zip(places, descriptions, strict=True)))
 
@@ -159,7 +176,9 @@ def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm])
             hint='Give it one; require("oltp_common") makes sysbench\'s tables, and --data DUMP loads your own.',
         )
     if unknown := first_unknown([option for option, _ in workload.options], described):
-        raise SpecError(f"{name}: it has no option {unknown}.", hint=remedy_for(unknown, described))
+        raise SpecError(
+            f"{name}: it has no option {unknown}.", hint=remedy_for(unknown, described), field=("options", unknown)
+        )
     _check_values(workload, workload.options, described)
     # Terminals that wait half a minute between transactions do next to nothing in slices of seconds.
     given = [*workload.options, *(option for arm in arms for option in arm.data.options)]
@@ -170,12 +189,19 @@ def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm])
             hint="Leave it out here, or measure each server alone: bakeoff sysbench tpcc --mysql-socket=… "
             "--scale=… --threads=… --keying-time --think-time --time=1200 run. Efficiency is reported there.",
         )
-    if unknown := first_unknown([option for arm in arms for option in _options_of(arm.data)], described):
+
+
+def _check_arm_options(workload: Workload, described: Message, arm: Arm) -> None:
+    """Check the options that an arm's data gives to every script; what only settings set is the workload's lack."""
+    name = f"workload {workload.script}"
+    if unknown := first_unknown(_options_of(arm.data), described):
+        near = "" if unknown in _OF_SETTINGS else remedy_for(unknown, described)
         raise SpecError(
             f"{name}: it has no option {unknown}, which the study sets.",
-            hint="Leave the setting or the workload out, or give the script that option.",
+            hint=near if near.startswith(("Did", "Write")) else _LEAVE_OUT,
+            field=() if unknown in _OF_SETTINGS else ("data", "options", unknown),
         )
-    for arm in arms:
+    with within("data"):
         _check_values(workload, arm.data.options, described)
 
 
@@ -184,7 +210,8 @@ def _check_values(workload: Workload, options: Iterable[tuple[str, OptionValue]]
         try:
             check_value(option, value, described)
         except SpecError as error:
-            raise SpecError(f"workload {workload.script}: {error.message}", hint=error.hint) from None
+            message = f"workload {workload.script}: {error.message}"
+            raise SpecError(message, hint=error.hint, field=("options", option)) from None
 
 
 def _options_of(data: Data) -> tuple[str, ...]:

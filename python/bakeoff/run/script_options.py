@@ -3,7 +3,7 @@
 import difflib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from bakeoff.engine import Message
 from bakeoff.errors import SpecError
@@ -30,7 +30,7 @@ _EXPECTED = {
 }
 
 
-def first_unknown(names: Sequence[str], described: Message) -> str | None:
+def first_unknown(names: Iterable[str], described: Message) -> str | None:
     """The first option that a script does not have."""
     known = {option["name"] for option in described["options"]} | set(_RAND)
 
