@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import PydanticCustomError
 
 from bakeoff.errors import KeyPath, SpecError
-from bakeoff.spec.factors import check_level, rows_of, settings_behind
+from bakeoff.spec.factors import check_level, part_of, rows_of, settings_behind
 from bakeoff.spec.study import (
     BUILDS_MAX,
     DATABASE_PATTERN,
@@ -430,6 +430,13 @@ _REMEDIES = {
     "string_type": "Write it in quotes: YAML reads 8.10 as the number 8.1.",
 }
 
+_OF_COMMAND_LINE = {
+    "rate": "Write rate_per_s in a workload: {script: oltp_read_only, rate_per_s: 500}.",
+    "publish": "Write control: true, or --publish on the command line.",
+    "time": "Write budget.",
+    "explain_budget": "Write --explain-budget on the command line.",
+}
+
 _FORMS: dict[int | str, type[Form]] = {
     "workloads": WorkloadForm,
     "where": Exclusion,
@@ -450,7 +457,26 @@ def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
     if found["type"] == "extra_forbidden" and path:
         near = difflib.get_close_matches(str(path[-1]), _FORMS.get(path[0], StudyFile).model_fields, n=1)
         hint = f"Did you mean {near[0]}?" if near else hint
+        hint = _elsewhere(str(path[-1]), path) or hint
+    elif found["type"] == "list_type" and path[-1:] == ("workloads",):
+        hint = "Write a list: [oltp_read_only], or a line with - for each."
     return lines.error(path, f"{reason}.", hint=hint)
+
+
+def _elsewhere(key: str, path: KeyPath) -> str:
+    """Where what an unknown key is called on the command line, or among the settings, is written; empty: not known."""
+    word = key.replace("-", "_")
+    if path[0] == "workloads":
+        return "Write rate_per_s." if word == "rate" else ""
+    if path[0] in ("where", "published") or word == "server":  # the key is servers
+        return ""
+    if word in _OF_COMMAND_LINE:
+        return _OF_COMMAND_LINE[word]
+    try:
+        part_of(word)
+    except SpecError:
+        return ""
+    return f"Write it under settings: {{{word}: …}}."
 
 
 def _path(location: tuple[int | str, ...]) -> KeyPath:
