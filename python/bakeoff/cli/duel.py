@@ -36,6 +36,7 @@ from bakeoff.cli.arguments import (
 )
 from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.errors import SpecError
+from bakeoff.plan.epochs import is_tpcc
 from bakeoff.results import runs_root
 from bakeoff.run.own_data import OwnData, own_data
 from bakeoff.spec import (
@@ -81,8 +82,9 @@ def duel(
         ),
     ] = None,
     warehouses: Annotated[
-        int, typer.Option(metavar="N", min=1, max=100_000, help="Warehouses of the workload tpcc.")
-    ] = 2,
+        int | None,
+        typer.Option(metavar="N", min=1, max=100_000, help="Warehouses of the workload tpcc. [default: 2]"),
+    ] = None,
     option: ScriptOptions = None,
     rate: Annotated[float | None, typer.Option(metavar="N", help="Open loop at this many events per second.")] = None,
     precision: Precision = None,
@@ -351,24 +353,33 @@ def slowdown_percent(text: str) -> float:
 
 
 def workloads_of(
-    scripts: list[str], options: list[str] | None, *, warehouses: int = 2, rate: float | None = None
+    scripts: list[str], options: list[str] | None, *, warehouses: int | None = None, rate: float | None = None
 ) -> tuple[Workload, ...]:
     """The workloads that were named, with the options of their scripts.
 
     Raises:
-        SpecError: an empty or repeated name, an option that is none, a rate that cannot be.
+        SpecError: an empty or repeated name, an option that is none, a rate that cannot be, warehouses of no workload.
     """
     parsed = _parse_options(options or [])
+    named = _split(scripts, "--workload")
+    if warehouses is not None:
+        if not any(map(is_tpcc, named)):
+            raise SpecError("--warehouses: no workload is TPC-C.", hint="Leave it out, or write -w tpcc.")
+        if said := next((name for name, _ in parsed if name in ("scale", "warehouses")), None):
+            raise SpecError(f"--warehouses and -o {said} say the same.", hint="Leave one out.")
     if rate is not None and not 0 < rate <= RATE_MAX:
         reason = "is not above zero" if rate <= 0 else f"is more than {RATE_MAX:g} events per second"
         raise SpecError(f"--rate: {rate:g} {reason}.", hint="Write --rate 500.")
     return tuple(
         Workload(
             script=script,
-            options=(("scale", warehouses), *parsed) if script == "tpcc" else parsed,  # TPC-C's size
+            # Only of the bundled script it is known that it has this option.
+            options=(("scale", warehouses or 2), *parsed)
+            if script == "tpcc" or (warehouses and is_tpcc(script))
+            else parsed,
             rate_per_s=rate,
         )
-        for script in _split(scripts, "--workload")
+        for script in named
     )
 
 
