@@ -25,11 +25,11 @@ from bakeoff.spec import Arm, Origin, ServerSpec, Study, Workload
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Comparison, Stop, Word
 from validation.check import Check, Finding, Setting, Size
-from validation.fake_server import FakeArm, FakeBench, FakeServer, Load, judge, on_fake_server
+from validation.fake_server import MS, FakeArm, FakeBench, FakeServer, Load, judge, on_fake_server
 
 _LATENCY = ("--latency", "constant:500us")
 _EVERY = 4  # statements from one deadlock to the next: were deadlocks events too, they would be 1/5 of all, not 1/4
-_TOLERANCE = 0.1  # of that share: slices begin and end within events
+_TOLERANCE = 0.1  # of that share: slices begin and end within events, hence few and long ones
 _CRASH_AT = 40_000  # the statement at which a server crashes: in its second epoch or its third
 _BUDGET_S = 50.0
 # A script without tables: a fake server has none, and a run checks that sysbench's tables are there.
@@ -48,7 +48,7 @@ def errors(setting: Setting) -> Finding:
     """Deadlocks on one arm are retried inside the same event, and are not counted as events."""
     arms = {"A": FakeArm(_LATENCY), "B": FakeArm((*_LATENCY, "--error", f"1213/{_EVERY}"))}
     with FakeBench(setting, "errors") as bench:
-        slices = bench.epoch(arms, Load(seconds=0.5)).slices.by("arm").frames()["B"]
+        slices = bench.epoch(arms, Load(seconds=1.0, slice_ns=250 * MS)).slices.by("arm").frames()["B"]
         answered = bench.counters["B"]["questions"]
         try:
             bench.epoch({"A": arms["A"], "B": FakeArm((*_LATENCY, "--fault", "close@500"))}, Load(seconds=0.5))
