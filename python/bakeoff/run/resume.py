@@ -237,11 +237,11 @@ def check_sources(run: RunDirectory, study: Study) -> None:
 
 def _digests(study: Study) -> Iterator[tuple[str, str]]:
     """Every script, capture and dump of the study that is a file of the person's own, by its path."""
-    for script in {workload.script for workload in study.workloads}:
+    for script in dict.fromkeys(workload.script for workload in study.workloads):
         if Path(script).is_file():
             with Path(script).open("rb") as file:
                 yield script, file_digest(file, "sha256").hexdigest()
-    for source in {arm.data.source for arm in study.arms}:
+    for source in dict.fromkeys(arm.data.source for arm in study.arms):
         if source and Path(source).exists():  # where a cluster loads it is not always here
             yield source, dump_digest(source)
 

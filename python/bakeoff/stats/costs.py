@@ -382,7 +382,8 @@ def _compared(counts: Sequence[NDArray[np.float64]], events: Sequence[NDArray[np
         for zero, count, each in zip(none, counts, events, strict=True)
     )
     totals = [float(count.sum() / max(each.sum(), _FLOOR)) for count, each in zip(counts, events, strict=True)]
-    # Nothing is never more than something, whatever the throughputs make of half a unit; of two zeros neither is more.
+    # Half a unit over few events may be more than a real count over many: an arm without any never has more than the
+    # other, and two without any are equal.
     ratios = np.clip(np.log(b / a), np.where(none[0], 0.0, -np.inf), np.where(none[1], 0.0, np.inf))
     return _Samples(totals[0], totals[1], ratios)
 
