@@ -2,36 +2,75 @@
 
 import pytest
 
-from bakeoff.errors import SpecError
+from bakeoff.engine import ArmAddress, Engine
+from bakeoff.errors import EngineError, SpecError
 from bakeoff.run.arms import check_workloads
 from bakeoff.run.script_options import check_value, first_unknown, remedy_for
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
+from validation.fake_server import FakeServer
 
 KINDS = ("bool", "int", "size", "double", "string", "list")
 TYPED = {"options": [{"name": kind, "type": kind} for kind in KINDS]}
 NONE = {"options": []}
 
 
-@pytest.mark.parametrize(
-    ("kind", "taken", "refused"),
-    [
-        ("bool", ("", "on", "YES", "false", "0", "No", True, 1), ("maybe", "2", 2, 1.0)),
-        ("int", ("5", " 1k ", "1e3", "-1", "+4", 100.0, True, "0.5k"), ("1.5", "abc", "", "1e30", 1.5, "1_000")),
-        ("size", ("1 M", "4t"), ("1.5", "1MB")),
-        ("double", ("1.5", ".5", "5.", "1k", 2, False), ("abc", "inf", "nan", "1e999", "", "0x10")),
-        ("string", ("", "anything", 5), ()),
-        ("list", ("a,b", 5), ()),
-        ("rand_type", ("zipfian",), ("Zipfian", "", 1)),
-        ("rand_spec_iter", ("12", 12.0), ("0", "1.5", "-1", "4294967296")),
-        ("rand_zipfian_exp", ("0", "0.8", 1), ("-1", "inf", "1k", True)),
-    ],
-)
-def test_values_are_taken_as_by_the_engine(kind, taken, refused):
-    for value in taken:
-        check_value(kind, value, TYPED)
-    for value in refused:
-        with pytest.raises(SpecError, match=f"option {kind} cannot be"):
-            check_value(kind, value, TYPED)
+TAKEN = {
+    "bool": ("", "on", "YES", "false", "0", "No", True, 1),
+    "int": ("5", " 1k ", "1e3", "-1", "+4", 100.0, True, "0.5k"),
+    "size": ("1 M", "4t"),
+    "double": ("1.5", ".5", "5.", "1k", 2, False),
+    "string": ("", "anything", 5),
+    "list": ("a,b", 5),
+    "rand_type": ("zipfian",),
+    "rand_spec_iter": ("12", 12.0),
+    "rand_zipfian_exp": ("0", "0.8", 1),
+}
+REFUSED = {
+    "bool": ("maybe", "2", 2, 1.0),
+    "int": ("1.5", "abc", "", "1e30", 1.5, "1_000"),
+    "size": ("1.5", "1MB"),
+    "double": ("abc", "inf", "nan", "1e999", "", "0x10"),
+    "rand_type": ("Zipfian", "", 1),
+    "rand_spec_iter": ("0", "1.5", "-1", "4294967296"),
+    "rand_zipfian_exp": ("-1", "inf", "1k", True),
+}
+SCRIPT = """
+local cmdline = sysbench.cmdline
+cmdline.options = {
+  bool = {"", nil, cmdline.ARG_BOOL}, int = {"", nil, cmdline.ARG_INT}, size = {"", nil, cmdline.ARG_SIZE},
+  double = {"", nil, cmdline.ARG_DOUBLE}, string = {"", nil, cmdline.ARG_STRING}, list = {"", nil, cmdline.ARG_LIST},
+}
+function thread_init() con = sysbench.sql.driver():connect() end
+function event() con:query("SELECT 1") end
+"""
+
+
+def test_values_are_taken_as_by_the_engine(tmp_path, monkeypatch, fakeserver_binary):
+    """Each value is given to the engine, too."""
+    monkeypatch.setenv("BAKEOFF_FAKESERVER", str(fakeserver_binary))
+    script = tmp_path / "typed.lua"
+    script.write_text(SCRIPT)
+    with FakeServer(tmp_path / "s.sock") as fake, Engine() as engine:
+        engine.open([ArmAddress("A", str(fake.socket), None, None, "root", "", "mysql", "utf8mb4", None)])
+
+        def measure(option, value):
+            engine.measure(
+                {
+                    "cell": "c", "script": str(script), "options": {option: value}, "threads": 1, "arms": ["A"],
+                    "blocks": 1, "slice_ns": 1_000_000,
+                }
+            )  # fmt: skip
+
+        for option, values in TAKEN.items():
+            for value in values:
+                check_value(option, value, TYPED)
+                measure(option, value)
+        for option, values in REFUSED.items():
+            for value in values:
+                with pytest.raises(SpecError, match=f"option {option} cannot be"):
+                    check_value(option, value, TYPED)
+                with pytest.raises(EngineError, match=option):
+                    measure(option, value)
 
 
 def test_only_scripts_that_declare_nothing_find_options_of_sysbench_as_globals():
