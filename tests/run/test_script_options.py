@@ -45,6 +45,7 @@ function event() con:query("SELECT 1") end
 """
 
 
+@pytest.mark.server
 def test_values_are_taken_as_by_the_engine(tmp_path, monkeypatch, fakeserver_binary):
     """Each value is given to the engine, too."""
     monkeypatch.setenv("BAKEOFF_FAKESERVER", str(fakeserver_binary))
