@@ -34,6 +34,10 @@ SMALL = (
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--precision", "0"], "precision", "1%"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--database", "a`b"], "'a`b'", "sbtest"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--wrkload", "x"], "--wrkload", "--help"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--time=60"], "--time", "Write --budget."),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--mysql-host=db"], "--mysql-host", "mysql://USER@HOST:PORT/"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--range-size=5"], "--range-size", "Write -o range_size=VALUE."),
+        (["gate", "mysql:8.0.15", "mysql:8.0.15", "--rand-type=zipfian"], "--rand-type", "Write -o rand_type=VALUE."),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--workload", "oltp_raed_only"], "oltp_raed_only", "oltp_read_only"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "-o", "range_sise=10"], "range_sise", "range_size"),
         (

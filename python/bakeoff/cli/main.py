@@ -5,6 +5,7 @@ import re
 import sys
 import tempfile
 import traceback
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -22,6 +23,8 @@ _COUNT = re.compile(r"-[1-9]\d{0,5}")
 _TAKE_RUNS = ("report", "explain", "compare", "run", "runs", "history")
 # Ports have four digits or five, and versions of servers (`mysql:8`) have fewer.
 _ADDRESS = re.compile(r"auto|local|ray://\S+|[\w.-]+:\d{4,5}|\[[0-9a-f:]+\]:\d{4,5}")
+_OF_SYSBENCH = {"mysql_db": "--database", "rand_seed": "--seed", "time": "--budget", "warmup_time": "--warm-up"}
+_ACCESS = ("mysql_socket", "mysql_host", "mysql_port", "mysql_user", "mysql_password")
 
 
 def sysbench(context: typer.Context) -> None:
@@ -157,7 +160,8 @@ def run(arguments: list[str]) -> int:
     except typer.TyperException as error:
         where = getattr(error, "ctx", None)
         command_line = where.command_path if where else "bakeoff"
-        _complain(f"{_in_a_line(error.format_message())} Try `{command_line} --help`.")
+        message = _in_a_line(error.format_message(), where.command.params if where else ())
+        _complain(f"{message} Try `{command_line} --help`.")
         return ExitCode.BISECT_ABORT if in_bisection else ExitCode.USAGE
     except (KeyboardInterrupt, typer.Abort):
         _complain("interrupted.")
@@ -195,9 +199,18 @@ def with_address(arguments: list[str]) -> list[str]:
     ]
 
 
-def _in_a_line(message: str) -> str:
-    """A message of the parser as sentences on one line, with the word that was probably meant."""
+def _in_a_line(message: str, params: Iterable[Any]) -> str:
+    """A message of the parser as sentences on one line, with the word that was probably meant.
+
+    Args:
+        message: of the parser.
+        params: what the command takes.
+    """
     text = " ".join(message.split()).replace(": Value error, ", ": ")
+    taken = {name for each in params for name in each.opts}
+    unknown = re.match(r"No such option: --([\w-]+)", text) if "--option" in taken else None
+    if unknown and (instead := _instead_of_sysbenchs(unknown[1].replace("-", "_"), taken)):
+        return f"{unknown[0]}. {instead}"
     text = re.sub(r" \(Possible options: (.+)\)$", r". Did you mean \1?", text)
     text += "" if text.endswith((".", "?")) else "."
     if choice := re.search("'(.*)' is not one of ('.*')", text):
@@ -206,6 +219,19 @@ def _in_a_line(message: str) -> str:
     if re.match("No such command '[a-z]+:", text):
         text += " Write bakeoff duel SERVER SERVER."
     return text
+
+
+def _instead_of_sysbenchs(name: str, taken: Container[str]) -> str:
+    """What to write for an option of sysbench or of one of its scripts; empty: it is neither."""
+    from bakeoff.engine import describe_workloads
+    from bakeoff.run.script_options import RAND
+
+    if name in _ACCESS:
+        return "Name a running server, mysql://USER@HOST:PORT/?socket=PATH, and set MYSQL_PWD."
+    if (meant := _OF_SYSBENCH.get(name)) in taken:
+        return f"Write {meant}."
+    of_scripts = {option["name"] for workload in describe_workloads() for option in workload["options"]}
+    return f"Write -o {name}=VALUE." if name in of_scripts.union(RAND) else ""
 
 
 def _complain(message: str, log_tail: str = "") -> None:

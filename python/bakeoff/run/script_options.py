@@ -12,7 +12,7 @@ from bakeoff.spec.study import OptionValue
 RAND_TYPES = ("uniform", "gaussian", "special", "pareto", "zipfian")
 # Shape the random numbers of every script.
 _RAND_SHARES = ("rand_spec_pct", "rand_spec_res", "rand_pareto_h", "rand_zipfian_exp")
-_RAND = ("rand_type", "rand_spec_iter", *_RAND_SHARES)
+RAND = ("rand_type", "rand_spec_iter", *_RAND_SHARES)
 # Scripts of sysbench 0.5 declare no options and find sysbench's own, and the engine of their tables, as globals.
 _GLOBALS = ("mysql_", "db_")
 _ELSEWHERE = {
@@ -32,7 +32,7 @@ _EXPECTED = {
 
 def first_unknown(names: Iterable[str], described: Message) -> str | None:
     """The first option that a script does not have."""
-    known = {option["name"] for option in described["options"]} | set(_RAND)
+    known = {option["name"] for option in described["options"]} | set(RAND)
 
     def takes(name: str) -> bool:
         return name in known or (not described["options"] and name not in _ELSEWHERE and name.startswith(_GLOBALS))
@@ -45,7 +45,7 @@ def remedy_for(unknown: str, described: Message) -> str:
     if unknown in _ELSEWHERE:
         return _ELSEWHERE[unknown]
     known = [option["name"] for option in described["options"]]
-    if near := difflib.get_close_matches(unknown, [*known, *_RAND], n=1):
+    if near := difflib.get_close_matches(unknown, [*known, *RAND], n=1):
         return f"Did you mean {near[0]}?"
     return f"It has {', '.join(known)}." if known else ""
 
@@ -58,7 +58,7 @@ def check_value(name: str, value: OptionValue, described: Message) -> None:
     """
     kinds: Mapping[str, str] = {option["name"]: option["type"] for option in described["options"]}
     text = _text(value)
-    if name in _RAND:
+    if name in RAND:
         fits, expected = _fits_rand(name, text), _expected_rand(name, text)
     else:
         kind = kinds.get(name, "string")
