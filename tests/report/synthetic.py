@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from scipy import stats as scipy_stats
@@ -246,6 +247,8 @@ def host_samples(epoch: int, seconds: int, arms: tuple[str, ...]) -> list[dict[s
     return rows
 
 
+# Hundreds of files, none of which has to outlive a crash.
+@mock.patch("os.fsync", lambda _descriptor: None)
 def make_run(
     root: Path,
     study: Study,

@@ -8,7 +8,7 @@ import pytest
 
 from bakeoff.results.manifest import read_fact
 from bakeoff.run import machine_check
-from bakeoff.run.machine_check import Severity, _disk, _processor, _programs, _servers, examine
+from bakeoff.run.machine_check import Severity, _disk, _processor, _programs, _servers
 from bakeoff.servers.paths import bytes_on_disk
 from bakeoff.servers.process import Identity
 from bakeoff.units import format_bytes
@@ -20,7 +20,7 @@ def test_the_whole_cache_is_summed_with_dumps_and_work(tmp_path, monkeypatch):
     for number, name in enumerate(("servers", "templates", "dumps", "work"), start=1):
         (cache / name).mkdir(parents=True)
         (cache / name / "file").write_bytes(b"x" * number * 1_000_000)
-    (finding,) = [each for each in examine(cache) if each.subject == "cache"]
+    (finding,) = [each for each in _disk(cache) if each.subject == "cache"]
     assert f"{cache} holds {format_bytes(bytes_on_disk(cache))} (" in finding.found
     for name in ("servers", "templates", "dumps", "work"):
         assert f"{name} {format_bytes(bytes_on_disk(cache / name))}" in finding.found
@@ -28,7 +28,7 @@ def test_the_whole_cache_is_summed_with_dumps_and_work(tmp_path, monkeypatch):
 
 def test_a_cache_that_is_not_there_yet_holds_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    (finding,) = [each for each in examine(tmp_path) if each.subject == "cache"]
+    (finding,) = [each for each in _disk(tmp_path) if each.subject == "cache"]
     assert finding.found.endswith("holds 0 B")
 
 

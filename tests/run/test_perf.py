@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +12,7 @@ from bakeoff.results.profiles import KERNEL, Function
 from bakeoff.run import off_cpu, perf
 from bakeoff.run.explaining import KINDS
 from bakeoff.run.perf import Slices, Window, counters_of, plain_name, samples_of, without_beginning
+from tests.conftest import wait_for
 
 TEXT = """\
 mysqld  4711/4712 12.000000500:
@@ -144,21 +144,21 @@ def test_asking_perf_what_it_may_do_leaves_nothing_in_the_home_directory(asked_a
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_recording_that_is_full_is_known_to_be(tmp_path):
+@pytest.mark.parametrize(("most", "full"), [("64K", True), ("64M", False)])
+def test_a_recording_that_is_full_is_known_to_be(tmp_path, most, full):
     if perf.permission().reason:
         pytest.skip(perf.permission().reason)
-    for most, full in (("64K", True), ("64M", False)):
-        folder = tmp_path / most
-        folder.mkdir()
-        with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
-            sampling = ("--event", "cpu-clock:u", "--count", "100003", "-g", "--max-size", most)
-            try:
-                with perf.Recorder({"A": busy.pid}, folder, sampling, whole=False) as recorder:
-                    time.sleep(2)
-                    recorder.end()
-                    assert recorder.full is full
-            finally:
-                busy.kill()
+    data = tmp_path / "samples"
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        sampling = ("--event", "cpu-clock:u", "--count", "100003", "-g", "--max-size", most)
+        try:
+            with perf.Recorder({"A": busy.pid}, tmp_path, sampling, whole=False) as recorder:
+                ended = recorder._running[0].poll
+                wait_for(lambda: ended() is not None if full else data.stat().st_size > 64 * 1024)
+                recorder.end()
+                assert recorder.full is full
+        finally:
+            busy.kill()
 
 
 WITHOUT_RIGHTS = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
