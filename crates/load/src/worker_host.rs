@@ -429,6 +429,7 @@ impl Host for WorkerHost {
         if self.counts() {
             self.stats.counters().retries.add(1);
         }
+        self.event.operations.borrow_mut().clear();
         self.is_open() && (!self.is_run() || now_ns() < self.turn.deadline_ns.get())
     }
 

@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
+use bakeoff_load::placement::release_all;
 use bakeoff_load::worker_pool::allow_many_files;
 use bakeoff_script::host::LogLevel;
 use bakeoff_script::{
@@ -45,7 +46,8 @@ pub fn sysbench(arguments: &[String], build: &Build) -> ExitCode {
             FAILED
         }
     };
-    // Threads that a forced shutdown leaves behind are not waited for.
+    // Threads that a forced shutdown leaves behind are not waited for; those of the server are not left on one CPU.
+    release_all();
     ExitCode::from(code)
 }
 
@@ -384,7 +386,7 @@ impl Invocation<'_> {
             let circumstances = Circumstances {
                 test,
                 options: &self.options,
-                given: self.given(),
+                given: self.given(&run.test),
                 charset: mysql.charset(),
                 server: run.session.server(),
                 given_up,
@@ -401,18 +403,16 @@ impl Invocation<'_> {
     }
 
     /// Options as given, for the record; passwords are not for the record.
-    fn given(&self) -> Map<String, Value> {
-        let general = self.line.values();
-        let general = general.iter().map(|(name, value)| (name.clone(), value.to_text()));
-        let others = self.line.others.iter().map(|(name, value)| {
-            let name = name.replace('-', "_");
-            (name, value.clone().unwrap_or_else(|| "on".to_owned()))
-        });
-        general
-            .chain(others)
-            .filter(|(name, _)| !name.contains("password"))
-            .map(|(name, value)| (name, json!(value)))
-            .collect()
+    fn given(&self, test: &Test) -> Map<String, Value> {
+        let mut given = self.line.values();
+        match test {
+            Test::Script(test) => given.extend(test.settings.options.clone()),
+            Test::Cpu { max_prime } => {
+                given.insert("cpu_max_prime".to_owned(), OptionValue::Text(max_prime.to_string()));
+            }
+        }
+        let known = given.into_iter().filter(|(name, _)| !name.contains("password"));
+        known.map(|(name, value)| (name, json!(value.to_text()))).collect()
     }
 }
 

@@ -123,7 +123,7 @@ impl RunOptions {
             warmup: seconds("warmup-time", line.int("warmup_time"))?,
             forced_shutdown: match line.text("forced_shutdown") {
                 _ if time.is_zero() => None,
-                text => forced_shutdown(text)?,
+                text => forced_shutdown(text, time)?,
             },
             stack_bytes: usize::try_from(stack).unwrap_or(usize::MAX).max(LEAST_STACK_BYTES),
             thread_init_timeout: seconds("thread-init-timeout", line.int("thread_init_timeout"))?,
@@ -216,14 +216,15 @@ fn bounded_seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds.min(1_000_000_000))
 }
 
-fn forced_shutdown(text: &str) -> Result<Option<Duration>, String> {
-    if text == "off" {
+/// Seconds, or a share of `--time` as in `10%`.
+fn forced_shutdown(text: &str, time: Duration) -> Result<Option<Duration>, String> {
+    if text.eq_ignore_ascii_case("off") {
         return Ok(None);
     }
-    let text = if text.is_empty() { "0" } else { text };
-    text.parse()
-        .map(|seconds| Some(bounded_seconds(seconds)))
-        .map_err(|_| format!("Invalid value for --forced-shutdown: '{text}'"))
+    let (number, share) = text.strip_suffix('%').map_or((text, None), |number| (number, Some(time.as_secs())));
+    let number: u64 = if number.is_empty() { Ok(0) } else { number.parse() }
+        .map_err(|_| format!("Invalid value for --forced-shutdown: '{text}'"))?;
+    Ok(Some(bounded_seconds(share.map_or(number, |time| time.saturating_mul(number) / 100))))
 }
 
 fn placement(line: &CommandLine) -> Result<Placement, String> {

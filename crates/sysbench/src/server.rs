@@ -117,9 +117,11 @@ impl<'a> MySqlOptions<'a> {
         Ok(Rotation::new(addresses.collect()))
     }
 
-    /// The file's socket is used unless the command line names a host or a port.
+    /// The file's socket is used unless the command line names a host or a port, or the file a host elsewhere.
     fn sockets(&self) -> Vec<String> {
-        if self.line.has("mysql_host") || self.line.has("mysql_port") {
+        let is_elsewhere = |host: &String| !host.is_empty() && host != "localhost";
+        let is_named = self.line.has("mysql_host") || self.line.has("mysql_port");
+        if is_named || self.list("mysql_host").iter().any(is_elsewhere) {
             self.line.list("mysql_socket")
         } else {
             self.list("mysql_socket")

@@ -204,6 +204,8 @@ fn operations_have_histograms_of_their_own_and_thinking_has_no_latency() {
             host.think(3_000_000);
             std::thread::sleep(Duration::from_micros(300));
             host.operation("new_order");
+            host.event_restart();
+            host.operation("new_order");
             host.operation("new_order.rollback");
             Ok(EventEnd::Done)
         });

@@ -50,9 +50,10 @@ fn flush(connection: &mut SqlConnection, call: SqlCall) -> c_int {
     if connection.bulk.is_empty() {
         return NONE;
     }
-    connection.drain();
     let statement = std::mem::take(&mut connection.bulk.statement);
-    connection.run(&statement, call, |link| link.query(&statement).map(Some));
+    if connection.drain() {
+        connection.run(&statement, call, |link| link.query(&statement).map(Some));
+    }
     connection.bulk.statement = statement;
     let head_length = connection.bulk.head_length;
     connection.bulk.statement.truncate(head_length);

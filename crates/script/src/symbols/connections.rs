@@ -68,12 +68,17 @@ impl SqlConnection {
         }
     }
 
-    /// Receives results that the script has not fetched, so that the next command can be sent.
+    /// Receives results that the script has not fetched, so that the next command can be sent; false: one was an error.
     #[inline]
-    pub(super) fn drain(&mut self) {
+    #[must_use]
+    pub(super) fn drain(&mut self) -> bool {
         while self.more_results {
-            self.run(b"", SqlCall::Query, |link| link.next_result());
+            self.run(b"(a later one of the command before)", SqlCall::Query, |link| link.next_result());
+            if self.error != NONE {
+                return false;
+            }
         }
+        true
     }
 
     #[cold]

@@ -73,7 +73,9 @@ pub(super) unsafe extern "C" fn db_query(
 ) -> *mut SqlResult {
     // SAFETY: as the caller promises.
     let (connection, query) = unsafe { (&mut *connection, bytes_of(query, length)) };
-    connection.drain();
+    if !connection.drain() {
+        return ptr::null_mut();
+    }
     let reply = connection.run(query, SqlCall::Query, |link| link.query(query).map(Some));
     publish(connection, reply, ptr::null_mut())
 }
@@ -216,7 +218,9 @@ pub(super) unsafe extern "C" fn db_prepare(
 ) -> *mut SqlStatement {
     // SAFETY: as the caller promises.
     let (owner, query) = unsafe { (&mut *connection, bytes_of(query, length)) };
-    owner.drain();
+    if !owner.drain() {
+        return ptr::null_mut();
+    }
     let mut id = None;
     owner.run(query, SqlCall::Prepare, |link| {
         id = Some(link.prepare(query)?);
@@ -286,7 +290,9 @@ pub(super) unsafe extern "C" fn db_execute(statement: *mut SqlStatement) -> *mut
             return ptr::null_mut();
         }
     };
-    connection.drain();
+    if !connection.drain() {
+        return ptr::null_mut();
+    }
     let mut values: Vec<Value<'static>> = mem::take(&mut owner.values);
     // SAFETY: the values are used before this function returns, and Lua does not run until then.
     values.extend(owner.binds.iter().map(|bind| unsafe { bind.value() }));

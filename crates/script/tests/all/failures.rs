@@ -30,6 +30,21 @@ fn ignored_errors_run_the_event_again_within_its_latency() {
 }
 
 #[test]
+fn an_error_of_a_result_that_was_not_fetched_is_one_of_the_next_statement() {
+    for next in ["con:query('UPDATE t')", "statement:execute()"] {
+        let text = QUERY_EVENT.replace("con:query('UPDATE t')", &format!("con:query('MANY') {next}"));
+        let text = text.replace(":connect()", ":connect() statement = con:prepare('UPDATE t')");
+        for (code, is_ignored) in [(1213, true), (1146, false)] {
+            let world = World::new(1);
+            world.answer("MANY", Answer::FailsLater(code));
+            assert_eq!(run(&text, &world).is_ok(), is_ignored, "{next} after {code}");
+            let (restarts, changes) = (world.restarts.get(), world.replies("write"));
+            assert_eq!((restarts, changes), (u32::from(is_ignored), u64::from(is_ignored)), "{next} after {code}");
+        }
+    }
+}
+
+#[test]
 fn a_hook_may_call_other_errors_ignorable() {
     let world = World::new(1);
     world.answer("UPDATE t", Answer::Fails(1062, false));

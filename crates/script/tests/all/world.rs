@@ -22,6 +22,8 @@ pub enum Answer {
     Rows(Rows),
     /// Several results of one command.
     Many(Vec<Rows>),
+    /// No row, and then an error of another statement of the same command.
+    FailsLater(u16),
     Changes(u64),
 }
 
@@ -116,6 +118,7 @@ impl Host for World {
             prepared: Vec::new(),
             rows: VecDeque::new(),
             results: VecDeque::new(),
+            failure: None,
         }))
     }
 
@@ -195,6 +198,8 @@ struct Line {
     prepared: Vec<String>,
     rows: VecDeque<Vec<Option<String>>>,
     results: VecDeque<Rows>,
+    /// What comes after the results.
+    failure: Option<SqlError>,
 }
 
 impl Drop for Line {
@@ -221,6 +226,10 @@ impl Line {
             Some(Answer::Changes(rows)) => return Ok(reply(QueryClass::Write, 0, 0, rows)),
             Some(Answer::Rows(rows)) => VecDeque::from([rows]),
             Some(Answer::Many(results)) => VecDeque::from(results),
+            Some(Answer::FailsLater(code)) => {
+                self.failure = Some(error(code, false));
+                VecDeque::new()
+            }
             None if read => VecDeque::from([vec![vec![Some("1".to_owned())]]]),
             None if write => return Ok(reply(QueryClass::Write, 0, 0, 1)),
             None => return Ok(reply(QueryClass::Other, 0, 0, 0)),
@@ -234,7 +243,10 @@ impl Line {
         let columns = rows.first().map_or(1, Vec::len) as u32;
         let count = rows.len() as u64;
         self.rows = rows.into();
-        Reply { more_results: !self.results.is_empty(), ..reply(QueryClass::Read, columns, count, 0) }
+        Reply {
+            more_results: !self.results.is_empty() || self.failure.is_some(),
+            ..reply(QueryClass::Read, columns, count, 0)
+        }
     }
 }
 
@@ -244,7 +256,7 @@ fn reply(class: QueryClass, columns: u32, rows: u64, affected_rows: u64) -> Repl
 
 impl Connection for Line {
     fn query(&mut self, sql: &[u8]) -> Result<Reply, SqlError> {
-        assert!(self.results.is_empty(), "results were left lying");
+        assert!(self.results.is_empty() && self.failure.is_none(), "results were left lying");
         self.run(String::from_utf8_lossy(sql).into_owned())
     }
 
@@ -276,7 +288,10 @@ impl Connection for Line {
     }
 
     fn next_result(&mut self) -> Result<Option<Reply>, SqlError> {
-        Ok(self.results.pop_front().map(|rows| self.result(rows)))
+        match self.results.pop_front() {
+            Some(rows) => Ok(Some(self.result(rows))),
+            None => self.failure.take().map_or(Ok(None), Err),
+        }
     }
 
     fn fetch_row(&mut self, row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError> {

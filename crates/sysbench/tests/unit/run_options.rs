@@ -34,6 +34,18 @@ fn no_length_of_time_is_too_long_to_count_with() {
 }
 
 #[test]
+fn a_forced_shutdown_is_seconds_or_a_share_of_the_time() {
+    let grace =
+        |text: &str| read(&format!("--time=60 --forced-shutdown={text}")).map(|options| options.forced_shutdown);
+    for (text, seconds) in [("off", None), ("OFF", None), ("5", Some(5)), ("10%", Some(6)), ("0%", Some(0))] {
+        assert_eq!(grace(text), Ok(seconds.map(Duration::from_secs)), "{text}");
+    }
+    for text in ["10%%", "x", "1.5", "-1"] {
+        assert!(grace(text).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn several_percentiles_and_none() {
     let labels: Vec<_> =
         read("--percentile=50,95,99.9").expect("fine").percentiles.into_iter().map(|p| p.label).collect();

@@ -36,7 +36,8 @@ fn localhost_is_a_socket_unless_another_port_is_asked_for() {
 fn a_host_or_port_of_the_command_line_goes_before_the_files_socket() {
     let file = [("mysql_socket", "/file.sock"), ("mysql_host", "db1")];
     let endpoints = |words| endpoints_with_file(words, &file);
-    assert_eq!(endpoints("run"), ["socket /file.sock"]);
+    assert_eq!(endpoints("run"), ["db1:3306"], "as MySQL's clients do");
+    assert_eq!(endpoints_with_file("run", &file[..1]), ["socket /file.sock"]);
     assert_eq!(endpoints("--mysql-host=db2"), ["db2:3306"]);
     assert_eq!(endpoints("--mysql-port=3307"), ["db1:3307"]);
     assert_eq!(
