@@ -362,10 +362,11 @@ def workloads_of(
     """
     parsed = _parse_options(options or [])
     named = _split(scripts, "--workload")
+    said = next((name for name, _ in parsed if name in ("scale", "warehouses")), None)
     if warehouses is not None:
         if not any(map(is_tpcc, named)):
             raise SpecError("--warehouses: no workload is TPC-C.", hint="Leave it out, or write -w tpcc.")
-        if said := next((name for name, _ in parsed if name in ("scale", "warehouses")), None):
+        if said:
             raise SpecError(f"--warehouses and -o {said} say the same.", hint="Leave one out.")
     if rate is not None and not 0 < rate <= RATE_MAX:
         reason = "is not above zero" if rate <= 0 else f"is more than {RATE_MAX:g} events per second"
@@ -375,7 +376,7 @@ def workloads_of(
             script=script,
             # Only of the bundled script it is known that it has this option.
             options=(("scale", warehouses or 2), *parsed)
-            if script == "tpcc" or (warehouses and is_tpcc(script))
+            if (script == "tpcc" and not said) or (warehouses and is_tpcc(script))
             else parsed,
             rate_per_s=rate,
         )
