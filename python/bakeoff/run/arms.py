@@ -17,7 +17,16 @@ from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError, within
 from bakeoff.plan.epochs import data_bytes, database_of, options_of, table_sizes, uses_sysbench_tables, writes
 from bakeoff.run.captures import check_capture
 from bakeoff.run.script_options import check_value, first_unknown, remedy_for
-from bakeoff.servers import Installation, RemoteServer, Server, ServerMemory, Settings, install, settings_for
+from bakeoff.servers import (
+    Installation,
+    RemoteServer,
+    Server,
+    ServerMemory,
+    Settings,
+    install,
+    settings_for,
+    table_engine,
+)
 from bakeoff.spec import Arm, Data, Origin, Study, Workload
 from bakeoff.spec.factors import client_charset
 from bakeoff.spec.study import OptionValue, is_capture
@@ -58,6 +67,7 @@ _OF_SETTINGS = (
 _LEAVE_OUT = "Leave the setting or the workload out, or give the script that option."
 _WAITS = ("keying_time", "think_time")
 _OFF = ("off", "false", "0")
+_WITHOUT_TRANSACTIONS = frozenset({"myisam", "memory", "heap", "archive", "csv", "aria", "merge", "mrg_myisam"})
 # Options with which `prepare` of the bundled scripts makes other tables.
 _OF_TABLES = frozenset({
     "auto_inc", "secondary", "create_secondary", "mysql_storage_engine", "create_table_options", "content",
@@ -77,6 +87,7 @@ _REDO_BYTES, _SMALL_REDO_BYTES = 256 * 2**20, 64 * 2**20
 # 256 for each of InnoDB's handler threads: four that read, four that write, two more.
 _AIO_EVENTS = 2_700
 _POOL_OPTION = "innodb_buffer_pool_size"
+_ENGINE_OPTION = "default_storage_engine"
 
 
 def check_workloads(study: Study) -> None:
@@ -104,6 +115,9 @@ def check_workloads(study: Study) -> None:
         for arm in study.arms:
             try:
                 _check_arm_options(wanted[index], described, arm)
+                # A cnf file is read for a version, which `settings_of` knows.
+                server = arm.server.model_copy(update={"cnf_files": ()})
+                _check_transactions(wanted[index], arm, table_engine(server, arm.data))
             except SpecError as error:
                 error.field = ("arms", arm.name, *error.field) if error.field else ("workloads", index)
                 raise
@@ -205,6 +219,16 @@ def _check_arm_options(workload: Workload, described: Message, arm: Arm) -> None
         _check_values(workload, arm.data.options, described)
 
 
+def _check_transactions(workload: Workload, arm: Arm, engine: str) -> None:
+    """Refuse TPC-C in tables without transactions: of a New-Order that is rolled back they keep a part."""
+    if workload.script == "tpcc" and engine in _WITHOUT_TRANSACTIONS and not arm.data.source:
+        raise SpecError(
+            f"workload tpcc: tables of {engine} have no transactions, so rolled-back orders leave inconsistent data.",
+            hint="Take another engine or workload.",
+            field=("data", "engine") if arm.data.engine.lower() == engine else ("server", "options", _ENGINE_OPTION),
+        )
+
+
 def _check_values(workload: Workload, options: Iterable[tuple[str, OptionValue]], described: Message) -> None:
     for option, value in options:
         try:
@@ -249,8 +273,10 @@ def settings_of(arm: Arm, installation: Installation, study: Study, memory: Serv
     """The settings of an arm's server.
 
     Raises:
-        SpecError: an option that the server does not know.
+        SpecError: an option that the server does not know, or a workload that its storage engine cannot run.
     """
+    for workload in study.workloads:
+        _check_transactions(workload, arm, table_engine(arm.server, arm.data, installation))
     return settings_for(
         installation,
         arm.server,
