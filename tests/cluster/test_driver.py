@@ -13,6 +13,7 @@ import pytest
 from messages import study
 
 from bakeoff.cli.main import with_address
+from bakeoff.cli.run import RunOptions, check_study
 from bakeoff.cluster import Wanted, driver, nodes, worker
 from bakeoff.cluster.driver import RayHosts, require_cluster_run, smallest_share
 from bakeoff.cluster.nodes import Node, choose, differences, require_same_programs
@@ -20,11 +21,12 @@ from bakeoff.errors import HostError, ResultsError, RunInvalid, SpecError
 from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.plan.timing import EpochCost
 from bakeoff.results import RunDirectory
+from bakeoff.run import arms, forecast
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import check_machine, read_before
 from bakeoff.servers import ServerMemory
-from bakeoff.spec import Apart, Study
+from bakeoff.spec import Apart, Arm, Study, Workload, parse_server
 from bakeoff.spec.study import OptionPair, Search
 
 
@@ -209,6 +211,21 @@ def test_every_node_gives_its_servers_what_fits_on_the_smallest():
     assert (given.memory.buffer_pool_bytes, given.at_once) == (400, 2)
     with pytest.raises(HostError, match="node c: not even 2 servers fit"):
         smallest_share([node("c", share=None, problem="not even 2 servers fit")])
+
+
+@pytest.mark.parametrize("server", ["mysql:8.0.15", "path:/nowhere/mysql", "mysql:8.0.15,@/nowhere/my.cnf"])
+def test_the_leading_machine_needs_nothing_that_only_nodes_need(tmp_path, monkeypatch, server):
+    monkeypatch.setattr(arms, "free_memory_bytes", lambda: 2**20)
+    monkeypatch.setattr(forecast, "is_installed", lambda _: "@" in server)
+    spec = parse_server(server).model_copy(update={"env": (("LD_PRELOAD", "/nowhere/libjemalloc.so"),)})
+    asked = Study(
+        title="t",
+        arms=tuple(Arm(name=name, label=name, server=spec) for name in "AB"),
+        workloads=(Workload(script="oltp_read_only"),),
+    )
+    check_study(asked, RunOptions(tmp_path, cluster=Wanted()), no_verdict=True)
+    with pytest.raises(HostError, match="memory: not even 2 servers fit"):
+        check_study(asked, RunOptions(tmp_path), no_verdict=True)
 
 
 def test_a_hosts_rows_are_compared_until_it_has_a_valid_epoch(tmp_path, monkeypatch):

@@ -34,12 +34,13 @@ def plan(
     output: Annotated[Format, format_option] = Format.TEXT,
 ) -> None:
     """Show what a study would run: arms, cells, loads, minutes, memory and disk. Nothing is fetched or started."""
-    if ray is not None or on is not None:
+    elsewhere = ray is not None or on is not None
+    if elsewhere:
         hosts = _nodes_of(nodes_wanted(ray, hosts, on, explain_budget=None))
     request = request_study(study, scale=scale, budget=budget, precision=precision)
     with naming_the_line(request):
         check_workloads(request.study)
-        show(forecast(with_expected_sizes(request.study, {})), output, hosts=hosts)
+        show(forecast(with_expected_sizes(request.study, {}), elsewhere=elsewhere), output, hosts=hosts)
 
 
 def _nodes_of(wanted: Wanted | None) -> int:

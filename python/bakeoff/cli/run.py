@@ -133,7 +133,7 @@ def check_study(study: Study, options: RunOptions, *, no_verdict: bool, shows: b
         raise SpecError(
             f"--fail-on: {', '.join(sorted(of_replays))} can only be seen in a replay.", hint="Write --fail-on slower."
         )
-    seen = forecast(with_expected_sizes(study, options.passwords))
+    seen = forecast(with_expected_sizes(study, options.passwords), elsewhere=options.cluster is not None)
     if shows:
         show(seen, Format.JSON if options.json else Format.TEXT)
     if not options.cluster:  # each node looks at its own

@@ -2,6 +2,7 @@
 
 import shutil
 import string
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,10 +71,15 @@ class Forecast:
         return self.study.budget_s < self.plan.budget_needed_s and not self.study.has_running_server
 
 
-def forecast(study: Study) -> Forecast:
+def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
     """Estimate what a study would take.
 
     Servers that are installed already are asked about every option; of the others only the name is looked up.
+
+    Args:
+        study: the question.
+        elsewhere: it is measured on other machines, which look themselves at memory, files and libraries; here all
+            servers are taken to fit at once.
 
     Raises:
         SpecError: a server that does not exist, or that lacks what an arm needs; `error.field` begins with the arm.
@@ -83,11 +89,14 @@ def forecast(study: Study) -> Forecast:
     study = with_captures(study)
     if study.search:  # what a resumed one has added is there, or is made anew when it is needed
         study = study.model_copy(update={"arms": study.arms[:2]})
-    share = share_memory(study, at_most=servers_by_aio())
+    if elsewhere:
+        share = share_memory(study, available_bytes=sys.maxsize)
+    else:
+        share = share_memory(study, at_most=servers_by_aio())
     ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
-    for arm in ours:
+    for arm in () if elsewhere else ours:
         preload_libraries(dict(arm.server.env).get("LD_PRELOAD", ""))
-    downloads = {arm.name: _check(arm, study, share) for arm in study.arms}
+    downloads = {arm.name: _check(arm, study, share, elsewhere=elsewhere) for arm in study.arms}
     sizes = {build_key(arm): data_bytes(study, arm.data) for arm in ours}
     kept = len(sizes) + bool(study.search)  # and one further arm
     load_bytes = max(sizes.values(), default=0)
@@ -166,7 +175,7 @@ def require_budget(seen: Forecast) -> None:
     )
 
 
-def _check(arm: Arm, study: Study, share: MemoryShare) -> int | None:
+def _check(arm: Arm, study: Study, share: MemoryShare, *, elsewhere: bool) -> int | None:
     """Bytes still to be downloaded for an arm, after checking what can be checked without them."""
     with within("arms", arm.name):
         if arm.server.origin is Origin.URL:
@@ -179,6 +188,8 @@ def _check(arm: Arm, study: Study, share: MemoryShare) -> int | None:
                 return entry.download_bytes
         elif arm.server.origin is not Origin.PATH:
             return None
+        if elsewhere and (arm.server.origin is Origin.PATH or not all(Path(f).is_file() for f in arm.server.cnf_files)):
+            return 0
         settings_of(arm, install(arm.server), study, share.memory)
     return 0
 
