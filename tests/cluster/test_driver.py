@@ -17,7 +17,7 @@ from bakeoff.cli.run import RunOptions, check_study
 from bakeoff.cluster import Wanted, driver, nodes, worker
 from bakeoff.cluster.driver import RayHosts, require_cluster_run, smallest_share
 from bakeoff.cluster.nodes import Node, choose, differences, require_same_programs
-from bakeoff.errors import HostError, ResultsError, RunInvalid, SpecError
+from bakeoff.errors import HostError, ResultsError, RunInvalid, ServerError, SpecError
 from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.plan.timing import EpochCost
 from bakeoff.results import RunDirectory
@@ -239,6 +239,24 @@ def test_a_hosts_rows_are_compared_until_it_has_a_valid_epoch(tmp_path, monkeypa
         hosts.begin(EpochOrder(plan, epoch_draft(plan, study(), number)))
         hosts._receive(remote, worker.Answer(worker.Parcel(EpochDone(number, "a", cost=cost), b"")))
     assert [order.compare_rows for order in orders] == [True, True, False]
+
+
+@pytest.mark.parametrize("kind", [HostError, ServerError])
+@pytest.mark.parametrize("other", ["ready", "loads"])
+def test_a_node_that_cannot_load_is_left_out_while_another_is_ready_or_loads(kind, other):
+    bad, good = (driver._Remote(node(name), None) for name in "ab")
+    good.ready = other == "ready"
+    hosts = RayHosts(None, None, study(), None, worker.Reports(), None, None, _remotes=[bad, good])
+    hosts._waiting = {} if good.ready else {"x": (good, "prepare")}
+    message = "disk: full"
+    hosts._welcome(bad, worker.Answer(error=kind(message)))
+    assert (bad.left_out, good.left_out) == (True, False)
+    assert hosts.listener.notes == [f"node a: {message}", "a is left out from now on"]
+    with pytest.raises(SpecError, match="node b: no such option"):
+        hosts._welcome(good, worker.Answer(error=SpecError("no such option")))
+    good.ready, hosts._waiting = False, {}
+    with pytest.raises(kind, match=f"node b: {message}"):
+        hosts._welcome(good, worker.Answer(error=kind(message)))
 
 
 def test_an_epoch_comes_back_as_it_was_written(tmp_path):

@@ -33,7 +33,7 @@ from bakeoff.cluster.nodes import (
     require_same_programs,
 )
 from bakeoff.cluster.worker import Answer, Parcel, Preparation, Ready, Reports, Worker, unpack
-from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, SpecError
+from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, ServerError, SpecError
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
 from bakeoff.results.manifest import NETWORK, Host
@@ -401,16 +401,24 @@ class RayHosts:
     # ---- what comes back -------------------------------------------------------------------------------------------
 
     def _welcome(self, remote: _Remote, answer: Answer) -> None:
-        """Note that a worker has loaded its data.
+        """Note that a worker has loaded its data, or leave its node out while another is ready or loads.
 
         Raises:
-            BakeoffError: what would be the same on every node, or other data or servers than those of the first.
+            BakeoffError: what would be the same on every node, or other data or servers than those of the first; no
+                other node is ready or loads.
         """
         name = remote.node.name
         if answer.stopped:
             return
         if answer.error:
-            raise _named(answer.error, name)
+            error = _named(answer.error, name)
+            loading = [each for each, what in self._waiting.values() if what == "prepare"]
+            others = [*loading, *(each for each in self._remotes if each.ready and not each.left_out)]
+            if not (others and isinstance(error, HostError | ServerError)):
+                raise error
+            self.listener.note(str(error))
+            self.leave_out(name)
+            return
         ready: Ready = answer.value
         check_versions(self.before, ready.versions)
         first = self._first or ready
