@@ -15,7 +15,7 @@ from messages import study
 from bakeoff.cli.main import with_address
 from bakeoff.cli.run import RunOptions, check_study
 from bakeoff.cluster import Wanted, driver, nodes, worker
-from bakeoff.cluster.driver import RayHosts, require_cluster_run, smallest_share
+from bakeoff.cluster.driver import RayHosts, kept_share, require_cluster_run, smallest_share
 from bakeoff.cluster.nodes import Node, choose, differences, require_same_programs
 from bakeoff.errors import HostError, ResultsError, RunInvalid, ServerError, SpecError
 from bakeoff.plan import epoch_draft, plan_study
@@ -24,7 +24,7 @@ from bakeoff.results import RunDirectory
 from bakeoff.run import arms, forecast
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
-from bakeoff.run.resume import check_machine, read_before
+from bakeoff.run.resume import check_machine, keep_memory, read_before
 from bakeoff.servers import ServerMemory
 from bakeoff.spec import Apart, Arm, Study, Workload, parse_server
 from bakeoff.spec.study import OptionPair, Search
@@ -203,14 +203,28 @@ def test_daemons_are_named_by_the_longest_name_that_fits(monkeypatch):
     assert worker.daemons_cpu_s() == {"raylet": 1.5, "log_monitor": 1.5, "monitor": 1.5}
 
 
-def test_every_node_gives_its_servers_what_fits_on_the_smallest():
-    def share(pool, at_once):
-        return asdict(MemoryShare(ServerMemory(buffer_pool_bytes=pool, redo_bytes=1), pool, 4, at_once))
+def share(pool, at_once):
+    return asdict(MemoryShare(ServerMemory(buffer_pool_bytes=pool, redo_bytes=1), pool, 4, at_once))
 
+
+def test_every_node_gives_its_servers_what_fits_on_the_smallest():
     given = smallest_share([node("a", share=share(800, 2)), node("b", share=share(400, 4))])
     assert (given.memory.buffer_pool_bytes, given.at_once) == (400, 2)
     with pytest.raises(HostError, match="node c: not even 2 servers fit"):
         smallest_share([node("c", share=None, problem="not even 2 servers fit")])
+
+
+def test_a_resumed_run_refuses_a_new_node_on_which_less_fits(tmp_path):
+    run = RunDirectory.create(tmp_path, study())
+    assert kept_share(None, []) is kept_share(run, [node("a", share=share(400, 4))]) is None
+    given = smallest_share([node("a", share=share(400, 3))])
+    keep_memory(run, given)
+    run.write_json(f"{driver.HOSTS}/a.json", node("a").host)
+    enough, known = node("b", share=share(400, 4)), node("a", share=share(300, 2))
+    assert kept_share(run, [known, enough]) == given
+    for less in (share(300, 4), share(400, 2), None):
+        with pytest.raises(HostError, match="node c:"):
+            kept_share(run, [enough, node("c", share=less)])
 
 
 @pytest.mark.parametrize("server", ["mysql:8.0.15", "path:/nowhere/mysql", "mysql:8.0.15,@/nowhere/my.cnf"])

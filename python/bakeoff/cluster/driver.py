@@ -59,6 +59,7 @@ from bakeoff.spec import Origin, Study
 from bakeoff.spec.server_name import is_url
 from bakeoff.stats.differences import AllAnswers
 from bakeoff.stats.model import Analysis
+from bakeoff.units import format_bytes
 
 HOSTS = "hosts"
 """Folder of the run directory: `NAME.json`, the machine of each node."""
@@ -106,7 +107,7 @@ def run_over_cluster(
         if resume:
             _check_machines(resume, nodes)
         measuring, client = (nodes[:1], nodes[1]) if study.apart else (nodes, None)
-        share = (kept_memory(resume) if resume else None) or smallest_share(measuring)
+        share = kept_share(resume, measuring) or smallest_share(measuring)
         # With the engine of the client's node, where that is apart.
         run = resume or RunDirectory.create(
             runs_root, study, command=command_line, engine=nodes[-1].facts["engine"], data_path=work_root()
@@ -179,6 +180,31 @@ def smallest_share(nodes: Sequence[Node]) -> MemoryShare:
         shares.append(TypeAdapter(MemoryShare).validate_python(node.facts["share"]))
     smallest = min(shares, key=lambda share: share.memory.buffer_pool_bytes)
     return replace(smallest, at_once=min(share.at_once for share in shares))
+
+
+def kept_share(run: RunDirectory | None, nodes: Sequence[Node]) -> MemoryShare | None:
+    """What every server of a resumed run was given; None when there is no such run, or nothing was given yet.
+
+    A node that the run knows already had room for it, and is the same machine (`_check_machines`).
+
+    Raises:
+        HostError: it does not fit on a node that is new to the run.
+    """
+    kept = kept_memory(run) if run else None
+    if not (run and kept):
+        return None
+    for node in nodes:
+        if run.read(f"{HOSTS}/{arm_directory_name(node.name)}.json", Host):
+            continue
+        there = smallest_share([node])
+        pool, given = (each.memory.buffer_pool_bytes for each in (there, kept))
+        if pool < given or there.at_once < kept.at_once:
+            raise HostError(
+                f"node {node.name}: run {run.name} was begun with {kept.at_once} servers at once and buffer pools of "
+                f"{format_bytes(given)}; {there.at_once} with {format_bytes(pool)} fit there.",
+                hint="End other programs there, or go on without the node (--on, --hosts).",
+            )
+    return kept
 
 
 def _check_machines(run: RunDirectory, nodes: Sequence[Node]) -> None:
