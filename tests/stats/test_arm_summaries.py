@@ -1,6 +1,7 @@
 """Throughput and costs of an arm, and quantile ratios."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from slices import epoch_of, quads, slice_row
@@ -51,6 +52,17 @@ def test_sums_over_sums():
     assert a.client_cpu_share == 0.2 and a.steal_share == 0.05
     assert a.quantiles_ns == pytest.approx({"0.5": 10, "0.95": 20})
     assert a.server_read_bytes_per_event is None
+
+
+def test_hosts_are_what_counts_where_several_have_measured():
+    levels = (900, 901, 899, 1100, 1101, 1099)
+    epochs = [epoch_of(quads([1.0], level=level), epoch=e) for e, level in enumerate(levels)]
+    alone = summaries(*epochs)[CELL, "A"]
+    two = summaries(*(replace(each, host="ab"[each.epoch // 3]) for each in epochs))[CELL, "A"]
+    assert two.tps == alone.tps == pytest.approx(1000.0)
+    # The standard error is 100, with one degree of freedom.
+    assert two.tps_high == pytest.approx(1000 + 100 * t_quantile(0.975, 1), rel=1e-3)
+    assert alone.tps_high < 1200
 
 
 def test_throughput_is_the_mean_of_epochs_with_an_interval():

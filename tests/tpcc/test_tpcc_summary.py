@@ -44,6 +44,17 @@ def test_several_epochs_give_a_mean_and_an_interval():
     assert only([*epochs, epoch_of(DECKS, seconds=1.0, epoch=2, valid=False)]) == summary
 
 
+def test_hosts_are_what_counts_where_several_have_measured():
+    def on(*hosts):
+        lengths = enumerate(zip(hosts, (29.9, 30.0, 30.1, 19.9, 20.0, 20.1), strict=True))
+        return only([replace(epoch_of(DECKS, seconds=length, epoch=e), host=host) for e, (host, length) in lengths])
+
+    alone, two = on(*"aaaaaa"), on(*"aaabbb")
+    assert two.tpmc == pytest.approx(25_000, rel=1e-3)
+    assert alone.tpmc == pytest.approx(two.tpmc)
+    assert (two.tpmc_low, two.tpmc_high > 2 * alone.tpmc_high) == (0.0, True)
+
+
 def test_all_rounds_of_an_epoch_count():
     once = epoch_of(DECKS, seconds=30.0)
     again = [row | {"round": 1} for row in once.histograms]

@@ -315,13 +315,12 @@ class Paired:
         )
 
 
-def throughput_interval(values: Sequence[float]) -> tuple[float, float, float]:
+def throughput_interval(found: Moments) -> tuple[float, float, float]:
     """Mean of the epochs' throughputs with the ends of its 95 % t interval: not below 0, the mean itself for n = 1."""
-    mean = fmean(values)
-    interval = t_interval(mean, standard_deviation(values), len(values), alpha=ALPHA_T)
+    interval = t_interval(*found, alpha=ALPHA_T)
     if interval.low is None or interval.high is None:
-        return mean, mean, mean
-    return mean, max(interval.low, 0.0), interval.high
+        return found.mean, found.mean, found.mean
+    return found.mean, max(interval.low, 0.0), interval.high
 
 
 @dataclass(frozen=True)

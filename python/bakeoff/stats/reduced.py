@@ -52,7 +52,7 @@ class Reduced:
             self.discarded[epoch.epoch] = epoch.discard_reason
             return
         if len(epoch.slices):
-            self.sums.add(arm_sums(epoch.slices).with_columns(epoch=epoch.epoch))
+            self.sums.add(arm_sums(epoch.slices).with_columns(epoch=epoch.epoch, host=epoch.host))
             self.waits.add(long_waits(epoch))
             self._add_windows(epoch.slices)
         self._compare(epoch.variables, study)

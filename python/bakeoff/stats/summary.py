@@ -59,10 +59,11 @@ def arm_sums(slices: Frame) -> Frame:
 def arm_summaries(sums: Frame, histograms: Iterable[Mapping[str, Any]]) -> tuple[ArmSummary, ...]:
     """Summarise every (cell, arm), in the order in which they were first measured.
 
-    Throughput is the mean of the epochs' values; costs are sums over sums.
+    Throughput is the mean of the epochs' values, of several hosts as `bakeoff.stats.hosts` combines them; costs are
+    sums over sums.
 
     Args:
-        sums: those of `arm_sums` of every valid epoch, one below the other.
+        sums: those of `arm_sums` of every valid epoch, one below the other, with its `host`.
         histograms: of the same epochs.
     """
     latencies: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
@@ -75,7 +76,7 @@ def arm_summaries(sums: Frame, histograms: Iterable[Mapping[str, Any]]) -> tuple
 
 def _summary(cell: str, arm: str, group: Frame, latencies: Sequence[Mapping[str, Any]]) -> ArmSummary:
     per_epoch = [quotient(row["events"], row["seconds"]) for row in group.records()]
-    tps, tps_low, tps_high = iv.throughput_interval(per_epoch)
+    tps, tps_low, tps_high = iv.throughput_interval(hosts.moments(per_epoch, group["host"].tolist()))
     total = {name: float(group[name].sum()) for name in _SUMMED}
     events, seconds = total["events"], total["seconds"]
     client_ns = total["client_user_ns"] + total["client_system_ns"]

@@ -10,13 +10,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from statistics import fmean
 from typing import Any
 
 from bakeoff.results.epoch_data import EpochData, quantiles_of
 from bakeoff.results.frame import Frame
+from bakeoff.stats import hosts
 from bakeoff.stats.estimate import quotient, with_rates
-from bakeoff.stats.interval import throughput_interval
+from bakeoff.stats.interval import Moments, throughput_interval
 from bakeoff.stats.model import Frozen
 
 TPMC_PER_WAREHOUSE_MAX = 12.86
@@ -80,7 +80,7 @@ class TpccSummary(Frozen):
 
     Attributes:
         tpmc: New-Orders a minute, rollbacks included as in clause 5.4: mean of the epochs, with a 95 % t interval over
-            epochs (equal to the mean with one epoch).
+            epochs (equal to the mean with one epoch), or over hosts where several measured (`bakeoff.stats.hosts`).
         tpm_total: transactions of all types a minute, likewise a mean of epochs.
         rollback_share: share of New-Orders that ended in the standard's rollback.
         rollback: the share is 0.9 % to 1.1 %.
@@ -112,15 +112,17 @@ def _counts(histograms: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 @dataclass
 class _Measured:
-    """One arm in one cell: per epoch its seconds, New-Orders and transactions; histograms by operation."""
+    """One arm in one cell: per epoch its host, seconds, New-Orders and transactions; histograms by operation."""
 
+    hosts: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     orders: list[int] = field(default_factory=list)
     transactions: list[int] = field(default_factory=list)
     histograms: defaultdict[str, list[Mapping[str, Any]]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, seconds: float, histograms: Sequence[Mapping[str, Any]]) -> None:
+    def add(self, host: str, seconds: float, histograms: Sequence[Mapping[str, Any]]) -> None:
         counts = _counts(histograms)
+        self.hosts.append(host)
         self.seconds.append(seconds)
         self.orders.append(counts["new_order"])
         self.transactions.append(sum(counts[name] for name in TYPES))
@@ -130,8 +132,8 @@ class _Measured:
     def count(self, operation: str) -> int:
         return sum(int(row["count"]) for row in self.histograms[operation])
 
-    def per_minute(self, counts: Sequence[int]) -> list[float]:
-        return [count / seconds * 60 for count, seconds in zip(counts, self.seconds, strict=True)]
+    def per_minute(self, counts: Sequence[int]) -> Moments:
+        return hosts.moments([n / seconds * 60 for n, seconds in zip(counts, self.seconds, strict=True)], self.hosts)
 
 
 def tpcc_summaries(epochs: Sequence[EpochData], *, warehouses: int, paced: bool = False) -> tuple[TpccSummary, ...]:
@@ -156,7 +158,7 @@ def tpcc_summaries(epochs: Sequence[EpochData], *, warehouses: int, paced: bool 
         for (cell, arm), seconds in _seconds(epoch.slices, paced=paced).items():
             rows = [row for row in epoch.histograms if (row["cell"], row["arm"]) == (cell, arm)]
             if seconds > 0 and any(row["operation"] == "new_order" for row in rows):
-                measured[cell, arm].add(seconds, rows)
+                measured[cell, arm].add(epoch.host, seconds, rows)
     return tuple(_summary(cell, arm, found, warehouses if paced else None) for (cell, arm), found in measured.items())
 
 
@@ -176,7 +178,7 @@ def _summary(cell: str, arm: str, measured: _Measured, warehouses: int | None) -
         tpmc=tpmc,
         tpmc_low=tpmc_low,
         tpmc_high=tpmc_high,
-        tpm_total=fmean(measured.per_minute(measured.transactions)),
+        tpm_total=measured.per_minute(measured.transactions).mean,
         types=tuple(_type_summary(name, measured) for name in TYPES),
         rollback_share=quotient(rollbacks, count("new_order")),
         rollback=_judge_share(rollbacks, count("new_order"), least=0.009, most=0.011, nominal=0.01),
