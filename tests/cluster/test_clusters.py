@@ -140,7 +140,7 @@ def test_a_study_over_nodes_has_the_directory_of_one_machine(shell, two_nodes):
     assert names_in(path / "hosts") == {"a.json", "b.json"}
     assert names_in(path) == {
         "analysis.json", "builds", "epochs", "hosts", "manifest.json", "memory.json", "pilot.json", "plan.json",
-        "report.html", "rows", "study.json", "wall.json",
+        "report.html", "rows", "setups.json", "study.json", "wall.json",
     }  # fmt: skip
     first = path / "epochs" / "000"
     assert names_in(first) >= {"outcome.json", "slices.parquet", "histograms.jsonl", "host.parquet", "servers"}

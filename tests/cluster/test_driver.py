@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import tarfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import SimpleNamespace
 
 import pytest
@@ -17,7 +17,7 @@ from bakeoff.cli.run import RunOptions, check_study
 from bakeoff.cluster import Wanted, driver, nodes, worker
 from bakeoff.cluster.driver import RayHosts, kept_share, require_cluster_run, smallest_share
 from bakeoff.cluster.nodes import Node, choose, differences, require_same_programs
-from bakeoff.errors import HostError, ResultsError, RunInvalid, ServerError, SpecError
+from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, ServerError, SpecError
 from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.plan.timing import EpochCost
 from bakeoff.results import RunDirectory
@@ -271,6 +271,36 @@ def test_a_node_that_cannot_load_is_left_out_while_another_is_ready_or_loads(kin
     good.ready, hosts._waiting = False, {}
     with pytest.raises(kind, match=f"node b: {message}"):
         hosts._welcome(good, worker.Answer(error=kind(message)))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"setups": {"A": "other"}}, "node b: arm A has another binary or other options there than on the first node"),
+        ({"scripts": {"/own.lua": "other"}}, "node b: /own.lua is another file there than on the first node"),
+    ],
+)
+def test_a_node_with_another_binary_options_or_script_is_refused(tmp_path, monkeypatch, changed, words):
+    monkeypatch.setattr(driver, "unpack", lambda *_, **__: None)
+    monkeypatch.setattr(driver, "script_digests", lambda _: {"/own.lua": "here"})
+    same = worker.Ready(1, {"A": "8.0.15"}, {"A": "given"}, {"/own.lua": "here"}, {}, b"")
+    run = RunDirectory.create(tmp_path, study())
+
+    def hosts():
+        remotes = [driver._Remote(node(name), None) for name in "abc"]
+        return RayHosts(None, run, study(), None, None, None, read_before(run), _remotes=remotes), remotes
+
+    new, (first, second, third) = hosts()
+    new._welcome(first, worker.Answer(same))
+    new._welcome(third, worker.Answer(replace(same, scripts={})))  # a bundled one
+    with pytest.raises(RunInvalid, match=words):
+        new._welcome(second, worker.Answer(replace(same, **changed)))
+    assert [each.ready for each in (first, second, third)] == [True, False, True]
+    resumed, (first, second, _) = hosts()
+    because = "another file there than here" if "scripts" in changed else "arm A was measured with another binary"
+    with pytest.raises(BakeoffError, match=f"node a: .*{because}"):
+        resumed._welcome(first, worker.Answer(replace(same, **changed)))
+    resumed._welcome(second, worker.Answer(same))
 
 
 def test_an_epoch_comes_back_as_it_was_written(tmp_path):

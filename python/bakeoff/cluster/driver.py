@@ -46,12 +46,14 @@ from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import (
     Before,
     budget_began,
+    check_setup_digests,
     check_sources,
     check_versions,
     keep_memory,
     keeping,
     kept_memory,
     read_before,
+    script_digests,
 )
 from bakeoff.run.runner import StudyRun, begin_notes
 from bakeoff.servers.paths import work_root
@@ -446,6 +448,18 @@ class RayHosts:
             self.leave_out(name)
             return
         ready: Ready = answer.value
+        self._check_same(name, ready)
+        if self._first is None:
+            unpack(ready.files, self.run.path, replaces=False)
+            self._first = ready
+        remote.ready = True
+
+    def _check_same(self, name: str, ready: Ready) -> None:
+        """Refuse a node with other servers, scripts or data than the first's, or than those of finished epochs.
+
+        Raises:
+            RunInvalid, ResultsError: it has.
+        """
         check_versions(self.before, ready.versions)
         first = self._first or ready
         if ready.versions != first.versions:
@@ -455,15 +469,25 @@ class RayHosts:
                 "the first node.",
                 hint="Name a full version, or the same files on every node.",
             )
+        if other_arm := next((arm for arm in ready.setups if ready.setups[arm] != first.setups.get(arm)), None):
+            raise RunInvalid(
+                f"node {name}: arm {other_arm} has another binary or other options there than on the first node.",
+                hint="Put the same server and cnf files on every node.",
+            )
+        scripts = self._first.scripts if self._first else script_digests(self.study)
+        if script := next((each for each, now in ready.scripts.items() if scripts.get(each, now) != now), None):
+            where = "on the first node" if self._first else "here"
+            raise RunInvalid(f"node {name}: {script} is another file there than {where}.", hint="Copy it again.")
+        if self._first is None:
+            try:
+                check_setup_digests(self.run, ready.setups)
+            except ResultsError as error:
+                raise _named(error, name) from None
         for build, rows in ready.rows.items():
             known = self.run.read(f"rows/{build}.json", AllAnswers)
             asked = TypeAdapter(AllAnswers).validate_python(rows or {})
             if known is not None and (other := next(other_answers(known, asked), None)):
                 raise RunInvalid(f"node {name} has loaded other rows than the first node: {other[-1]}.")
-        if self._first is None:
-            unpack(ready.files, self.run.path, replaces=False)
-            self._first = ready
-        remote.ready = True
 
     def _receive(self, remote: _Remote, answer: Answer) -> EpochDone | None:
         """Write an epoch that has come back.

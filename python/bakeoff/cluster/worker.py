@@ -34,11 +34,12 @@ from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.listener import download_reporter
 from bakeoff.run.loading import Loader
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
-from bakeoff.run.resume import versions_of
+from bakeoff.run.resume import script_digests, setup_digests, versions_of
 from bakeoff.run.runner import LOADING_SHARE, builds_of, load
 from bakeoff.servers import ServerPool
 from bakeoff.servers.client import THIS_MACHINE
 from bakeoff.servers.paths import boot_id, work_root
+from bakeoff.servers.profile import OF_THE_MACHINE
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.model import Comparison
 from bakeoff.stats.resolution import NoiseCard
@@ -155,12 +156,16 @@ class Ready:
 
     Attributes:
         versions: of each arm's binaries.
+        setups: digests of each arm's binary and options, but for options that depend on the machine.
+        scripts: digests of scripts and captures that are files, by path.
         rows: `rows/N.json` by build: equal on every host.
         files: archive of what loading has written (`builds/`, `rows/`, `answers.json`).
     """
 
     builds: int
     versions: dict[str, str]
+    setups: dict[str, str]
+    scripts: dict[str, str]
     rows: dict[str, Any]
     files: bytes
 
@@ -311,6 +316,8 @@ class Worker:
         return Ready(
             builds,
             versions_of(setups),
+            setup_digests(setups, leave_out=OF_THE_MACHINE),
+            script_digests(study),
             {str(build): run.read_json(f"rows/{build}.json") for build in range(builds)},
             pack(run.path, leave_out=("epochs", "manifest.json", "study.json", ".lock")),
         )

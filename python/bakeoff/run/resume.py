@@ -14,7 +14,7 @@ While a run goes on its directory is held, and an error that ends it says what a
 import errno
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from hashlib import file_digest, sha256
@@ -204,15 +204,36 @@ def check_setups(run: RunDirectory, setups: Iterable[ArmSetup]) -> None:
     Raises:
         ResultsError: an arm's binary or options are others than those in the finished epochs.
     """
-    kept = run.read(_SETUPS_FILE, dict[str, str]) or {}
+    check_setup_digests(run, setup_digests(setups))
+
+
+def setup_digests(setups: Iterable[ArmSetup], *, leave_out: Container[str] = ()) -> dict[str, str]:
+    """Of each arm's binary and options, by arm.
+
+    Args:
+        setups: those of running servers have none.
+        leave_out: options that do not count.
+    """
+    found = {}
     for setup in setups:
-        if not (setup.installation and setup.settings):
-            continue
-        options = sorted({**setup.settings.options, **setup.settings.init_options}.items())
-        now = sha256(repr((setup.installation.sha256, options)).encode()).hexdigest()
-        if kept.setdefault(setup.arm.name, now) != now:
+        if setup.installation and setup.settings:
+            options = sorted({**setup.settings.options, **setup.settings.init_options}.items())
+            counted = [(name, value) for name, value in options if name not in leave_out]
+            found[setup.arm.name] = sha256(repr((setup.installation.sha256, counted)).encode()).hexdigest()
+    return found
+
+
+def check_setup_digests(run: RunDirectory, digests: Mapping[str, str]) -> None:
+    """As `check_setups`, by digests.
+
+    Raises:
+        ResultsError: likewise.
+    """
+    kept = run.read(_SETUPS_FILE, dict[str, str]) or {}
+    for arm, now in digests.items():
+        if kept.setdefault(arm, now) != now:
             raise ResultsError(
-                f"arm {setup.arm.name} was measured with another binary or other options than its server has now.",
+                f"arm {arm} was measured with another binary or other options than its server has now.",
                 hint="Begin a new run.",
             )
     run.write_json(_SETUPS_FILE, kept)
@@ -235,12 +256,19 @@ def check_sources(run: RunDirectory, study: Study) -> None:
         run.write_json(_SOURCES_FILE, kept)
 
 
-def _digests(study: Study) -> Iterator[tuple[str, str]]:
-    """Every script, capture and dump of the study that is a file of the person's own, by its path."""
+def script_digests(study: Study) -> dict[str, str]:
+    """Of every script and capture of the study that is a file of the person's own, by its path."""
+    found = {}
     for script in dict.fromkeys(workload.script for workload in study.workloads):
         if Path(script).is_file():
             with Path(script).open("rb") as file:
-                yield script, file_digest(file, "sha256").hexdigest()
+                found[script] = file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def _digests(study: Study) -> Iterator[tuple[str, str]]:
+    """Every script, capture and dump of the study that is a file of the person's own, by its path."""
+    yield from script_digests(study).items()
     for source in dict.fromkeys(arm.data.source for arm in study.arms):
         if source and Path(source).exists():  # where a cluster loads it is not always here
             yield source, dump_digest(source)

@@ -44,6 +44,9 @@ _NOT_VARIABLES = frozenset(
     {"plugin_load_add", "mysqlx", "secure_file_priv", "ssl", "admin_tls_version", "default_authentication_plugin",
      "authentication_policy", "performance_schema_instrument"}
 )  # fmt: skip
+_SPIN_OPTION = "innodb_log_spin_cpu_abs_lwm"
+OF_THE_MACHINE = frozenset({_SPIN_OPTION})
+"""Options whose values depend on the processors of the machine."""
 _OTHER_NAMES = {"transaction_isolation": "tx_isolation", "default_storage_engine": "storage_engine"}
 _ROUNDING = 0.02  # the server rounds sizes to pages, chunks or MiB
 # The redo log's threads of MySQL 8.0 and later spin once the server uses 80 % of a CPU. Spinning takes a whole CPU. On
@@ -201,7 +204,7 @@ def _matched(target: Target, memory: ServerMemory, engine: str) -> dict[str, str
         "innodb_buffer_pool_load_at_startup": "0",
     }
     if len(os.sched_getaffinity(0)) < _CPUS_TO_SPIN_ON:
-        optional["innodb_log_spin_cpu_abs_lwm"] = _NEVER_SPIN
+        optional[_SPIN_OPTION] = _NEVER_SPIN
     return options | {name: value for name, value in optional.items() if understands(target, name)}
 
 
