@@ -15,7 +15,7 @@ from bakeoff.results import Outcome
 from bakeoff.results.profiles import PMU_FILE
 from bakeoff.spec import parse_server
 from bakeoff.stats.attribution import DOCUMENT, FOLDER, differing, study_in_between
-from bakeoff.stats.model import Estimate, Interval
+from bakeoff.stats.model import Estimate, Interval, Stop
 from bakeoff.stats.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, StatementPlans, Wait
 
 CELL = "oltp_read_only/4"
@@ -51,15 +51,17 @@ def cells_of(view, table):
 # ---- settings --------------------------------------------------------------------------------------------------------
 
 
-def with_arms_in_between(run, analysis):
+def with_arms_in_between(run, analysis, *, ended=Stop.BUDGET, day=21, epochs=8):
     """Measure (by arithmetic) all four combinations: only the sort buffer matters."""
     study = run.study()
     asked = differing(study, *study.arms, {})
     in_between, contender = study_in_between(study, analysis, asked, budget_s=60.0)
     small = {arm.name for arm in in_between.arms if dict(arm.server.options)["sort_buffer_size"] == "32K"}
     effect = {arm.name: -0.3 if arm.name in small else 0.0 for arm in in_between.arms}
-    below = make_run(run.path / FOLDER, in_between, truth=Truth(effect=effect))
-    below.write_analysis(plain_analysis(below, in_between))
+    below = make_run(run.path / FOLDER, in_between, truth=Truth(effect=effect), epochs=epochs, name=f"day-{day}")
+    manifest = below.manifest()
+    below.write_json("manifest.json", manifest.model_copy(update={"created_at": manifest.created_at.replace(day=day)}))
+    below.write_analysis(plain_analysis(below, in_between).model_copy(update={"stopped": ended}))
     below.write_json(DOCUMENT, asked.model_copy(update={"contender_arm": contender}))
     return below
 
@@ -73,6 +75,17 @@ def test_the_setting_that_carries_the_difference_has_its_share(tmp_path):
     assert 85 <= int(sort[4].rstrip("%")) <= 115
     assert flush[0] == "innodb_flush_method" and flush[5] == "no effect shown" and not rest
     assert "unfinished" not in render_markdown(view)
+
+
+@pytest.mark.parametrize(("finished", "shown"), [(True, "8 restarts"), (False, "4 restarts")])
+def test_arms_in_between_that_were_ended_early_do_not_replace_finished_ones(tmp_path, finished, shown):
+    run, analysis = slower(tmp_path)
+    if finished:
+        with_arms_in_between(run, analysis)
+    with_arms_in_between(run, analysis, ended=Stop.ABORTED, day=22, epochs=4)
+    view = build_view(run, analysis)
+    assert shown in view.tables["settings-A-B"].note
+    assert (cells_of(view, "settings-A-B")[0][5] == "slower") is finished
 
 
 def test_before_it_is_measured_the_settings_and_the_command_are_said(tmp_path):

@@ -295,3 +295,16 @@ def test_the_interval_of_a_share_holds_the_truth():
         share = {each.factor: each.share for each in setting_effects(analysis, made.design, asked.contender_arm)}
         held += share["o1"] is None or share["o1"].interval.holds(0.7)
     assert held >= 275
+
+
+def test_shares_of_a_run_that_was_ended_early_have_the_anytime_valid_interval():
+    """Its user chose when to end it, perhaps by its shares."""
+    study = study_of("mysql:8.0,o1=1,o2=1", "mysql:8.0,o1=2,o2=2")
+    asked, made = in_between(study)
+    analysis = measured(made, lambda arm: math.exp(0.5 * (option(arm, "o1") == "2")))
+    widths = []
+    for ended in (Stop.BUDGET, Stop.ABORTED):
+        analysis.stopped = ended
+        first = setting_effects(analysis, made.design, asked.contender_arm)[0]
+        widths.append(first.share.interval.half_width)
+    assert widths[1] > 1.5 * widths[0]

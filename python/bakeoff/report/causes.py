@@ -61,14 +61,15 @@ def attribution_section(context: Context) -> Section | None:
 
 
 def _attributions(context: Context) -> dict[tuple[str, str], tuple[Attribution, RunDirectory]]:
-    """By (baseline, contender) the newest finished run of the arms in between."""
-    found = {}
-    runs = [RunDirectory(path.parent) for path in (context.run.path / FOLDER).glob(f"*/{DOCUMENT}")]
-    for run in sorted(runs, key=lambda run: run.manifest().created_at):
-        asked = run.read(DOCUMENT, Attribution)
-        if asked and {asked.baseline, asked.contender} <= context.arms.keys() and run.read("analysis.json", Analysis):
-            found[asked.baseline, asked.contender] = asked, run
-    return found
+    """By (baseline, contender) the newest run of the arms in between; one that was ended early only without another."""
+    found = []
+    for path in (context.run.path / FOLDER).glob(f"*/{DOCUMENT}"):
+        run = RunDirectory(path.parent)
+        asked, analysis = run.read(DOCUMENT, Attribution), run.read("analysis.json", Analysis)
+        if asked and analysis and {asked.baseline, asked.contender} <= context.arms.keys():
+            found.append((not analysis.stopped.anytime_only, run.manifest().created_at, asked, run))
+    ranked = sorted(found, key=lambda each: each[:2])
+    return {(asked.baseline, asked.contender): (asked, run) for *_, asked, run in ranked}
 
 
 def _unfinished(

@@ -556,10 +556,13 @@ def _estimate(values: Sequence[float], analysis: Analysis) -> Estimate:
 
 
 def _share(part: Sequence[float], whole: Sequence[float], analysis: Analysis) -> Estimate | None:
-    """The ratio of two means over the same epochs, with the t interval of its linearisation (delta method)."""
+    """The ratio of two means over the same epochs, with the interval of its linearisation (delta method).
+
+    It is the t interval, or the anytime-valid one of a run that did not end by its rule.
+    """
     if not iv.excludes_zero(_estimate(whole, analysis).interval):
         return None
     mean = fmean(whole)
     share = fmean(part) / mean
     linear = [share + (own - share * all_) / mean for own, all_ in zip(part, whole, strict=True)]
-    return iv.t_estimate(linear)
+    return iv.estimate_of(linear, iv.live_interval) if analysis.stopped.anytime_only else iv.t_estimate(linear)
