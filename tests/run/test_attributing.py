@@ -77,11 +77,11 @@ def test_every_arm_in_between_is_tried_once_and_its_server_removed(pool):
 
 
 def test_a_pair_that_cannot_be_measured_does_not_end_the_attribution(monkeypatch, tmp_path, capsys):
-    """Its reason is said, and the other pair is measured; of a single pair it is the command's error."""
-    measured = []
+    """Its reason is said, and the other pair is measured; where no pair can be, it is the command's error."""
+    measured, refused = [], {"B"}
 
     def attribute_arms(_run, asked, *_args, **_options):
-        if asked == "B":
+        if asked in refused:
             raise ServerError("it does not start")
         measured.append(asked)
 
@@ -107,3 +107,6 @@ def test_a_pair_that_cannot_be_measured_does_not_end_the_attribution(monkeypatch
     assert measured == ["C"] and "it does not start" in capsys.readouterr().err
     with pytest.raises(ServerError):
         explain._attribute(run, study, ("A", "B"), None, options)
+    refused.add("C")
+    with pytest.raises(ServerError):
+        explain._attribute(run, study, None, None, options)

@@ -69,18 +69,23 @@ def explain(
 def _attribute(
     run: RunDirectory, study: Study, pair: tuple[str, str] | None, budget_s: float | None, options: RunOptions
 ) -> int:
-    """Measure the arms in between every two arms in question, and report the run anew."""
+    """Measure the arms in between every two arms in question, and report the run anew.
+
+    Raises:
+        BakeoffError: no two of them could be measured; that of the last two.
+    """
     analysis = run.read("analysis.json", Analysis)
     assert analysis  # else there is nothing to explain
     claimed = dict.fromkeys(name for names in explained_pairs(analysis).values() for name in names)
     pairs = [pair] if pair else [(study.baseline.name, name) for name in claimed]
-    stop = threading.Event()
+    stop, failed = threading.Event(), 0
     with run.hold(), ending_in_order(stop):
         for two in pairs:
             try:
                 _attribute_two(run, study, two, budget_s, options, stop)
             except BakeoffError as error:
-                if len(pairs) == 1:
+                failed += 1
+                if failed == len(pairs):  # nothing was measured
                     raise
                 with live_for(study, quiet=options.quiet, json=options.json) as live:
                     live.note(str(error))  # the other contenders may have settings to tell apart
