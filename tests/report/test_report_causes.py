@@ -6,14 +6,17 @@ from datetime import UTC, datetime
 import pytest
 from plain_analysis import plain_analysis
 from profiled import add_profiles
-from synthetic import Truth, duel_study, make_run
+from synthetic import HOST, Truth, duel_study, make_run
 
+from bakeoff.errors import BakeoffError
 from bakeoff.report import build_view, render_html
 from bakeoff.report.causes import _ratio
 from bakeoff.report.renderers import render_markdown
 from bakeoff.results import Outcome
 from bakeoff.results.profiles import PMU_FILE
+from bakeoff.run.explaining import Explaining, require_explainable
 from bakeoff.spec import parse_server
+from bakeoff.spec.study import OptionPair, Search
 from bakeoff.stats.attribution import DOCUMENT, FOLDER, differing, study_in_between
 from bakeoff.stats.model import Estimate, Interval, Stop
 from bakeoff.stats.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, StatementPlans, Wait
@@ -92,6 +95,19 @@ def test_before_it_is_measured_the_settings_and_the_command_are_said(tmp_path):
     run, analysis = slower(tmp_path)
     text = render_markdown(build_view(run, analysis))
     assert "`sort_buffer_size` (4M, 32K)" in text and f"`bakeoff explain {run.name} --attribute`" in text
+
+
+@pytest.mark.parametrize("where", ["bisection", "cluster"])
+def test_where_explaining_is_refused_the_settings_alone_are_said(tmp_path, where):
+    study = options_study()
+    if where == "bisection":
+        study = study.model_copy(update={"search": Search(options=(OptionPair(name="sort_buffer_size", bad="32K"),))})
+    hosts = {"node": (HOST, 0.0)} if where == "cluster" else None
+    run = make_run(tmp_path, study, truth=Truth(effect={"B": -0.3}), hosts=hosts)
+    text = render_markdown(build_view(run, plain_analysis(run, study)))
+    assert "`sort_buffer_size` (4M, 32K)" in text and "--attribute" not in text
+    with pytest.raises(BakeoffError, match="bakeoff duel, which explains by itself"):
+        require_explainable(Explaining(60.0), run)
 
 
 @pytest.mark.parametrize("lost", [DOCUMENT, "analysis.json"])

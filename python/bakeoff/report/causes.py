@@ -164,7 +164,7 @@ def _left_out(asked: Attribution) -> Fold:
 
 
 def _not_measured(context: Context, contender: str) -> Prose | None:
-    """The settings that differ, and the command that separates their effects."""
+    """The settings that differ, and the command that separates their effects where it can (`require_explainable`)."""
     baseline = context.arms[context.analysis.baseline]
     try:
         asked = differing(context.study, baseline, context.arms[contender], context.variables)
@@ -177,10 +177,10 @@ def _not_measured(context: Context, contender: str) -> Prose | None:
     if len(names) + asked.server < 2:
         return Prose(text=f"{labels} differ in {names[0]} alone.") if names else None
     listed = ", ".join([*names, *(["the version itself"] if asked.server else [])])
-    return Prose(
-        text=f"{labels} differ in {listed}. `bakeoff explain {context.run.name} --attribute` measures which carries "
-        "the difference."
-    )
+    text = f"{labels} differ in {listed}."
+    if not context.study.search and not any(context.host_of.values()):
+        text += f" `bakeoff explain {context.run.name} --attribute` measures which carries the difference."
+    return Prose(text=text)
 
 
 # ---- plans -----------------------------------------------------------------------------------------------------------

@@ -93,13 +93,18 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
     """Refuse a run in which there is nothing to explain, before anything is loaded for it.
 
     Raises:
-        ResultsError: it has no analysis.
+        ResultsError: it has no analysis, or nodes of a cluster measured it.
         SpecError: no arms are named, and nothing is FASTER or SLOWER; or it is a bisection.
     """
     if run.study().search:
         raise SpecError(
             f"explain: run {run.name} is a bisection, whose arms are hardly ever measured together.",
             hint="Compare the two that matter: bakeoff duel, which explains by itself.",
+        )
+    if any(run.outcome(epoch).host for epoch in run.finished_epochs()):
+        raise ResultsError(
+            f"explain: run {run.name} was measured on the nodes of a cluster.",
+            hint="Compare its arms on one machine: bakeoff duel, which explains by itself.",
         )
     analysis = run.read("analysis.json", Analysis)
     if analysis is None or run.plan() is None:
