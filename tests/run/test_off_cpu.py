@@ -60,6 +60,21 @@ def test_switches_become_pauses_with_the_stacks_that_were_kept():
     assert recording.end_ns == second + 1000
 
 
+@pytest.mark.parametrize("every", [1, 13])
+def test_a_sample_stands_for_the_switches_since_the_one_before(every):
+    """Of a thread that is sampled at every so many switches, from its first on."""
+    lines = []
+    for at in range(3 * every):
+        time_ns = 1000 * at
+        if at % every == 0:
+            lines.append(f"mysqld 10/11 [000]     1.{time_ns:09}: \n\t  5601 os_file_fsync_posix (/opt/bin/mysqld)\n\n")
+        lines.append(f"mysqld 10/11 [000]     1.{time_ns + 1:09}: PERF_RECORD_SWITCH OUT\n")
+        lines.append(f"mysqld 10/11 [000]     1.{time_ns + 2:09}: PERF_RECORD_SWITCH IN\n")
+    recording = recording_of("".join(lines))
+    recording.read()
+    assert [each.stands_for for each in recording.pauses[10] if each.stack] == [1, every, every]
+
+
 def test_a_recording_of_which_much_was_lost_is_refused():
     with pytest.raises(HostError, match=r"perf lost 50% of the threads' switches\."):
         recording_of(TEXT + "mysqld 10/12 [001]     1.000001100: PERF_RECORD_LOST lost 10\n").read()

@@ -183,8 +183,8 @@ class Recording:
                 continue
             if pid not in self.pauses:
                 continue
-            since[tid, cpu] += found[6] == "OUT"
             if found[6] == "OUT":  # a return that was lost is overwritten
+                since[tid, cpu] += tid not in leaving  # a sample counts its own switch
                 away[tid] = pid, Pause(tid, self.end_ns, 0, bool(found[7]), *leaving.pop(tid, ((), 0)))
             elif tid in away:
                 _, pause = away.pop(tid)
