@@ -37,13 +37,14 @@ def contender_stacks(more=MORE):
     return {stack: mean * more.get(stack, 1.0) for stack, mean in STACKS.items()}
 
 
-def add_profiles(run, *, cells, epochs=3, seed=1, stacks=STACKS):
-    """Write explaining epochs of kind `profile` for the arms A and B."""
+def add_profiles(run, *, cells, epochs=3, seed=1, stacks=STACKS, arms=("A", "B")):
+    """Write explaining epochs of kind `profile` for two arms, of which the second takes more."""
     rng = np.random.default_rng(seed)
     directory = run.explaining("profile")
-    for number in range(epochs):
+    first = len(directory.finished_epochs())
+    for number in range(first, first + epochs):
         writer = directory.epoch(number, 0)
-        for arm, means in (("A", stacks), ("B", contender_stacks())):
+        for arm, means in zip(arms, (stacks, contender_stacks()), strict=True):
             profiles = {cell: profile(means, rng).model_dump(mode="json") for cell in cells}
             writer.write_server_gz(arm, PROFILE_FILE, profiles)
         started = datetime(2026, 11, 21, 21, number, tzinfo=UTC)

@@ -16,7 +16,9 @@ from synthetic import Truth, duel_study, make_run
 from bakeoff.errors import ResultsError
 from bakeoff.report import build_view, render_html, render_json, render_markdown
 from bakeoff.report.charts import TEMPLATES
-from bakeoff.report.flame import flame_script
+from bakeoff.report.context import Context
+from bakeoff.report.flame import compared_profiles, flame_script, profile_section
+from bakeoff.report.view import Section
 from bakeoff.results.profiles import PROFILE_FILE
 from bakeoff.units import format_ns
 
@@ -48,6 +50,35 @@ def test_tables_name_the_function_and_the_part_that_take_more(explained):
     text = render_markdown(explained)
     assert "| row access |" in text and "flame" not in text
     assert "profile-1-functions" in json.loads(render_json(explained))["tables"]
+
+
+def of_three_arms(folder):
+    """A run in which B and C are slower than A in two workloads: four claims."""
+    study = duel_study(workloads=("oltp_read_only", "oltp_point_select"), threads=(4,), control=False)
+    third = study.arms[1].model_copy(update={"name": "C", "label": "third"})
+    study = study.model_copy(update={"arms": (*study.arms, third)})
+    return make_run(folder, study, truth=Truth(effect={"B": -0.3, "C": -0.5})), [CELL, "oltp_point_select/4"]
+
+
+def test_arms_that_were_asked_for_come_before_claims_that_were_not_profiled(tmp_path):
+    run, cells = of_three_arms(tmp_path)
+    add_profiles(run, cells=cells, arms=("B", "C"))
+    run.write_json("explain/asked.json", [["B", "C"]])
+    view = build_view(run, plain_analysis(run, run.study()))
+    assert {"profile-1-parts", "profile-2-parts"} <= view.tables.keys() and "profile-3-parts" not in view.tables
+
+
+def test_the_last_arms_that_were_asked_for_are_shown_and_all_that_was_profiled_is_in_the_sentences(tmp_path):
+    run, cells = of_three_arms(tmp_path)
+    for arms in (("A", "B"), ("A", "C"), ("B", "C")):
+        add_profiles(run, cells=cells, arms=arms)
+    run.write_json("explain/asked.json", [["A", "B"], ["B", "C"]])
+    context = Context.read(run, plain_analysis(run, run.study()))
+    found = compared_profiles(context)
+    arms = [(pair.baseline, pair.contender) for pair in found]
+    assert arms == [("B", "C")] * 2 + [("A", "B")] * 2 + [("A", "C")] * 2
+    shown = profile_section(context, found)
+    assert len(found) == 6 and sum(isinstance(part, Section) for part in shown.parts) == 4
 
 
 def test_a_page_without_profiles_has_no_script_and_allows_none(page):

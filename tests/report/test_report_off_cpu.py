@@ -18,13 +18,13 @@ SYNC = (BACKGROUND, Function("log_flusher", SERVER), Function("ext4_sync_file", 
 CLIENT = (SERVING, BASE[0], BASE[1], Function("my_net_read", SERVER), Function("do_poll", KERNEL))
 
 
-def add_off_cpu(run, epochs=3):
+def add_off_cpu(run, epochs=3, arms=("A", "B")):
     """Epochs in which the contender's statements wait 200 µs longer for the redo log."""
     fields = {"event": "context-switches", "period_ns": 1000, "seconds": 1.0, "outside": 0, "incomplete": 0}
     directory = run.explaining("off-cpu")
     for number in range(epochs):
         writer = directory.epoch(number, 0)
-        for arm, longer in (("A", 0), ("B", 200 + number)):
+        for arm, longer in zip(arms, (0, 200 + number), strict=True):
             waits = {COMMIT: 100 + longer, (SERVING, *BASE, PREEMPTED): 30, SYNC: 70 + longer, CLIENT: 500}
             profile = Profile.of_stacks({s: 1000 * n for s, n in waits.items()}, events=1000, **fields)
             writer.write_server_gz(arm, PROFILE_FILE, {CELL: profile.model_dump(mode="json")})
@@ -52,6 +52,16 @@ def test_the_table_has_what_statements_wait_in_and_leaves_the_client_out(run):
     assert view.tables["off-cpu-1"].rows[3].values[0].sub == "other threads, log_flusher"
     assert "Statements are off the CPU for 201 µs" not in render_markdown(view), "no counters: no sentence"
     assert "off-cpu-1" in render_html(view)
+
+
+def test_arms_that_were_asked_for_come_before_claims_that_were_not_recorded(tmp_path):
+    study = duel_study(workloads=("oltp_read_only", "oltp_point_select"), threads=(4,), control=False)
+    third = study.arms[1].model_copy(update={"name": "C", "label": "third"})
+    study = study.model_copy(update={"arms": (*study.arms, third)})
+    run = make_run(tmp_path, study, truth=Truth(effect={"B": -0.3, "C": -0.5}))
+    add_off_cpu(run, arms=("B", "C"))
+    run.write_json("explain/asked.json", [["B", "C"]])
+    assert "off-cpu-1" in build_view(run, plain_analysis(run, study)).tables
 
 
 def test_why_there_is_no_off_cpu_time_is_said(run):

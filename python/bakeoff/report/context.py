@@ -451,7 +451,7 @@ class Context:
 
     @cached_property
     def explained_pairs(self) -> tuple[Pair, ...]:
-        """What is explained: every claim and the arms that were asked for, the largest differences first.
+        """What is explained: the arms that were asked for, the last ones first, and every claim; then by difference.
 
         Raises:
             ResultsError: an arm that was asked for is not of the study.
@@ -460,12 +460,14 @@ class Context:
         for each in self.primary:
             if each.verdict.claims:
                 sizes[Pair(each.cell, mine, each.contender)] = abs(each.estimate.mean)
-        for baseline, contender in self.run.read("explain/asked.json", list[tuple[str, str]]) or []:
+        asked = self.run.read("explain/asked.json", list[tuple[str, str]]) or []
+        for baseline, contender in asked:
             self.of_the_study("explain/asked.json", (baseline, contender))
             known = {each.cell: abs(each.estimate.mean) for each in self.primary if each.contender == contender}
             for cell in self.cells:
                 sizes.setdefault(Pair(cell, baseline, contender), known.get(cell, 0.0) if baseline == mine else 0.0)
-        return tuple(sorted(sizes, key=lambda pair: -sizes[pair]))
+        when = {arms: at for at, arms in enumerate(asked, start=1)}
+        return tuple(sorted(sizes, key=lambda pair: (-when.get((pair.baseline, pair.contender), 0), -sizes[pair])))
 
     def explaining_notes(self, kind: str) -> tuple[Prose, ...]:
         """Why epochs of a kind that explains are missing or fewer, a sentence each."""

@@ -26,7 +26,7 @@ from bakeoff.units import format_ns
 T = TypeVar("T")
 
 COMPARISONS_MAX = 4
-"""Comparisons that are shown, those with the largest differences."""
+"""Comparisons that are shown: the first of those that were measured (`Context.explained_pairs`)."""
 
 _FUNCTIONS_MAX = 12
 _GROUPS_MAX = 12
@@ -40,25 +40,26 @@ _LABEL_SHARE = 0.06  # of the width: narrower frames get their name from the scr
 
 
 def profile_section(context: Context, profiles: Mapping[Pair, ProfileComparison]) -> Section | None:
-    """Every comparison that was profiled, the largest differences first; why there is none, where that was noted.
+    """The first comparisons that were profiled, at most `COMPARISONS_MAX`; why there is none, where that was noted.
 
     `profiles`: of `compared_profiles`.
     """
     counted = context.explaining(PROFILES, PMU_FILE, dict[str, CellCounters]) if profiles else {}
+    shown = [*profiles.items()][:COMPARISONS_MAX]
     parts = [
         _comparison_section(context, pair, found, _processors_table(context, pair, counted, number), number)
-        for number, (pair, found) in enumerate(profiles.items(), start=1)
+        for number, (pair, found) in enumerate(shown, start=1)
     ]
     return Section.of("Where the CPU goes", *context.explaining_notes(PROFILES), *parts, anchor="profiles")
 
 
 def compared_profiles(context: Context) -> dict[Pair, ProfileComparison]:
-    """The largest differences that were profiled, at most `COMPARISONS_MAX` of them.
+    """Every comparison that was profiled, in the order of `Context.explained_pairs`.
 
     Raises:
         ResultsError: a profile is damaged.
     """
-    pairs = context.explained_pairs[:COMPARISONS_MAX]
+    pairs = context.explained_pairs
     epochs = context.explaining(PROFILES, PROFILE_FILE, dict[str, Profile]) if pairs else {}
     found = {pair: compare_profiles(*sides_of(pair, epochs)) for pair in pairs}
     return {pair: profile for pair, profile in found.items() if profile}

@@ -16,23 +16,24 @@ _OTHERS_MAX = 4
 
 
 def compared_off_cpu(context: Context) -> dict[Pair, OffCpuComparison]:
-    """The largest differences of which switches were recorded.
+    """Every comparison of which switches were recorded, in the order of `Context.explained_pairs`.
 
     Raises:
         ResultsError: what was recorded is damaged.
     """
-    pairs = context.explained_pairs[:COMPARISONS_MAX]
+    pairs = context.explained_pairs
     epochs = context.explaining(OFF_CPU, PROFILE_FILE, dict[str, Profile]) if pairs else {}
     found = {pair: compare_off_cpu(*sides_of(pair, epochs)) for pair in pairs}
     return {pair: each for pair, each in found.items() if each}
 
 
 def off_cpu_section(context: Context, pauses: Mapping[Pair, OffCpuComparison]) -> Section | None:
-    """A table for each comparison; why there is none, where that was noted.
+    """A table for each of the first `COMPARISONS_MAX` comparisons; why there is none, where that was noted.
 
     `pauses`: of `compared_off_cpu`.
     """
-    tables = (_table(context, pair, found, number) for number, (pair, found) in enumerate(pauses.items(), start=1))
+    shown = [*pauses.items()][:COMPARISONS_MAX]
+    tables = (_table(context, pair, found, number) for number, (pair, found) in enumerate(shown, start=1))
     return Section.of("Off-CPU time", *context.explaining_notes(OFF_CPU), *tables, anchor="off-cpu", in_terminal=True)
 
 

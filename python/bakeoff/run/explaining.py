@@ -129,7 +129,8 @@ def explain(explaining: Explaining, tools: EpochTools, run: RunDirectory) -> Ana
     arms_of = _arms_of(explaining, analysis, plan)
     if explaining.arms:
         asked = run.read("explain/asked.json", list[tuple[str, str]]) or []
-        run.write_json("explain/asked.json", [list(pair) for pair in dict.fromkeys([*asked, explaining.arms])])
+        before = [pair for pair in asked if pair != explaining.arms]
+        run.write_json("explain/asked.json", [list(pair) for pair in (*before, explaining.arms)])
     if arms_of:
         _Explanation(explaining, tools, run, plan, arms_of).run_all()
     return analysis
