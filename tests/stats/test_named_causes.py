@@ -85,6 +85,14 @@ def test_time_that_goes_against_the_difference_is_said_to_do_so(slower):
     assert "Of the difference: server CPU, user mode 120%, waiting 10%; against it client CPU 30%." in text
 
 
+def test_cpu_of_threads_that_is_named_has_its_measured_share_and_times():
+    cost = counted(named=("logging and durability",)).causes[0]
+    cpu = {"counter": "cpu.thread.log_ns", "baseline": 12_000.0, "contender": 31_000.0, "carries": 0.45}
+    found = counted().model_copy(update={"causes": (cost.model_copy(update=cpu),)})
+    said = "Logging and durability carries 45% of it (server CPU, log threads 12 µs → 31 µs an event)."
+    assert said in sentence(Evidence(found), "B")
+
+
 def test_no_part_is_named_that_counters_have_explained():
     found = Evidence(counted(named=("row access",)), profiles(np.random.default_rng(1), {LOOP: 2500}))
     assert causes(found) == ("row access",)

@@ -97,13 +97,16 @@ def _measured(costs: Sequence[Cost]) -> str:
 
 
 def _counters(best: Sequence[Cost]) -> str:
-    """The two families that can carry most, each with its counter."""
+    """The two families that can carry most, each with its counter; of CPU what it carries."""
     said = []
     for cost in best[:2]:
         share = cost.carries or 0.0
-        part = "all of it" if share > 0.995 else f"up to {share:.0%} of it"
-        counted = f"{name_of(cost.counter)} {_number(cost.baseline)} → {_number(cost.contender)} an event"
-        said.append(f"{cost.family} can carry {part} ({counted})")
+        part = "can carry all of it" if share > 0.995 else f"can carry up to {share:.0%} of it"
+        if cost.counter.startswith("cpu."):  # time itself: its share is measured, and no bound
+            part = f"carries {share:.0%} of it"
+        form = format_ns if cost.counter.endswith("_ns") else _number
+        counted = f"{name_of(cost.counter)} {form(cost.baseline)} → {form(cost.contender)} an event"
+        said.append(f"{cost.family} {part} ({counted})")
     text = ", ".join(said)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
