@@ -181,9 +181,9 @@ def test_what_one_server_cannot_explain_is_not_said_to_have_the_same_plan(tmp_pa
 # ---- waits -----------------------------------------------------------------------------------------------------------
 
 
-def with_waits(run, log_ns):
+def with_waits(run, log_ns, *, first=0):
     """Three epochs; `log_ns` by arm, an event."""
-    for epoch in range(3):
+    for epoch in range(first, first + 3):
         writer = run.explaining("waits").epoch(epoch, 0)
         for arm, ns in log_ns.items():
             waits = {LOG: Wait(count=10_000, ns=10_000 * ns * (1 + 0.01 * epoch)), MUTEX: Wait(count=10_000, ns=1e8)}
@@ -201,6 +201,19 @@ def test_the_wait_that_is_longer_comes_first(tmp_path):
     assert second[0] == MUTEX and second[3] == "0 ns" and second[5] == ""
     text = render_markdown(view)
     assert "3 restarts with instruments" in text and "It has no stages." in text
+
+
+def test_arms_that_were_never_recorded_together_are_not_said_to_have_waited_for_nothing(tmp_path):
+    """A and C are claimed; `--arms A,B` and then `--arms B,C` were explained."""
+    study = options_study()
+    third = study.arms[1].model_copy(update={"name": "C", "label": "third"})
+    study = study.model_copy(update={"arms": (*study.arms, third)})
+    run = make_run(tmp_path, study, truth=Truth(effect={"B": -0.3, "C": -0.3}))
+    with_waits(run, {"A": 1e5, "B": 5e5})
+    with_waits(run, {"B": 5e5, "C": 1e5}, first=3)
+    view = build_view(run, plain_analysis(run, study))
+    assert "waits-oltp-read-only-4-A-B" in view.tables and "waits-oltp-read-only-4-A-C" not in view.tables
+    assert "nothing was waited for" not in render_markdown(view)
 
 
 def test_the_ratio_of_a_wait_has_the_digits_of_its_interval():

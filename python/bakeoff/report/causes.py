@@ -266,16 +266,15 @@ def step_rows(plans: Iterable[Sequence[str]]) -> list[Row]:
 
 
 def compared_waits(context: Context) -> dict[Pair, tuple[WaitDifference, ...]]:
-    """What was waited for in every comparison for which it was recorded."""
+    """What was waited for in every comparison whose arms were recorded in the same epoch."""
     epochs = [*context.explaining(WAITS, WAITS_DOCUMENT, dict[str, CellWaits]).values()]
-    recorded = {(cell, arm) for by_arm in epochs for arm, cells in by_arm.items() for cell in cells}
     return {
         pair: wait_differences(
             epochs, cell=pair.cell, baseline=pair.baseline, contender=pair.contender,
             event_ns=event_ns(context, pair.cell, pair.baseline),
         )
         for pair in context.explained_pairs
-        if {(pair.cell, pair.baseline), (pair.cell, pair.contender)} <= recorded
+        if any(all(pair.cell in epoch.get(arm, {}) for arm in (pair.baseline, pair.contender)) for epoch in epochs)
     }  # fmt: skip
 
 
