@@ -178,6 +178,12 @@ def test_what_one_server_cannot_explain_is_not_said_to_have_the_same_plan(tmp_pa
     assert said in render_markdown(build_view(run, analysis))
 
 
+def test_a_cell_without_statements_has_no_line(tmp_path):
+    run, analysis = slower(tmp_path)
+    add_plans(run, {})
+    assert "Plans" not in {inner.title for each in build_view(run, analysis).sections for inner in each.sections()}
+
+
 # ---- waits -----------------------------------------------------------------------------------------------------------
 
 

@@ -6,9 +6,9 @@ from bakeoff.run.sessions import Step
 from bakeoff.run.statement_plans import _plans
 
 
-def explains(*access):
+def explains(*access, table="sbtest1"):
     """A server's sessions; without an access it explains nothing."""
-    steps = tuple(Step("", "sbtest1", each, "", None, ()) for each in access)
+    steps = tuple(Step("", table, each, "", None, ()) for each in access)
     return SimpleNamespace(explain=lambda _event, _sql: steps)
 
 
@@ -20,3 +20,13 @@ def test_plans_are_compared_with_that_of_the_first_arm_that_has_one():
     assert found.plans == {
         "A": (), "B": ("sbtest1: range",), "C": ("sbtest1: all rows",), "D": ("sbtest1: range",),
     }  # fmt: skip
+
+
+def test_what_nobody_can_explain_is_kept_to_be_counted_and_what_reads_no_table_is_not():
+    """As of an INSERT on two servers of MySQL 5.5."""
+    sample = {"sql": "INSERT INTO sbtest1 VALUES (1)"}
+    found = _plans("INSERT INTO sbtest1 VALUES (?)", [sample], {"A": explains(), "B": explains()})
+    assert found.plans == {"A": (), "B": ()} and not found.differs
+    without = explains("none", table="")
+    assert _plans("DO 1", [sample], {"A": without, "B": without}) is None
+    assert _plans("DO 1", [], {"A": explains(), "B": explains()}) is None

@@ -203,7 +203,8 @@ def plans_section(context: Context) -> Section | None:
         other = [each for each in statements if _differ(each, baseline, contender)]
         where = _where(context, cell, baseline, contender)
         if not other:
-            parts.append(Prose(text=" ".join(filter(None, [f"{where}:", _same(len(statements)), unexplained]))))
+            if said := " ".join(filter(None, [_same(len(statements)), unexplained])):
+                parts.append(Prose(text=f"{where}: {said}"))
             continue
         name = _id("plan", cell, baseline, contender)
         tables = [

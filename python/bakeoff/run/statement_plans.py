@@ -99,7 +99,7 @@ def plans_of(log: Path, servers: Mapping[str, Server]) -> CellPlans:
 
 
 def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]) -> StatementPlans | None:
-    """The plans of one digest; None when it reads no table, or nobody can explain it."""
+    """The plans of one digest, empty where nobody can explain it; None when it reads no table, or has no sample."""
     shown: dict[str, tuple[Step, ...]] = {}
     differs: list[str] = []
     analyzed: dict[str, tuple[str, ...]] = {}
@@ -111,7 +111,7 @@ def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]
         known = {arm: steps for arm, steps in plans.items() if steps}
         first = next(iter(known.values()), ())
         other = [arm for arm, steps in known.items() if not same_plan(first, steps)]
-        if not shown or (other and not differs):
+        if not any(shown.values()) or (other and not differs):
             shown, differs = plans, other
             if other and reads and "writes" not in event:
                 analyzed = {arm: each.analyzed(event, sql) for arm, each in sessions.items()}
@@ -119,7 +119,8 @@ def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]
             for arm, each in sessions.items():
                 _, handlers = each.examined(event, sql)
                 rows[arm] += sum(handlers.get(f"Handler_read_{name}", 0) for name in READ_HANDLERS)
-    if not any(step.table for steps in shown.values() for step in steps):
+    steps_shown = [step for steps in shown.values() for step in steps]
+    if not shown or (steps_shown and not any(step.table for step in steps_shown)):
         return None
     return StatementPlans(
         text=text,
