@@ -75,10 +75,13 @@ def test_values_are_taken_as_by_the_engine(tmp_path, monkeypatch, fakeserver_bin
 
 
 def test_only_scripts_that_declare_nothing_find_options_of_sysbench_as_globals():
-    legacy = ("mysql_table_engine", "mysql_storage_engine", "db_driver", "rand_pareto_h")
+    legacy = ("mysql_table_engine", "db_driver", "rand_pareto_h")
     assert first_unknown(legacy, NONE) is None
     assert first_unknown(legacy, TYPED) == "mysql_table_engine"
-    assert first_unknown(("db_ps_mode",), NONE) == "db_ps_mode"
+    for elsewhere in ("db_ps_mode", "mysql_storage_engine"):
+        described = {"options": [{"name": elsewhere, "type": "string"}]}
+        assert first_unknown((elsewhere,), NONE) == first_unknown((elsewhere,), described) == elsewhere
+        assert remedy_for(elsewhere, described).startswith("Write --")
     assert remedy_for("frobnicate", NONE) == ""
 
 

@@ -70,7 +70,7 @@ _OFF = ("off", "false", "0")
 _WITHOUT_TRANSACTIONS = frozenset({"myisam", "memory", "heap", "archive", "csv", "aria", "merge", "mrg_myisam"})
 # Options with which `prepare` of the bundled scripts makes other tables.
 _OF_TABLES = frozenset({
-    "auto_inc", "secondary", "create_secondary", "mysql_storage_engine", "create_table_options", "content",
+    "auto_inc", "secondary", "create_secondary", "create_table_options", "content",
     "compressibility", "column_type", "column_length", "text_length", "column_charset", "column_collation",
     "table_suffix", "new_order_table", "use_fk", "force_pk", "load_index",
 })  # fmt: skip

@@ -18,6 +18,7 @@ _GLOBALS = ("mysql_", "db_")
 _ELSEWHERE = {
     "db_ps_mode": "Write --db-ps-mode, or prepare_mode in the settings of a study.",
     "mysql_ssl": "Write --mysql-ssl, or tls in the settings of a study.",
+    "mysql_storage_engine": "Write --mysql-storage-engine, or engine in the settings of a study.",
     "rand_seed": "Write --seed.",
 }
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
@@ -31,11 +32,11 @@ _EXPECTED = {
 
 
 def first_unknown(names: Iterable[str], described: Message) -> str | None:
-    """The first option that a script does not have."""
+    """The first option that a script does not have, or that is set elsewhere."""
     known = {option["name"] for option in described["options"]} | set(RAND)
 
     def takes(name: str) -> bool:
-        return name in known or (not described["options"] and name not in _ELSEWHERE and name.startswith(_GLOBALS))
+        return name not in _ELSEWHERE and (name in known or (not described["options"] and name.startswith(_GLOBALS)))
 
     return next((name for name in names if not takes(name)), None)
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from bakeoff.spec import Arm, Data, Profile, Study
 from bakeoff.stats.model import Flag, Frozen
 
-_STORAGE_OPTIONS = frozenset({"column_type", "column_length", "mysql_storage_engine", "create_table_options"})
+_STORAGE_OPTIONS = frozenset({"column_type", "column_length", "create_table_options"})
 
 
 class Answer(Frozen):
