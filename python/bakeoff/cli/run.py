@@ -301,7 +301,7 @@ def run(
     if begun is not None:
         _refuse_changes(study, begun.study(), scale=scale, precision=precision, seed=seed, control=control, apart=apart)
         of_s = parse_duration_s(budget) if budget else begun.study().budget_s
-        options = replace(options, explaining=explaining(explain_budget, none=no_explain, of_s=of_s))
+        options = replace(options, explaining=_explaining_begun(begun, explain_budget, none=no_explain, of_s=of_s))
         return _resume(study, begun, options, scale=scale, budget=budget, precision=precision)
     if study is None:
         raise SpecError("run: no study is named.", hint="Write bakeoff run STUDY; see `bakeoff list studies`.")
@@ -335,6 +335,20 @@ def _resume(
         if not options.cluster:
             require_disk(forecast(study), there_bytes=kept_bytes(run))
         return run_and_report(study, replace(options, resume=run, finish=outputs_of(study)))
+
+
+def _explaining_begun(run: RunDirectory, budget: str | None, *, none: bool, of_s: float) -> Explaining | None:
+    """How differences of a resumed run are explained: those of a gate or a bisection are not, as if it had not ended.
+
+    Raises: as `explaining`; SpecError also for `--explain-budget` of a gate or a bisection.
+    """
+    begun = run.study()
+    if begun.limit is None and not begun.search:
+        return explaining(budget, none=none, of_s=of_s)
+    if budget is not None:
+        what = "bisection" if begun.search else "gate"
+        raise SpecError(f"run: {run.name} is a {what}, which explains nothing.", hint="Leave --explain-budget out.")
+    return None
 
 
 def _refuse_changes(
