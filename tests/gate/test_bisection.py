@@ -3,22 +3,27 @@
 import itertools
 import json
 import math
+import shutil
 import threading
+import time
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 from scipy import stats as scipy_stats
+from synthetic import Truth, slices_of_cell
 
 from bakeoff.errors import ExitCode, ServerError
-from bakeoff.plan import epoch_draft, plan_study
+from bakeoff.plan import Plan, epoch_draft, plan_study
+from bakeoff.report.context import Context, read_analysis
 from bakeoff.report.live import QuietLive
-from bakeoff.results import RunDirectory
-from bakeoff.run import added_arms, own_data
+from bakeoff.results import Outcome, RunDirectory
+from bakeoff.run import added_arms, own_data, runner
 from bakeoff.run.added_arms import Joining, with_arms
 from bakeoff.run.epoch_servers import EpochTools
-from bakeoff.run.one_epoch import EpochOrder
+from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import read_before
-from bakeoff.run.runner import ThisMachine
+from bakeoff.run.runner import StudyRun, ThisMachine
 from bakeoff.spec import Data
 from bakeoff.spec.study import Search
 from bakeoff.stats import guilty
@@ -74,7 +79,7 @@ def test_an_option_that_does_a_little_is_not_waited_for():
 # ---- what is measured next -------------------------------------------------------------------------------------------
 
 
-def decision(study, values, *, last_discarded=False, aborted=False, elapsed_s=0.0):
+def decision(study, values, *, last_tried=False, aborted=False, elapsed_s=0.0):
     plan = plan_study(study.model_copy(update={"arms": study.arms[:2]}), overhead_s=5, load_s=5)
     plan = plan.model_copy(update={"arms": tuple(arm.name for arm in study.arms)})
     (cell,) = plan.cells
@@ -89,7 +94,7 @@ def decision(study, values, *, last_discarded=False, aborted=False, elapsed_s=0.
     ]
     return search_decision(
         history, study, plan, elapsed_s=elapsed_s, epoch_time=None, load_s=0,
-        last_discarded=last_discarded, aborted=aborted,
+        last_tried=last_tried, aborted=aborted,
     )  # fmt: skip
 
 
@@ -101,8 +106,75 @@ def test_first_the_last_build_then_the_middle_and_never_one_that_does_not_start(
     joined = study.model_copy(update={"arms": (*study.arms, joins)})
     again = decision(joined, {"I": [-0.1, -0.101, -0.099]})  # killed before the epoch ended
     assert again.joins is None and {arm for _, arm in again.settled} == {"I"}
-    other = decision(joined, {"I": [-0.1, -0.101, -0.099]}, last_discarded=True)
+    other = decision(joined, {"I": [-0.1, -0.101, -0.099]}, last_tried=True)
     assert other.joins.name in "DF"
+
+
+def test_a_broken_build_stays_passed_over_after_a_valid_epoch():
+    study = bisections.study_of_builds(9)
+    study = study.model_copy(update={"arms": (*study.arms, study.search.builds[4])})
+    valid = decision(study, {"I": [-0.1, -0.101, -0.099, -0.1]}, last_tried=True)
+    assert valid.joins.name in "DF"
+
+
+@pytest.fixture
+def search(tmp_path, monkeypatch):
+    """Bisects three builds, of which the second does not start, from a run's epochs on; the arms that were measured."""
+    clock, directory, measured = iter(range(10_000)), RunDirectory.create(tmp_path, bisections.study_of_builds(3)), []
+
+    def run_epoch(order, _tools, run, **_how):
+        (_, arm), number = order.arms, order.draft.epoch
+        measured.append(arm)
+        plan = plan_study(run.study(), overhead_s=5, load_s=5) if order.pilot else None
+        if plan:
+            run.write_json("plan.json", plan)
+        arms = [each for each in run.study().arms if each.name in order.arms]
+        writer = run.epoch(number, order.draft.build)
+        if arm != "B":
+            slices = slices_of_cell(
+                run.study().model_copy(update={"arms": tuple(arms)}), Truth(effect={"C": -0.1}, sd_restart=0.04),
+                cell="oltp_read_only/4", cell_index=0, threads=4, epoch=number, blocks=4, slice_ns=100_000_000,
+            )  # fmt: skip
+            writer.add_slices(row | {"errors": {}, "threads": {}} for row in slices.records())
+        at = datetime(2026, 11, 20, tzinfo=UTC) + timedelta(seconds=next(clock))
+        reason = "arm B: it does not start" if arm == "B" else ""
+        writer.finish(
+            Outcome(
+                epoch=number, build=order.draft.build, valid=not reason, discard_reason=reason, started_at=at,
+                wall_s=1, measured_s=1, start_order=order.draft.start_order,
+            )
+        )  # fmt: skip
+        return EpochDone(number, plan=plan)
+
+    def go_on():
+        measured.clear()
+        study, plan = directory.study(), directory.read("plan.json", Plan)
+        StudyRun(
+            study, directory, ThisMachine(None, directory), QuietLive(), threading.Event(), time.monotonic(),
+            builds=1, at_once=2, join=lambda _study: None, plan=plan, history=directory.load_epochs(),
+        ).run()  # fmt: skip
+        return "".join(measured)
+
+    monkeypatch.setattr(runner, "run_epoch", run_epoch)
+    return directory, go_on
+
+
+def test_a_broken_build_is_tried_once_and_named_with_the_one_after_it(search):
+    directory, go_on = search
+    whole = go_on()
+    assert whole.startswith("CCCBCC") and whole.count("B") == 1
+    assert Context.read(directory, read_analysis(directory)).bisected.named == (1, 2)
+
+
+@pytest.mark.parametrize("finished", [3, 4, 5])
+def test_a_search_that_was_killed_tries_what_it_had_not_tried(search, finished):
+    directory, go_on = search
+    whole = go_on()
+    assert len(directory.study().arms) == 3
+    for epoch in directory.finished_epochs()[finished:]:
+        shutil.rmtree(directory.path / f"epochs/{epoch:03d}")
+    rest = go_on()
+    assert rest == whole[finished:] and ("B" in rest) == (finished == 3)
 
 
 def test_a_build_that_starts_and_does_nothing_is_passed_over():

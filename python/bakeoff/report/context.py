@@ -309,8 +309,8 @@ class Context:
         """What a bisection believes of its builds or options; None of a run that is none, or has measured nothing."""
         if not self.study.search:
             return None
-        last_discarded = bool(self.outcomes) and not self.outcomes[-1].valid
-        skipped = skipped_arms(self.study, self.values, last_discarded=last_discarded)
+        last_tried = bool(self.outcomes) and self.study.arms[-1].name in self.outcomes[-1].start_order
+        skipped = skipped_arms(self.study, self.values, last_tried=last_tried)
         return found(self.study, self.values, skipped=skipped)
 
     @cached_property

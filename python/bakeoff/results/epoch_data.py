@@ -40,6 +40,7 @@ class Outcome(Frozen):
         started_at: UTC.
         wall_s, measured_s: seconds in all, and inside `measure`.
         phases_s: seconds of each of `PHASES` that took any time.
+        start_order: of all arms that the run had, also of those that this epoch did not measure.
         seeds: `order`, `keys`, `padding`.
         readiness: for each arm what was waited for before measuring.
         other_bakeoffs: processes of other bakeoffs that had servers on this machine.

@@ -327,7 +327,7 @@ class StudyRun:
         self._given: set[int] = set()
         self._numbers = count()
         self._finished = 0  # epochs, valid and discarded
-        self._last_valid, self._any_valid = True, False
+        self._any_valid = False
         self._estimates: list[EpochEstimates] = []  # of the valid ones by number: their slices stay on disk
         self._pilot: list[Frame] = []  # slices of the first ones, for the noise card
         self._discarded: defaultdict[str, list[int]] = defaultdict(list)  # in a row, by host
@@ -471,7 +471,7 @@ class StudyRun:
     def _count(self, data: EpochData) -> None:
         """Reduce an epoch to what the rule needs of it."""
         self._finished += 1
-        self._last_valid, self._any_valid = data.valid, self._any_valid or data.valid
+        self._any_valid = self._any_valid or data.valid
         if data.valid:
             insort(self._estimates, epoch_estimates(data, baseline=self.study.baseline.name), key=attrgetter("epoch"))
         self._pilot = [*self._pilot, data.slices] if data.valid and self._finished <= PILOT_EPOCHS else []
@@ -521,6 +521,7 @@ class StudyRun:
     def _decide(self) -> Decision:
         assert self.plan
         if self.study.search:
+            newest = self.run_directory.outcome(self.run_directory.finished_epochs()[-1])
             return search_decision(
                 self._estimates,
                 self.study,
@@ -528,7 +529,7 @@ class StudyRun:
                 elapsed_s=self._elapsed_s() + report_seconds(len(self.plan.cells)),
                 epoch_time=epoch_time(self._costs),
                 load_s=mean_loading_seconds(self.run_directory),
-                last_discarded=not self._last_valid,
+                last_tried=self.study.arms[-1].name in newest.start_order,
                 aborted=self.stop.is_set(),
             )
         return decide(

@@ -130,7 +130,7 @@ def search_decision(
     elapsed_s: float,
     epoch_time: EpochTime | None,
     load_s: float,
-    last_discarded: bool,
+    last_tried: bool,
     aborted: bool,
 ) -> Decision:
     """Decide what the next epoch measures, as `bakeoff.stats.stopping.decide` does for other studies.
@@ -142,7 +142,7 @@ def search_decision(
         elapsed_s: wall seconds used of the budget, loading included.
         epoch_time: of the epochs so far; None: as planned.
         load_s: of one load, which a further arm takes.
-        last_discarded: the last epoch was discarded: its arm is not tried again.
+        last_tried: as in `skipped_arms`.
         aborted: the user ended the run.
     """
     (cell,) = plan.cells
@@ -150,7 +150,7 @@ def search_decision(
         arm: [pair.value for pair in pairs if math.isfinite(pair.value)]
         for (_, arm), pairs in by_comparison(history).items()
     }
-    skipped = skipped_arms(study, values, last_discarded=last_discarded)
+    skipped = skipped_arms(study, values, last_tried=last_tried)
     believed = found(study, values, skipped=skipped)
     epoch_time = epoch_time or EpochTime(overhead_s=plan.overhead_s, wall_per_planned=1.0)
     next_s = load_s + epoch_time.epoch_s(plan.measuring_seconds({cell.name: 2}))
@@ -184,15 +184,15 @@ def _is_begun(study: Study, values: Values) -> bool:
     return bool(study.search and study.search.builds) or abs(fmean(first)) > iv.precision_half_width(sd, n)
 
 
-def skipped_arms(study: Study, values: Values, *, last_discarded: bool) -> set[str]:
+def skipped_arms(study: Study, values: Values, *, last_tried: bool) -> set[str]:
     """Arms that could not be measured, or did nothing; one that was chosen and not yet tried is none of them.
 
     Args:
         study: with the arms so far.
         values: see `Values`.
-        last_discarded: the last epoch was discarded.
+        last_tried: an epoch has finished since the last arm joined: the first one after that measures it.
     """
-    tried = study.arms[2:] if last_discarded else study.arms[2:-1]
+    tried = study.arms[2:] if last_tried else study.arms[2:-1]
     did_nothing = {name for name, own in values.items() if not own}  # a server that completes no event
     return {arm.name for arm in tried if not values.get(arm.name)} | (did_nothing - {study.arms[1].name})
 
