@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+import shutil
 import warnings
 
 import numpy as np
@@ -11,6 +13,7 @@ from synthetic import HOST, Truth, duel_study, make_run
 from bakeoff.cli.main import run as command
 from bakeoff.errors import ResultsError
 from bakeoff.plan.factorial import make_study
+from bakeoff.report import build_view, render_html
 from bakeoff.report.compare import _differences, arm_labels, compare_runs
 from bakeoff.report.history_page import points_of
 from bakeoff.results.epoch_data import CHECKSUMS, SLICE_SCHEMA
@@ -158,13 +161,36 @@ def test_runs_that_share_nothing_and_studies_that_differ(root, tmp_path):
 
 def test_another_version_behind_the_same_name_is_reported(root, tmp_path):
     newer = made(tmp_path, "newer")
-    variables = newer.variables(0)["B"]
-    newer.write_json("epochs/000/servers/B/variables.json", variables | {"version": "8.0.36"})
+    variables = newer.variables(7)["B"]
+    newer.write_json("epochs/007/servers/B/variables.json", variables | {"version": "8.0.36"})
     (note,) = compare_runs([*runs(root, "first"), newer]).notes
     assert (
         note
         == "newer: mysql:8.0.15,innodb_flush_method=fsync · utf8mb4_0900_ai_ci was version 8.0.36, in first 8.0.15."
     )
+
+
+def test_an_arm_has_the_version_and_the_options_of_the_last_epoch_that_measured_it(root, tmp_path):
+    """A gate settles arms, and a bisection adds them: neither the first nor the last epoch has all of them."""
+    run = made(tmp_path, "settled")
+    for epoch in (0, 5, 6, 7):
+        shutil.rmtree(run.path / f"epochs/{epoch:03d}/servers/B")
+    run.write_json("epochs/004/servers/B/variables.json", run.variables(4)["B"] | {"version": "8.0.36"})
+    run.set_aside([4], "it does not count")
+    analysis = analyse(list(run.load_epochs()), run.study(), ended=Stop.ANSWERED)
+    run.write_analysis(analysis)
+    view = build_view(run, analysis)
+    assert {arm.name: arm.version.split()[0] for arm in view.arms} == {
+        "A": "5.7.22-log",
+        "B": "8.0.15",
+        "A'": "5.7.22-log",
+    }
+    assert sum("my.cnf of" in fold for fold in re.findall(r"<summary>.*?</summary>", render_html(view))) == 3
+    assert {point.versions for point in points_of(run, series="nightly")} == {("5.7.22-log", "8.0.15")}
+    assert compare_runs([*runs(root, "first"), run]).notes == ()
+    run.write_json("epochs/003/servers/B/variables.json", run.variables(3)["B"] | {"version": "8.0.36"})
+    (note,) = compare_runs([*runs(root, "first"), run]).notes
+    assert "was version 8.0.36, in first 8.0.15" in note
 
 
 @pytest.mark.parametrize("analysed", [False, True])

@@ -56,7 +56,7 @@ def asked_of(theirs):
     arms = tuple(Arm(name=n, label=n.lower(), server=parse_server(s)) for n, s in zip("AB", servers, strict=True))
     study = Study(title="t", arms=arms, workloads=(Workload(script="oltp_write_only"),))
     analysis = SimpleNamespace(baseline="A", comparisons=())
-    run = SimpleNamespace(study=lambda: study, read=lambda *_: analysis, finished_epochs=list)
+    run = SimpleNamespace(study=lambda: study, read=lambda *_: analysis, newest_variables=dict)
     listener = SimpleNamespace(stage=lambda _: None, note=lambda _: None)
     return attribute.arms_in_between(run, "B", baseline="A", listener=listener, stop=threading.Event(), budget_s=60.0)
 

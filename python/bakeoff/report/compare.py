@@ -143,8 +143,7 @@ def _measured(run: RunDirectory) -> _Measured:
         values.pop((each.cell, "ratio", name), None)
         if each.estimate.n and not {(each.cell, each.contender), (each.cell, each.baseline)} & nothing.keys():
             values[each.cell, "ratio", name] = [point.value for point in each.points]
-    epochs = run.finished_epochs()
-    variables = run.variables(epochs[0]) if epochs else {}
+    variables = run.newest_variables()
     versions = {labels[arm]: own["version"] for arm, own in variables.items() if arm in labels and "version" in own}
     notes = [
         f"{labels[arm]} completed nothing in {_epochs(k)} of {cell}"

@@ -432,8 +432,8 @@ class Context:
 
     @cached_property
     def variables(self) -> dict[str, dict[str, str]]:
-        """Arm -> its server's global variables in the last epoch that counts."""
-        return self.run.variables(self.valid_epochs[-1]) if self.valid_epochs else {}
+        """Arm -> its server's global variables in the last epoch that counts and measured it."""
+        return self.run.newest_variables()
 
     @cached_property
     def explanations(self) -> tuple[Explanation, ...]:

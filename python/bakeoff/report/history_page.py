@@ -60,8 +60,7 @@ def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime 
         raise ResultsError(f"run {run.name} is of unlike machines.", hint="It is no point of a history.")
     manifest, study = run.manifest(), run.study()
     labels = {arm.name: arm.label for arm in study.arms}
-    epochs = [epoch for epoch in run.finished_epochs() if epoch not in analysis.discarded]
-    variables = run.variables(epochs[-1]) if epochs else {}
+    variables = run.newest_variables()
     machine = "; ".join(sorted({_machine(host) for host in run.measured_on()}))
     shared: dict[str, Any] = {
         "series": series, "commit": commit, "at": at or manifest.created_at, "run": run.name,

@@ -128,10 +128,10 @@ def _other_settings_table(context: Context) -> Table:
 
 
 def _configuration_files(context: Context) -> list[Fold]:
-    """Each arm's my.cnf in the last epoch that counts."""
-    found = []
-    for arm in context.arms if context.valid_epochs else ():
-        text = context.run.server_text(context.valid_epochs[-1], arm, "my.cnf")
+    """Each arm's my.cnf in the last epoch that counts and measured it."""
+    found, newest = [], context.run.newest("my.cnf")
+    for arm in context.arms:
+        text = context.run.server_text(newest[arm], arm, "my.cnf") if arm in newest else None
         if text is not None:
             found.append(Fold(title=f"my.cnf of {context.labels[arm]}", content=Code(text=text.strip())))
     return found

@@ -365,6 +365,28 @@ class RunDirectory:
         """Each arm's global variables in an epoch."""
         return self.server_json(epoch, "variables.json", dict[str, str])
 
+    def newest_variables(self) -> dict[str, dict[str, str]]:
+        """Each arm's global variables in the newest epoch that counts and measured it."""
+        newest = self.newest("variables.json")
+        by_epoch = {epoch: self.variables(epoch) for epoch in set(newest.values())}
+        return {arm: by_epoch[epoch][arm] for arm, epoch in newest.items()}
+
+    def newest(self, name: str) -> dict[str, int]:
+        """Each arm's newest epoch that counts and has this file of its server: not every epoch measures every arm.
+
+        Raises:
+            ResultsError: an outcome is damaged.
+        """
+        found: dict[str, int] = {}
+        for epoch in reversed(self.finished_epochs()):
+            folder = f"{self._epochs}/{epoch:03d}/servers"
+            for arm in self._names_in(folder) if self.outcome(epoch).valid else ():
+                if self._has(f"{folder}/{arm}/{name}"):
+                    found.setdefault(unquote(arm), epoch)
+            if found.keys() >= self._arm_names():
+                break
+        return found
+
     def server_json(self, epoch: int, name: str, kind: type[T]) -> dict[str, T]:
         """`variables.json`, `status-before.json`, `status-after.json`, `rows.json` … of each arm in an epoch."""
         folder = f"{self._epochs}/{epoch:03d}/servers"

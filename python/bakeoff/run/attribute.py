@@ -52,8 +52,7 @@ def arms_in_between(
     assert analysis, "a run without a verdict is not explained"
     arms = {arm.name: arm for arm in study.arms}
     first, other = arms[baseline], arms[contender]
-    valid = [epoch for epoch in run.finished_epochs() if run.outcome(epoch).valid]
-    asked = differing(study, first, other, run.variables(valid[-1]) if valid else {})
+    asked = differing(study, first, other, run.newest_variables())
     asked = asked.without(_refused(asked, study, first, other, listener, stop))
     in_between, name = study_in_between(study, analysis, asked, budget_s=budget_s or study.budget_s)
     in_between = _with_budget(in_between, budget_s)
