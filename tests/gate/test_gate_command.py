@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bakeoff.cli import gate
-from bakeoff.errors import ExitCode
+from bakeoff.errors import ExitCode, ServerError
 from bakeoff.plan.factorial import make_study
 from bakeoff.results.history_file import History
 from bakeoff.spec.study import GateEnd
@@ -94,6 +94,22 @@ def test_for_git_bisect_a_missing_build_is_skipped_and_a_mistake_ends_it(inside)
     for mistake in (("--max-slowdown", "much"), ("--max-slowdwn", "3%"), ("--on-unclear", "maybe"), ("--tables", "0")):
         assert inside("gate", *PAIR, "--bisect", *mistake).code == ExitCode.BISECT_ABORT
     assert inside("gate", SERVER, "path:nowhere").code == ExitCode.USAGE
+
+
+@pytest.mark.parametrize(
+    ("missing", "code"), [("mysql:8.0.33", ExitCode.BISECT_ABORT), (SERVER, ExitCode.BISECT_SKIP), ("", 0)]
+)
+def test_for_git_bisect_a_baseline_that_cannot_be_fetched_ends_it(inside, monkeypatch, missing, code):
+    def install(server, _progress):
+        if str(server) == missing:
+            raise ServerError(f"server {server}: it could not be fetched.")
+
+    monkeypatch.setattr(gate, "install", install)
+    monkeypatch.setattr(gate, "check_study", lambda *_args, **_more: None)
+    monkeypatch.setattr(gate, "examine", lambda _path: [])
+    monkeypatch.setattr(gate, "run_and_report", lambda *_: 0)
+    ran = inside("gate", "--bisect", "--baseline", "mysql:8.0.33", SERVER)
+    assert (ran.code, "could not be fetched" in ran.err) == (code, bool(missing))
 
 
 def test_the_last_server_is_slowed_down_and_not_the_control(tmp_path):

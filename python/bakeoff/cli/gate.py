@@ -2,6 +2,7 @@
 
 import re
 import secrets
+import threading
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,7 @@ from bakeoff.report.gate_view import DEFAULT_NAME
 from bakeoff.report.live import live_for
 from bakeoff.results import runs_root
 from bakeoff.results.history_file import History
+from bakeoff.run.listener import download_reporter
 from bakeoff.run.machine_check import Severity, examine
 from bakeoff.run.own_data import OwnData, own_data
 from bakeoff.servers import install
@@ -167,7 +169,7 @@ def _run(study: Study, options: RunOptions) -> int:
     """Check that it can be run, say what would spoil the measurement here, then run the gate."""
     assert study.gate
     if study.gate.bisect:
-        _require_builds(study)
+        _require_builds(study, options)
     check_study(study, options, no_verdict=False)
     with live_for(study, quiet=options.quiet, json=options.json) as live:
         for finding in examine(work_root()):
@@ -190,15 +192,18 @@ def _checked_name(name: str) -> str:
     return name
 
 
-def _require_builds(study: Study) -> None:
-    """Check that the builds after the baseline are there: git bisect run passes over one that is not.
+def _require_builds(study: Study, options: RunOptions) -> None:
+    """Check that the builds are there: git bisect run passes over one that is not, and ends without the baseline.
 
     Raises:
         BakeoffError: one is not, with the exit code for that.
     """
-    for arm in study.arms[1:]:
-        try:
-            install(arm.server)
-        except BakeoffError as error:
-            error.exit_code = ExitCode.BISECT_SKIP
-            raise
+    with live_for(study, quiet=options.quiet, json=options.json) as live:
+        reporter = download_reporter(live, threading.Event())
+        for server in dict.fromkeys([*(arm.server for arm in study.arms[1:]), study.baseline.server]):
+            try:
+                install(server, reporter)
+            except BakeoffError as error:
+                is_baseline = server == study.baseline.server
+                error.exit_code = ExitCode.BISECT_ABORT if is_baseline else ExitCode.BISECT_SKIP
+                raise

@@ -45,7 +45,7 @@ def codes_for(*, bisect: bool) -> Iterator[None]:
     try:
         yield
     except BakeoffError as error:
-        if bisect and error.exit_code is not ExitCode.BISECT_SKIP:
+        if bisect and error.exit_code not in (ExitCode.BISECT_SKIP, ExitCode.BISECT_ABORT):
             judged = isinstance(error, ServerError | EngineError | RunInvalid)
             error.exit_code = ExitCode.BISECT_SKIP if judged else ExitCode.BISECT_ABORT
         raise
