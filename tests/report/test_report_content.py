@@ -217,6 +217,20 @@ def test_the_command_to_run_again_brings_its_seed(view):
     assert view.command == "bakeoff duel mysql:5.7 mysql:8.0,innodb_flush_method=fsync --control --seed 7"
 
 
+@pytest.mark.parametrize(
+    ("words", "again"),
+    [
+        ("gate mysql:5.7 mysql:8.0", "gate mysql:5.7 mysql:8.0 --seed 7"),
+        ("bisect path:1 path:2 path:3", "bisect path:1 path:2 path:3 --seed 7"),
+        ("replay shop.capture mysql:5.7 mysql:8.0", "replay shop.capture mysql:5.7 mysql:8.0 --seed 7"),
+        ("gate --seed=7 mysql:5.7 mysql:8.0", "gate --seed=7 mysql:5.7 mysql:8.0"),
+    ],
+)
+def test_so_does_that_of_every_command_that_draws_one(tmp_path, words, again):
+    run = make_run(tmp_path, one_cell(control=False), epochs=2, blocks=2, command=("/usr/bin/bakeoff", *words.split()))
+    assert build_view(run, plain_analysis(run, run.study())).command == f"bakeoff {again}"
+
+
 def test_settings_asked_for_and_not_asked_for_are_kept_apart(view):
     asked = {row.values[0].text: [value.text for value in row.values[1:]] for row in view.tables["declared"].rows}
     assert asked["innodb_flush_method"] == ["—", "fsync", "—"]

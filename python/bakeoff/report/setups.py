@@ -523,11 +523,14 @@ def again_section(context: Context) -> Section | None:
     )
 
 
+_DRAW_A_SEED = (["duel"], ["run"], ["gate"], ["bisect"], ["replay"])  # commands, where none is given
+
+
 def command(context: Context) -> str:
     """The command line that made this run, ready to be pasted, with its seed: every random choice is then the same."""
     words = list(context.manifest.command)
     if not words:
         return ""
-    if words[1:2] in (["duel"], ["run"]) and not any(word.split("=")[0] == "--seed" for word in words):
+    if words[1:2] in _DRAW_A_SEED and not any(word.split("=")[0] == "--seed" for word in words):
         words += ["--seed", str(context.manifest.seed)]
     return shlex.join([PurePath(words[0]).name, *words[1:]])
