@@ -69,6 +69,16 @@ def test_a_gate_of_one_comparison_says_so_on_the_page(view_of):
     assert "The gate passed" in render_html(view)
 
 
+@pytest.mark.parametrize(("share", "shown"), [(0.125, "12.5%"), (0.015, "1.5%"), (0.5, "50%"), (0.001, "0.1%")])
+def test_the_slowdown_that_is_allowed_is_shown_as_it_was_typed(tmp_path, share, shown):
+    study = as_gate(duel_study(control=False, threads=(4,), workloads=("oltp_read_only",)), share)
+    run = make_run(tmp_path, study, Truth(effect={"B": -1.0}, sd_restart=0.006), epochs=8, blocks=4)
+    view = build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET))
+    assert f"at most {shown} slower" in view.question and f"beyond the allowed {shown}: " in view.summary[0]
+    assert view.tables["gate"].note.startswith(f"Allowed: {shown}. ")
+    assert f"allowed −{shown}" in junit(view, "reads", unclear="error")
+
+
 def test_a_run_that_is_no_gate_says_nothing_of_one(tmp_path):
     study = duel_study(control=False, threads=(4,))
     run = make_run(tmp_path, study, epochs=6)

@@ -7,7 +7,7 @@ from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.renderers import render_markdown
 from bakeoff.report.view import ReportView, Row, Section, Table
-from bakeoff.stats.gate_rule import Answer, Gate, judge, reach
+from bakeoff.stats.gate_rule import Answer, Gate, judge, limit_text, reach
 from bakeoff.stats.interval import standard_deviation
 from bakeoff.stats.model import Comparison
 from bakeoff.units import percent_text, visible
@@ -85,7 +85,7 @@ def gate_section(context: Context) -> Section | None:
 
 def _allowed(context: Context) -> str:
     assert context.study.limit is not None
-    return percent_text(context.study.limit)
+    return limit_text(context.study.limit)
 
 
 def _named(context: Context, comparison: Comparison) -> str:
@@ -174,7 +174,7 @@ def junit(view: ReportView, name: str, *, unclear: str) -> str:
         if kind:
             kinds[kind] += 1
             throughput, interval, *_ = (value.text for value in row.values[-4:])
-            found = f"throughput {throughput} ({interval}), allowed {numbers.MINUS}{gate.max_slowdown * 100:.2g}%"
+            found = f"throughput {throughput} ({interval}), allowed {numbers.MINUS}{gate.max_slowdown * 100:.4g}%"
             why = f"{judged.answer.value}: {gate.why or found}"
             ElementTree.SubElement(case, kind, message=why)
     return _junit_text(suite, kinds)

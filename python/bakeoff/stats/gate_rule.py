@@ -80,6 +80,11 @@ def as_gate(study: Study, max_slowdown: float) -> Study:
     return study.model_copy(update=changes)
 
 
+def limit_text(limit: float) -> str:
+    """`2%`, `12.5%`: the slowdown that a limit allows, as it was typed; see `answers`."""
+    return f"{-math.expm1(limit) * 100:.4g}%"
+
+
 def answers(samples: Sequence[Sample], *, limit: float, family: int) -> list[Answer]:
     """The answer of each comparison.
 
@@ -188,7 +193,7 @@ def forecast_sentence(card: NoiseCard, study: Study, plan: Plan) -> str:
         reach(line.sd_epoch, max(iv.N_MIN, min(fitting, line.epochs_needed)), limit=study.limit) for line in card.lines
     ]
     passes, fails = max(end for end, _ in ends), min(end for _, end in ends)
-    allowed = percent_text(study.limit)
+    allowed = limit_text(study.limit)
     if passes >= 0:
         return (
             f"this machine is too noisy for {allowed} in this budget: a build as fast as the baseline may not pass; "
