@@ -143,6 +143,12 @@ class TestForOtherPrograms:
         with pytest.raises(SpecError, match="not every run has every line"):
             otava_csv(lines_of(history()[0], alpha=0.05))
 
+    def test_otava_csv_of_two_series_says_that_one_must_be_named(self):
+        with pytest.raises(SpecError, match="Name one: --series NAME --cell CELL --metric METRIC"):
+            otava_csv(lines_of([*nights(), *nights(series="dev", seed=3)], alpha=0.05))
+        with pytest.raises(SpecError, match="Name one: --cell CELL --metric METRIC"):
+            otava_csv(lines_of([*nights(), *nights("oltp_point_select/16", count=30)], alpha=0.05))
+
     def test_otava_csv_has_both_measurements_of_a_commit(self):
         first, second = (list(points)[:10] for points in (nights(), nights(seed=3)))
         both = [*first, *(each.model_copy(update={"run": f"again-{each.run}"}) for each in second)]

@@ -454,8 +454,9 @@ def otava_csv(lines: Sequence[Line]) -> str:
                 own.append(row := {})
             row[column] = value or 0.0
     if any(len(row) < len(columns) for own in rows.values() for row in own):
+        series = "--series NAME " if len({line.series for line in lines}) > 1 else ""
         raise SpecError("export: not every run has every line, and Otava's CSV has no empty cells.",
-                        hint="Name one: --cell CELL --metric METRIC.")  # fmt: skip
+                        hint=f"Name one: {series}--cell CELL --metric METRIC.")  # fmt: skip
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["time", "commit", *columns])
