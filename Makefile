@@ -8,6 +8,8 @@ WHOLE := bench first_hour sysbench tpcc validation
 
 # The tests start hundreds of Python programs: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
+# As the command sets it: three workers have no CPU left for NumPy's threads.
+export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-unit test-slow test-studies test-tpcc test-servers validate validate-full soak check docs fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-capture bench-startup bench-harness bench-method fuzz wheel requirements clean

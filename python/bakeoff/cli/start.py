@@ -50,6 +50,8 @@ def main() -> None:
     arguments = sys.argv[1:]
     if arguments[:1] == ["sysbench"] and (engine := find_engine()):
         become_sysbench(engine, arguments[1:])
+    # NumPy's threads help no analysis of ours, and each command would take the CPU time to start them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from bakeoff.cli.main import run
     from bakeoff.redaction import hide_in_process_list
 
