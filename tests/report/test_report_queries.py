@@ -5,6 +5,7 @@ import io
 import json
 import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +16,10 @@ from rich.console import Console
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
-from bakeoff.report.queries import _lost, _short
+from bakeoff.report.context import Query
+from bakeoff.report.queries import _lost, _short, findings
 from bakeoff.stats.answer_rules import DOCUMENT, Answers, Compared, DigestAnswers
+from bakeoff.stats.digests import DigestTimes
 
 TEXTS = {
     f"{at:016x}": f"SELECT `c{at}` FROM `orders` WHERE `customer` = ? ORDER BY `c{at}` LIMIT ?" for at in range(1, 6)
@@ -103,6 +106,43 @@ def test_it_leads_with_what_differs(view):
         view.summary[0],
     )
     assert view.lead[0] == view.summary[0]
+
+
+def found_in(*queries):
+    """The sentence of a replay with queries of these verdicts (None: not timed) and these answers."""
+    listed = []
+    for at, (word, compared) in enumerate(queries):
+        digest = f"{at:016x}"
+        times = word and DigestTimes(
+            cell="shop/4", contender="B", digest=digest, executions={}, share=0.1, estimate=None, word=word
+        )
+        listed.append(Query("shop/4", "B", digest, "SELECT ?", times, compared, None))
+    context = SimpleNamespace(queries=listed, cell_title=str, labels={"B": "B"}, primary=(), cells_planned=())
+    (sentence,) = findings(context)
+    return sentence.removeprefix("Total work has no ratio. ")
+
+
+SAME_ANSWERS = Compared(executed=5)
+
+
+@pytest.mark.parametrize(
+    ("queries", "said"),
+    [
+        ([("not tested", Compared())] * 12, "None of 12 queries was tested for time."),
+        (
+            [("not tested", SAME_ANSWERS), (None, SAME_ANSWERS)],
+            "None of 2 queries was tested for time, none of 2 compared answers otherwise.",
+        ),
+        (
+            [("unclear", SAME_ANSWERS)] * 3 + [("not tested", Compared())],
+            "None of 3 queries tested is shown to be slower or faster, 1 was not tested, none of 3 compared answers "
+            "otherwise.",
+        ),
+        ([("unclear", Compared())], "None of 1 query tested is shown to be slower or faster."),
+    ],
+)
+def test_where_nothing_is_found_it_says_what_was_looked_at(queries, said):
+    assert found_in(*queries) == said
 
 
 def test_queries_that_one_side_refuses_are_no_work_of_the_ratio(view):

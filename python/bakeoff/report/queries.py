@@ -232,8 +232,25 @@ def _found(context: Context, queries: list[Query], several: tuple[bool, bool]) -
     answers = _answers_of(context, cell)
     tables = len(answers.other_tables.get(contender, {})) if answers else 0
     found.append(f"{tables} table{'s' if tables > 1 else ''} with another checksum" if tables else "")
-    text = ", ".join(each for each in found if each) or f"none of {len(queries)} queries differs"
+    text = ", ".join(each for each in found if each) or _nothing_found(queries)
     return f"{where}Total work {total}. {text[0].upper()}{text[1:]}."
+
+
+def _nothing_found(queries: list[Query]) -> str:
+    """What was looked at where nothing was found: a query that was not tested is not one that takes the same time."""
+    tested = sum(query.word == "unclear" for query in queries)
+    compared = sum(query.compared.executed > 0 for query in queries)
+    left = len(queries) - tested
+    if tested:
+        times = f"none of {_queries(tested)} tested is shown to be slower or faster"
+        times += f", {left} {'was' if left == 1 else 'were'} not tested" if left else ""
+    else:
+        times = f"none of {_queries(left)} was tested for time"
+    return f"{times}, none of {compared} compared answers otherwise" if compared else times
+
+
+def _queries(count: int) -> str:
+    return f"{count} {'query' if count == 1 else 'queries'}"
 
 
 def _some(count: int, noun: str, what: str) -> str:
