@@ -2,6 +2,7 @@
 
 import io
 import json
+from types import SimpleNamespace
 
 import pytest
 from plain_analysis import plain_analysis
@@ -10,7 +11,9 @@ from synthetic import duel_study, make_run
 from view_parts import panels_of
 
 from bakeoff.report import build_view, render_html, render_json, render_markdown, render_terminal
+from bakeoff.report.setups import _data_text
 from bakeoff.report.view import Charts, Code, Fold, Panel, Prose, Row, Section, Series, Steps, Table, Value
+from bakeoff.spec.server_name import parse_server
 from bakeoff.stats.slice_length import SliceChoice, SlicePoint
 
 TABLE = Table(
@@ -105,3 +108,27 @@ def test_the_pilot_is_drawn_and_its_reason_given(tmp_path):
     assert (panel.series[0].x, panel.series[0].y) == ((100.0, 200.0), (2.0, 1.0))
     (row,) = view.tables["slices"].rows
     assert row.values[-1].text == "the least J"
+
+
+@pytest.mark.parametrize(
+    ("workload", "source", "server", "said"),
+    [
+        ("oltp_read_only", "", "mysql:5.7.22", "4 tables of 100,000 rows, 2 builds an arm"),
+        ("tpcc", "", "mysql:5.7.22", "10 warehouses, 2 builds an arm"),
+        ("oltp_read_only", "/home/ann/shop.sql.gz", "mysql:5.7.22", "shop.sql.gz, 2 builds an arm"),
+        ("shop", "/home/ann/shop.sql.gz", "mysql:5.7.22", "shop.sql.gz, 2 builds an arm"),
+        ("shop", "", "mysql:5.7.22", "none loaded"),
+        ("shop", "", "mysql://root@db1/shop", "what the running servers have"),
+    ],
+)
+def test_the_data_is_what_was_loaded_and_no_default_of_tables_that_nobody_made(workload, source, server, said):
+    study = duel_study(workloads=(workload,), control=False)
+    arms = [
+        arm.model_copy(update={"data": arm.data.model_copy(update={"source": source}), "server": parse_server(server)})
+        for arm in study.arms
+    ]
+    context = SimpleNamespace(
+        study=study.model_copy(update={"arms": tuple(arms)}),
+        cells_planned=[SimpleNamespace(workload_index=0, replay=workload == "shop")],
+    )
+    assert _data_text(context, 2) == said

@@ -11,7 +11,7 @@ from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, Charts, Code, Fold, Panel, Prose, Row, Section, Series, Status, Steps, Table
 from bakeoff.results.epoch_data import wall_time
-from bakeoff.spec import Arm, Placement, Study
+from bakeoff.spec import Arm, Placement, Study, Workload
 from bakeoff.stats.differences import AllAnswers, Answer, RowDifference, row_differences
 from bakeoff.stats.slice_length import SliceChoice
 from bakeoff.units import format_bytes, format_duration, format_ns, shortened
@@ -414,7 +414,7 @@ def environment_section(context: Context) -> Section | None:
         ("bakeoff", f"{manifest.bakeoff}{commit}, {manifest.python}"),
         ("engine", f"{manifest.engine.get('engine', 'unknown')}{profile}"),
         ("profile of settings", study.profile.value),
-        ("data", f"{_sizes(study)}, {builds} build{'' if builds == 1 else 's'} an arm"),
+        ("data", _data_text(context, builds)),
         *zip(("hosts", "network"), context.apart or (), strict=False),
         ("threads of a connection", _placement(context)),
         ("seed", str(manifest.seed)),
@@ -438,14 +438,26 @@ def _placement(context: Context) -> str:
     return "client's and server's on one CPU" if cells else ""
 
 
-def _sizes(study: Study) -> str:
-    """Tables and rows, warehouses, or both, as the study says them; an arm's own sizes stand in its settings."""
-    tables = f"{study.tables} tables of {study.table_size:,} rows"
-    found = []
-    for workload in study.workloads:
-        scale = warehouses(dict(workload.options))
-        found.append(f"{scale} warehouse{'s' * (scale > 1)}" if is_tpcc(workload.script) else tables)
-    return " and ".join(dict.fromkeys(found))
+def _data_text(context: Context, builds: int) -> str:
+    """What was loaded, as the study says it, and how often; an arm's own sizes stand in its settings."""
+    study = context.study
+    loaded = [PurePath(arm.data.source).name for arm in study.arms if arm.data.source]
+    replayed = {cell.workload_index for cell in context.cells_planned if cell.replay}
+    if not loaded:
+        loaded = [_sizes(study, each) for at, each in enumerate(study.workloads) if at not in replayed]
+    found = [*dict.fromkeys(loaded)]
+    if replayed and study.has_running_server:
+        found.append("what the running servers have")
+    text = " and ".join(found) or "none loaded"
+    return f"{text}, {builds} build{'' if builds == 1 else 's'} an arm" if loaded else text
+
+
+def _sizes(study: Study, workload: Workload) -> str:
+    """Tables and rows, or warehouses."""
+    if not is_tpcc(workload.script):
+        return f"{study.tables} tables of {study.table_size:,} rows"
+    scale = warehouses(dict(workload.options))
+    return f"{scale} warehouse{'s' * (scale > 1)}"
 
 
 def method_section(context: Context) -> Section | None:
