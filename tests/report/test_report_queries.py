@@ -145,6 +145,23 @@ def test_where_nothing_is_found_it_says_what_was_looked_at(queries, said):
     assert found_in(*queries) == said
 
 
+ON_ONE = Compared(executed=5, failed={"B": 5}, differences={"errors": 5})
+ON_BOTH = Compared(executed=5, failed={"A": 5, "B": 5})
+OTHER_ERRORS = Compared(executed=5, failed={"A": 5, "B": 5}, differences={"errors": 5})
+
+
+@pytest.mark.parametrize(
+    ("refused", "said"),
+    [
+        ([OTHER_ERRORS], "1 query fails on both, with other errors."),
+        ([ON_ONE, OTHER_ERRORS, OTHER_ERRORS, ON_BOTH],
+         "1 query fails on one side only, 2 queries fail on both, with other errors, 1 query fails on both."),
+    ],
+)  # fmt: skip
+def test_a_query_that_both_refuse_is_none_that_fails_on_one_side(refused, said):
+    assert found_in(*[("unclear", each) for each in refused]) == said
+
+
 def test_queries_that_one_side_refuses_are_no_work_of_the_ratio(view):
     (status,) = [each for each in view.statuses if each.word == "DIFFERENT WORK"]
     found = re.search(r"20% of the baseline's time .* about (\d\.\d\d)×", status.text)

@@ -219,13 +219,15 @@ def _found(context: Context, queries: list[Query], several: tuple[bool, bool]) -
     share = f" ({numbers.share(sum(each.share for each in slower))} of the time)" if slower else ""
     rows = sum(any(kind in ROWS_KINDS for kind in query.differs) for query in queries)
     kinds = Counter(kind for query in queries for kind in query.differs)
-    failing = sum(query.failing_arms == 2 for query in queries)
+    on_both = Counter("errors" in query.differs for query in queries if query.failing_arms == 2)
+    on_one = kinds["errors"] - on_both[True]
     found = [
         _some(words["SLOWER"], "query", "slower") + share if slower else "",
         _some(words["FASTER"], "query", "faster"),
         f"{rows} return{'s' if rows == 1 else ''} other rows" if rows else "",
-        _some(kinds["errors"], "query", f"fail{'s' if kinds['errors'] == 1 else ''} on one side only"),
-        _some(failing, "query", f"fail{'s' if failing == 1 else ''} on both"),
+        _some(on_one, "query", f"fail{'s' if on_one == 1 else ''} on one side only"),
+        _some(on_both[True], "query", f"fail{'s' if on_both[True] == 1 else ''} on both, with other errors"),
+        _some(on_both[False], "query", f"fail{'s' if on_both[False] == 1 else ''} on both"),
         f"{kinds['plan']} with another plan" if kinds["plan"] else "",
         *(f"{kinds[kind]} with other {kind}" if kinds[kind] else "" for kind in ("warnings", "columns")),
     ]
