@@ -146,6 +146,14 @@ def test_a_folder_that_is_none(damaged, capfd):
         folder.unlink()
 
 
+def test_a_run_without_an_analysis_is_not_finished_and_was_not_ended_by_hand(damaged, capfd):
+    (damaged / "victim" / "analysis.json").unlink()
+    for form, basis in (("text", ""), ("html", "not finished: anytime-valid interval")):
+        assert command(["report", "victim", "--runs", str(damaged), "--format", form, "--output", "-"]) == 0
+        out = capfd.readouterr().out
+        assert "NOT FINISHED" in out and basis in out and "ended by hand" not in out.lower()
+
+
 @pytest.mark.parametrize("what", ["contender", "arms", "mean", "value"])
 def test_an_analysis_of_something_else(damaged, capfd, tmp_path, what):
     path = damaged / "victim" / "analysis.json"

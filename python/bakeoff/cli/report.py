@@ -77,7 +77,7 @@ def report(
     directory = open_run(run, runs)
     analysis = directory.read("analysis.json", Analysis)
     if analysis is None:
-        # The run was killed; its finished epochs can still be analysed.
+        # The run goes on or was killed; its finished epochs can still be analysed, as those of one ended by hand.
         if not directory.finished_epochs():
             raise ResultsError(f"run {directory.name} has no finished epoch.", hint="There is nothing to report.")
         plan = directory.read("plan.json", Plan)
@@ -89,6 +89,8 @@ def report(
             kinds=kinds_of(directory.machines()),
             network=directory.network(),
         )
+        if analysis.stopped is Stop.ABORTED:
+            analysis = analysis.model_copy(update={"stopped": Stop.RUNNING})  # nobody has ended it, as far as is known
     view = build_view(directory, analysis)
     if output is ReportFormat.TEXT and to_screen:
         render_terminal(view, console())

@@ -23,7 +23,7 @@ STOPS = {
     Stop.ABORTED: "ended by hand: anytime-valid interval",
     Stop.ANSWERED: "the question was answered by another comparison: anytime-valid interval",
     Stop.EXTENDED: "time ran out again after an answer had been seen: anytime-valid interval",
-    Stop.RUNNING: "still running: anytime-valid interval",
+    Stop.RUNNING: "not finished: anytime-valid interval",
 }
 
 Record = dict[str, str | int | float | bool | None]
@@ -310,7 +310,8 @@ def _verdict(context: Context, comparison: Comparison) -> VerdictView:
     half = estimate.interval.half_width
     basis = [_repeats(estimate.n, restarted=_is_restarted(comparison))]
     if not _is_rate_fixed(comparison):
-        basis.append(STOPS[comparison.stop])
+        unfinished = comparison.stop is Stop.ABORTED and context.analysis.stopped is Stop.RUNNING
+        basis.append(STOPS[Stop.RUNNING if unfinished else comparison.stop])
     if (
         context.study.has_target
         and comparison.more_s
