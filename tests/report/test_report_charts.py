@@ -5,6 +5,7 @@ import struct
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections import Counter
 
 import pytest
 from plain_analysis import plain_analysis
@@ -118,6 +119,29 @@ def test_the_verdicts_are_one_picture(view):
         assert f"{row.ratio}" in written and row.interval in written and row.verdict in written
     assert "var(--" not in svg and "#fe00" not in svg
     assert "#feabcd" in picture_svg(view.model_copy(update={"question": "Is #feabcd a colour?"}), VERDICTS)
+
+
+def shapes(svg):
+    """The marks of a picture by how a screen reader calls them: role description -> how many."""
+    return Counter(re.findall(r'aria-roledescription="([^"]+)"', svg))
+
+
+def test_a_picture_marks_intervals_that_are_cut_and_keeps_contenders_without_a_ratio(view):
+    first, second, *others = view.forest.rows
+    rows = (
+        first.model_copy(update={"epochs": (), "low": None, "high": None, "ratio": "n/a", "interval": ""}),
+        second.model_copy(update={"low": 0.0, "high": 100.0, "cut_left": True, "cut_right": True}),
+        *others,
+    )
+    cut = view.model_copy(update={"forest": view.forest.model_copy(update={"rows": rows})})
+    before, after = (picture_svg(each, VERDICTS) for each in (view, cut))
+    # One point and one bar fewer; two triangles more.
+    assert shapes(after)["point"] == shapes(before)["point"] - 1 + 2
+    assert shapes(after)["rule mark"] == shapes(before)["rule mark"] - 1
+    written = texts(after)
+    assert f"n/a  {first.verdict}" in written
+    labels = [f"{row.label} · {row.contender}" for row in rows]
+    assert [text for text in written if text in labels] == labels
 
 
 def test_every_kind_of_chart_can_be_had_alone_with_its_legend(view):

@@ -443,22 +443,29 @@ def _panel(view: ReportView, panel: Panel) -> Json:
 
 
 def _verdicts(view: ReportView) -> Json:
-    """A line for every comparison: the ratio and its interval on a logarithmic axis, and both in figures."""
+    """A line for every comparison: the ratio and its interval on a logarithmic axis, and both in figures.
+
+    An interval that goes on beyond the axis ends in a triangle; a comparison without a ratio has its figures alone.
+    """
     forest = view.forest
     several = len({row.contender for row in forest.rows}) > 1
-    measured = [row for row in forest.rows if row.measured]
-    rows = [
+    rows: list[dict[str, Json]] = [
         {
             "y": f"{index} {row.label}" + (f" · {row.contender}" if several else ""),
             "x": row.point,
             "low": row.point if row.low is None else row.low,
             "high": row.point if row.high is None else row.high,
             "k": f"arm-{row.slot}",
-            "text": f"{row.ratio}  {row.interval}  {row.verdict}".strip(),
+            "text": "  ".join(filter(None, (row.ratio, row.interval, row.verdict))),
         }
-        for index, row in enumerate(measured)
+        for index, row in enumerate(forest.rows)
     ]
-    keys = list(dict.fromkeys(f"arm-{row.slot}" for row in measured))
+    found = list(zip(forest.rows, rows, strict=True))
+    datasets: dict[str, Json] = {"rows": rows, "one": [{"x": forest.one}]}
+    datasets["measured"] = [drawn for row, drawn in found if row.measured]
+    datasets["left"] = [drawn for row, drawn in found if row.measured and row.cut_left]
+    datasets["right"] = [drawn for row, drawn in found if row.measured and row.cut_right]
+    keys = list(dict.fromkeys(f"arm-{row.slot}" for row in forest.rows))
     colour = by_key(keys, [stand_in(css_key(key)) for key in keys])
     ticks = {f"{position:.6g}": text for position, text in forest.ticks}
     scale = {"domain": [0, 100], "nice": False}
@@ -466,10 +473,17 @@ def _verdicts(view: ReportView) -> Json:
     x = number("x", title="ratio", scale=scale)
     x["axis"] = {"values": [position for position, _ in forest.ticks], "labelExpr": labels}
     y: dict[str, Json] = {"field": "y", "type": "nominal", "sort": None, "title": None}
+    y["scale"] = {"domain": [row["y"] for row in rows]}
     y["axis"] = {"labelExpr": "slice(datum.label, indexof(datum.label, ' ') + 1)", "labelLimit": 400, "ticks": False}
     interval = {"x": number("low", scale=scale), "x2": {"field": "high"}, "y": y, "color": colour}
     figures = {"y": y, "text": {"field": "text", "type": "nominal"}, "x": {"value": "width"}}
     ink = stand_in("ink")
+    cut = [
+        layer(side, "point", {"x": number(end, scale=scale), "y": y, "color": colour}, shape=f"triangle-{side}",
+              filled=True, size=90, opacity=1)
+        for side, end in (("left", "low"), ("right", "high"))
+        if datasets[side]
+    ]  # fmt: skip
     return {
         "width": WIDTH,
         "height": {"step": _ROW_PX},
@@ -477,11 +491,12 @@ def _verdicts(view: ReportView) -> Json:
         "padding": 10,
         "title": {"text": view.question, "subtitle": view.dateline, "anchor": "start"},
         "config": CONFIG,
-        "datasets": {"rows": rows, "one": [{"x": forest.one}]},
+        "datasets": datasets,
         "layer": [
             layer("one", "rule", {"x": number("x")}, color=ink),
-            layer("rows", "rule", interval, strokeWidth=3),
-            layer("rows", "point", {"x": x, "y": y, "color": colour}, filled=True, size=60, opacity=1),
+            layer("measured", "rule", interval, strokeWidth=3),
+            *cut,
+            layer("measured", "point", {"x": x, "y": y, "color": colour}, filled=True, size=60, opacity=1),
             layer("rows", "text", figures, align="left", dx=8, color=ink),
         ],
     }
