@@ -235,6 +235,9 @@ def test_records_for_programs(view):
     assert by_digest[None]["table"] == "shop.orders"
     rows = list(csv.DictReader(io.StringIO(render_csv(view))))
     assert {row["digest"] for row in rows} == {"", *TEXTS}
+    # One name for an arm in every row, of comparisons, queries and tables.
+    of_rows = {(row["run"], row["baseline"], row["contender"]) for row in rows}
+    assert of_rows == {(view.run, "mysql:5.7", "mysql:8.0")} and len(rows) == 1 + len(TEXTS) + 1
 
 
 def test_a_run_without_answers_still_has_its_times(run, analysis):

@@ -460,11 +460,12 @@ def _curves(context: Context, query: Query, name: str) -> tuple[Panel, ...]:
 
 def records(context: Context) -> Iterator[Record]:
     """A flat record for every query, and for every table that differs: ratios as ratios, times in ns."""
+    of_all: Record = {"run": context.run.name, "baseline": context.labels[context.analysis.baseline]}
     for query in context.queries:
         times, estimate = query.times, query.times.estimate if query.times else None
-        record: Record = {
+        record: Record = of_all | {
             "cell": query.cell,
-            "contender": query.contender,
+            "contender": context.labels[query.contender],
             "digest": query.digest,
             "query": _short(query.text, _LONG),
             "verdict": query.word or "not timed",
@@ -485,5 +486,6 @@ def records(context: Context) -> Iterator[Record]:
     for answers in context.answers.values():
         for arm, tables in answers.other_tables.items():
             for table, how in tables.items():
-                real = not how.startswith("checksum only")
-                yield {"contender": arm, "table": table, "differs": "rows" if real else "checksum", "how": how}
+                differs = "checksum" if how.startswith("checksum only") else "rows"
+                label = context.labels.get(arm, arm)
+                yield of_all | {"contender": label, "table": table, "differs": differs, "how": how}

@@ -147,7 +147,7 @@ def records(context: Context) -> tuple[Record, ...]:
     return tuple(
         {
             "cell": each.cell,
-            "contender": each.contender,
+            "contender": context.labels[each.contender],
             "counter": cost.counter,
             "family": cost.family,
             "baseline_per_event": cost.baseline,
