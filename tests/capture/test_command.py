@@ -46,6 +46,19 @@ def test_a_log_becomes_a_capture_and_is_shown_by_time(inside, shell, log):
     assert totals["overall"]["not_replayable"] == {"local file": 1, "parameters": 1, "password": 1}
 
 
+def test_programs_get_every_digest_and_readers_the_first_20(inside, shell):
+    made = (SLOW.format(second=n % 60, connection=7, sql=f"SELECT a FROM t{'x' * n}") for n in range(25))
+    (shell.folder / "slow.log").write_text("".join(made))
+    assert inside("capture", "slow.log", "-o", "shop.capture", "--limit", "0").code == 0
+
+    def shown(*arguments):
+        return inside("capture", "show", "shop.capture", "--format", *arguments).out
+
+    assert [len(shown("csv", *limit).splitlines()) - 1 for limit in ((), ("--limit", "3"))] == [25, 3]
+    assert [len(json.loads(shown("json", *limit))["digests"]) for limit in ((), ("--limit", "3"))] == [25, 3]
+    assert "20 of 25" in shown("md") and "20 of 25" in shown("text")
+
+
 @pytest.mark.parametrize("form", ["text", "html", "md", "csv", "json"])
 def test_literals_are_shown_only_when_asked_for(form, inside, log):
     assert inside("capture", "slow.log", "-o", "shop.capture", "--limit", "0").code == 0

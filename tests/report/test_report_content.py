@@ -4,6 +4,7 @@ import json
 import math
 import re
 
+import numpy as np
 import pytest
 from plain_analysis import plain_analysis
 from synthetic import Truth, duel_study, make_run
@@ -12,7 +13,7 @@ from view_parts import folded, panels_of
 from bakeoff.errors import ResultsError
 from bakeoff.report import build_view, render_csv, render_html, render_markdown
 from bakeoff.report.view import Role
-from bakeoff.results import SLICE_SCHEMA
+from bakeoff.results import SLICE_SCHEMA, RunDirectory
 from bakeoff.results.frame import read_parquet, write_parquet
 from bakeoff.spec import Study, parse_server
 from bakeoff.stats.model import Flag, Stop
@@ -87,6 +88,29 @@ def test_of_many_epochs_twelve_are_drawn_evenly_chosen_and_it_is_said(tmp_path):
     assert sorted(set(panel.series[0].group)) == [0, 3, 5, 8, 11, 14, 16, 19, 22, 25, 27, 30]
     page = render_html(view)
     assert "Of up to 31 epochs 12 are drawn, evenly chosen." in page and page.count(">epoch 27</text>") == 5
+
+
+def test_of_many_cells_every_part_that_leaves_some_out_says_so(tmp_path, monkeypatch):
+    warm_up = RunDirectory.warm_up
+
+    def of_six_cells(run, *columns):
+        found = warm_up(run, *columns)
+        return found.with_columns(cell=np.array([f"w/{at % 6}" for at in range(len(found))], dtype=object))
+
+    monkeypatch.setattr(RunDirectory, "warm_up", of_six_cells)
+    study = duel_study(workloads=("oltp_read_only",), threads=tuple(range(1, 14)), control=False)
+    third = study.arms[1].model_copy(update={"name": "C", "label": "mysql:9"})
+    view = view_of(tmp_path, study.model_copy(update={"arms": (*study.arms, third)}), epochs=2, blocks=2)
+    sections = {inner.title: inner for section in view.sections for inner in section.sections()}
+    drawn = "Of 13 cells the 12 with the largest differences are drawn."
+    said = {title: " ".join([each.note, *(getattr(part, "note", "") for part in each.parts)])
+            for title, each in sections.items()}  # fmt: skip
+    for title in ("Every epoch", "Latency", "Processors, while each arm alone was loaded"):
+        assert drawn in said[title], title
+    assert "Of 6 cells the first 4 are drawn." in said["Warm-up"]
+    assert "Of 13 cells the first 12 are shown." in said["All pairs"]
+    page = render_html(view)
+    assert page.count(drawn) == 4 and "Of 13 cells the first 12 are shown." in render_markdown(view)
 
 
 def test_thinning_out_keeps_sums(run):

@@ -24,6 +24,7 @@ from bakeoff.spec import parse_server
 from bakeoff.spec.server_name import is_url, url_database, url_password
 from bakeoff.units import format_bytes
 
+_SHOWN = 20
 _SHOWN_AFTER_MAKING = 10
 
 
@@ -142,7 +143,12 @@ def show(
     output: Annotated[
         ShowFormat, typer.Option("--format", metavar="FORMAT", help="text, html, md, csv or json.")
     ] = ShowFormat.TEXT,
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Digests shown: those with the most time.")] = 20,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Digests shown: those with the most time. [default: 20; csv and json: all]"
+        ),
+    ] = None,
     show_literals: Annotated[
         bool, typer.Option("--show-literals", help="Show a sample of each digest, which holds literals.")
     ] = False,
@@ -152,6 +158,8 @@ def show(
     Each has its percentiles and rows, and at the end is what cannot be replayed.
     """
     summary = capture_totals(capture)
+    if limit is None:
+        limit = len(summary["digests"]) if output in (ShowFormat.CSV, ShowFormat.JSON) else _SHOWN
     view = capture_view(summary, capture, limit=limit, literals=show_literals)
     if output is ShowFormat.TEXT:
         render_terminal(view, console())

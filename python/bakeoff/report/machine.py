@@ -10,7 +10,7 @@ import numpy as np
 
 from bakeoff.report import numbers
 from bakeoff.report.context import BINS, CPU_KINDS, Context
-from bakeoff.report.performance import summary_rows, time_axis, time_panel
+from bakeoff.report.performance import cells_not_drawn, summary_rows, time_axis, time_panel
 from bakeoff.report.view import Bar, Bars, Charts, Panel, Prose, Row, Section, Series, Table, Value
 from bakeoff.results import RSS_PREFIX, RunDirectory
 from bakeoff.results.frame import Frame
@@ -239,7 +239,11 @@ def machine_section(context: Context) -> Section | None:
     whose = f" of {context.study.apart.client}, the client's host" if context.study.apart else ""
     return Section.of(
         "The machine meanwhile",
-        Section.of(f"Processors{whose}, while each arm alone was loaded", Bars(id="cpu-bars", bars=_cpu_bars(context))),
+        Section.of(
+            f"Processors{whose}, while each arm alone was loaded",
+            Bars(id="cpu-bars", bars=_cpu_bars(context)),
+            note=cells_not_drawn(context),
+        ),
         Section.of("Each server, in its own slices", Charts(panels=_server_panels(context))),
         Section.of("The whole machine, restarts included", Charts(panels=_host_panels(context), legend=False)),
         anchor="machine",

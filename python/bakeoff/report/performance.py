@@ -12,7 +12,7 @@ from bakeoff.report.context import DETAIL_CELLS, DRAWN_EPOCHS, Context
 from bakeoff.report.studies import scaling_section
 from bakeoff.report.view import Charts, Panel, Prose, Row, Section, Series, Table, Value
 from bakeoff.results import decode_histogram
-from bakeoff.results.frame import Column
+from bakeoff.results.frame import Column, Frame
 from bakeoff.stats.model import ArmSummary, Comparison
 from bakeoff.stats.summary import STALL, TAIL_MIN, stability
 from bakeoff.units import format_duration, format_ns, format_rate
@@ -160,9 +160,17 @@ def _not_drawn(context: Context) -> str:
     epochs = len(context.valid_epochs)
     if epochs > DRAWN_EPOCHS:
         text = f" Of up to {epochs} epochs {DRAWN_EPOCHS} are drawn, evenly chosen."
-    if len(context.cells) > DETAIL_CELLS:
-        text += f" Of {len(context.cells)} cells the {DETAIL_CELLS} with the largest differences are drawn."
+    if cells := cells_not_drawn(context):
+        text += f" {cells}"
     return f"{text} All are in the tables, and every slice is in the run directory." if text else ""
+
+
+def cells_not_drawn(context: Context) -> str:
+    """How many of the cells have charts of their own; empty: all."""
+    cells = len(context.cells)
+    return (
+        f"Of {cells} cells the {DETAIL_CELLS} with the largest differences are drawn." if cells > DETAIL_CELLS else ""
+    )
 
 
 # Stability and jitter, and the warm-up curve.
@@ -176,14 +184,7 @@ def stability_section(context: Context) -> Section | None:
     return Section.of(
         "Stability and jitter",
         _stability_table(context),
-        Section.of(
-            "Warm-up",
-            Charts(
-                panels=_warm_up_panels(context),
-                intro="Throughput right before each workload is measured; these events count for nothing. Lines: "
-                "the median over the epochs. Bands: from the slowest epoch to the fastest.",
-            ),
-        ),
+        Section.of("Warm-up", _warm_up_charts(context)),
         anchor="stability",
         nav="Stability",
     )
@@ -219,12 +220,23 @@ def _stability_table(context: Context) -> Table:
     )
 
 
-def _warm_up_panels(context: Context) -> tuple[Panel, ...]:
-    """Throughput against the seconds of the warm-up: median over epochs, lowest and highest."""
+def _warm_up_charts(context: Context) -> Charts:
+    """Throughput against the seconds of the warm-up, in the first cells."""
     slices = context.run.warm_up("cell", "arm", "epoch", "start_ns", "length_ns", "busy_ns", "connections", "events")
-    slices = slices.rows(slices["busy_ns"] > 0)
+    cells = sorted(slices.rows(slices["busy_ns"] > 0).by("cell").frames().items())
+    left = f"Of {len(cells)} cells the first {_WARM_UP_PANELS} are drawn." if len(cells) > _WARM_UP_PANELS else ""
+    return Charts(
+        panels=_warm_up_panels(context, cells[:_WARM_UP_PANELS]),
+        intro="Throughput right before each workload is measured; these events count for nothing. Lines: the median "
+        "over the epochs. Bands: from the slowest epoch to the fastest.",
+        note=left,
+    )
+
+
+def _warm_up_panels(context: Context, cells: Iterable[tuple[str, Frame]]) -> tuple[Panel, ...]:
+    """Each cell's median over epochs, lowest and highest."""
     panels: list[Panel] = []
-    for cell, warming in sorted(slices.by("cell").frames().items())[:_WARM_UP_PANELS]:
+    for cell, warming in cells:
         begin_ns = warming["start_ns"]
         step_ns = max(math.ceil((begin_ns + warming["length_ns"]).max() / _WARM_UP_BINS), 1)
         epochs = warming.with_columns(bin=begin_ns // step_ns).by("arm", "epoch", "bin")
@@ -279,6 +291,7 @@ def epochs_section(context: Context) -> Section | None:
             intro="One point an epoch, in the order in which they were measured. The intervals come from these points "
             "and from nothing else."
             + (" Thin line and band: the estimate and its 95% interval." if _only_contender(context) else ""),
+            note=cells_not_drawn(context),
         ),
         Prose(text=epoch_counts(context), small=True),
         Section.of("Discarded epochs", _discarded_table(context)),
@@ -363,7 +376,7 @@ def latency_section(context: Context) -> Section | None:
     return Section.of(
         "Latency",
         _latency_table(context),
-        Charts(panels=_percentile_panels(context)),
+        Charts(panels=_percentile_panels(context), note=cells_not_drawn(context)),
         anchor="latency",
         nav="Latency",
         note=_latency_note(context),

@@ -126,11 +126,13 @@ def pairs_section(context: Context) -> Section | None:
     """For each cell all pairs of arms in per cent, slowest first, as Perl's Benchmark::cmpthese shows them."""
     if not PAIRS_ARMS[0] <= len(context.compared_arms) <= PAIRS_ARMS[1]:
         return None
+    cells = len(context.cells)
+    left = f" Of {cells} cells the first {PAIRS_CELLS} are shown." if cells > PAIRS_CELLS else ""
     return Section.of(
         "All pairs",
         *(_pairs_table(context, cell) for cell in context.cells[:PAIRS_CELLS]),
         anchor="pairs",
-        note="Each row over each column, in per cent of throughput, slowest first.",
+        note=f"Each row over each column, in per cent of throughput, slowest first.{left}",
     )
 
 
