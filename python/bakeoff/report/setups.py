@@ -187,7 +187,7 @@ def data_section(context: Context) -> Section | None:
 def appendix_section(context: Context) -> Section | None:
     """The data check and the choice of the slices, folded away on the page; a difference stands at the report's head.
 
-    In Markdown and JSON they stay as they are: who wants to check a run does so there.
+    In JSON they stay as they are, in Markdown the data check does: who wants to check a run does so there.
     """
     return Section.of(
         "Appendix: data check and slices",
