@@ -11,10 +11,11 @@ from bakeoff.errors import RunInvalid, ServerError
 from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.report.live import LiveView
 from bakeoff.results import Outcome, RunDirectory
-from bakeoff.run import epoch_servers, runner
+from bakeoff.run import epoch_servers, explaining, runner
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
-from bakeoff.run.one_epoch import EpochDone
+from bakeoff.run.explaining import Explaining
+from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.runner import StudyRun, ThisMachine
 from bakeoff.servers.readiness import Warmth
 
@@ -36,6 +37,20 @@ class Pool:
     def start_all(self, _servers):
         raise ServerError("server B ended with status 1 while starting.")
 
+    def remove_all(self, _servers):
+        pass
+
+
+class SignalledPool(Pool):
+    """A signal ends the servers, and reaches bakeoff itself a moment later."""
+
+    def __init__(self, stop):
+        self.stop = stop
+
+    def start_all(self, servers):
+        threading.Timer(0.02, self.stop.set).start()
+        super().start_all(servers)
+
 
 class Recorder(LiveView):
     """Remembers the stages reported."""
@@ -45,6 +60,37 @@ class Recorder(LiveView):
 
     def stage(self, text):
         self.stages.append(text)
+
+
+def tools_of(pool, stop):
+    """For two arms and a control; and the first plan of their run."""
+    asked, recorder = study(), Recorder()
+    recorder.note = recorder.stage
+    setups = tuple(ArmSetup(arm, installation=object(), settings=object()) for arm in asked.arms)
+    snapshots = {(setup.build_key, build): None for setup in setups for build in range(asked.builds)}
+    plan = plan_study(asked, overhead_s=0.0, load_s=0.0)
+    return EpochTools(asked, setups, pool, snapshots, recorder, stop, at_once=3), plan
+
+
+def test_an_epoch_that_the_stop_signal_broke_off_is_dropped_and_a_failed_one_is_discarded(tmp_path):
+    run, stop = RunDirectory.create(tmp_path, study()), threading.Event()
+    for pool, discarded in ((Pool(), True), (SignalledPool(stop), False)):
+        tools, plan = tools_of(pool, stop)
+        number = len(run.finished_epochs())
+        done = run_epoch(EpochOrder(plan, epoch_draft(plan, study(), number)), tools, run)
+        assert (done is not None) == discarded
+    assert stop.is_set()
+    assert run.finished_epochs() == (0,)
+    assert "server B ended with status 1" in run.outcome(0).discard_reason
+
+
+def test_an_explaining_epoch_that_the_stop_signal_broke_off_is_dropped(tmp_path):
+    run, stop = RunDirectory.create(tmp_path, study()), threading.Event()
+    tools, plan = tools_of(SignalledPool(stop), stop)
+    asked = explaining._Explanation(Explaining(60.0), tools, run, plan, {plan.cells[0].name: ("A", "B")})
+    kind = explaining.Kind("plans", lambda _: "", lambda _: None)
+    assert asked._run_epoch(kind, 1.0) == "interrupted"
+    assert run.explaining("plans").finished_epochs() == ()
 
 
 def test_the_log_of_a_server_that_does_not_start_is_kept(tmp_path):

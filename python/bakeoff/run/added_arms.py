@@ -10,7 +10,7 @@ from bakeoff.plan import Plan
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import loading_seconds
 from bakeoff.run.arms import prepare_arms
-from bakeoff.run.epoch import Interrupted, discards_epoch
+from bakeoff.run.epoch import Interrupted, broken_off, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.listener import download_reporter
 from bakeoff.run.loading import Loader
@@ -75,7 +75,7 @@ class Joining:
             except KeyboardInterrupt:
                 raise Interrupted from None
             except BakeoffError as error:
-                if tools.stop.is_set():
+                if broken_off(tools.stop):
                     raise Interrupted from None
                 if not discards_epoch(error):
                     raise

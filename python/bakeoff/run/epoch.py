@@ -4,6 +4,7 @@ The epoch is the unit of replication: a mechanical failure inside it discards it
 """
 
 import contextlib
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -40,6 +41,7 @@ _ASKED_EVERY_S = 0.1
 _BLOCKS_MIN = 2  # of a cell in a round, each arm twice in each
 # Errors per event: above this an arm measures failing rather than working.
 _ERROR_SHARE = 0.01
+_SIGNAL_S = 0.1  # within which a signal to all processes of a job has reached this one, too
 # Errors of one epoch; all others (refused password, bad script) would be the same in every epoch and end the run.
 _DISCARDING = frozenset(
     {"engine_lost", "server_lost", "sql_error", "connect_failed", "thread_init_timeout", "not_paired"}
@@ -63,6 +65,17 @@ def discards_epoch(error: Exception) -> bool:
     if isinstance(error, EngineError):
         return error.code in _DISCARDING
     return isinstance(error, (ServerError, UnreliableCountError))
+
+
+def broken_off(stop: threading.Event) -> bool:
+    """Whether what has just failed may have failed because the user ends the run.
+
+    A signal to all processes of a job (`systemctl stop`) ends the engine and the servers, too, maybe a moment before
+    this process heeds it.
+    """
+    if not stop.is_set():
+        time.sleep(_SIGNAL_S)  # not `stop.wait`: the handler of a signal that comes inside it may wait for ever
+    return stop.is_set()
 
 
 class Epoch:

@@ -17,7 +17,7 @@ from bakeoff.results import EpochWriter, RunDirectory
 from bakeoff.results.profiles import OFF_CPU, PROFILES
 from bakeoff.run import off_cpu, perf, statement_plans, waits
 from bakeoff.run.arms import ArmSetup
-from bakeoff.run.epoch import Epoch, Interrupted, UnreliableCountError, Watch
+from bakeoff.run.epoch import Epoch, Interrupted, UnreliableCountError, Watch, broken_off
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.stats.interval import EPOCHS_MIN_PAIRED
 from bakeoff.stats.model import Analysis
@@ -250,6 +250,8 @@ class _Explanation:
         except Interrupted:
             return "interrupted"
         except (BakeoffError, UnreliableCountError) as error:
+            if broken_off(tools.stop):
+                return "interrupted"
             reason = str(error).rstrip(".")
             self.tools.listener.note(f"{kind.name} {number} is discarded: {reason}")
         writer.finish(epoch.outcome(discard_reason=reason))

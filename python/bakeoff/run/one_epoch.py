@@ -22,7 +22,7 @@ from bakeoff.plan.epochs import rounds
 from bakeoff.plan.timing import EpochCost, report_seconds
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import slices_frame
-from bakeoff.run.epoch import Epoch, Interrupted, UnreliableCountError, discards_epoch
+from bakeoff.run.epoch import Epoch, Interrupted, UnreliableCountError, broken_off, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.stats.slice_length import choose_slice_length, pilot_slice_ns
 from bakeoff.units import format_duration
@@ -114,6 +114,8 @@ class _Running:
         except (BakeoffError, UnreliableCountError) as error:
             if not discards_epoch(error):
                 raise
+            if broken_off(tools.stop):
+                return None
             reason = str(error)
         if reason:
             tools.listener.note(f"epoch {draft.epoch} is discarded for all arms: {reason}")
