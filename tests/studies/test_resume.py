@@ -28,6 +28,7 @@ from bakeoff.run.resume import (
     read_before,
     resumed_study,
     setup_digests,
+    versions_of,
 )
 from bakeoff.servers import Settings
 from bakeoff.spec import Data, Workload
@@ -225,6 +226,24 @@ def test_another_version_is_refused_by_the_first_epoch_that_knows_one(tmp_path):
     for other in ("8.0.16", "8.0.1", "8.0.1-debug"):
         with pytest.raises(ResultsError, match=f"arm A was measured as version 8.0.15-log, and its server is {other} "):
             check_versions(read_before(run), {"A": other})
+
+
+def test_a_running_server_that_was_upgraded_is_refused(tmp_path):
+    def versions(**now):
+        remote = SimpleNamespace(variables=lambda: now)
+        own = ArmSetup(study().arms[0], installation=SimpleNamespace(version_text="8.0.15"))
+        return versions_of([own, ArmSetup(study().arms[1], remote=remote)])
+
+    run = RunDirectory.create(tmp_path, study())
+    writer = run.epoch(0, 0)
+    writer.write_server_json("B", "variables.json", {"version": "10.11.6-MariaDB-log"})
+    writer.finish(Outcome(epoch=0, build=0, started_at=datetime.now(UTC), wall_s=1, measured_s=1))
+    check_versions(read_before(run), versions(version="10.11.6-MariaDB"))
+    check_versions(read_before(run), versions())  # it does not say
+    with pytest.raises(
+        ResultsError, match=r"arm B was measured as version 10\.11\.6-MariaDB-log, and its server is 11"
+    ):
+        check_versions(read_before(run), versions(version="11.4.2-MariaDB"))
 
 
 def test_another_build_or_other_options_are_refused(tmp_path):

@@ -178,15 +178,27 @@ def check_machine(run: RunDirectory) -> None:
 
 
 def versions_of(setups: Iterable[ArmSetup]) -> dict[str, str]:
-    """Of each arm's binaries."""
-    return {setup.arm.name: setup.installation.version_text for setup in setups if setup.installation}
+    """Of each arm's binaries, and what each running server says of itself now.
+
+    Raises:
+        ServerError: a running server is gone.
+    """
+    found = {}
+    for setup in setups:
+        if setup.installation:
+            found[setup.arm.name] = setup.installation.version_text
+        elif setup.remote and (version := setup.remote.variables().get("version")):
+            found[setup.arm.name] = version
+    return found
 
 
 def check_versions(before: Before, versions: Mapping[str, str]) -> None:
     """Refuse to mix epochs of two server versions: a name such as `mysql:8.0` may mean a newer one today.
 
+    A running server may have been upgraded meanwhile.
+
     Raises:
-        ResultsError: an arm's binaries are of another version than those in the finished epochs.
+        ResultsError: an arm's server is of another version than the one in the finished epochs.
     """
     for arm, version in versions.items():
         measured = before.versions.get(arm)
