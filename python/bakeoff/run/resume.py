@@ -161,15 +161,17 @@ def check_machine(run: RunDirectory) -> None:
     """Refuse to mix epochs of two machines.
 
     Raises:
-        ResultsError: processors or memory are not those of the run, or nodes of a cluster measured it.
+        ResultsError: processors, those that we may use, or memory are not those of the run, or nodes of a cluster
+            measured it.
     """
     if any(run.outcome(epoch).host for epoch in run.finished_epochs()):
         raise ResultsError(
             f"run {run.name} was measured on the nodes of a cluster.", hint=f"bakeoff run --ray --resume {run.name}"
         )
     then, now = run.manifest().host, gather_host(run.path, work_root())
-    if not then.is_like(now):
-        facts = [(what, getattr(then, what), getattr(now, what)) for what in ("cpu_model", "cpus", "memory_bytes")]
+    if not then.is_like(now) or then.cpus_usable != now.cpus_usable:
+        names = ("cpu_model", "cpus", "cpus_usable", "memory_bytes")
+        facts = [(what, getattr(then, what), getattr(now, what)) for what in names]
         what, before, here = next(fact for fact in facts if fact[1] != fact[2])
         raise ResultsError(
             f"run {run.name} was begun on another machine: {what} was {before} and is {here}.",
