@@ -108,7 +108,7 @@ class EngineError(BakeoffError):
 
 
 class RunInvalid(BakeoffError):
-    """The run finished, but its result cannot be used (crash, error rate, saturated client)."""
+    """The run finished, but its result cannot be used (crash, error rate)."""
 
     code = "run_invalid"
     exit_code = ExitCode.RUN_INVALID
