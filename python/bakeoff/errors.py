@@ -87,6 +87,10 @@ class HostError(BakeoffError):
     exit_code = ExitCode.NOT_READY
 
 
+class UnreachableError(HostError):
+    """No server answers at the address of a running one: before it is measured that ends a run, later only an epoch."""
+
+
 class EngineError(BakeoffError):
     """The engine reported an error; `code` is the protocol's (docs/engine.md), `sql_errno` the server's."""
 

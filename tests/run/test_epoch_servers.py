@@ -3,21 +3,25 @@
 import threading
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 from messages import study
 
-from bakeoff.errors import RunInvalid, ServerError
+from bakeoff.errors import RunInvalid, ServerError, UnreachableError
 from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.report.live import LiveView
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import epoch_servers, explaining, runner
 from bakeoff.run.arms import ArmSetup
+from bakeoff.run.epoch import discards_epoch
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
 from bakeoff.run.explaining import Explaining
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.runner import StudyRun, ThisMachine
+from bakeoff.servers import RemoteServer
 from bakeoff.servers.readiness import Warmth
+from bakeoff.spec import parse_server
 
 
 class Server:
@@ -91,6 +95,50 @@ def test_an_explaining_epoch_that_the_stop_signal_broke_off_is_dropped(tmp_path)
     kind = explaining.Kind("plans", lambda _: "", lambda _: None)
     assert asked._run_epoch(kind, 1.0) == "interrupted"
     assert run.explaining("plans").finished_epochs() == ()
+
+
+class Restarting:
+    """A running server that answers again after some attempts."""
+
+    def __init__(self, attempts):
+        self.attempts = attempts
+
+    def connect(self):
+        self.attempts -= 1
+        if self.attempts >= 0:
+            RemoteServer(parse_server("mysql://me@127.0.0.1:1/")).connect()
+        return SimpleNamespace(close=lambda: None)
+
+    def variables(self):
+        return {}
+
+    status = variables
+
+
+@pytest.mark.parametrize(
+    ("attempts", "stopped", "waits"), [(0, False, 0), (3, False, 3), (10**9, False, None), (10**9, True, 0)]
+)
+def test_a_running_server_that_was_lost_is_waited_for_before_the_next_epoch(
+    tmp_path, monkeypatch, attempts, stopped, waits
+):
+    stop, slept = threading.Event(), []
+    clock = SimpleNamespace(monotonic=lambda: float(len(slept)), sleep=slept.append)
+    monkeypatch.setattr(epoch_servers, "time", clock)
+    tools, plan = tools_of(SimpleNamespace(start_all=lambda _: None), stop)
+    remote = tuple(ArmSetup(arm, remote=Restarting(attempts)) for arm in study().arms[1:2])
+    tools = replace(tools, setups=remote)
+    run = RunDirectory.create(tmp_path, study())
+    servers = EpochServers(tools, epoch_draft(plan, study(), 0), run.epoch(0, 0), Phases())
+    if stopped:
+        stop.set()
+    if attempts < 10**9:
+        servers.start()
+    else:
+        with pytest.raises(UnreachableError) as lost:
+            servers.start()
+        assert discards_epoch(lost.value), "the epoch is lost, not the run"
+    assert len(slept) == (61 if waits is None else waits)
+    assert tools.listener.stages.count(f"epoch 0: waiting for {study().arms[1].label}") == bool(slept)
 
 
 def test_the_log_of_a_server_that_does_not_start_is_kept(tmp_path):

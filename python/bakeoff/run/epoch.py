@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Any
 
 from bakeoff.engine import Engine, Measurement, Message, declares
-from bakeoff.errors import EngineError, RunInvalid, ServerError
+from bakeoff.errors import EngineError, RunInvalid, ServerError, UnreachableError
 from bakeoff.plan import Cell, EpochDraft, Plan, SliceLength, guard_ns, whole_blocks
 from bakeoff.plan.epochs import ROUND_BLOCKS, database_of
 from bakeoff.plan.timing import warm_seconds
@@ -64,7 +64,7 @@ def discards_epoch(error: Exception) -> bool:
     """Whether an error discards the epoch (and the run goes on), rather than ending the run."""
     if isinstance(error, EngineError):
         return error.code in _DISCARDING
-    return isinstance(error, (ServerError, UnreliableCountError))
+    return isinstance(error, (ServerError, UnreachableError, UnreliableCountError))
 
 
 def broken_off(stop: threading.Event) -> bool:
@@ -124,7 +124,7 @@ class Epoch:
         """Start the servers of these arms, make them ready and connect the engine; stop all of them afterwards.
 
         Raises:
-            ServerError, EngineError: a server or the engine does not start.
+            ServerError, UnreachableError, EngineError: a server or the engine does not start.
         """
         self._round += 1
         self._measured = []

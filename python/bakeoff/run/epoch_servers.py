@@ -12,13 +12,14 @@ from typing import Any, Self
 import psutil
 
 from bakeoff.engine import ArmAddress, Engine
+from bakeoff.errors import UnreachableError
 from bakeoff.plan import EpochDraft
 from bakeoff.plan.epochs import database_on
 from bakeoff.results import RSS_PREFIX, EpochWriter
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.listener import Listener
 from bakeoff.run.loading import SnapshotKey, databases
-from bakeoff.servers import Instance, Readiness, Server, ServerPool, Snapshot, readiness
+from bakeoff.servers import Instance, Readiness, RemoteServer, Server, ServerPool, Snapshot, readiness
 from bakeoff.spec import Study, Workload
 from bakeoff.spec.study import is_capture
 
@@ -28,6 +29,7 @@ _READINESS_LIMIT_S = 60.0
 _FLUSH_BETWEEN_CELLS_S = 10.0
 _PATIENCE_S = 2.5  # old servers purge and flush in steps of a second
 _SAMPLE_PERIOD_S = 1.0
+_BACK_LIMIT_S, _BACK_POLL_S = 60.0, 0.5  # a running server may just be starting again
 _SHARES = ("user", "system", "iowait", "steal", "idle")
 _RATES = ("disk_read_bytes", "disk_write_bytes", "network_bytes", "context_switches", "interrupts")
 
@@ -134,9 +136,13 @@ class EpochServers:
         """Restore the data and start ours in the draft's order; keep every server's settings and counters.
 
         Raises:
-            ServerError: one does not start or does not answer.
+            ServerError, UnreachableError: one does not start or does not answer; a running server has a minute for it.
         """
         tools, draft = self._tools, self._draft
+        with self._phases.measure("start"):
+            for setup in self.setups:
+                if setup.remote:
+                    self._wait_for(setup.remote, setup.arm.label)
         by_name = {setup.arm.name: setup for setup in self.setups if setup.installation}
         starting = [by_name[name] for name in draft.start_order if name in by_name]
         with self._phases.measure("restore"):
@@ -157,6 +163,22 @@ class EpochServers:
         for name, server in self.all.items():
             self._writer.write_server_json(name, "variables.json", server.variables())
             self._writer.write_server_json(name, "status-before.json", server.status())
+
+    def _wait_for(self, server: RemoteServer, label: str) -> None:
+        """Wait until a running server answers."""
+        began_s, said = time.monotonic(), False
+        while True:
+            try:
+                server.connect().close()
+            except UnreachableError:
+                if self._tools.stop.is_set() or time.monotonic() - began_s > _BACK_LIMIT_S:
+                    raise
+            else:
+                return
+            if not said:
+                self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: waiting for {label}")
+                said = True
+            time.sleep(_BACK_POLL_S)
 
     def make_ready(self) -> None:
         """Fill the buffer pools, purge and flush, on all arms at once: each would disturb the other's slices."""
@@ -205,7 +227,7 @@ class EpochServers:
         """Keep the counters as they are after measuring.
 
         Raises:
-            ServerError: a server is gone.
+            ServerError, UnreachableError: a server is gone.
         """
         for name, server in self.all.items():
             self._writer.write_server_json(name, "status-after.json", server.status())

@@ -11,7 +11,7 @@ from typing import Any
 import pymysql
 from pymysql.cursors import SSCursor
 
-from bakeoff.errors import HostError, ServerError, SpecError
+from bakeoff.errors import ServerError, SpecError, UnreachableError
 from bakeoff.servers.options import read_client_group
 from bakeoff.spec import Origin, ServerSpec
 from bakeoff.spec.server_name import url_parts
@@ -68,7 +68,7 @@ class Server(ABC):
         """A new connection with autocommit on; the caller closes it.
 
         Raises:
-            ServerError: no server there, or it refuses.
+            ServerError, UnreachableError: no server there, or it refuses.
         """
 
     @abstractmethod
@@ -89,7 +89,7 @@ class Server(ABC):
         """Rows of one statement, which may take ten minutes where it is `limited`.
 
         Raises:
-            ServerError: the server refuses the statement, or is gone.
+            ServerError, UnreachableError: the server refuses the statement, or is gone.
         """
         connection = self.connect(database)
         try:
@@ -256,7 +256,7 @@ class RemoteServer(Server):
         """A new connection with autocommit on; the caller closes it.
 
         Raises:
-            HostError: nothing answers there. ServerError: it answers and refuses.
+            UnreachableError: nothing answers there. ServerError: it answers and refuses.
         """
         where = self.socket or f"{self.host}:{self.port}"
         how: dict[str, Any] = {"unix_socket": self.socket} if self.socket else {"host": self.host, "port": self.port}
@@ -270,7 +270,7 @@ class RemoteServer(Server):
                     hint="Put it into MYSQL_PWD or ~/.my.cnf.",
                 ) from None
             if problem.args[0] in _NO_ANSWER:
-                raise HostError(
+                raise UnreachableError(
                     f"no server answers at {where}.", hint="Is it running, and is the address right?"
                 ) from None
             raise ServerError(f"server {where}: {problem.args[-1]}.") from None
