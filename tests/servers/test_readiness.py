@@ -2,10 +2,13 @@
 
 import itertools
 import threading
+from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
-from bakeoff.servers import readiness
+from bakeoff.servers import Instance, RemoteServer, instance, readiness
+from bakeoff.spec import parse_server
 
 
 class Busy:
@@ -56,7 +59,7 @@ def test_indexes_that_a_server_may_not_use_are_not_read(version, used, unused):
 
 
 @pytest.mark.parametrize("ours", [True, False])
-def test_reading_a_large_table_of_our_own_server_has_no_limit_of_time(ours):
+def test_reading_a_large_table_of_our_own_server_may_take_longer_than_ten_minutes(ours):
     class Scanned(WithIndexes):
         def query(self, sql, parameters=(), *, limited=True):
             if "information_schema" in sql:
@@ -70,6 +73,35 @@ def test_reading_a_large_table_of_our_own_server_has_no_limit_of_time(ours):
     server.ours, server.limits = ours, []
     assert readiness.warm(server, "d").warm
     assert set(server.limits) == {not ours}
+
+
+class Connection:
+    """Answers everything with one row, and keeps the limit of each statement."""
+
+    def __init__(self):
+        self._read_timeout, self.limits = 600, []
+
+    @contextmanager
+    def cursor(self):
+        yield SimpleNamespace(execute=lambda *_: self.limits.append(self._read_timeout), fetchall=lambda: [(1,)])
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(("megabytes", "limit_s"), [(None, 86_400), (3, 603), (3_000, 3_600)])
+def test_a_server_that_stops_answering_is_not_waited_for_for_ever(monkeypatch, tmp_path, megabytes, limit_s):
+    connection = Connection()
+    server = RemoteServer(parse_server("mysql://me@db/"))
+    if megabytes is not None:
+        server = Instance.__new__(Instance)
+        server.home, server.name = tmp_path, "A"
+        monkeypatch.setattr(instance, "bytes_on_disk", lambda folder: megabytes * 10**6 * (folder == tmp_path / "data"))
+    monkeypatch.setattr(type(server), "connect", lambda *_: connection)
+    server.query("SELECT 1")
+    server.query("SELECT COUNT(*) FROM t", limited=False)
+    assert connection.limits[0] == 600
+    assert connection.limits[-1] == limit_s
 
 
 @pytest.mark.parametrize("version", ["5.7.22-log", "10.5.23-MariaDB"])

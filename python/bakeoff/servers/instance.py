@@ -14,6 +14,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,16 @@ import pymysql
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers import docker
 from bakeoff.servers.catalog import Installation
-from bakeoff.servers.client import ROOT, THIS_MACHINE, Access, Account, Server, make_tcp_account, open_connection
+from bakeoff.servers.client import (
+    ROOT,
+    THIS_MACHINE,
+    Access,
+    Account,
+    Server,
+    make_tcp_account,
+    open_connection,
+    scan_seconds,
+)
 from bakeoff.servers.docker import prepare
 from bakeoff.servers.options import option_arguments, write_cnf
 from bakeoff.servers.paths import allocated_bytes, bytes_on_disk
@@ -336,6 +346,11 @@ class Instance(Server):
         if self.variables().get("innodb_file_per_table") == "OFF":
             files += self.datadir.glob("ibdata*")
         return bytes_on_disk(self.datadir / folder_of(database)) + allocated_bytes(files)
+
+    @cached_property
+    def scan_limit_s(self) -> float:
+        """By all that is on its disk when this is first asked, which is once the data is loaded."""
+        return scan_seconds(bytes_on_disk(self.datadir))
 
     def _start_once(self, timeout_s: float) -> float:
         for leftover in (self.socket_path, self.socket_path.with_name("s.sock.lock"), self.home / "pid"):
