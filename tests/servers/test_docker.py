@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from bakeoff.errors import ServerError
-from bakeoff.servers import ServerMemory, ServerPool, docker, install, settings_for
+from bakeoff.servers import ServerMemory, ServerPool, datadir, docker, install, settings_for
 from bakeoff.servers.catalog import Installation
 from bakeoff.spec import Data, Profile, parse_server
 
@@ -145,6 +145,65 @@ def test_a_containers_environment_is_for_nobody_else_to_see(tmp_path, monkeypatc
     assert "geheim" not in " ".join(launch.argv)
     others = ("LD_PRELOAD", "https_proxy", "HOME")
     assert [launch.env.get(name) for name in others] == [os.environ.get(name) for name in others]
+
+
+def client_that_hangs(folder, monkeypatch, word):
+    """A `docker` that answers all but one command at once; returns the file to which it writes its commands."""
+    client, calls = folder / "docker", folder / "calls"
+    client.write_text(
+        f'#!/bin/sh\necho "$@" >> {calls}\ncase $1 in\n'
+        f"{word}) echo $$ > {folder}/hangs; exec sleep 300 ;;\nimage) exit 1 ;;\nesac\n"
+    )
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return calls
+
+
+def hangs(folder):
+    return psutil.pid_exists(int((folder / "hangs").read_text()))
+
+
+def test_an_engine_that_does_not_answer_is_none(tmp_path, monkeypatch):
+    client_that_hangs(tmp_path, monkeypatch, "version")
+    monkeypatch.setattr(docker, "_LIMIT_S", 0.5)
+    with pytest.raises(ServerError, match=r"none answers \(docker says: no answer within 0\.5 s;"):
+        docker.find_engine("mysql:8")
+    assert not hangs(tmp_path)
+
+
+def test_a_pull_has_no_limit_and_ends_when_the_run_is_ended(tmp_path, monkeypatch):
+    def progress(*what):
+        seen.append(what)
+        if len(seen) == 6:  # as once a signal has come
+            raise KeyboardInterrupt
+
+    seen = []
+    client_that_hangs(tmp_path, monkeypatch, "pull")
+    monkeypatch.setattr(docker, "_LIMIT_S", 0.5)
+    with pytest.raises(KeyboardInterrupt):
+        docker.installation("mysql:8", progress)
+    assert seen == [("pulling mysql:8", 0, 0)] * 6
+    assert not hangs(tmp_path)
+
+
+@pytest.mark.parametrize("error", [ServerError("docker did not end within 180 s."), KeyboardInterrupt()])
+def test_the_container_of_an_initialisation_that_is_broken_off_is_removed(tmp_path, monkeypatch, work, error):
+    def run(argv, *_, **__):
+        begun.extend(argv)
+        raise error  # its client was ended, and nothing else
+
+    begun = []
+    calls = client_that_hangs(tmp_path, monkeypatch, "nothing")
+    found = Installation(
+        flavour="mysql", version_text="8.0.36", basedir=tmp_path, argv=("mysqld",), share=tmp_path, environment={},
+        sha256="", known_options=frozenset(), container_image="mysql:8",
+    )  # fmt: skip
+    monkeypatch.setattr(datadir, "run", run)
+    with pytest.raises(type(error)):
+        datadir._initialise(found, {}, work / "templates" / "mysql-8")
+    name = begun[begun.index("--name") + 1]
+    assert f"rm --force {name}" in calls.read_text().splitlines()
+    assert not list((work / "templates").iterdir())
 
 
 def test_no_engine_is_one_line(tmp_path, monkeypatch):

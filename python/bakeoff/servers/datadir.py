@@ -24,7 +24,7 @@ from pathlib import Path
 from bakeoff.errors import HostError, ServerError
 from bakeoff.files import sync_directory
 from bakeoff.servers.catalog import Installation
-from bakeoff.servers.docker import prepare
+from bakeoff.servers.docker import kill, prepare
 from bakeoff.servers.fetch import Progress, no_progress
 from bakeoff.servers.options import option_arguments
 from bakeoff.servers.paths import (
@@ -138,7 +138,15 @@ def _initialise(installation: Installation, init_options: Mapping[str, str], hom
             options += ["--log-warnings=0", "--enforce-storage-engine="] if installation.family == "mariadb" else []
         env = {"PATH": "/usr/bin:/bin", **installation.environment}
         launch = prepare(installation, options, env, [scratch], feeds=True)
-        result = run(launch.argv, launch.identity, env=launch.env, cwd=scratch, log=log, stdin=script, timeout_s=180)
+        try:
+            result = run(
+                launch.argv, launch.identity, env=launch.env, cwd=scratch, log=log, stdin=script, timeout_s=180
+            )
+        except BaseException:
+            if launch.container:  # only its client was ended
+                with suppress(ServerError):
+                    kill(installation, launch.container)
+            raise
         if result.returncode != 0:
             raise ServerError(
                 f"{installation.name} could not initialise a data directory (status {result.returncode}).",

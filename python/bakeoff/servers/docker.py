@@ -6,11 +6,15 @@ work as for any other server. The container's first process watches its standard
 SIGKILL reaches only the client, and the server must not outlive it.
 """
 
+import contextlib
+import math
 import os
 import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +27,10 @@ from bakeoff.servers.paths import cache_root, locked, make_open_folder, remove_u
 from bakeoff.servers.process import Identity, last_line, server_identity
 
 _ENGINES = ("docker", "podman")
+# Within which the engine has answered, by the first word; others are questions. Images are large, and disks are slow.
+_LIMITS_S = {"pull": math.inf, "run": 600.0, "create": 600.0, "cp": 600.0}
+_LIMIT_S = 60.0
+_POLL_S = 0.2
 _SHARES = ("/usr/share/mysql", "/usr/share/mariadb", "/usr/local/mysql/share", "/usr/share/percona-server")
 # Variables that would act on the engine's client itself.
 _OF_CLIENT = re.compile(
@@ -108,11 +116,13 @@ def installation(image: str, progress: Progress) -> Installation:
 
     Raises:
         ServerError: no engine answers, no such image, or no MySQL or MariaDB in it.
+        KeyboardInterrupt: `progress` raised it while the image was pulled.
     """
     engine = find_engine(image)
     if _call(engine, "image", "inspect", image).returncode != 0:
         progress(f"pulling {image}", 0, 0)
-        _must(_call(engine, "pull", "--quiet", image), image, "could not be pulled")
+        pulled = _call(engine, "pull", "--quiet", image, watch=lambda: progress(f"pulling {image}", 0, 0))
+        _must(pulled, image, "could not be pulled")
     inspected = _call(engine, "image", "inspect", "--format", "{{.Id}}", image)
     digest = _must(inspected, image, "could not be inspected").strip()
     daemons = _inside(engine, image, "command -v mariadbd || command -v mysqld")
@@ -199,12 +209,39 @@ def _inside(engine: str, image: str, script: str) -> "subprocess.CompletedProces
     return _call(engine, "run", "--rm", "--network", "none", "--entrypoint", "/bin/sh", image, "-c", script)
 
 
-def _call(engine: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run the engine's client, in a session of its own so that Ctrl-C in the terminal reaches only bakeoff."""
-    return subprocess.run(
-        [engine, *arguments], capture_output=True, text=True, check=False,
-        stdin=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+def _call(engine: str, *arguments: str, watch: Callable[[], None] = lambda: None) -> "subprocess.CompletedProcess[str]":
+    """Run the engine's client, in a session of its own so that Ctrl-C in the terminal reaches only bakeoff.
+
+    One that does not answer in time is ended, and has failed.
+
+    Args:
+        engine: the client program.
+        arguments: its command.
+        watch: called five times a second; what it raises ends the client.
+    """
+    command, limit_s, began_s = [engine, *arguments], _LIMITS_S.get(arguments[0], _LIMIT_S), time.monotonic()
+    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(
+        command, stdin=nothing, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+    ) as client:
+        try:
+            while True:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    output, errors = client.communicate(timeout=_POLL_S)
+                    return subprocess.CompletedProcess(command, client.returncode, output, errors)
+                watch()
+                if time.monotonic() - began_s > limit_s:
+                    _end(client)
+                    return subprocess.CompletedProcess(command, 1, "", f"no answer within {limit_s:g} s")
+        except BaseException:
+            _end(client)
+            raise
+
+
+def _end(client: "subprocess.Popen[str]") -> None:
+    """End a client at once, and what it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(client.pid, signal.SIGKILL)
 
 
 def _must(answer: "subprocess.CompletedProcess[str]", image: str, failure: str) -> str:
