@@ -6,7 +6,10 @@ import math
 import shutil
 import threading
 import time
+from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,11 +23,12 @@ from bakeoff.report.live import QuietLive
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import added_arms, own_data, runner
 from bakeoff.run.added_arms import Joining, with_arms
+from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import read_before
 from bakeoff.run.runner import StudyRun, ThisMachine
-from bakeoff.spec import Data
+from bakeoff.spec import Data, parse_server
 from bakeoff.spec.study import Search
 from bakeoff.stats import guilty
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate
@@ -201,6 +205,49 @@ def test_a_build_that_cannot_be_installed_is_passed_over(tmp_path, monkeypatch):
     machine.wait()
     outcome = run.outcome(0)
     assert (outcome.valid, outcome.discard_reason) == (False, "it could not be fetched.")
+
+
+@dataclass
+class Loading:
+    """A loader that takes 40 seconds for each load."""
+
+    clock: list
+    study: object = None
+    engine: object = None
+
+    def load_further(self, setup, build, **_):
+        self.clock[0] += 40.0
+        return {(setup.build_key, build): None}
+
+
+@pytest.mark.parametrize(("before", "again_s"), [({"B-0"}, 40.0), ({"A-0"}, 0.0)])
+def test_what_a_resumed_search_loads_again_is_not_taken_from_the_budget(tmp_path, monkeypatch, before, again_s):
+    def run_epoch(order, _tools, run, **_how):
+        at = datetime(2026, 11, 20, tzinfo=UTC)
+        run.epoch(order.draft.epoch, 0).finish(
+            Outcome(epoch=order.draft.epoch, build=0, valid=False, started_at=at, wall_s=1, measured_s=1)
+        )
+        return EpochDone(order.draft.epoch)
+
+    clock = [0.0]
+    monkeypatch.setattr(added_arms, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(added_arms, "Engine", lambda **_: nullcontext())
+    monkeypatch.setattr(runner, "run_epoch", run_epoch)
+    study = bisections.study_of_builds(4)
+    joined = study.search.builds[1].model_copy(update={"server": parse_server("mysql:5.7.22")})
+    study = study.model_copy(update={"arms": (*study.arms, joined)})
+    plan = plan_study(study, overhead_s=5, load_s=5, builds=1)
+    run = RunDirectory.create(tmp_path, study)
+    setups = tuple(ArmSetup(arm) for arm in study.arms)
+    snapshots = {(setup.build_key, 0): None for setup in setups if setup.arm.name != "B"}
+    tools = EpochTools(study, setups, None, snapshots, QuietLive(), threading.Event(), at_once=2)
+    machine = ThisMachine(tools, run, Joining(None, Loading(clock), run, read_before(run), before))
+    went_on = StudyRun(study, run, machine, QuietLive(), threading.Event(), 100.0, builds=1, at_once=2)
+    for number in range(2):  # the second finds it loaded
+        machine.begin(EpochOrder(plan, epoch_draft(plan, study, number)))
+        went_on._take(machine.wait())
+    assert clock == [40.0]
+    assert went_on.begin == 100.0 + again_s
 
 
 def test_builds_that_join_later_have_the_data_that_was_taken_at_the_begin(tmp_path, monkeypatch):

@@ -1,8 +1,9 @@
 """Add arms to a bisection while it runs: install, work out settings, load their data when it is first needed."""
 
 import shutil
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError
@@ -28,12 +29,14 @@ class Joining:
         loader: whose engine is closed.
         run: that they join.
         before: what it has measured before it was resumed.
+        again: loads that it had made before it was resumed, of those that are made here; each leaves when it is.
     """
 
     memory: ServerMemory
     loader: Loader
     run: RunDirectory
     before: Before
+    again: set[str] = field(default_factory=set)
 
     def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
         """The tools with the study's last arm, installed.
@@ -49,10 +52,11 @@ class Joining:
         check_setups(self.run, setups)
         return replace(tools, study=study, setups=(*tools.setups, *setups))
 
-    def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> str:
+    def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> tuple[str, float]:
         """Load what these arms lack of a build into the tools' snapshots.
 
-        Returns why an arm cannot be loaded, which discards the epoch.
+        Returns why an arm cannot be loaded, which discards the epoch; and the wall seconds of loads that the run had
+        made before it was resumed.
 
         Loads of options are removed after their epoch: hardly any combination is measured twice.
 
@@ -65,9 +69,11 @@ class Joining:
             kept = {setup.build_key for setup in (*tools.setups[:2], *needed)}
             for key in [key for key in tools.snapshots if key[0] not in kept]:
                 shutil.rmtree(tools.snapshots.pop(key).path, ignore_errors=True)
+        again_s = 0.0
         for setup in needed:
             if (setup.build_key, build) in tools.snapshots:
                 continue
+            began_s, name = time.monotonic(), f"{setup.arm.name}-{build}"
             try:
                 with Engine(stop=tools.stop, on_log=tools.listener.note) as engine:
                     loader = replace(self.loader, study=tools.study, engine=engine)
@@ -79,8 +85,11 @@ class Joining:
                     raise Interrupted from None
                 if not discards_epoch(error):
                     raise
-                return str(error)
-        return ""
+                return str(error), again_s
+            if name in self.again:
+                self.again.remove(name)
+                again_s += time.monotonic() - began_s
+        return "", again_s
 
 
 def with_arms(plan: Plan, study: Study) -> Plan:

@@ -141,7 +141,8 @@ def run_study(
                 if explaining and explaining.only:
                     return run, explain(explaining, tools, run)
                 compare_answers(tools, run)
-                machine = ThisMachine(tools, run, Joining(share.memory, loader, run, before) if study.search else None)
+                joining = Joining(share.memory, loader, run, before, set(run.builds())) if study.search else None
+                machine = ThisMachine(tools, run, joining)
                 for arms in range(len(begun_with.arms), len(study.arms)):  # that joined before it was resumed
                     machine.join(study.model_copy(update={"arms": study.arms[: arms + 1]}))
                 analysis = StudyRun(
@@ -270,12 +271,13 @@ class ThisMachine:
         assert self._order
         order, self._order = self._order, None
         failure = next((self._unusable[arm] for arm in order.arms if arm in self._unusable), "")
+        again_s = 0.0
         if self._joining and not failure:
-            failure = self._joining.load(self._tools, order.arms, order.draft.build)
+            failure, again_s = self._joining.load(self._tools, order.arms, order.draft.build)
         done = run_epoch(order, self._tools, self._run, failure=failure)
         if done is None:
             raise Interrupted
-        return done
+        return replace(done, again_s=again_s)
 
     def leave_out(self, _host: str) -> bool:
         """There is no other."""
@@ -451,6 +453,7 @@ class StudyRun:
         """
         data = self.run_directory.load_epoch(done.number, whole=False)
         self._count(data)
+        self.begin += done.again_s  # what was loaded again counts once
         if done.plan:
             self.plan = done.plan
         if done.cost:
