@@ -13,6 +13,9 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 864
 _DURATION_MAX_S = 366 * 86400.0
 _BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
+"""A number without a unit, as options of scripts are written."""
+
 
 def parse_duration_s(text: str) -> float:
     """Seconds in `90s`, `4m`, `1h30m`, `1 min 30 s` (as `format_duration` writes it), `250ms`, or a bare number.
@@ -70,6 +73,17 @@ def parse_bytes(text: str) -> int:
     if not found:
         raise SpecError(f"size {text!r} is not understood.", hint="Write 128M or 2G.")
     return int(found[1]) * _BYTES[found[2]]
+
+
+def parse_scaled(text: str) -> float | None:
+    """The number in an option of a script, as the engine reads it: `1M` is 1,048,576; None: no number.
+
+    K, M, G and T are powers of 1024 for every kind of number, also for rows.
+    """
+    text = text.strip()
+    scale = _BYTES.get(text[-1:].lower(), 1)
+    digits = text if scale == 1 else text[:-1].rstrip()
+    return float(digits) * scale if NUMBER.fullmatch(digits) else None
 
 
 def format_bytes(count: float) -> str:

@@ -30,6 +30,17 @@ def test_options_that_are_no_numbers_are_passed_over():
     assert row_count(study, Data()) == 2000
 
 
+@pytest.mark.parametrize(("written", "rows"), [("1M", 2**20), ("100k", 102_400), (" 2 K", 2048), ("1.5K", 1536)])
+def test_sizes_are_read_as_by_the_engine(written, rows):
+    asked, plain = (
+        study_of(Workload(script="oltp_read_only", options=(("table_size", size),)), tables=2)
+        for size in (written, rows)
+    )
+    assert row_count(asked, Data()) == 2 * rows
+    assert data_bytes(asked, Data()) == data_bytes(plain, Data())
+    assert workload_bytes("tpcc", {"scale": written}) == workload_bytes("tpcc", {"scale": rows})
+
+
 def test_tpcc_is_counted_in_warehouses():
     assert workload_bytes("tpcc", {"scale": 20, "tables": 1}) == 2 * workload_bytes("tpcc", {})
     duel = study_of(Workload(script="tpcc", options=(("scale", 2),)), tables=4)

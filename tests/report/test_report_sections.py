@@ -11,8 +11,9 @@ from synthetic import duel_study, make_run
 from view_parts import panels_of
 
 from bakeoff.report import build_view, render_html, render_json, render_markdown, render_terminal
-from bakeoff.report.setups import _data_text
+from bakeoff.report.setups import _data_text, _sizes
 from bakeoff.report.view import Charts, Code, Fold, Panel, Prose, Row, Section, Series, Steps, Table, Value
+from bakeoff.spec import Workload
 from bakeoff.spec.server_name import parse_server
 from bakeoff.stats.slice_length import SliceChoice, SlicePoint
 
@@ -132,3 +133,11 @@ def test_the_data_is_what_was_loaded_and_no_default_of_tables_that_nobody_made(w
         cells_planned=[SimpleNamespace(workload_index=0, replay=workload == "shop")],
     )
     assert _data_text(context, 2) == said
+
+
+def test_rows_are_those_that_the_engine_loads():
+    own = Workload(script="oltp_read_only", options=(("table_size", "1M"), ("tables", 2)))
+    tpcc = Workload(script="tpcc", options=(("scale", 3),))
+    asked = duel_study(workloads=("oltp_read_only",), threads=(4,)).model_copy(update={"workloads": (own, tpcc)})
+    assert _sizes(asked, own) == "2 tables of 1,048,576 rows"
+    assert _sizes(asked, tpcc) == "3 warehouses"

@@ -136,6 +136,7 @@ def test_what_is_left_is_named_after_an_error_and_with_quiet(shell, sandbox):
 def test_what_is_used_as_it_is():
     load(Holding(TWO))
     load(Holding({"sbtest1": 50}), options=(("tables", "1"), ("table_size", "50")))
+    load(Holding({"sbtest1": 2**20}), options=(("tables", 1.0), ("table_size", "1M")))
     load(Holding(TWO, unindexed=("sbtest1", "sbtest2")), options=(("create_secondary", "off"),))
     load(Holding(TWO | {"sbtest1": 1234}), measured=True)  # a resumed run's own oltp_insert
     load(Holding({"warehouse1": 1}), script="tpcc")

@@ -20,6 +20,7 @@ from bakeoff.spec import Data, Frozen, Origin, Placement, ServerSpec, Study, Wor
 from bakeoff.spec.dumps import read_dump
 from bakeoff.spec.server_name import is_url, url_database
 from bakeoff.spec.study import OptionValue, is_capture
+from bakeoff.units import parse_scaled
 
 ROUND_BLOCKS = 1_000_000
 """Blocks of round r are numbered from r times this, so that the rounds of an epoch can be distinguished."""
@@ -365,7 +366,8 @@ def _stem(script: str) -> str:
 
 
 def _number(value: OptionValue | None, default: int) -> int:
+    number = parse_scaled(value) if isinstance(value, str) else value
     try:
-        return int(float(value)) if value is not None else default
+        return int(number) if number is not None else default
     except (ValueError, OverflowError):
         return default

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from bakeoff.plan.epochs import is_tpcc, warehouses
+from bakeoff.plan.epochs import is_tpcc, options_of, table_sizes
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, Charts, Code, Fold, Panel, Prose, Row, Section, Series, Status, Steps, Table
 from bakeoff.results.epoch_data import wall_time
-from bakeoff.spec import Arm, Placement, Study, Workload
+from bakeoff.spec import Arm, Data, Placement, Study, Workload
 from bakeoff.stats.differences import AllAnswers, Answer, RowDifference, row_differences
 from bakeoff.stats.slice_length import SliceChoice
 from bakeoff.units import format_bytes, format_duration, format_ns, shortened
@@ -454,9 +454,10 @@ def _data_text(context: Context, builds: int) -> str:
 
 def _sizes(study: Study, workload: Workload) -> str:
     """Tables and rows, or warehouses."""
+    sizes = table_sizes(workload.script, options_of(study, workload, Data()))
     if not is_tpcc(workload.script):
-        return f"{study.tables} tables of {study.table_size:,} rows"
-    scale = warehouses(dict(workload.options))
+        return f"{sizes['tables']} tables of {sizes['table_size']:,} rows"
+    scale = sizes["warehouses"]
     return f"{scale} warehouse{'s' * (scale > 1)}"
 
 

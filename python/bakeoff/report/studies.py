@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from bakeoff.plan.epochs import warehouses
+from bakeoff.plan.epochs import table_sizes
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import Charts, Panel, Row, Section, Table, Value
@@ -333,9 +333,8 @@ def tpmc_lines(tables: Mapping[str, Table]) -> tuple[str, ...]:
 
 
 def _summaries(options: Mapping[str, Any], epochs: Sequence[EpochData]) -> tuple[TpccSummary, ...]:
-    sets = int(options.get("tables") or 1)
     paced = any(str(options.get(name, "off")).lower() in _ON for name in ("keying_time", "think_time"))
-    return tpcc_summaries(epochs, warehouses=warehouses(options) * sets, paced=paced)
+    return tpcc_summaries(epochs, warehouses=math.prod(table_sizes("tpcc", options).values()), paced=paced)
 
 
 def _tpmc_table(

@@ -30,7 +30,7 @@ from bakeoff.servers import (
 from bakeoff.spec import Arm, Data, Origin, Study, Workload
 from bakeoff.spec.factors import client_charset
 from bakeoff.spec.study import OptionValue, is_capture
-from bakeoff.units import format_bytes, parse_bytes
+from bakeoff.units import format_bytes, parse_bytes, parse_scaled
 
 # Options that change how fast the data is read and written, and nothing of what lies on disk after a clean stop. An arm
 # with any other option gets loads of its own.
@@ -174,9 +174,8 @@ def _normal(value: OptionValue, kind: str) -> str:
     text = str(value).lower()
     if kind == "bool":
         return "off" if text in _OFF else "on"
-    with suppress(ValueError):
-        return f"{float(text):g}"
-    return text
+    number = parse_scaled(text)
+    return text if number is None else f"{number:g}"
 
 
 def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm]) -> None:

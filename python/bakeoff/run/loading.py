@@ -16,7 +16,7 @@ import pymysql
 from bakeoff.engine import Engine, declares
 from bakeoff.errors import BakeoffError, EngineError, HostError, ServerError, SpecError
 from bakeoff.plan.epochs import data_bytes as expected_bytes
-from bakeoff.plan.epochs import database_of, database_on, row_count, seed_for
+from bakeoff.plan.epochs import database_of, database_on, row_count, seed_for, table_sizes
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
@@ -27,7 +27,6 @@ from bakeoff.servers import Instance, Server, ServerPool, Snapshot, readiness, t
 from bakeoff.spec import Arm, Data, Study, Workload
 from bakeoff.spec.study import is_capture
 from bakeoff.stats.differences import Answer
-from bakeoff.units import parse_bytes
 
 _READINESS_LIMIT_S = 120.0
 _SHUTDOWN_LIMIT_S = 120.0
@@ -156,9 +155,7 @@ class Loader:
         if database != self.study.database or "table_size" not in options:
             return
         indexed = "create_secondary" not in options and declares(workload.script, "options", "create_secondary")
-        # As the engine reads them: 10K is 10 × 1024.
-        sizes = {name: parse_bytes(str(options[name])) for name in ("tables", "table_size")}
-        found = objection(server, database, **sizes, indexed=indexed)
+        found = objection(server, database, **table_sizes(workload.script, options), indexed=indexed)
         if found:
             raise SpecError(
                 f"{setup.arm.label}: database {database} is not what the study asks for: {found}.",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from bakeoff.engine import Message
 from bakeoff.errors import SpecError
 from bakeoff.spec.study import OptionValue
+from bakeoff.units import NUMBER, parse_scaled
 
 RAND_TYPES = ("uniform", "gaussian", "special", "pareto", "zipfian")
 # Shape the random numbers of every script.
@@ -21,8 +22,6 @@ _ELSEWHERE = {
     "mysql_storage_engine": "Write --mysql-storage-engine, or engine in the settings of a study.",
     "rand_seed": "Write --seed.",
 }
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
-_SCALES = {letter: 1024**power for power, letter in enumerate("kmgt", start=1)}
 _EXPECTED = {
     "bool": "on or off",
     "int": "a whole number, with K, M, G or T if need be",
@@ -80,7 +79,7 @@ def _fits_rand(name: str, text: str) -> bool:
         return text in RAND_TYPES
     if name == "rand_spec_iter":
         return re.fullmatch(r"\+?\d{1,20}", text, re.ASCII) is not None and 0 < int(text) < 2**32
-    return _NUMBER.fullmatch(text) is not None and 0 <= float(text) < math.inf
+    return NUMBER.fullmatch(text) is not None and 0 <= float(text) < math.inf
 
 
 def _expected_rand(name: str, text: str) -> str:
@@ -96,15 +95,7 @@ def _fits(kind: str, value: OptionValue) -> bool:
         return not isinstance(value, float) and str(value).lower() in words
     if kind not in _EXPECTED:
         return True
-    number = _number(value) if isinstance(value, str) else float(value)
+    number = parse_scaled(value) if isinstance(value, str) else float(value)
     if number is None or not math.isfinite(number):
         return False
     return kind == "double" or (number.is_integer() and abs(number) < 9.2e18)
-
-
-def _number(text: str) -> float | None:
-    """`1M` is 1,048,576; None: no number."""
-    text = text.strip()
-    scale = _SCALES.get(text[-1:].lower(), 1)
-    digits = text if scale == 1 else text[:-1].rstrip()
-    return float(digits) * scale if _NUMBER.fullmatch(digits) else None
