@@ -230,3 +230,20 @@ def test_myisam_gets_the_memory_as_key_buffer():
     options = settings("mysql", "5.7.22", ",default_storage_engine=MyISAM").options
     assert options["key_buffer_size"] == str(512 << 20)
     assert options["innodb_buffer_pool_size"] == str(64 << 20)
+
+
+@pytest.mark.parametrize("profile", Profile)
+@pytest.mark.parametrize(("engine", "cache"), [("MyISAM", "key_buffer_size"), ("rocksdb", "rocksdb_block_cache_size")])
+def test_a_buffer_pool_is_the_cache_of_the_tables_engine(engine, cache, profile):
+    def found(options):
+        engines = ("innodb", "myisam", "rocksdb")
+        return settings("mariadb", "10.11.19", options, data=Data(engine=engine), engines=engines, profile=profile)
+
+    small = str(64 << 20) if profile is Profile.MATCHED else None
+    for name in ("innodb_buffer_pool_size", "loose_innodb_buffer_pool_size"):
+        given = found(f",{name}=32M")
+        assert (given.options[cache], given.options.get("innodb_buffer_pool_size")) == ("32M", small)
+        assert any(note.startswith(f"innodb_buffer_pool_size=32M was given as {cache}") for note in given.notes)
+    both = found(f",innodb_buffer_pool_size=32M,{cache}=48M")
+    assert (both.options[cache], both.options["innodb_buffer_pool_size"]) == ("48M", "32M")
+    assert not both.notes or "was given as" not in " ".join(both.notes)

@@ -99,6 +99,7 @@ def test_the_cache_follows_the_engine_that_the_data_names():
     base = BASE | {"key_buffer_size": "8388608"}
     assert found(changed, base=base, data=Data(engine="myisam")) == {}
     assert set(found(changed, base=base)) == set(changed)
+    assert found({"key_buffer_size": "134217728"}, "mysql:8.0,innodb_buffer_pool_size=128M", base=base) == {}
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ from bakeoff.units import parse_bytes
 SPARE_CONNECTIONS = 24  # for readiness, observers and the user
 _DEFAULT_MAX_CONNECTIONS = 151
 _ROCKSDB = "rocksdb"
+_POOL = "innodb_buffer_pool_size"
+_OWN_CACHE = {"myisam": "key_buffer_size", _ROCKSDB: "rocksdb_block_cache_size"}  # in place of InnoDB's pool
 _SMALL_POOL_BYTES = 64 * 2**20  # of InnoDB when another engine has the memory
 _NOT_VARIABLES = frozenset(
     {"plugin_load_add", "mysqlx", "secure_file_priv", "ssl", "admin_tls_version", "default_authentication_plugin",
@@ -99,7 +101,8 @@ def settings_for(
         installation: the binaries.
         spec: with the user's own options and cnf files.
         profile: `matched` or `stock`.
-        memory: the same for every arm; `stock` ignores it.
+        memory: the same for every arm; `stock` ignores it. A buffer pool that the user asks for is the cache of the
+            tables' engine, unless the cache is asked for, too.
         data: the tables; some charsets, row formats and engines need options, or do not exist everywhere.
         connections: largest number that the load will hold open at once.
         tls: False switches TLS off in the server.
@@ -124,10 +127,11 @@ def settings_for(
     if data.source:
         options["event_scheduler"] = "OFF"  # the events of a dump are not to run beside the load
     options |= _for_compressed_rows(target, data)
-    options = _override(options, translated.options)
+    user, notes = _for_own_cache(translated.options, engine)
+    options = _override(options, user)
     _check_connections(target, options, connections)
 
-    notes = [*translated.notes]
+    notes = [*translated.notes, *notes]
     if target.family == "mariadb" and options.get("plugin_load_add") == "ha_rocksdb":
         notes.append("ha_rocksdb was loaded: the engine is a plugin")
     init_options = translated.init_options | counting_at_init(target, options)
@@ -181,7 +185,7 @@ def _charset(data: Data) -> dict[str, str]:
 def _matched(target: Target, memory: ServerMemory, engine: str) -> dict[str, str]:
     pool_bytes = memory.buffer_pool_bytes
     options = {
-        "innodb_buffer_pool_size": str(_SMALL_POOL_BYTES if engine in ("myisam", _ROCKSDB) else pool_bytes),
+        _POOL: str(_SMALL_POOL_BYTES if engine in _OWN_CACHE else pool_bytes),
         **redo_options(target, memory.redo_bytes),
         "innodb_log_buffer_size": "16777216",
         "innodb_flush_log_at_trx_commit": "1",
@@ -206,6 +210,16 @@ def _matched(target: Target, memory: ServerMemory, engine: str) -> dict[str, str
     if len(os.sched_getaffinity(0)) < _CPUS_TO_SPIN_ON:
         optional[_SPIN_OPTION] = _NEVER_SPIN
     return options | {name: value for name, value in optional.items() if understands(target, name)}
+
+
+def _for_own_cache(user: Mapping[str, str], engine: str) -> tuple[Mapping[str, str], list[str]]:
+    """The user's options with InnoDB's pool given to the cache of an engine that does not use it, and a note of it."""
+    cache, named = _OWN_CACHE.get(engine), {stem(name): name for name in user}
+    if cache is None or cache in named or _POOL not in named:
+        return user, []
+    rest = {name: value for name, value in user.items() if name != named[_POOL]}
+    size = user[named[_POOL]]
+    return rest | {cache: size}, [f"{_POOL}={size} was given as {cache}: the tables are {engine}"]
 
 
 def _for_compressed_rows(target: Target, data: Data) -> dict[str, str]:

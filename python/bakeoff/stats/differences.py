@@ -231,6 +231,8 @@ def _declared(study: Study, arm: Arm) -> frozenset[str]:
     names = {name.lower() for each in servers for name in (*dict(each.options), *each.cnf_options)}
     names |= {_PREFIXES.sub("", name) for name in names}
     names |= {_ALIASES[name] for name in names & _ALIASES.keys()}
+    if "innodb_buffer_pool_size" in names:  # given to the cache of an engine that has its own (servers/profile.py)
+        names |= {"key_buffer_size", "rocksdb_block_cache_size"}
     mine, theirs = study.baseline.data, arm.data
     # A character set that the data names overrules that of the servers.
     if (mine.charset, mine.collation) != (theirs.charset, theirs.collation) or (mine.charset and theirs.charset):
