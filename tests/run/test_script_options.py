@@ -90,3 +90,36 @@ def test_values_of_a_factor_are_checked_too():
     arms = tuple(Arm(name=n, label=n, server=parse_server("mysql:8.0.15"), data=each) for n, each in data.items())
     with pytest.raises(SpecError, match="workload oltp_read_only: option range_size cannot be 'abc'"):
         check_workloads(Study(title="t", arms=arms, workloads=(Workload(script="oltp_read_only"),)))
+
+
+@pytest.mark.parametrize(
+    ("option", "data", "declared"),
+    [
+        ("create_table_options", {"table_options": "ROW_FORMAT=COMPRESSED"}, "ROW_FORMAT=COMPRESSED"),
+        ("create_table_options", {"table_charset": "latin1"}, "DEFAULT CHARACTER SET latin1"),
+        ("column_charset", {"column_charset": "latin1"}, "latin1"),
+        ("column_collation", {"column_charset": "latin1", "column_collation": "latin1_bin"}, "latin1_bin"),
+    ],
+)
+def test_an_option_that_would_replace_what_an_arm_declares_is_refused(option, data, declared):
+    """Else all arms have the same tables, and the factor compares nothing."""
+
+    def check(workload_options=(), **more):
+        arms = tuple(
+            Arm(name=name, label=name, server=parse_server("mysql:8.0.15"), data=each)
+            for name, each in {"A": Data(), "B": Data(**more)}.items()
+        )
+        check_workloads(
+            Study(title="t", arms=arms, workloads=(Workload(script="oltp_read_only", options=workload_options),))
+        )
+
+    given = ((option, "utf8mb4_bin"),)
+    check(given)
+    check(**data)
+    says = f"its option {option} would replace what the study sets .{declared}"
+    with pytest.raises(SpecError, match=says) as refused:
+        check(given, **data)
+    assert refused.value.field == ("workloads", 0)
+    with pytest.raises(SpecError, match=says) as refused:
+        check(options=given, **data)
+    assert refused.value.field == ("arms", "B", "data", "options", option)

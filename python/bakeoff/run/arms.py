@@ -115,6 +115,7 @@ def check_workloads(study: Study) -> None:
         for arm in study.arms:
             try:
                 _check_arm_options(wanted[index], described, arm)
+                _check_declared_tables(wanted[index], arm)
                 # A cnf file is read for a version, which `settings_of` knows.
                 server = arm.server.model_copy(update={"cnf_files": ()})
                 _check_transactions(wanted[index], arm, table_engine(server, arm.data))
@@ -216,6 +217,25 @@ def _check_arm_options(workload: Workload, described: Message, arm: Arm) -> None
         )
     with within("data"):
         _check_values(workload, arm.data.options, described)
+
+
+def _check_declared_tables(workload: Workload, arm: Arm) -> None:
+    """Refuse an option of the script that would go before what the study's settings say of the tables."""
+    data = arm.data
+    charset = data.column_collation or data.column_charset or ""
+    by_settings = {
+        "create_table_options": data.declared_table_options,
+        "column_charset": charset,
+        "column_collation": charset,
+    }
+    for options, place in ((workload.options, ()), (data.options, ("data", "options"))):
+        for option, _ in options:
+            if declared := by_settings.get(option):
+                raise SpecError(
+                    f"workload {workload.script}: its option {option} would replace what the study sets ({declared}).",
+                    hint="Leave the option out, and say all of it in the settings: table_options, column_charset.",
+                    field=(*place, option) if place else (),
+                )
 
 
 def _check_transactions(workload: Workload, arm: Arm, engine: str) -> None:
