@@ -4,7 +4,8 @@ import pytest
 
 from bakeoff.engine import ArmAddress, Engine
 from bakeoff.errors import EngineError, SpecError
-from bakeoff.run.arms import check_workloads
+from bakeoff.run.arms import ArmSetup, check_workloads
+from bakeoff.run.loading import engine_option, script_options
 from bakeoff.run.script_options import check_value, first_unknown, remedy_for
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 from validation.fake_server import FakeServer
@@ -123,3 +124,59 @@ def test_an_option_that_would_replace_what_an_arm_declares_is_refused(option, da
     with pytest.raises(SpecError, match=says) as refused:
         check(options=given, **data)
     assert refused.value.field == ("arms", "B", "data", "options", option)
+
+
+DECLARING = 'sysbench.cmdline.options = { %s = {"", "0"} }\nfunction prepare() end\nfunction event() end\n'
+
+
+def own_study(folder, declared, **data):
+    """Of a script that declares one option, or none."""
+    script = folder / "own.lua"
+    script.write_text(DECLARING % declared if declared else "function prepare() end function event() end")
+    arms = tuple(Arm(name=n, label=n, server=parse_server("mysql:8.0.15"), data=Data(**data)) for n in "AB")
+    return Study(title="t", arms=arms, workloads=(Workload(script=str(script)),), tables=3, table_size=7)
+
+
+@pytest.mark.parametrize(
+    ("declared", "given"),
+    [
+        ("rows", {}),
+        ("tables", {}),  # of TPC-C they are sets of tables
+        ("table_size", {"table_size": 7}),
+        ("mysql_storage_engine", {"mysql_storage_engine": "innodb"}),
+        ("", {"mysql_storage_engine": "innodb"}),
+    ],
+)
+def test_what_nobody_has_typed_is_given_to_scripts_that_take_it(tmp_path, declared, given):
+    """The engine refuses an option that a script with options does not declare."""
+    study = own_study(tmp_path, declared)
+    check_workloads(study)
+    (workload,) = study.workloads
+    setup = ArmSetup(study.baseline)
+    assert script_options(study, workload, setup.arm.data) | engine_option(workload, setup) == given
+
+
+@pytest.mark.parametrize(
+    ("data", "lacks"),
+    [
+        ({"engine": "MyISAM"}, "mysql_storage_engine"),
+        ({"table_options": "ROW_FORMAT=COMPRESSED"}, "create_table_options"),
+        ({"table_charset": "latin1"}, "create_table_options"),
+        ({"column_charset": "latin1", "column_collation": "latin1_bin"}, "column_collation"),
+    ],
+)
+def test_tables_that_a_script_cannot_make_are_refused(tmp_path, data, lacks):
+    declared = "column_charset" if lacks == "column_collation" else "rows"
+    with pytest.raises(SpecError, match=f"own.lua: it has no option {lacks}") as refused:
+        check_workloads(own_study(tmp_path, declared, **data))
+    assert refused.value.field == ("workloads", 0)
+    check_workloads(own_study(tmp_path, declared, source="/dumps/shop.sql"))
+    if not lacks.startswith("column"):
+        check_workloads(own_study(tmp_path, lacks, **data))
+        check_workloads(own_study(tmp_path, "", **data))
+
+
+def test_a_server_whose_tables_have_the_engine_anyway_needs_no_option(tmp_path):
+    study = own_study(tmp_path, "rows")
+    server = parse_server("mysql:8.0.15,default_storage_engine=MyISAM")
+    check_workloads(study.model_copy(update={"arms": (study.arms[0].model_copy(update={"server": server}),)}))

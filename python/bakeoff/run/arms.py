@@ -58,6 +58,7 @@ _SPARE_CONNECTIONS = 32
 _OF_SETTINGS = (
     "table_size",
     "column_charset",
+    "column_collation",
     "content",
     "compressibility",
     "text_length",
@@ -118,7 +119,9 @@ def check_workloads(study: Study) -> None:
                 _check_declared_tables(wanted[index], arm)
                 # A cnf file is read for a version, which `settings_of` knows.
                 server = arm.server.model_copy(update={"cnf_files": ()})
-                _check_transactions(wanted[index], arm, table_engine(server, arm.data))
+                engine = table_engine(server, arm.data)
+                _check_transactions(wanted[index], arm, engine)
+                _check_table_options(wanted[index], described, arm, engine)
             except SpecError as error:
                 error.field = ("arms", arm.name, *error.field) if error.field else ("workloads", index)
                 raise
@@ -238,6 +241,21 @@ def _check_declared_tables(workload: Workload, arm: Arm) -> None:
                 )
 
 
+def _check_table_options(workload: Workload, described: Message, arm: Arm, engine: str) -> None:
+    """Refuse a script that lacks the options with which the arm's tables would be made as the study says."""
+    names = {option["name"] for option in described["options"]}
+    wanted = {"create_table_options": arm.data.declared_table_options}
+    if engine != dict(arm.server.options).get(_ENGINE_OPTION, Data().engine).lower():  # the server makes no such tables
+        wanted["mysql_storage_engine"] = f"engine {engine}"
+    for option, value in wanted.items() if names and not arm.data.source else ():
+        if value and option not in names:
+            raise SpecError(
+                f"workload {workload.script}: it has no option {option}, so its tables would not be as the study sets "
+                f"them ({value}).",
+                hint=_LEAVE_OUT,
+            )
+
+
 def _check_transactions(workload: Workload, arm: Arm, engine: str) -> None:
     """Refuse TPC-C in tables without transactions: of a New-Order that is rolled back they keep a part."""
     if workload.script == "tpcc" and engine in _WITHOUT_TRANSACTIONS and not arm.data.source:
@@ -259,8 +277,8 @@ def _check_values(workload: Workload, options: Iterable[tuple[str, OptionValue]]
 
 def _options_of(data: Data) -> tuple[str, ...]:
     """Options that the data of an arm gives to every script."""
-    names = tuple(name for name, _ in data.options)
-    return (*names, "column_charset") if data.column_charset else names
+    columns = {"column_charset": data.column_charset, "column_collation": data.column_collation}
+    return (*(name for name, _ in data.options), *(name for name, value in columns.items() if value))
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
 from bakeoff.run.kept_loads import CannotGoOnError, KeptLoad, KeptLoads, Loaded
 from bakeoff.run.listener import Listener
 from bakeoff.run.own_data import check_databases, databases_in, databases_of, load_dump
+from bakeoff.run.script_options import takes
 from bakeoff.servers import Instance, Server, ServerPool, Snapshot, readiness, table_engine
 from bakeoff.spec import Arm, Data, Study, Workload
 from bakeoff.spec.study import is_capture
@@ -291,8 +292,7 @@ class Loader:
                     arm.name,
                     workload.script,
                     "prepare",
-                    options=script_options(self.study, workload, arm.data)
-                    | {"mysql_storage_engine": table_engine(arm.server, arm.data, setup.installation)},
+                    options=script_options(self.study, workload, arm.data) | engine_option(workload, setup),
                     threads=loader_threads(),
                     seed=_load_seed(self.study, build),
                     on_progress=lambda label, done, total: self.listener.progress(
@@ -367,7 +367,15 @@ def script_options(study: Study, workload: Workload, data: Data) -> dict[str, An
         options["create_table_options"] = data.declared_table_options
     if data.column_charset:
         options |= {"column_charset": data.column_charset, "column_collation": data.column_collation or ""}
-    return options | dict(workload.options) | dict(data.options)
+    taken = takes(workload.script)
+    return {name: value for name, value in options.items() if taken(name)} | dict(workload.options) | dict(data.options)
+
+
+def engine_option(workload: Workload, setup: ArmSetup) -> dict[str, str]:
+    """The storage engine of an arm's tables, for a script that takes it."""
+    option = "mysql_storage_engine"
+    engine = table_engine(setup.arm.server, setup.arm.data, setup.installation)
+    return {option: engine} if takes(workload.script)(option) else {}
 
 
 def _create_database(server: Server, database: str, arm: Arm) -> None:

@@ -3,11 +3,11 @@
 import difflib
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from bakeoff.engine import Message
+from bakeoff.engine import Message, describe_workloads
 from bakeoff.errors import SpecError
-from bakeoff.spec.study import OptionValue
+from bakeoff.spec.study import OptionValue, is_capture
 from bakeoff.units import NUMBER, parse_scaled
 
 RAND_TYPES = ("uniform", "gaussian", "special", "pareto", "zipfian")
@@ -28,6 +28,17 @@ _EXPECTED = {
     "size": "a number of bytes, with K, M, G or T if need be",
     "double": "a number, with K, M, G or T if need be",
 }
+
+
+def takes(script: str) -> Callable[[str], bool]:
+    """Whether a script may be given an option of that name: it declares it, or no options at all, as sysbench 0.5's.
+
+    Raises:
+        SpecError: it does not load; with file and line.
+    """
+    declared = [] if is_capture(script) else describe_workloads([script])[0]["options"]
+    names = {option["name"] for option in declared}
+    return lambda name: not names or name in names
 
 
 def first_unknown(names: Iterable[str], described: Message) -> str | None:
