@@ -56,7 +56,7 @@ def pretended(monkeypatch):
     monkeypatch.setattr(loading, "_create_database", lambda *_: None)
     monkeypatch.setattr(loading, "address_of", lambda *_, **__: None)
     monkeypatch.setattr(loading, "script_options", lambda *_: {})
-    monkeypatch.setattr(loading, "engine_option", lambda *_: {})
+    monkeypatch.setattr(loading, "arm_options", lambda *_: {})
 
 
 def setups():

@@ -1,12 +1,17 @@
 """Options of scripts: what the engine takes passes, what it would refuse is refused before anything is loaded."""
 
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
-from bakeoff.engine import ArmAddress, Engine
+import bakeoff
+from bakeoff.engine import ArmAddress, Engine, describe_workloads
 from bakeoff.errors import EngineError, SpecError
 from bakeoff.run.arms import ArmSetup, check_workloads
-from bakeoff.run.loading import engine_option, script_options
-from bakeoff.run.script_options import check_value, first_unknown, remedy_for
+from bakeoff.run.epoch import Epoch
+from bakeoff.run.loading import arm_options, script_options
+from bakeoff.run.script_options import check_value, first_unknown, remedy_for, takes
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 from validation.fake_server import FakeServer
 
@@ -153,7 +158,7 @@ def test_what_nobody_has_typed_is_given_to_scripts_that_take_it(tmp_path, declar
     check_workloads(study)
     (workload,) = study.workloads
     setup = ArmSetup(study.baseline)
-    assert script_options(study, workload, setup.arm.data) | engine_option(workload, setup) == given
+    assert script_options(study, workload, setup.arm.data) | arm_options(setup, takes(workload.script)) == given
 
 
 @pytest.mark.parametrize(
@@ -180,3 +185,47 @@ def test_a_server_whose_tables_have_the_engine_anyway_needs_no_option(tmp_path):
     study = own_study(tmp_path, "rows")
     server = parse_server("mysql:8.0.15,default_storage_engine=MyISAM")
     check_workloads(study.model_copy(update={"arms": (study.arms[0].model_copy(update={"server": server}),)}))
+
+
+# The SQL of `prepare` as descriptions of options, for which a script need only be loaded.
+PROBE = """
+local sent = {}
+sysbench.sql.driver = function()
+  return {connect = function()
+    return {query = function(_, sql) sent[#sent + 1] = sql end, disconnect = function() end}
+  end}
+end
+print = function() end
+dofile("%s")
+for i, opt in ipairs({{}, {mysql_storage_engine = "myisam", create_table_options = "ROW_FORMAT=FIXED"}}) do
+  opt.threads = 1
+  sysbench.opt = opt
+  prepare()
+end
+sysbench.cmdline.options = {plain = {sent[1], ""}, asked = {sent[2], ""}}
+"""
+
+
+def test_bulk_insert_makes_its_tables_as_it_is_asked_to(tmp_path):
+    lua = Path(bakeoff.__file__).parent / "workloads" / "bulk_insert.lua"
+    probe = tmp_path / "probe.lua"
+    probe.write_text(PROBE % lua)
+    sent = {option["name"]: option["description"] for option in describe_workloads([str(probe)])[0]["options"]}
+    assert sent["plain"].endswith("PRIMARY KEY (id))"), "as sysbench's"
+    assert sent["asked"] == sent["plain"] + " /*! ENGINE = myisam */ ROW_FORMAT=FIXED"
+
+
+def test_each_arm_is_told_how_its_tables_are_made_when_a_script_is_run(tmp_path):
+    """bulk_insert makes the tables of threads that `prepare` did not have."""
+    study = own_study(tmp_path, "")
+    arms = [
+        study.arms[0].model_copy(update={"name": name, "data": data})
+        for name, data in {"A": Data(table_options="ROW_FORMAT=COMPACT"), "B": Data(engine="MyISAM")}.items()
+    ]
+    (workload,), epoch = study.workloads, SimpleNamespace(_tools=SimpleNamespace(study=study))
+    fields = Epoch._script(epoch, workload, [ArmSetup(arm) for arm in arms])
+    assert fields["options"] == {}
+    assert fields["arm_options"] == {
+        "A": {"mysql_storage_engine": "innodb", "create_table_options": "ROW_FORMAT=COMPACT"},
+        "B": {"mysql_storage_engine": "myisam"},
+    }

@@ -27,9 +27,10 @@ from bakeoff.run.counters import CellCounts, read_after, read_before
 from bakeoff.run.data_check import ask_tables, judge_rows, read_counts
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, HostWatch, Phases
 from bakeoff.run.listener import ThroughputReporter
-from bakeoff.run.loading import check_data, databases, families, script_options
+from bakeoff.run.loading import arm_options, check_data, databases, families, script_options
+from bakeoff.run.script_options import takes
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
-from bakeoff.spec import Workload
+from bakeoff.spec import Data, Workload
 from bakeoff.stats.diagnostics import is_warm
 from bakeoff.stats.tpcc import ServerCounts, compare_counts
 
@@ -439,11 +440,12 @@ class Epoch:
 
     def _script(self, workload: Workload, setups: Sequence[ArmSetup]) -> dict[str, Any]:
         """Fields of `measure` for a script."""
-        study = self._tools.study
+        taken = takes(workload.script)
+        own = {setup.arm.name: arm_options(setup, taken) for setup in setups}
         return {
             "script": workload.script,
-            "options": script_options(study, workload, study.baseline.data.model_copy(update={"options": ()})),
-            "arm_options": {setup.arm.name: dict(setup.arm.data.options) for setup in setups if setup.arm.data.options},
+            "options": script_options(self._tools.study, workload, Data()),
+            "arm_options": {name: options for name, options in own.items() if options},
             "load": _load(workload),
         }
 

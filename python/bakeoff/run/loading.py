@@ -5,7 +5,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -292,7 +292,7 @@ class Loader:
                     arm.name,
                     workload.script,
                     "prepare",
-                    options=script_options(self.study, workload, arm.data) | engine_option(workload, setup),
+                    options=script_options(self.study, workload, arm.data) | arm_options(setup, takes(workload.script)),
                     threads=loader_threads(),
                     seed=_load_seed(self.study, build),
                     on_progress=lambda label, done, total: self.listener.progress(
@@ -363,19 +363,26 @@ def script_options(study: Study, workload: Workload, data: Data) -> dict[str, An
     options: dict[str, Any] = {}
     if declares(workload.script, "options", "table_size"):
         options |= {"tables": study.tables, "table_size": study.table_size}
-    if data.declared_table_options:
-        options["create_table_options"] = data.declared_table_options
-    if data.column_charset:
-        options |= {"column_charset": data.column_charset, "column_collation": data.column_collation or ""}
+    options |= _table_options(data)
     taken = takes(workload.script)
     return {name: value for name, value in options.items() if taken(name)} | dict(workload.options) | dict(data.options)
 
 
-def engine_option(workload: Workload, setup: ArmSetup) -> dict[str, str]:
-    """The storage engine of an arm's tables, for a script that takes it."""
-    option = "mysql_storage_engine"
-    engine = table_engine(setup.arm.server, setup.arm.data, setup.installation)
-    return {option: engine} if takes(workload.script)(option) else {}
+def arm_options(setup: ArmSetup, taken: Callable[[str], bool]) -> dict[str, Any]:
+    """Options of a script that may differ from arm to arm: what its tables are made with, what its data says.
+
+    A script may make tables when it runs, too. `taken`: which options it may be given (`takes`).
+    """
+    data = setup.arm.data
+    options = {"mysql_storage_engine": table_engine(setup.arm.server, data, setup.installation)} | _table_options(data)
+    return {name: value for name, value in options.items() if taken(name)} | dict(data.options)
+
+
+def _table_options(data: Data) -> dict[str, str]:
+    options = {"create_table_options": data.declared_table_options} if data.declared_table_options else {}
+    if data.column_charset:
+        options |= {"column_charset": data.column_charset, "column_collation": data.column_collation or ""}
+    return options
 
 
 def _create_database(server: Server, database: str, arm: Arm) -> None:

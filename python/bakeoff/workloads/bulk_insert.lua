@@ -1,8 +1,16 @@
 -- Multi-row INSERTs of 512 KiB: each thread fills a table of its own. An event adds one row to the client's buffer, so tps are
 -- rows per second, and latencies mean little: most events send nothing.
+--
+-- --mysql_storage_engine and --create_table_options are those of the oltp_* workloads. No option is declared: a script
+-- that declares some takes no others, and sysbench's takes all.
 
 local function table_name(thread)
   return "sbtest" .. (thread + 1)
+end
+
+local function table_options()
+  local engine, options = sysbench.opt.mysql_storage_engine or "", sysbench.opt.create_table_options or ""
+  return (engine ~= "" and " /*! ENGINE = " .. engine .. " */" or "") .. (options ~= "" and " " .. options or "")
 end
 
 local function create_table(con, thread)
@@ -10,7 +18,7 @@ local function create_table(con, thread)
 CREATE TABLE IF NOT EXISTS %s (
   id INTEGER NOT NULL,
   k INTEGER DEFAULT '0' NOT NULL,
-  PRIMARY KEY (id))]], table_name(thread)))
+  PRIMARY KEY (id))%s]], table_name(thread), table_options()))
 end
 
 function prepare()
