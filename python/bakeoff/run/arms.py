@@ -67,7 +67,7 @@ _OF_SETTINGS = (
 )
 _LEAVE_OUT = "Leave the setting or the workload out, or give the script that option."
 _WAITS = ("keying_time", "think_time")
-_OFF = ("off", "false", "0")
+_OFF = ("off", "false", "0", "no")
 _WITHOUT_TRANSACTIONS = frozenset({"myisam", "memory", "heap", "archive", "csv", "aria", "merge", "mrg_myisam"})
 # Options with which `prepare` of the bundled scripts makes other tables.
 _OF_TABLES = frozenset({
@@ -126,6 +126,7 @@ def check_workloads(study: Study) -> None:
                 error.field = ("arms", arm.name, *error.field) if error.field else ("workloads", index)
                 raise
     if not study.baseline.data.source:
+        _check_empty_tables(study)
         _check_shared_tables(study, dict(zip(places, descriptions, strict=True)))
 
 
@@ -163,6 +164,26 @@ def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None
                         f"{others[option]}: {first.script} stands before it and makes its tables.",
                         hint=f"Give both the same, or compare the two by a factor script.{option}.",
                     )
+
+
+def _check_empty_tables(study: Study) -> None:
+    """Refuse `oltp_insert` with ids of its own, for which its `prepare` makes empty tables, beside another workload."""
+    for index, workload in enumerate(study.workloads):
+        if workload.script != "oltp_insert":
+            continue
+        own_ids = any(
+            _normal(dict(options_of(study, workload, arm.data)).get("auto_inc", True), "bool") == "off"
+            for arm in study.arms
+        )
+        database = database_of(study, workload)
+        beside = [each.script for each in study.workloads if database_of(study, each) == database]
+        other = next((script for script in beside if script != workload.script), None)
+        if own_ids and other:
+            with within("workloads", index):
+                raise SpecError(
+                    f"workload {workload.script}: with auto_inc off it wants empty tables, and {other} shares them.",
+                    hint="Leave auto_inc out, or measure it in a run of its own.",
+                )
 
 
 def _of_tables(workload: Workload, described: Message) -> dict[str, str]:
