@@ -46,3 +46,4 @@ def test_tpcc_is_counted_in_warehouses():
     duel = study_of(Workload(script="tpcc", options=(("scale", 2),)), tables=4)
     assert data_bytes(duel, Data()) == workload_bytes("tpcc", {"scale": 2})
     assert workload_bytes("tpcc", {"warehouses": 3, "scale": 20}) == pytest.approx(330 * 2**20)
+    assert row_count(duel, Data()) is None

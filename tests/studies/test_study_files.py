@@ -167,6 +167,38 @@ def test_a_buffer_pool_can_be_a_ratio_of_the_data(tmp_path):
     assert 0.5e9 < sizes[1] < 2e9
 
 
+@pytest.mark.parametrize(
+    ("settings", "workload", "expected"),
+    [
+        ("", "{script: tpcc, options: {scale: 10}}", 10 * 110 * 2**20),
+        ("script.scale: 20,", "tpcc", 20 * 110 * 2**20),
+        ("script.table_size: 1M,", "oltp_read_only", 4 * 2**20 * 250),
+        ("content: japanese, rows: 1m,", "oltp_read_only", 4e6 * (250 + 2 * 178)),
+        ("column_type: varchar, text_length: 1119, column_length: 2000, rows: 1m,", "oltp_read_only", 4e6 * 1250),
+    ],
+)
+@pytest.mark.parametrize("order", ["{} buffer_pool: 0.5x", "buffer_pool: 0.5x, {}"])
+def test_a_ratio_is_that_of_all_that_makes_the_data(tmp_path, settings, workload, expected, order):
+    text = study_files.changed(TEXT, "[oltp_read_only]", f"[{workload}]") + f"settings: {{{order.format(settings)}}}\n"
+    pool = int(dict(made(tmp_path, text).baseline.server.options)["innodb_buffer_pool_size"])
+    assert pool == pytest.approx(expected / 2, rel=0.01)
+
+
+def test_a_ratio_does_not_count_captures_which_load_nothing(tmp_path):
+    (tmp_path / "shop.capture").write_bytes(b"\x28\xb5\x2f\xfd")
+    small = "{script: oltp_read_only, options: {table_size: 1m}}"
+    pools = [
+        int(dict(arm.server.options)["innodb_buffer_pool_size"])
+        for workloads in (f"[{small}]", f"[shop.capture, {small}]")
+        for arm in made(
+            tmp_path,
+            study_files.changed(TEXT, "[oltp_read_only]", workloads)
+            + "table_size: 4m\nsettings: {buffer_pool: 0.5x}\n",
+        ).arms
+    ]
+    assert len(set(pools)) == 1
+
+
 def test_a_ratio_is_that_of_the_arms_own_rows_or_dump(tmp_path):
     (tmp_path / "shop.sql").touch()
     os.truncate(tmp_path / "shop.sql", 200_000_000)

@@ -321,19 +321,21 @@ def data_bytes(study: Study, data: Data) -> int:
 
 
 def row_count(study: Study, data: Data) -> int | None:
-    """Rows of the tables that the first workload asks for on an arm with this data; None: own data."""
-    if data.source:
+    """Rows of the tables that the first workload asks for on an arm with this data; None: own data, or TPC-C's."""
+    if data.source or is_tpcc(study.workloads[0].script):
         return None
     options = options_of(study, study.workloads[0], data)
     return _number(options.get("tables"), study.tables) * _number(options.get("table_size"), study.table_size)
 
 
 def options_of(study: Study, workload: Workload, data: Data) -> dict[str, OptionValue]:
-    """Options of a script on one arm: the study's sizes, what the workload says, then what the arm's data says.
+    """Options of a script on one arm: the study's sizes, what the workload says, then what the arm's data says."""
+    return sized_options(workload, data, tables=study.tables, table_size=study.table_size)
 
-    TPC-C has warehouses where the others have tables and rows.
-    """
-    options: dict[str, OptionValue] = {"tables": study.tables, "table_size": study.table_size}
+
+def sized_options(workload: Workload, data: Data, *, tables: int, table_size: int) -> dict[str, OptionValue]:
+    """As `options_of`, for a study of these sizes; TPC-C has warehouses where the others have tables and rows."""
+    options: dict[str, OptionValue] = {"tables": tables, "table_size": table_size}
     return ({} if is_tpcc(workload.script) else options) | dict(workload.options) | dict(data.options)
 
 

@@ -18,10 +18,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bakeoff.errors import SpecError
-from bakeoff.plan.epochs import workload_bytes, workload_names
+from bakeoff.plan.epochs import sized_options, workload_bytes, workload_names
 from bakeoff.spec import Arm, Origin, Study, Workload, control_of
 from bakeoff.spec.dumps import default_database, read_dump
-from bakeoff.spec.factors import DEFAULT, ArmParts, part_of, rows_of
+from bakeoff.spec.factors import DEFAULT, ArmParts, part_of
 from bakeoff.spec.server_name import is_url, running_at
 from bakeoff.spec.study import Data, Design, Factor, Fraction, Published, PublishedFigure, is_capture
 from bakeoff.spec.study_file import LoadedStudy, PublishedForm, StudyFile, WorkloadForm
@@ -36,6 +36,7 @@ COMBINATIONS_MAX = 2**16
 """Combinations that are looked through, before `where` and a fraction leave some out."""
 
 _SEARCH_MAX = 20_000  # choices of generators to look through; with more only those of odd length are
+_POOL = "buffer_pool"
 _DEFAULTS = {name: field.default for name, field in Study.model_fields.items()}
 
 Combination = tuple[str, ...]
@@ -222,8 +223,11 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, workloads: tu
     try:
         if "server" not in settings:
             raise SpecError("no server is named for it.", hint="Add server to settings, or to every level.")
-        parts = ArmParts(data_bytes=_expected_bytes(loaded.form, workloads, settings))
-        parts.apply(settings)
+        parts = ArmParts()
+        parts.apply({name: value for name, value in settings.items() if name != _POOL})
+        if _POOL in settings:  # which may be a ratio of the data that the other settings make
+            parts.data_bytes = _expected_bytes(loaded.form, workloads, parts.data)
+            parts.apply({_POOL: settings[_POOL]})
     except SpecError as error:
         place = loaded.place_of_field(error.field, dict(zip(loaded.levels, combination, strict=True)))
         raise loaded.error(*place, reason=f"{_words(combination)}: {error.message}", hint=error.hint) from None
@@ -256,17 +260,13 @@ def _workload(written: str | WorkloadForm, folder: Path) -> Workload:
     return Workload(script=script, options=options, **form.model_dump(exclude={"script", "options"}))
 
 
-def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...], settings: Mapping[str, str]) -> int | None:
-    """Of the tables of an arm; None: not known before they are taken from a running server."""
-    source, rows = (settings.get(name, DEFAULT) for name in ("data", "rows"))
-    if source != DEFAULT:
-        return None if is_url(source) else read_dump(source).server_bytes
-    sizes = {
-        "tables": form.tables or _DEFAULTS["tables"],
-        "table_size": form.table_size or _DEFAULTS["table_size"],
-    }
-    own = {} if rows == DEFAULT else {"table_size": rows_of(rows)}
-    return max(workload_bytes(workload.script, sizes | dict(workload.options) | own) for workload in workloads)
+def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...], data: Data) -> int | None:
+    """Of the tables of an arm with this data; None: not known before they are taken from a running server."""
+    if data.source:
+        return None if is_url(data.source) else read_dump(data.source).server_bytes
+    sizes = {name: getattr(form, name) or _DEFAULTS[name] for name in ("tables", "table_size")}
+    loaded = [workload for workload in workloads if not is_capture(workload.script)]
+    return max((workload_bytes(each.script, sized_options(each, data, **sizes)) for each in loaded), default=0)
 
 
 def _factor(name: str, bundles: Mapping[str, Mapping[str, str]]) -> Factor:
