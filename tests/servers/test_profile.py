@@ -171,13 +171,22 @@ def test_the_engine_of_another_servers_group_is_not_that_of_the_tables(tmp_path,
     assert table_engine(parse_server(f"mariadb:10.11.19,@{cnf}"), Data()) == "myisam"
 
 
-def test_compressed_rows_need_barracuda_in_old_versions():
-    data = Data(table_options="ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8")
+@pytest.mark.parametrize(
+    "table_options", ["ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8", "ROW_FORMAT=DYNAMIC", "KEY_BLOCK_SIZE=8"]
+)
+def test_some_rows_need_barracuda_in_old_versions(table_options):
+    data = Data(table_options=table_options)
     for flavour, version in (("mysql", "5.5.34"), ("mysql", "5.6.24"), ("mariadb", "10.1.23")):
         options = settings(flavour, version, data=data, profile=Profile.STOCK).options
         assert options["innodb_file_format"] == "Barracuda"
         assert options["innodb_file_per_table"] == "1"
     assert "innodb_file_format" not in settings("mysql", "8.0.15", data=data).options
+    compact = Data(table_options="ROW_FORMAT=COMPACT")
+    assert "innodb_file_format" not in settings("mysql", "5.6.24", data=compact).options
+
+
+def test_compressed_rows_need_pages_of_at_most_16k():
+    data = Data(table_options="ROW_FORMAT=COMPRESSED KEY_BLOCK_SIZE=8")
     with pytest.raises(SpecError, match="at most 16k"):
         settings("mysql", "8.0.15", ",innodb_page_size=32k", data=data)
 

@@ -102,6 +102,12 @@ def test_the_cache_follows_the_engine_that_the_data_names():
     assert found({"key_buffer_size": "134217728"}, "mysql:8.0,innodb_buffer_pool_size=128M", base=base) == {}
 
 
+def test_the_file_format_follows_the_rows_that_the_data_names():
+    changed, base = {"innodb_file_format": "Barracuda"}, BASE | {"innodb_file_format": "Antelope"}
+    assert found(changed, base=base, data=Data(table_options="ROW_FORMAT=DYNAMIC")) == {}
+    assert set(found(changed, base=base)) == set(changed)
+
+
 @pytest.mark.parametrize(
     ("option", "derived"),
     [

@@ -126,7 +126,7 @@ def settings_for(
         options |= _matched(target, memory, engine) | _charset(data)
     if data.source:
         options["event_scheduler"] = "OFF"  # the events of a dump are not to run beside the load
-    options |= _for_compressed_rows(target, data)
+    options |= _for_barracuda(target, data)
     user, notes = _for_own_cache(translated.options, engine)
     options = _override(options, user)
     _check_connections(target, options, connections)
@@ -222,9 +222,11 @@ def _for_own_cache(user: Mapping[str, str], engine: str) -> tuple[Mapping[str, s
     return rest | {cache: size}, [f"{_POOL}={size} was given as {cache}: the tables are {engine}"]
 
 
-def _for_compressed_rows(target: Target, data: Data) -> dict[str, str]:
+def _for_barracuda(target: Target, data: Data) -> dict[str, str]:
+    """For rows of the file format Barracuda, in whose absence old servers warn and make COMPACT ones."""
     by_default_since = (10, 2) if target.family == "mariadb" else (5, 7, 7)
-    if "compressed" not in data.table_options.lower() or target.version >= by_default_since:
+    asked = any(word in data.table_options.lower() for word in ("compressed", "dynamic", "key_block_size"))
+    if not asked or target.version >= by_default_since:
         return {}
     return {"innodb_file_format": "Barracuda", "innodb_file_per_table": "1"}
 

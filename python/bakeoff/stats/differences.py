@@ -239,6 +239,8 @@ def _declared(study: Study, arm: Arm) -> frozenset[str]:
         names |= {"character_set_server", "collation_server"}
     if mine.engine.lower() != theirs.engine.lower():  # each engine has a cache of its own kind
         names |= {"innodb_buffer_pool_size", "key_buffer_size", "default_storage_engine"}
+    if mine.table_options != theirs.table_options:  # some rows need another file format (servers/profile.py)
+        names |= {"innodb_file_format", "innodb_file_format_max", "innodb_file_per_table"}
     return frozenset(names)
 
 
