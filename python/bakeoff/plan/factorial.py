@@ -225,8 +225,8 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, workloads: tu
             raise SpecError("no server is named for it.", hint="Add server to settings, or to every level.")
         parts = ArmParts()
         parts.apply({name: value for name, value in settings.items() if name != _POOL})
+        parts.data_bytes = _expected_bytes(loaded.form, workloads, parts.data)
         if _POOL in settings:  # which may be a ratio of the data that the other settings make
-            parts.data_bytes = _expected_bytes(loaded.form, workloads, parts.data)
             parts.apply({_POOL: settings[_POOL]})
     except SpecError as error:
         place = loaded.place_of_field(error.field, dict(zip(loaded.levels, combination, strict=True)))
