@@ -1,6 +1,7 @@
 """Fixtures that run bakeoff's command, in a process of its own or inside the test, and shared servers and runs."""
 
 import contextlib
+import gc
 import json
 import os
 import shutil
@@ -106,6 +107,11 @@ def pytest_collection_modifyitems(items):
         return 2 if scope not in with_server else 3 + len(LONG)
 
     items.sort(key=turn)
+
+
+def pytest_collection_finish():
+    """Let garbage collections pass over the modules and the thousands of tests, which stay."""
+    gc.freeze()
 
 
 def pytest_xdist_make_scheduler(config, log):
