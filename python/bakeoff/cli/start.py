@@ -2,6 +2,7 @@
 
 # `_signal` is built into Python: until here nothing is imported that Ctrl-C could interrupt.
 import _signal
+import gc
 import io
 import os
 import sys
@@ -67,6 +68,7 @@ def main() -> None:
         pass
     for number in _HEEDED:
         _signal.signal(number, _signal.SIG_DFL)
+    gc.freeze()  # Python would look through all that was imported once more
     sys.exit(code)
 
 
