@@ -4,6 +4,7 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 
 from bakeoff.engine import Message, describe_workloads
 from bakeoff.errors import SpecError
@@ -30,6 +31,7 @@ _EXPECTED = {
 }
 
 
+@cache
 def takes(script: str) -> Callable[[str], bool]:
     """Whether a script may be given an option of that name: it declares it, or no options at all, as sysbench 0.5's.
 
@@ -45,10 +47,10 @@ def first_unknown(names: Iterable[str], described: Message) -> str | None:
     """The first option that a script does not have, or that is set elsewhere."""
     known = {option["name"] for option in described["options"]} | set(RAND)
 
-    def takes(name: str) -> bool:
+    def has(name: str) -> bool:
         return name not in _ELSEWHERE and (name in known or (not described["options"] and name.startswith(_GLOBALS)))
 
-    return next((name for name in names if not takes(name)), None)
+    return next((name for name in names if not has(name)), None)
 
 
 def remedy_for(unknown: str, described: Message) -> str:
