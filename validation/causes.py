@@ -201,7 +201,8 @@ def plant(name: str, folder: Path, *, seed: int, attribute: bool = False) -> Rep
         RunInvalid: a command failed.
     """
     cause = CAUSES[name]
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)  # of a planting that was killed
+    folder.mkdir(parents=True)
     text = json.dumps(cause.study(name, seed=seed, attribute=attribute)).replace(
         "LOOP", str(_loop(folder)) if name == "CPU loop" else "LOOP"
     )
