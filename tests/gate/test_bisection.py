@@ -220,8 +220,8 @@ class Loading:
         return {(setup.build_key, build): None}
 
 
-@pytest.mark.parametrize(("before", "again_s"), [({"B-0"}, 40.0), ({"A-0"}, 0.0)])
-def test_what_a_resumed_search_loads_again_is_not_taken_from_the_budget(tmp_path, monkeypatch, before, again_s):
+@pytest.mark.parametrize(("before", "reload_s"), [({"B-0"}, 40.0), ({"A-0"}, 0.0)])
+def test_what_a_resumed_search_loads_again_is_not_taken_from_the_budget(tmp_path, monkeypatch, before, reload_s):
     def run_epoch(order, _tools, run, **_how):
         at = datetime(2026, 11, 20, tzinfo=UTC)
         run.epoch(order.draft.epoch, 0).finish(
@@ -247,7 +247,7 @@ def test_what_a_resumed_search_loads_again_is_not_taken_from_the_budget(tmp_path
         machine.begin(EpochOrder(plan, epoch_draft(plan, study, number)))
         went_on._take(machine.wait())
     assert clock == [40.0]
-    assert went_on.begin == 100.0 + again_s
+    assert went_on.begin == 100.0 + reload_s
 
 
 def test_builds_that_join_later_have_the_data_that_was_taken_at_the_begin(tmp_path, monkeypatch):

@@ -23,8 +23,8 @@ _COUNT = re.compile(r"-[1-9]\d{0,5}")
 _TAKE_RUNS = ("report", "explain", "compare", "run", "runs", "history")
 # Ports have four digits or five, and versions of servers (`mysql:8`) have fewer.
 _ADDRESS = re.compile(r"auto|local|ray://\S+|[\w.-]+:\d{4,5}|\[[0-9a-f:]+\]:\d{4,5}")
-_OF_SYSBENCH = {"mysql_db": "--database", "rand_seed": "--seed", "time": "--budget", "warmup_time": "--warm-up"}
-_ACCESS = ("mysql_socket", "mysql_host", "mysql_port", "mysql_user", "mysql_password")
+_SYSBENCH_NAMES = {"mysql_db": "--database", "rand_seed": "--seed", "time": "--budget", "warmup_time": "--warm-up"}
+_SYSBENCH_ACCESS = ("mysql_socket", "mysql_host", "mysql_port", "mysql_user", "mysql_password")
 
 
 def sysbench(context: typer.Context) -> None:
@@ -209,7 +209,7 @@ def _in_a_line(message: str, params: Iterable[Any]) -> str:
     text = " ".join(message.split()).replace(": Value error, ", ": ")
     taken = {name for each in params for name in each.opts}
     unknown = re.match(r"No such option: --([\w-]+)", text) if "--option" in taken else None
-    if unknown and (instead := _instead_of_sysbenchs(unknown[1].replace("-", "_"), taken)):
+    if unknown and (instead := _remedy_of_sysbench(unknown[1].replace("-", "_"), taken)):
         return f"{unknown[0]}. {instead}"
     text = re.sub(r" \(Possible options: (.+)\)$", r". Did you mean \1?", text)
     text += "" if text.endswith((".", "?")) else "."
@@ -221,14 +221,14 @@ def _in_a_line(message: str, params: Iterable[Any]) -> str:
     return text
 
 
-def _instead_of_sysbenchs(name: str, taken: Container[str]) -> str:
+def _remedy_of_sysbench(name: str, taken: Container[str]) -> str:
     """What to write for an option of sysbench or of one of its scripts; empty: it is neither."""
     from bakeoff.engine import describe_workloads
-    from bakeoff.run.script_options import RAND
+    from bakeoff.run.workload_checks import RAND
 
-    if name in _ACCESS:
+    if name in _SYSBENCH_ACCESS:
         return "Name a running server, mysql://USER@HOST:PORT/?socket=PATH, and set MYSQL_PWD."
-    if (meant := _OF_SYSBENCH.get(name)) in taken:
+    if (meant := _SYSBENCH_NAMES.get(name)) in taken:
         return f"Write {meant}."
     of_scripts = {option["name"] for workload in describe_workloads() for option in workload["options"]}
     return f"Write -o {name}=VALUE." if name in of_scripts.union(RAND) else ""

@@ -9,9 +9,9 @@ from bakeoff.cli.arguments import Format, On, Ray, format_option, naming_the_lin
 from bakeoff.cli.printing import console, print_sentence, print_table
 from bakeoff.cluster import Wanted
 from bakeoff.plan.timing import report_seconds, seconds_with_hosts
-from bakeoff.run.arms import check_workloads
 from bakeoff.run.forecast import Forecast, forecast
 from bakeoff.run.own_data import with_expected_sizes
+from bakeoff.run.workload_checks import check_workloads
 from bakeoff.units import format_bytes, format_duration
 
 

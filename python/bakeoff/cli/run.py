@@ -48,13 +48,13 @@ from bakeoff.report.live import LiveView, live_for
 from bakeoff.report.renderers import objection, publish
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
-from bakeoff.run.arms import check_workloads
 from bakeoff.run.explaining import BUDGET_SHARE, Explaining
 from bakeoff.run.forecast import forecast, require_budget, require_disk
 from bakeoff.run.kept_loads import kept_bytes
 from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
 from bakeoff.run.runner import run_study
+from bakeoff.run.workload_checks import check_workloads
 from bakeoff.spec import Apart, Origin, Study
 from bakeoff.spec.study import GateEnd, is_capture
 from bakeoff.stats.answer_rules import ROWS_KINDS

@@ -68,7 +68,7 @@ def main() -> None:
         pass
     for number in _HEEDED:
         _signal.signal(number, _signal.SIG_DFL)
-    gc.freeze()  # Python would look through all that was imported once more
+    gc.freeze()  # else the interpreter ends with a garbage collection over all that was imported
     sys.exit(code)
 
 

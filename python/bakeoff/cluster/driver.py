@@ -37,7 +37,7 @@ from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, Se
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
 from bakeoff.results.manifest import NETWORK, Host
-from bakeoff.run.arms import MemoryShare, check_workloads
+from bakeoff.run.arms import MemoryShare
 from bakeoff.run.captures import with_captures
 from bakeoff.run.data_check import other_answers
 from bakeoff.run.epoch import Interrupted
@@ -56,6 +56,7 @@ from bakeoff.run.resume import (
     script_digests,
 )
 from bakeoff.run.runner import StudyRun, begin_notes
+from bakeoff.run.workload_checks import check_workloads
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, Study
 from bakeoff.spec.server_name import is_url

@@ -27,7 +27,7 @@ from bakeoff.files import sync_file_system
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import bakeoff_version, checkout_commit, gather_host
 from bakeoff.run.answers import compare_answers
-from bakeoff.run.arms import MemoryShare, check_workloads, prepare_arms, servers_by_aio, share_memory
+from bakeoff.run.arms import MemoryShare, prepare_arms, servers_by_aio, share_memory
 from bakeoff.run.captures import with_captures
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.forecast import forecast, require_disk
@@ -36,6 +36,7 @@ from bakeoff.run.loading import Loader
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.resume import script_digests, setup_digests, versions_of
 from bakeoff.run.runner import LOADING_SHARE, builds_of, load
+from bakeoff.run.workload_checks import check_workloads
 from bakeoff.servers import ServerPool
 from bakeoff.servers.client import THIS_MACHINE
 from bakeoff.servers.paths import boot_id, work_root

@@ -29,14 +29,14 @@ class Joining:
         loader: whose engine is closed.
         run: that they join.
         before: what it has measured before it was resumed.
-        again: loads that it had made before it was resumed, of those that are made here; each leaves when it is.
+        reloads: loads that it had made before it was resumed, of those that are made here; each leaves when it is.
     """
 
     memory: ServerMemory
     loader: Loader
     run: RunDirectory
     before: Before
-    again: set[str] = field(default_factory=set)
+    reloads: set[str] = field(default_factory=set)
 
     def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
         """The tools with the study's last arm, installed.
@@ -69,7 +69,7 @@ class Joining:
             kept = {setup.build_key for setup in (*tools.setups[:2], *needed)}
             for key in [key for key in tools.snapshots if key[0] not in kept]:
                 shutil.rmtree(tools.snapshots.pop(key).path, ignore_errors=True)
-        again_s = 0.0
+        reload_s = 0.0
         for setup in needed:
             if (setup.build_key, build) in tools.snapshots:
                 continue
@@ -85,11 +85,11 @@ class Joining:
                     raise Interrupted from None
                 if not discards_epoch(error):
                     raise
-                return str(error), again_s
-            if name in self.again:
-                self.again.remove(name)
-                again_s += time.monotonic() - began_s
-        return "", again_s
+                return str(error), reload_s
+            if name in self.reloads:
+                self.reloads.remove(name)
+                reload_s += time.monotonic() - began_s
+        return "", reload_s
 
 
 def with_arms(plan: Plan, study: Study) -> Plan:

@@ -1,22 +1,21 @@
-"""Prepare the arms of a study: check scripts, install binaries, work out settings, share out memory.
+"""Prepare the arms of a study: install binaries, work out settings, share out memory.
 
 Nothing is started here. Besides memory the kernel's asynchronous I/O limits how many servers run at once: each InnoDB
 takes its share of `fs.aio-max-nr` at its start, and a server for which too little is left does not start.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 import psutil
 
-from bakeoff.engine import ArmAddress, Message, describe_workloads
-from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError, within
-from bakeoff.plan.epochs import data_bytes, database_of, options_of, table_sizes, uses_sysbench_tables, writes
-from bakeoff.run.captures import check_capture
-from bakeoff.run.script_options import check_value, first_unknown, remedy_for
+from bakeoff.engine import ArmAddress
+from bakeoff.errors import BakeoffError, HostError, KeyPath, within
+from bakeoff.plan.epochs import data_bytes, writes
+from bakeoff.run.workload_checks import require_transactions
 from bakeoff.servers import (
     Installation,
     RemoteServer,
@@ -27,10 +26,9 @@ from bakeoff.servers import (
     settings_for,
     table_engine,
 )
-from bakeoff.spec import Arm, Data, Origin, Study, Workload
+from bakeoff.spec import Arm, Origin, Study
 from bakeoff.spec.factors import client_charset
-from bakeoff.spec.study import OptionValue, is_capture
-from bakeoff.units import format_bytes, parse_bytes, parse_scaled
+from bakeoff.units import format_bytes, parse_bytes
 
 # Options that change how fast the data is read and written, and nothing of what lies on disk after a clean stop. An arm
 # with any other option gets loads of its own.
@@ -54,27 +52,6 @@ _NOT_IN_DATA = frozenset(
 )  # fmt: skip
 # Administration, readiness checks and statistics connect besides the load.
 _SPARE_CONNECTIONS = 32
-# Options of scripts that settings of a study set by other names than `script.NAME`.
-_OF_SETTINGS = (
-    "table_size",
-    "column_charset",
-    "column_collation",
-    "content",
-    "compressibility",
-    "text_length",
-    "column_type",
-    "column_length",
-)
-_LEAVE_OUT = "Leave the setting or the workload out, or give the script that option."
-_WAITS = ("keying_time", "think_time")
-_OFF = ("off", "false", "0", "no")
-_WITHOUT_TRANSACTIONS = frozenset({"myisam", "memory", "heap", "archive", "csv", "aria", "merge", "mrg_myisam"})
-# Options with which `prepare` of the bundled scripts makes other tables.
-_OF_TABLES = frozenset({
-    "auto_inc", "secondary", "create_secondary", "create_table_options", "content",
-    "compressibility", "column_type", "column_length", "text_length", "column_charset", "column_collation",
-    "table_suffix", "new_order_table", "use_fk", "force_pk", "load_index",
-})  # fmt: skip
 # Times the data expected: room for what updates and inserts add, and for InnoDB's own pages.
 _HEAD_ROOM = 1.6
 _BUFFER_POOL_MIN_BYTES = 128 * 2**20
@@ -88,218 +65,6 @@ _REDO_BYTES, _SMALL_REDO_BYTES = 256 * 2**20, 64 * 2**20
 # 256 for each of InnoDB's handler threads: four that read, four that write, two more.
 _AIO_EVENTS = 2_700
 _POOL_OPTION = "innodb_buffer_pool_size"
-_ENGINE_OPTION = "default_storage_engine"
-
-
-def check_workloads(study: Study) -> None:
-    """Check that every script is there, loads, can run, and knows the options it is given, before any time is spent.
-
-    Raises:
-        SpecError: one of these does not hold, with the nearest known name; or a script would find another one's tables,
-            or fewer rows than it asks for. Its field is the workload, or the option of an arm.
-    """
-    wanted = study.workloads
-    for index, workload in enumerate(wanted):
-        with within("workloads", index):
-            if is_capture(workload.script):
-                check_capture(workload)
-            elif workload.speed is not None:
-                raise SpecError(f"workload {workload.script}: a script has no speed.", hint="Give it a rate.")
-    places = [index for index, workload in enumerate(wanted) if not is_capture(workload.script)]
-    if not places:
-        return
-    with within("workloads"):
-        descriptions = describe_workloads(wanted[index].script for index in places)
-    for index, described in zip(places, descriptions, strict=True):
-        with within("workloads", index):
-            _check_workload(wanted[index], described, study.arms)
-        for arm in study.arms:
-            try:
-                _check_arm_options(wanted[index], described, arm)
-                _check_declared_tables(wanted[index], arm)
-                # A cnf file is read for a version, which `settings_of` knows.
-                server = arm.server.model_copy(update={"cnf_files": ()})
-                engine = table_engine(server, arm.data)
-                _check_transactions(wanted[index], arm, engine)
-                _check_table_options(wanted[index], described, arm, engine)
-            except SpecError as error:
-                error.field = ("arms", arm.name, *error.field) if error.field else ("workloads", index)
-                raise
-    if not study.baseline.data.source:
-        _check_empty_tables(study)
-        _check_shared_tables(study, dict(zip(places, descriptions, strict=True)))
-
-
-def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None:
-    """Refuse a workload that would find other tables or fewer rows than it wants: a database is filled once."""
-    fills: dict[str, int] = {}
-    filled = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
-    of_factors = {option for arm in filled for option, _ in arm.data.options}  # go before what a workload says
-    for index in described:
-        workload = study.workloads[index]
-        filler = fills.setdefault(database_of(study, workload), index)
-        first = study.workloads[filler]
-        with within("workloads", index):
-            if filled and first.script != workload.script and not uses_sysbench_tables(workload):
-                raise SpecError(
-                    f"workload {workload.script}: it would find the tables of {first.script}.",
-                    hint="A script's database is called after its file, so rename one of the two.",
-                )
-            for arm in filled:
-                asked, made = (
-                    table_sizes(each.script, options_of(study, each, arm.data)) for each in (workload, first)
-                )
-                for option, wanted in asked.items():
-                    if wanted > made[option]:
-                        raise SpecError(
-                            f"workload {workload.script}: it asks for {option}={wanted}, and would find "
-                            f"{made[option]}: {first.script} stands before it and makes its tables.",
-                            hint="Put the workload that asks for most first.",
-                        )
-            own, others = (_of_tables(study.workloads[each], described[each]) for each in (index, filler))
-            for option in sorted((own.keys() & others) - of_factors) if filled else ():
-                if own[option] != others[option]:
-                    raise SpecError(
-                        f"workload {workload.script}: it asks for {option}={own[option]}, and would find "
-                        f"{others[option]}: {first.script} stands before it and makes its tables.",
-                        hint=f"Give both the same, or compare the two by a factor script.{option}.",
-                    )
-
-
-def _check_empty_tables(study: Study) -> None:
-    """Refuse `oltp_insert` with ids of its own, for which its `prepare` makes empty tables, beside another workload."""
-    for index, workload in enumerate(study.workloads):
-        if workload.script != "oltp_insert":
-            continue
-        own_ids = any(
-            _normal(dict(options_of(study, workload, arm.data)).get("auto_inc", True), "bool") == "off"
-            for arm in study.arms
-        )
-        database = database_of(study, workload)
-        beside = [each.script for each in study.workloads if database_of(study, each) == database]
-        other = next((script for script in beside if script != workload.script), None)
-        if own_ids and other:
-            with within("workloads", index):
-                raise SpecError(
-                    f"workload {workload.script}: with auto_inc off it wants empty tables, and {other} shares them.",
-                    hint="Leave auto_inc out, or measure it in a run of its own.",
-                )
-
-
-def _of_tables(workload: Workload, described: Message) -> dict[str, str]:
-    """What a script is to make its tables with, by option."""
-    values = {each["name"]: each["default"] for each in described["options"] if each["name"] in _OF_TABLES}
-    values |= {name: value for name, value in workload.options if name in values}
-    kinds = {each["name"]: each["type"] for each in described["options"]}
-    return {name: _normal(value, kinds[name]) for name, value in values.items()}
-
-
-def _normal(value: OptionValue, kind: str) -> str:
-    """A value as another way of writing it has it, too."""
-    text = str(value).lower()
-    if kind == "bool":
-        return "off" if text in _OFF else "on"
-    number = parse_scaled(text)
-    return text if number is None else f"{number:g}"
-
-
-def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm]) -> None:
-    name = f"workload {workload.script}"
-    if not described["runs"]:
-        raise SpecError(f"{name}: it has no event() function, so it cannot be run.")
-    fills = any(each["name"] == "prepare" for each in described["commands"]) or uses_sysbench_tables(workload)
-    if not fills and any(not arm.data.source and arm.server.origin is not Origin.URL for arm in arms):
-        raise SpecError(
-            f"{name}: it has no prepare() function, so it has no tables.",
-            hint='Give it one; require("oltp_common") makes sysbench\'s tables, and --data DUMP loads your own.',
-        )
-    if unknown := first_unknown([option for option, _ in workload.options], described):
-        raise SpecError(
-            f"{name}: it has no option {unknown}.", hint=remedy_for(unknown, described), field=("options", unknown)
-        )
-    _check_values(workload, workload.options, described)
-    # Terminals that wait half a minute between transactions do next to nothing in slices of seconds.
-    given = [*workload.options, *(option for arm in arms for option in arm.data.options)]
-    waits = [option for option, value in given if option in _WAITS and str(value).lower() not in _OFF]
-    if workload.script == "tpcc" and waits:
-        raise SpecError(
-            f"{name}: {waits[0]} needs minutes without a break, and arms take turns in slices of seconds.",
-            hint="Leave it out here, or measure each server alone: bakeoff sysbench tpcc --mysql-socket=… "
-            "--scale=… --threads=… --keying-time --think-time --time=1200 run. Efficiency is reported there.",
-        )
-
-
-def _check_arm_options(workload: Workload, described: Message, arm: Arm) -> None:
-    """Check the options that an arm's data gives to every script; what only settings set is the workload's lack."""
-    name = f"workload {workload.script}"
-    if unknown := first_unknown(_options_of(arm.data), described):
-        near = "" if unknown in _OF_SETTINGS else remedy_for(unknown, described)
-        raise SpecError(
-            f"{name}: it has no option {unknown}, which the study sets.",
-            hint=near if near.startswith(("Did", "Write")) else _LEAVE_OUT,
-            field=() if unknown in _OF_SETTINGS else ("data", "options", unknown),
-        )
-    with within("data"):
-        _check_values(workload, arm.data.options, described)
-
-
-def _check_declared_tables(workload: Workload, arm: Arm) -> None:
-    """Refuse an option of the script that would go before what the study's settings say of the tables."""
-    data = arm.data
-    charset = data.column_collation or data.column_charset or ""
-    by_settings = {
-        "create_table_options": data.declared_table_options,
-        "column_charset": charset,
-        "column_collation": charset,
-    }
-    for options, place in ((workload.options, ()), (data.options, ("data", "options"))):
-        for option, _ in options:
-            if declared := by_settings.get(option):
-                raise SpecError(
-                    f"workload {workload.script}: its option {option} would replace what the study sets ({declared}).",
-                    hint="Leave the option out, and say all of it in the settings: table_options, column_charset.",
-                    field=(*place, option) if place else (),
-                )
-
-
-def _check_table_options(workload: Workload, described: Message, arm: Arm, engine: str) -> None:
-    """Refuse a script that lacks the options with which the arm's tables would be made as the study says."""
-    names = {option["name"] for option in described["options"]}
-    wanted = {"create_table_options": arm.data.declared_table_options}
-    if engine != dict(arm.server.options).get(_ENGINE_OPTION, Data().engine).lower():  # the server makes no such tables
-        wanted["mysql_storage_engine"] = f"engine {engine}"
-    for option, value in wanted.items() if names and not arm.data.source else ():
-        if value and option not in names:
-            raise SpecError(
-                f"workload {workload.script}: it has no option {option}, so its tables would not be as the study sets "
-                f"them ({value}).",
-                hint=_LEAVE_OUT,
-            )
-
-
-def _check_transactions(workload: Workload, arm: Arm, engine: str) -> None:
-    """Refuse TPC-C in tables without transactions: of a New-Order that is rolled back they keep a part."""
-    if workload.script == "tpcc" and engine in _WITHOUT_TRANSACTIONS and not arm.data.source:
-        raise SpecError(
-            f"workload tpcc: tables of {engine} have no transactions, so rolled-back orders leave inconsistent data.",
-            hint="Take another engine or workload.",
-            field=("data", "engine") if arm.data.engine.lower() == engine else ("server", "options", _ENGINE_OPTION),
-        )
-
-
-def _check_values(workload: Workload, options: Iterable[tuple[str, OptionValue]], described: Message) -> None:
-    for option, value in options:
-        try:
-            check_value(option, value, described)
-        except SpecError as error:
-            message = f"workload {workload.script}: {error.message}"
-            raise SpecError(message, hint=error.hint, field=("options", option)) from None
-
-
-def _options_of(data: Data) -> tuple[str, ...]:
-    """Options that the data of an arm gives to every script."""
-    columns = {"column_charset": data.column_charset, "column_collation": data.column_collation}
-    return (*(name for name, _ in data.options), *(name for name, value in columns.items() if value))
 
 
 @dataclass(frozen=True)
@@ -334,7 +99,7 @@ def settings_of(arm: Arm, installation: Installation, study: Study, memory: Serv
         SpecError: an option that the server does not know, or a workload that its storage engine cannot run.
     """
     for workload in study.workloads:
-        _check_transactions(workload, arm, table_engine(arm.server, arm.data, installation))
+        require_transactions(workload, arm, table_engine(arm.server, arm.data, installation))
     return settings_for(
         installation,
         arm.server,

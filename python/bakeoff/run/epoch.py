@@ -28,7 +28,7 @@ from bakeoff.run.data_check import ask_tables, judge_rows, read_counts
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, HostWatch, Phases
 from bakeoff.run.listener import ThroughputReporter
 from bakeoff.run.loading import arm_options, check_data, databases, families, script_options
-from bakeoff.run.script_options import takes
+from bakeoff.run.workload_checks import takes
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
 from bakeoff.spec import Data, Workload
 from bakeoff.stats.diagnostics import is_warm

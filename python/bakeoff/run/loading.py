@@ -23,7 +23,7 @@ from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
 from bakeoff.run.kept_loads import CannotGoOnError, KeptLoad, KeptLoads, Loaded
 from bakeoff.run.listener import Listener
 from bakeoff.run.own_data import check_databases, databases_in, databases_of, load_dump
-from bakeoff.run.script_options import takes
+from bakeoff.run.workload_checks import takes
 from bakeoff.servers import Instance, Server, ServerPool, Snapshot, readiness, table_engine
 from bakeoff.spec import Arm, Data, Study, Workload
 from bakeoff.spec.study import is_capture

@@ -67,14 +67,14 @@ class EpochDone:
         host: where it was measured, as in its outcome.
         plan: made by it; None: it had one, or failed before.
         cost: None when it was discarded.
-        again_s: wall seconds before it of loads that the run had made before it was resumed.
+        reload_s: wall seconds before it of loads that the run had made before it was resumed.
     """
 
     number: int
     host: str = ""
     plan: Plan | None = None
     cost: EpochCost | None = None
-    again_s: float = 0.0
+    reload_s: float = 0.0
 
 
 def run_epoch(order: EpochOrder, tools: EpochTools, run: RunDirectory, *, failure: str = "") -> EpochDone | None:

@@ -28,7 +28,7 @@ from bakeoff.results.frame import Frame
 from bakeoff.results.manifest import kinds_of
 from bakeoff.run.added_arms import Joining, mean_loading_seconds, with_arms
 from bakeoff.run.answers import compare_answers
-from bakeoff.run.arms import ArmSetup, MemoryShare, check_workloads, prepare_arms, servers_by_aio, share_memory
+from bakeoff.run.arms import ArmSetup, MemoryShare, prepare_arms, servers_by_aio, share_memory
 from bakeoff.run.captures import with_captures
 from bakeoff.run.epoch import Interrupted
 from bakeoff.run.epoch_servers import EpochTools
@@ -52,6 +52,7 @@ from bakeoff.run.resume import (
     read_before,
     versions_of,
 )
+from bakeoff.run.workload_checks import check_workloads
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs, work_root
 from bakeoff.spec import Arm, Study
@@ -271,13 +272,13 @@ class ThisMachine:
         assert self._order
         order, self._order = self._order, None
         failure = next((self._unusable[arm] for arm in order.arms if arm in self._unusable), "")
-        again_s = 0.0
+        reload_s = 0.0
         if self._joining and not failure:
-            failure, again_s = self._joining.load(self._tools, order.arms, order.draft.build)
+            failure, reload_s = self._joining.load(self._tools, order.arms, order.draft.build)
         done = run_epoch(order, self._tools, self._run, failure=failure)
         if done is None:
             raise Interrupted
-        return replace(done, again_s=again_s)
+        return replace(done, reload_s=reload_s)
 
     def leave_out(self, _host: str) -> bool:
         """There is no other."""
@@ -453,7 +454,7 @@ class StudyRun:
         """
         data = self.run_directory.load_epoch(done.number, whole=False)
         self._count(data)
-        self.begin += done.again_s  # what was loaded again counts once
+        self.begin += done.reload_s  # what was loaded again counts once
         if done.plan:
             self.plan = done.plan
         if done.cost:

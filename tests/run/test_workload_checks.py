@@ -1,4 +1,4 @@
-"""Options of scripts: what the engine takes passes, what it would refuse is refused before anything is loaded."""
+"""Checks of workloads: what the engine takes passes, what it would refuse is refused before anything is loaded."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,10 +8,10 @@ import pytest
 import bakeoff
 from bakeoff.engine import ArmAddress, Engine, describe_workloads
 from bakeoff.errors import EngineError, SpecError
-from bakeoff.run.arms import ArmSetup, check_workloads
+from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch import Epoch
 from bakeoff.run.loading import arm_options, script_options
-from bakeoff.run.script_options import check_value, first_unknown, remedy_for, takes
+from bakeoff.run.workload_checks import check_value, check_workloads, first_unknown, remedy_for, takes
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 from validation.fake_server import FakeServer
 
