@@ -131,12 +131,12 @@ SAME_ANSWERS = Compared(executed=5)
         ([("not tested", Compared())] * 12, "None of 12 queries was tested for time."),
         (
             [("not tested", SAME_ANSWERS), (None, SAME_ANSWERS)],
-            "None of 2 queries was tested for time, none of 2 compared answers otherwise.",
+            "None of 2 queries was tested for time, none of 2 compared gives other answers.",
         ),
         (
             [("unclear", SAME_ANSWERS)] * 3 + [("not tested", Compared())],
-            "None of 3 queries tested is shown to be slower or faster, 1 was not tested, none of 3 compared answers "
-            "otherwise.",
+            "None of 3 queries tested is shown to be slower or faster, 1 was not tested, none of 3 compared gives "
+            "other answers.",
         ),
         ([("unclear", Compared())], "None of 1 query tested is shown to be slower or faster."),
     ],

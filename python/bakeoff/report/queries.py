@@ -248,7 +248,7 @@ def _nothing_found(queries: list[Query]) -> str:
         times += f", {left} {'was' if left == 1 else 'were'} not tested" if left else ""
     else:
         times = f"none of {_queries(left)} was tested for time"
-    return f"{times}, none of {compared} compared answers otherwise" if compared else times
+    return f"{times}, none of {compared} compared gives other answers" if compared else times
 
 
 def _queries(count: int) -> str:
