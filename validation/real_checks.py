@@ -376,6 +376,7 @@ _SLICE_NS = 2_000_000_000
 _WIDEST = 0.10  # agreeing with a serial interval wider than this says nothing
 _SLOWDOWN_PERCENT = 5.0
 _WRITE_EPOCHS = 12
+_ALONE_PAIRS = 4  # of each of these epochs: arms alone differ by what the machine did meanwhile, too
 _PRECISION = math.log(1.01)
 
 
@@ -390,10 +391,11 @@ def unequal_pending_work(setting: Setting) -> Finding:
         for number in range(_WRITE_EPOCHS):
             # Each variant has servers of its own, so that no pending work passes from one to the other.
             together += [bench.epoch([variant]) for variant in ((frozen, running) if number % 2 else (running, frozen))]
-            rates = {}
-            for arm in "AB" if number % 2 else "BA":
-                rates[arm] = rate(bench.epoch([Variant("alone", _SLICE_NS, 8.0, arms=(arm,))], arms=(arm,)))
-            alone.append(math.log(rates["B"] / rates["A"]))
+            for turn in range(number, number + _ALONE_PAIRS):
+                rates = {}
+                for arm in "AB" if turn % 2 else "BA":
+                    rates[arm] = rate(bench.epoch([Variant("alone", _SLICE_NS, 8.0, arms=(arm,))], arms=(arm,)))
+                alone.append(math.log(rates["B"] / rates["A"]))
     pairs = by_variant(together)
     serial = mean_of(alone)
     results = [f"alone {shown(serial)}"]
