@@ -18,18 +18,20 @@ import numpy as np
 
 from bakeoff.results import open_run
 from bakeoff.results.frame import Frame
+from bakeoff.run.machine_check import FAR_NS
 from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.model import Analysis
 
 _BANDS = (0.0, 0.9, 0.93, 0.96, 1.01)
-_LISTS = ("points", "halves", "per_s", "server_cpu", "client_cpu")
+_LISTS = ("points", "halves", "per_s", "server_cpu", "client_cpu", "cache_line_ns")
 
 
 def duel(path: str, called: str) -> dict[str, Any]:
     """A line of the journal; lists have a value for each epoch.
 
     `points`, `server_cpu` and `client_cpu` are log ratios, arm B over arm A, of events per second and of CPU time per
-    event; `halves` those of events per second in the first and the second half; `per_s` is events per second.
+    event; `halves` those of events per second in the first and the second half; `per_s` is events per second;
+    `cache_line_ns` is 0 where the run did not record it.
     """
     run = open_run(path)
     (comparison,) = Analysis.model_validate(run.analysis()).comparisons
@@ -44,6 +46,7 @@ def duel(path: str, called: str) -> dict[str, Any]:
         found["per_s"].append(round(float(slices["events"].sum() / slices["length_ns"].sum() * 1e9)))
         found["server_cpu"].append(_log_ratio(slices, "server_cpu_ns", "events"))
         found["client_cpu"].append(_log_ratio(slices, "client_cpu_ns", "events"))
+        found["cache_line_ns"].append(run.outcome(epoch.epoch).cache_line_ns.get(comparison.cell, 0))
     arms = run.study().arms
     about = {"begun": run.path.name.rsplit("-", 2)[1], "servers": [arm.label for arm in arms]}
     about |= {"cell": comparison.cell, "slowdown_percent": arms[1].slowdown_percent, "called": called}
@@ -62,7 +65,8 @@ def _log_ratio(slices: Frame, above: str, below: str) -> float:
 def table(duels: list[dict[str, Any]]) -> str:
     """Of each name: epochs in bands of throughput, the mean of their log ratios (± 95 %), the root mean square.
 
-    Below it, how the ratios go with those of CPU time per event, and how an epoch's halves go with each other.
+    The same of epochs whose CPUs were near each other and far apart, where that is known. Below it, how the ratios go
+    with those of CPU time per event, and how an epoch's halves go with each other.
     """
     lines = ["| duels | throughput | epochs | mean | root mean square |", "|---|---|---|---|---|"]
     correlations = [""]
@@ -70,11 +74,14 @@ def table(duels: list[dict[str, Any]]) -> str:
     for each in duels:
         by_name[each["called"]].append(each)
     for name, own in by_name.items():
-        values = {key: np.array([value for each in own for value in each[key]]) for key in _LISTS}
+        values = {key: np.array([value for each in own for value in each.get(key, ())]) for key in _LISTS}
         ratios, level = 100 * values["points"], values["per_s"] / values["per_s"].max()
-        for low, high in [*pairwise(_BANDS), (0.0, _BANDS[-1])]:
-            if (band := ratios[(level >= low) & (level < high)]).size:
-                shown = "all" if high - low > 1 else f"{low:.0%} to {min(high, 1):.0%}"
+        bands = {f"{low:.0%} to {min(high, 1):.0%}": (level >= low) & (level < high) for low, high in pairwise(_BANDS)}
+        if (cache_line_ns := values["cache_line_ns"]).size == level.size and cache_line_ns.all():
+            far = cache_line_ns > FAR_NS
+            bands |= {f"CPUs {name}, mean {level[own].mean():.0%}": own for name, own in (("near", ~far), ("far", far))}
+        for shown, chosen in (bands | {"all": level > 0}).items():
+            if (band := ratios[chosen]).size:
                 error = (
                     f" ± {t_quantile(0.975, band.size - 1) * band.std(ddof=1) / band.size**0.5:.2f}"
                     if band.size > 1

@@ -56,7 +56,7 @@ _ROOMY_CPUS = 8  # below this the client's CPU is a fair part of the machine
 # Amazon's T family, Azure's B series, Google's shared-core machines.
 _BURSTABLE = re.compile(r"t[2-4][ag]?\.|Standard_B\d|[ef]\d-(micro|small|medium)|g1-small")
 _THERMAL = "cpu[0-9]*/thermal_throttle/core_throttle_count"
-_FAR_NS = 250  # near ones took 42 to 100 ns, far ones 370 to 440 (docs/evidence/placement.md)
+FAR_NS = 250  # near ones took 42 to 100 ns, far ones 370 to 440 (docs/evidence/placement.md)
 _FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")  # read without a system call
 _JITTER_NS = 2_000_000  # a busy loop interrupted for longer than this has lost its CPU
 
@@ -261,7 +261,7 @@ def _programs() -> Iterator[Finding]:
         time = f"{cache_line_ns} ns" if cache_line_ns else "a time that is not known (one CPU, or busy ones)"
         yield _finding(
             "CPU distance",
-            Severity.NOTE if (cache_line_ns or 0) > _FAR_NS else Severity.OK,
+            Severity.NOTE if (cache_line_ns or 0) > FAR_NS else Severity.OK,
             f"two CPUs pass a cache line to each other and back in {time}",
             "They are far apart: intervals are wider. A host that moves them changes throughput and ratios.",
         )
