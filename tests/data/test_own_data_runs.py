@@ -46,7 +46,7 @@ def test_the_data_of_a_running_server_is_measured_on_two_others(shell):
         before = written(source)
         url = f"mysql://reader:s3cret-word@localhost/shop?socket={source.socket_path}"
         ran = shell.run(
-            "duel", "mysql:8.0.15", "mysql:5.7.22", "--data", url, "--workload", "own.lua", "--threads", "2",
+            "duel", "mysql:8.0.15", "mysql:5.7.22", "--data", url, "--workload", "own.lua", "--threads", "1",
             "--budget", "10s", "--no-verdict", "--builds", "1", "--warm-up", "1s", "--seed", "5",
         )  # fmt: skip
         assert written(source) == before

@@ -11,7 +11,7 @@ import pytest
 from tests.first_hour.conftest import too_wide
 
 TWO = "mysql:8.0.15 mysql:8.0.15"
-TINY = "--tables 1 --table-size 1000 --builds 1 --threads 2 -w oltp_point_select"
+TINY = "--tables 1 --table-size 1000 --builds 1 --threads 1 -w oltp_point_select"
 
 
 def test_looking_around(walked):
@@ -84,7 +84,7 @@ def test_the_doctor_looks(typed, shell):
 def test_a_duel_and_what_is_left_of_it(typed, walked, shell):
     seen = typed(f"bakeoff duel {TWO} {TINY} --budget 8s --no-verdict --seed 1")
     assert seen.code == 0, seen.screen
-    for stage in ("loading mysql:8.0.15 (A)", "choosing the slice length", "measuring oltp_point_select/2", "report"):
+    for stage in ("loading mysql:8.0.15 (A)", "choosing the slice length", "measuring oltp_point_select/1", "report"):
         assert f"● \x1b[0m{stage}" in seen.raw or re.search(f"● \x1b\\[0m.*{re.escape(stage)}", seen.raw)
     assert "●" not in seen.screen, "the live view is gone"
     assert "Is mysql:8.0.15 (B) faster than mysql:8.0.15 (A)?" in seen.screen

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -73,7 +74,7 @@ def test_a_file_that_is_no_history_is_refused_before_anything_is_measured(inside
 
 
 def write_study(shell, text):
-    (shell.folder / "ci.yaml").write_text(f"title: ci\nworkloads: [oltp_point_select]\nthreads: [2]\n{text}\n")
+    (shell.folder / "ci.yaml").write_text(f"title: ci\nworkloads: [oltp_point_select]\nthreads: [1]\n{text}\n")
     return ("--study", "ci.yaml")
 
 
@@ -134,7 +135,8 @@ def failed(tmp_path_factory):
         "--inject-slowdown", "100%", "--junit", "gate.xml", "--format", "json", "--name", "small", "--seed", "3",
         GITHUB_ACTIONS="true", GITHUB_STEP_SUMMARY=str(summary), limit_s=400,
     )  # fmt: skip
-    return shell, ran
+    yield shell, ran
+    shutil.rmtree(shell.folder, ignore_errors=True)
 
 
 @pytest.mark.server

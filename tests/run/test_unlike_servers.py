@@ -42,7 +42,7 @@ def test_two_versions_two_workloads_and_writes_with_a_control(shell):
 
 def test_where_one_arm_cannot_be_paired_all_arms_run_free_and_the_report_says_why(shell):
     pool = "mariadb:10.11,thread_handling=pool-of-threads"
-    run = duel(shell, "mysql:8.0.15", pool, "--budget", "6s", "--threads", "2", "--placement", "paired")
+    run = duel(shell, "mysql:8.0.15", pool, "--budget", "6s", "--threads", "1", "--placement", "paired")
     plan = run.plan()
     assert {cell["placement"] for cell in plan["cells"]} == {"free"}
     assert "thread_handling=pool-of-threads" in plan["unpaired"]

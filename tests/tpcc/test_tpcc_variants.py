@@ -71,7 +71,7 @@ def test_every_way_of_asking_leaves_the_conditions_intact(filled):
         filled.open(prepare_mode=prepare_mode)
         for statements in ("single", "multi"):
             for more in ({"prepared": "auto"}, {"prepared": "off", "trx_level": "RC"}):
-                measured = filled.run(seconds=0.5, statements=statements, **more)
+                measured = filled.run(seconds=0.5, slice_ns=500_000_000, statements=statements, **more)
                 assert sum(each["events"] for each in measured.slices) > 0
     assert filled.failed_conditions() == set()
 
@@ -134,7 +134,7 @@ def test_a_lock_wait_is_retried_and_reported_by_type(filled):
             (number,) = cursor.fetchone()
             shop.sql("DROP EVENT IF EXISTS release_it", "SET GLOBAL event_scheduler = ON")
             shop.sql(f"CREATE EVENT release_it ON SCHEDULE AT NOW() + INTERVAL 3 SECOND DO KILL {number}")
-            measured = shop.run(seconds=5.0, mix="1,1,0,0,0")
+            measured = shop.run(seconds=5.0, slice_ns=500_000_000, mix="1,1,0,0,0")
     finally:
         blocker.close()
         shop.sql("SET GLOBAL innodb_lock_wait_timeout = 50", "SET GLOBAL event_scheduler = OFF")

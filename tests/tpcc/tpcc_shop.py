@@ -54,12 +54,12 @@ class Shop:
             return {int(each.rsplit(".", 1)[1]) for each in named.split(", ")}
         return set()
 
-    def run(self, *, seconds=2.0, threads=4, **options):
+    def run(self, *, seconds=2.0, slice_ns=1_000_000_000, threads=4, **options):
         """Measure a cell without a guard, so that every transaction is counted."""
         return self.engine.measure(
             {
                 "cell": "tpcc/4", "script": "tpcc", "options": {"scale": 1} | options, "arm_options": {},
-                "threads": threads, "arms": ["A"], "seconds": seconds, "blocks": None, "slice_ns": 1_000_000_000,
+                "threads": threads, "arms": ["A"], "seconds": seconds, "blocks": None, "slice_ns": slice_ns,
                 "guard_ns": 0, "order_seed": 1, "key_seed": 3, "load": {"model": "closed"}, "freeze": False,
             }
         )  # fmt: skip
