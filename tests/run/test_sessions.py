@@ -1,8 +1,12 @@
-"""Sessions of captured connections, without a server."""
+"""Sessions of captured connections, and the pass that compares what they answer, without a server."""
 
 from types import SimpleNamespace
 
-from bakeoff.run.sessions import _Session
+import pytest
+
+from bakeoff.run import answers
+from bakeoff.run.answers import AnswersPass
+from bakeoff.run.sessions import TOO_LONG, Sessions, _Session
 from bakeoff.stats.answer_rules import Reply
 
 
@@ -24,3 +28,49 @@ def test_names_come_before_the_variables_that_they_would_set_again(monkeypatch):
         "SET SESSION character_set_results = NULL",
         "SET SESSION collation_connection = 'utf8mb4_bin'",
     ]
+
+
+class Stub:
+    """Servers by arm that answer `replies[arm]` to a statement, else nothing, and keep what they were asked.
+
+    A statement is its own digest, and one that begins with a word of `writes` is no plain read.
+    """
+
+    def __init__(self, monkeypatch, replies=None):
+        self.replies, self.asked = replies or {}, []
+        self.closed, self.in_transaction = [], False
+        monkeypatch.setattr(Sessions, "run", lambda each, _, sql: self._reply(each, sql))
+        monkeypatch.setattr(Sessions, "examined", lambda each, _, sql: (self._reply(each, sql), {}))
+        monkeypatch.setattr(Sessions, "explain", lambda *_: ())
+        monkeypatch.setattr(Sessions, "close", lambda each, number=None: self.closed.append((each.server.name, number)))
+
+    def _reply(self, sessions, sql):
+        self.asked.append((sessions.server.name, sql.decode()))
+        return Reply(errno=self.replies.get(sessions.server.name, {}).get(sql.decode(), 0))
+
+    def judge(self, *events, reads_only=False):
+        """What the pass finds of these events, each a statement or the fields of an event."""
+        events = [{"sql": each} if isinstance(each, str) else each for each in events]
+        events = [{"type": "event", "connection": 8} | each for each in events]
+        texts = dict.fromkeys(each["sql"] for each in events if "sql" in each)
+        for each in events:
+            if "sql" in each:
+                word = each["sql"].split(" ")[0]
+                each |= {"digest": each["sql"]} | ({"writes": word} if word in ("INSERT", "ALTER") else {})
+        counts = {text: sum(each.get("sql") == text for each in events) for text in texts}
+        totals = {"digests": [{"digest": text, "text": text, "events": counts[text]} for text in texts]}
+        servers = {arm: SimpleNamespace(name=arm, ours=True) for arm in "AB"}
+        judged = AnswersPass(
+            servers, totals, capture="shop", databases=dict.fromkeys("AB", ""), limit_s=60.0, reads_only=reads_only
+        )
+        return judged.run(events)
+
+
+@pytest.mark.parametrize("arms", ["AB", "B"])
+def test_a_statement_that_took_too_long_has_not_failed(monkeypatch, arms):
+    stub = Stub(monkeypatch, {arm: {"SELECT 1": TOO_LONG} for arm in arms})
+    found = stub.judge("SELECT 1")
+    compared = found.digests["SELECT 1"].compared["B"]
+    assert (compared.executed, compared.failed, compared.differences) == (1, {}, {})
+    assert compared.listed == {"too long": 1}
+    answers._check_that_some_work(found, on_running=False)

@@ -283,7 +283,7 @@ class AnswersPass:
         self._executed += 1
         if self._executed % _PROGRESS_EVERY == 0:
             self._on_progress(self._executed)
-        digest.failed.update(arm for arm, reply in replies.items() if reply.errno)
+        digest.failed.update(arm for arm, reply in replies.items() if reply.errno not in (0, TOO_LONG))
         if {reply.errno for reply in replies.values()} == {_NO_SUCH_TABLE}:
             self.without_table.add(event["digest"])
         base = replies[self._baseline]

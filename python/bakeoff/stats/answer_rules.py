@@ -426,10 +426,10 @@ class Compared(Frozen):
         executed: statements compared.
         differences: how many differ, by kind.
         listed: how many are not flagged: `volatile` (not compared), `limit` (LIMIT was free to choose the rows),
-            `order` (of unknown keys), `lock wait`.
+            `order` (of unknown keys), `lock wait`, `too long` (ended by the limit of time, and not compared).
         examples: by kind what both answered the first time, without literals.
         plan: one of the plans differs.
-        failed: by arm, statements that ended in an error.
+        failed: by arm, statements that ended in an error; those that took too long did not.
     """
 
     executed: int = 0
