@@ -17,7 +17,7 @@ from synthetic import Truth, duel_study, make_run
 
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
 from bakeoff.report.context import Query
-from bakeoff.report.queries import _lost, _short, findings
+from bakeoff.report.queries import _coverage, _lost, _short, findings
 from bakeoff.stats.answer_rules import DOCUMENT, Answers, Compared, DigestAnswers
 from bakeoff.stats.digests import DigestTimes
 
@@ -218,6 +218,15 @@ def test_every_form_shows_it_and_literals_only_when_asked(run, analysis, view):
     shown = build_view(run, analysis, samples={SLOWER: SECRET})
     assert "Ann" not in page + text + render_json(view) + render_csv(view)
     assert "Ann &lt;b&gt;" in render_html(shown)
+
+
+def test_answers_after_which_data_may_differ_say_so():
+    ended = answers().model_copy(update={"ended_by": "ALTER TABLE `orders` FORCE", "tables": 0})
+    said = next(iter(_coverage(SimpleNamespace(answers={CAPTURE: ended}))))
+    assert said.endswith(
+        "; 9 were not reached, since data may differ after a query that took too long on one side only: "
+        "ALTER TABLE orders FORCE."
+    )
 
 
 def test_errors_while_timed_are_counted_by_query_and_arm(view, run):

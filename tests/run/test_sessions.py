@@ -42,6 +42,8 @@ class Stub:
         monkeypatch.setattr(Sessions, "run", lambda each, _, sql: self._reply(each, sql))
         monkeypatch.setattr(Sessions, "examined", lambda each, _, sql: (self._reply(each, sql), {}))
         monkeypatch.setattr(Sessions, "explain", lambda *_: ())
+        monkeypatch.setattr(Sessions, "in_transaction", lambda *_: self.in_transaction)
+        monkeypatch.setattr(AnswersPass, "_compare_tables", lambda _: (4, {}))
         monkeypatch.setattr(Sessions, "close", lambda each, number=None: self.closed.append((each.server.name, number)))
 
     def _reply(self, sessions, sql):
@@ -74,3 +76,27 @@ def test_a_statement_that_took_too_long_has_not_failed(monkeypatch, arms):
     assert (compared.executed, compared.failed, compared.differences) == (1, {}, {})
     assert compared.listed == {"too long": 1}
     answers._check_that_some_work(found, on_running=False)
+
+
+@pytest.mark.parametrize(
+    ("slow", "in_transaction", "on", "reads_only", "ended_by"),
+    [
+        ("ALTER t", False, "B", False, "ALTER t"),
+        ("SELECT 1", True, "A", False, "SELECT 1"),
+        ("ALTER t", True, "AB", False, ""),
+        ("SELECT 1", False, "B", False, ""),
+        ("SELECT 1", True, "B", True, ""),
+    ],
+)
+def test_the_pass_ends_where_a_statement_that_is_ended_on_some_arms_makes_data_differ(
+    monkeypatch, slow, in_transaction, on, reads_only, ended_by
+):
+    stub = Stub(monkeypatch, {arm: {slow: TOO_LONG} for arm in on})
+    stub.in_transaction = in_transaction
+    found = stub.judge("INSERT t", slow, "SELECT 2", "SELECT 3", reads_only=reads_only)
+    assert found.ended_by == ended_by
+    assert found.not_reached == (2 if ended_by else 0)
+    assert found.tables == (0 if ended_by or reads_only else 4)
+    assert found.digests[slow].compared["B"].listed == {"too long": 1}
+    ended = [each for each in stub.closed if each[1] is not None]
+    assert ended == ([] if on == "AB" else [("A", 8), ("B", 8)]), "what a session has is the same on every arm"

@@ -299,7 +299,11 @@ def queries_section(context: Context) -> Section | None:
 
 def _coverage(context: Context) -> Iterator[str]:
     for answers in context.answers.values():
-        left = f"; {answers.not_reached:,} were not reached in {answers.limit_s:.0f} s" if answers.not_reached else ""
+        why = f" in {answers.limit_s:.0f} s"
+        if answers.ended_by:
+            query = _short(answers.ended_by)
+            why = f", since data may differ after a query that took too long on one side only: {query}"
+        left = f"; {answers.not_reached:,} were not reached{why}" if answers.not_reached else ""
         tables = f" After writes the checksums of {answers.tables} tables were compared." if answers.tables else ""
         yield (
             f"Answers of {answers.executed:,} statements of {len(answers.digests):,} queries were compared one by one, "

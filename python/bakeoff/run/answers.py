@@ -21,7 +21,16 @@ from bakeoff.results import RunDirectory
 from bakeoff.run.captures import SESSION_ENDS
 from bakeoff.run.data_check import ask_tables
 from bakeoff.run.epoch_servers import EpochTools
-from bakeoff.run.sessions import TOO_LONG, Event, Sessions, Step, connection_of, same_plan, statement_of
+from bakeoff.run.sessions import (
+    STATEMENT_LIMIT_S,
+    TOO_LONG,
+    Event,
+    Sessions,
+    Step,
+    connection_of,
+    same_plan,
+    statement_of,
+)
 from bakeoff.servers import Instance, Server, readiness
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS, quoted
 from bakeoff.spec.study import is_capture
@@ -38,6 +47,7 @@ from bakeoff.stats.answer_rules import (
     volatile_words,
 )
 from bakeoff.stats.stopping import contenders
+from bakeoff.units import shortened
 
 BUDGET_SHARE = 0.1
 """Of the run's budget, what the pass may take; `LIMIT_LEAST_S` at least."""
@@ -101,6 +111,12 @@ def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
         if queries := len(without_table[answers.capture]):
             name = Path(answers.capture).name
             tools.listener.note(f"{name}: queries with a table that no server has (error {_NO_SUCH_TABLE}): {queries}")
+        if answers.ended_by:
+            name, query = Path(answers.capture).name, shortened(answers.ended_by, 60)
+            tools.listener.note(
+                f"{name}: answers are compared up to a query that took longer than {STATEMENT_LIMIT_S:g} s on one side "
+                f"only, since the data may differ from there on: {query}"
+            )
     run.write_json(DOCUMENT, {script: answers.model_dump(mode="json") for script, answers in found.items()})
 
 
@@ -211,6 +227,7 @@ class AnswersPass:
         self._executed, self._not_reached = 0, sum(each["events"] for each in totals["digests"])
         self._schemas: set[str] = set()
         self._wrote = False
+        self._ended_by = ""
         self.without_table: set[str] = set()
         """Digests of which every arm has said that a table is not there."""
 
@@ -226,7 +243,7 @@ class AnswersPass:
             for event in events:
                 if self._stop.is_set():
                     raise KeyboardInterrupt
-                if time.monotonic() - begin > self._limit_s:
+                if self._ended_by or time.monotonic() - begin > self._limit_s:
                     break
                 if event.get("command") in SESSION_ENDS:
                     for sessions in self._arms.values():
@@ -236,7 +253,7 @@ class AnswersPass:
         finally:  # also before tables are compared, which a session may have locked
             for sessions in self._arms.values():
                 sessions.close()
-        tables, other_tables = self._compare_tables() if self._wrote else (0, {})
+        tables, other_tables = self._compare_tables() if self._wrote and not self._ended_by else (0, {})
         return Answers(
             capture=self._capture,
             seconds=round(time.monotonic() - begin, 3),
@@ -247,6 +264,7 @@ class AnswersPass:
             digests={name: self._document(digest) for name, digest in self._digests.items()},
             tables=tables,
             other_tables=other_tables,
+            ended_by=self._ended_by,
         )
 
     def _take(self, event: Event) -> None:
@@ -275,6 +293,7 @@ class AnswersPass:
         if explain:  # before the statement runs: MySQL 8.0 reads its dictionary when a table is first used
             digest.explained += 1
             self._compare_plans(event, sql, digest)
+        in_transaction = any(each.in_transaction(event) for each in self._arms.values())
         replies = {
             arm: self._examined(arm, event, sql, digest) if explain else sessions.run(event, sql)
             for arm, sessions in self._arms.items()
@@ -304,6 +323,15 @@ class AnswersPass:
             digest.listed[arm].update(found.listed)
             for kind, sides in found.differences.items():
                 digest.examples[arm].setdefault(kind, sides)
+        if len({reply.errno == TOO_LONG for reply in replies.values()}) > 1:
+            self._too_long_on_some(event, digest, in_transaction=in_transaction)
+
+    def _too_long_on_some(self, event: Event, digest: _Digest, *, in_transaction: bool) -> None:
+        """End the pass where the data may differ from now on, else the session on the other arms, too."""
+        if not self._reads_only and ("writes" in event or in_transaction):
+            self._ended_by = digest.text
+        for sessions in self._arms.values():
+            sessions.close(connection_of(event))
 
     def _rerun(self, event: Event, shape: Shape, arm: str) -> tuple[Reply, Reply] | None:
         if not shape.longer:

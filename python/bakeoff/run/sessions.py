@@ -211,6 +211,11 @@ class Sessions:
             if session:
                 session.close()
 
+    def in_transaction(self, event: Event) -> bool:
+        """Whether the session of the event's connection is in a transaction, as far as its server has said."""
+        session = self._open.get(connection_of(event))
+        return session is not None and session.in_transaction
+
     def run(self, event: Event, sql: bytes) -> Reply:
         """The server's reply to a statement in the session of its connection.
 

@@ -468,7 +468,8 @@ class Answers(Frozen):
         seconds: what the pass took; `limit_s` what it may take.
         executed: statements run on every arm.
         skipped: statements left out, by reason.
-        not_reached: statements that were left when the time was over.
+        not_reached: statements that were left when the time was over, or after `ended_by`.
+        ended_by: the text of a digest that took too long on some arms only, so that their data may differ after it.
         tables: tables compared after writes, `other_tables` those that differ: {contender: {table: how}}.
     """
 
@@ -482,6 +483,7 @@ class Answers(Frozen):
     digests: dict[str, DigestAnswers]
     tables: int = 0
     other_tables: dict[str, dict[str, str]] = {}
+    ended_by: str = ""
 
 
 def merged(first: Answers, second: Answers) -> Answers:
@@ -504,5 +506,6 @@ def merged(first: Answers, second: Answers) -> Answers:
             "not_reached": max(first.not_reached, second.not_reached),
             "digests": digests,
             "other_tables": {**first.other_tables, **second.other_tables},
+            "ended_by": first.ended_by or second.ended_by,
         }
     )
