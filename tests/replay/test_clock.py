@@ -5,7 +5,7 @@ import pytest
 from bakeoff.engine import make_capture
 from bakeoff.errors import SpecError
 from bakeoff.plan import Cell, SliceLength
-from bakeoff.run.captures import capture_facts, check_capture, chunk_events
+from bakeoff.run.captures import _Work, capture_facts, check_capture, chunk_events
 from bakeoff.spec import Workload
 from bakeoff.spec.study import Placement
 
@@ -32,6 +32,43 @@ def chunk(path, *, speed=None, slice_s=1.0, reads_only=True, threads=4, events_p
         slices=SliceLength(slice_ns=round(slice_s * 1e9), guard_ns=0),
     )  # fmt: skip
     return chunk_events(cell, cell.slices, reads_only=reads_only, events_per_s=events_per_s)
+
+
+def busiest(*events, autocommit="0"):
+    """The most connections at work at once; each event is of a connection and a moment later than the last one."""
+    work = _Work()
+    for at, (connection, sql) in enumerate(events, start=1):
+        command = {"command": sql} if sql in ("Quit", "Ping") else {"sql": sql, "digest": sql}
+        state = {"session": {"autocommit": autocommit}} if "digest" in command else {}
+        work.add({"type": "event", "connection": connection, "start_us": 10 * at} | command | state)
+    return work.most_at_once()
+
+
+@pytest.mark.parametrize("autocommit", ["0", "OFF", "false"])
+def test_without_autocommit_a_transaction_begins_by_itself(autocommit):
+    mixed = [(1, "INSERT t"), (2, "INSERT t"), (1, "COMMIT"), (2, "COMMIT")]
+    assert busiest(*mixed, autocommit=autocommit) == 2
+    assert busiest(*mixed, autocommit="1") == 1
+    for word in ("SET x = 1", "USE shop", "Ping", "COMMIT"):
+        assert busiest((1, word), (2, "INSERT t"), (2, "ROLLBACK"), (1, word), autocommit=autocommit) == 1, word
+    assert busiest((1, "SELECT 1"), (1, "Quit"), (2, "SELECT 1"), (2, "Quit"), autocommit=autocommit) == 1
+    assert busiest((1, "SELECT 1"), (2, "SELECT 1"), (1, "SELECT 1"), (2, "SELECT 1"), autocommit=autocommit) == 2, (
+        "the log may end before"
+    )
+
+
+def test_switching_autocommit_on_ends_a_transaction():
+    work = _Work()
+    for at, (connection, autocommit) in enumerate([(1, "0"), (1, "1"), (2, "0"), (1, "1"), (2, "0")], start=1):
+        state = {"session": {"autocommit": autocommit}}
+        work.add({"connection": connection, "start_us": 100 * at, "sql": "INSERT t", "digest": "x"} | state)
+    assert work.most_at_once() == 2
+
+
+def test_a_rollback_to_a_savepoint_ends_no_transaction():
+    for back in ("ROLLBACK TO s", "rollback work to savepoint s"):
+        assert busiest((1, "BEGIN"), (1, back), (2, "BEGIN"), (1, "INSERT t"), (2, "COMMIT"), (1, "COMMIT;")) == 2
+    assert busiest((1, "BEGIN"), (1, "ROLLBACK"), (2, "BEGIN"), (2, "COMMIT"), (1, "SET x = 1")) == 1
 
 
 def test_by_the_clock_a_chunk_is_a_slice_of_the_log_from_the_first_on(tmp_path):

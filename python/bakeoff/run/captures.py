@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pymysql
@@ -111,30 +112,58 @@ SESSION_ENDS = ("Quit", "Connect", "Reset Connection")
 """Commands after which a connection has no session any more, or a new one."""
 
 
+class _Transaction(NamedTuple):
+    """One that has not ended: its begin, the end of its last statement so far [µs], and whether BEGIN began it."""
+
+    begin: int
+    end: int = 0
+    explicit: bool = False
+
+
+def _autocommit_is_off(event: Message) -> bool:
+    """Whether a statement begins a transaction where none is open (the engine has the same rule for a replay)."""
+    session = event.get("session") or {}
+    return str(session.get("autocommit", "1")).lower() in ("0", "off", "false")
+
+
 class _Work:
     """When connections were within a statement or a transaction."""
 
     def __init__(self) -> None:
         self._begins, self._ends = array("q"), array("q")
-        self._transactions: dict[int, int] = {}  # connection -> begin
+        self._transactions: dict[int, _Transaction] = {}  # by connection
 
     def add(self, event: Message) -> None:
         start, connection = int(event.get("start_us") or 0), int(event.get("connection") or 0)
         if not start:
             return
         end = int(event.get("end_us") or start)
-        word = str(event.get("sql", ""))[:12].upper().split(" ")[0].rstrip(";")
-        if word in ("BEGIN", "START"):
-            self._transactions.setdefault(connection, start)
-            return
-        if connection in self._transactions:
-            if word not in ("COMMIT", "ROLLBACK") and event.get("command") not in SESSION_ENDS:
-                return
-            start = self._transactions.pop(connection)
-        self._begins.append(start)
-        self._ends.append(end)
+        words = str(event.get("sql", ""))[:24].upper().replace(";", " ").split() or [""]
+        explicit = words[0] in ("BEGIN", "START")
+        ends = (words[0] in ("COMMIT", "ROLLBACK") and "TO" not in words) or event.get("command") in SESSION_ENDS
+        known = self._transactions.get(connection)
+        statement, off = "digest" in event, _autocommit_is_off(event)
+        if known and not known.explicit and statement and not off:
+            self._end(connection)  # what switched it on has committed
+            known = None
+        implicit = statement and off and not ends and words[0] not in ("SET", "USE")
+        if known or explicit or implicit:
+            known = known or _Transaction(start)
+            self._transactions[connection] = _Transaction(known.begin, end, explicit or known.explicit)
+            if ends:
+                self._end(connection)
+        else:
+            self._begins.append(start)
+            self._ends.append(end)
+
+    def _end(self, connection: int) -> None:
+        ended = self._transactions.pop(connection)
+        self._begins.append(ended.begin)
+        self._ends.append(ended.end)
 
     def most_at_once(self) -> int:
+        for connection in list(self._transactions):  # the log ends before they do
+            self._end(connection)
         if not self._begins:
             return 1
         begins = np.array(self._begins)
