@@ -168,6 +168,20 @@ def test_a_character_set_behind_a_comment_does_not_reach_the_answers(loaded, tmp
     assert (found.executed, list(flagged.values())) == (2, [{"rows"}])
 
 
+def test_several_statements_in_one_text_are_all_run(loaded, tmp_path):
+    sql = """
+    DELIMITER $$
+    INSERT INTO item VALUES (1002, 'two', 3, 0.5, 1, NULL); UPDATE item SET n = 5 WHERE id = 1002$$
+    DELIMITER ;
+    SELECT n FROM item WHERE id = 1002;
+    """
+    found, flagged = judge(loaded, tmp_path, sql)
+    assert (found.executed, flagged, found.other_tables) == (2, {}, {})
+    assert digest(found, "INSERT").compared["B"].failed == {}
+    for server in loaded.values():
+        assert server.query("SELECT n FROM shop.item WHERE id = 1002") == [(5,)]
+
+
 def test_time_limit_counts_what_is_left(loaded, tmp_path):
     found, _ = judge(loaded, tmp_path, limit_s=0.0)
     assert found.executed + found.not_reached == 15

@@ -20,7 +20,7 @@ def test_names_come_before_the_variables_that_they_would_set_again(monkeypatch):
         "collation_connection": "utf8mb4_bin",
         "names": "utf8mb4",
     }
-    _Session(SimpleNamespace(connect=SimpleNamespace), {"session": state}, read_only=False)
+    _Session(SimpleNamespace(connect=SimpleNamespace), {"session": state}, read_only=False, several=False)
     assert sent[:5] == [
         "SET NAMES utf8mb4",
         "SET CHARACTER SET latin1",
@@ -28,6 +28,28 @@ def test_names_come_before_the_variables_that_they_would_set_again(monkeypatch):
         "SET SESSION character_set_results = NULL",
         "SET SESSION collation_connection = 'utf8mb4_bin'",
     ]
+
+
+class Connection(SimpleNamespace):
+    """A connection that keeps the commands that it is given."""
+
+    def _execute_command(self, *command):
+        self.sent.append(command)
+
+    def _read_packet(self):
+        self.sent.append("read")
+
+
+@pytest.mark.parametrize(("several", "sent"), [(True, [(0x1B, b"\0\0"), "read"]), (False, [])])
+def test_only_sessions_that_replay_writes_take_several_statements_in_one_text(monkeypatch, several, sent):
+    monkeypatch.setattr(_Session, "run", lambda *_: Reply())
+    connection = Connection(sent=[])
+    _Session(SimpleNamespace(connect=lambda: connection), {}, read_only=False, several=several)
+    assert connection.sent == sent
+    servers = {arm: SimpleNamespace(name=arm, ours=True) for arm in "AB"}
+    asked = dict(capture="shop", databases=dict.fromkeys("AB", ""), limit_s=1.0, reads_only=not several)
+    judging = AnswersPass(servers, {"digests": []}, **asked)
+    assert [each._several for each in judging._arms.values()] == [several] * 2
 
 
 class Stub:

@@ -214,7 +214,9 @@ class AnswersPass:
         now_s = int(time.time())
         refusing = reads_only and not all(server.ours for server in servers.values())
         self._arms = {
-            arm: Sessions(server, databases[arm], now_s=now_s, read_only=refusing) for arm, server in servers.items()
+            # On servers that are only read, several statements in one text are left out.
+            arm: Sessions(server, databases[arm], now_s=now_s, read_only=refusing, several=not reads_only)
+            for arm, server in servers.items()
         }
         self._baseline, *self._contenders = self._arms
         self._texts = {each["digest"]: str(each["text"]) for each in totals["digests"]}

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pymysql
+from pymysql.constants import COMMAND
 from pymysql.cursors import SSCursor
 
 from bakeoff.errors import ServerError
@@ -164,6 +165,7 @@ _IN_TRANSACTION = 1  # of the server's status
 _OWN_SETTINGS = b"SET character_set_results=utf8mb4, innodb_lock_wait_timeout=1, lock_wait_timeout=1"
 # They set the other variables of the character set, too.
 _SET_FIRST = {"names": 0, "character_set": 1}
+_SEVERAL_STATEMENTS = b"\0\0"  # MYSQL_OPTION_MULTI_STATEMENTS_ON
 _READ_ONLY = b"SET SESSION TRANSACTION READ ONLY"
 _NOT_KNOWN = (1064, 1193)  # before MySQL 5.6 and MariaDB 10.0: a syntax error, or a variable that is not there
 # What may stand before a statement's first word: comments, and the heads of those that servers execute.
@@ -195,11 +197,15 @@ class Sessions:
         database: of statements whose schema the capture does not know; None: none.
         now_s: the time that statements see whose own time the capture does not know: the same on every server.
         read_only: have the server refuse what writes, where it can (MySQL 5.6, MariaDB 10.0).
+        several: a text may hold several statements, as in the timed pass; not where a text may come to be run that was
+            to be explained.
     """
 
-    def __init__(self, server: Server, database: str | None, *, now_s: int, read_only: bool = False) -> None:
+    def __init__(
+        self, server: Server, database: str | None, *, now_s: int, read_only: bool = False, several: bool = False
+    ) -> None:
         self.server = server
-        self._read_only = read_only
+        self._read_only, self._several = read_only, several
         self._database = database
         self._now_s = now_s
         self._open: OrderedDict[int, _Session] = OrderedDict()
@@ -228,7 +234,8 @@ class Sessions:
             if len(self._open) >= _SESSIONS_MAX:
                 idle = (number for number, each in self._open.items() if not each.in_transaction)
                 self.close(next(idle, next(iter(self._open))))
-            session = self._open[number] = _Session(self.server, event, read_only=self._read_only)
+            session = _Session(self.server, event, read_only=self._read_only, several=self._several)
+            self._open[number] = session
         self._open.move_to_end(number)
         session.set_time(int(event.get("start_us") or 0) // 1_000_000 or self._now_s)
         reply = session.use(event.get("schema") or self._database) or session.run(sql)
@@ -290,7 +297,7 @@ class Sessions:
 class _Session:
     """One connection, whose texts come as bytes of utf8mb4."""
 
-    def __init__(self, server: Server, event: Event, *, read_only: bool) -> None:
+    def __init__(self, server: Server, event: Event, *, read_only: bool, several: bool) -> None:
         self._server = server
         self._read_only = read_only
         self._connection = server.connect()
@@ -298,6 +305,11 @@ class _Session:
         self._connection.decoders = {}
         # pymysql takes it at the opening only, where a server's default is 600 s.
         self._connection._read_timeout = STATEMENT_LIMIT_S
+        if several:
+            # Where a server refuses it, such texts fail. PyMySQL's own flag would need another way to connect.
+            with contextlib.suppress(pymysql.MySQLError, OSError):
+                self._connection._execute_command(COMMAND.COM_SET_OPTION, _SEVERAL_STATEMENTS)
+                self._connection._read_packet()
         self._schema: str | None = None
         self._second = 0
         self.lost = False
