@@ -13,7 +13,7 @@ import pytest
 from bakeoff import servers
 from bakeoff.run import captures
 from bakeoff.spec import parse_server
-from tests.capture.captured import read
+from tests.capture.captured import capture, read
 from tests.capture.test_servers import check, run_statements, versions
 
 IN_TABLES = "slow_query_log=1,long_query_time=0,log_output=TABLE,performance_schema=1"
@@ -96,6 +96,28 @@ def test_every_row_of_the_slow_log_comes_back(logging, inside, shell):
         logged = event["start_us" if name == "mariadb:11.8.6" else "end_us"]
         assert logged == round(row["start_time"].replace(tzinfo=UTC).timestamp() * 1e6)
     assert {event["command"] for event in made.events if "digest" not in event} <= {"Quit", "Other", "Prepare"}
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "why"),
+    [
+        (b"Reset connection", "Reset Connection", ""),
+        (b"Reset Connection", "Reset Connection", ""),
+        (b"Quit", "Quit", ""),
+        (b"Ping", "Other", "command"),
+    ],
+)
+def test_a_command_is_none_of_the_statements_as_whatever_server_writes_it(tmp_path, text, command, why):
+    row = {"query_time": b"00:00:00", "lock_time": b"00:00:00", "end_time": b"2026-11-27T10:00:00.000000Z"}
+    row |= dict.fromkeys(("rows_sent", "rows_examined", "last_insert_id", "insert_id"), b"0")
+    row |= {"user_host": b"root[root] @ localhost []", "thread_id": b"8", "db": b"shop"}
+    log = b"".join(captures._logged_event(row | {"sql_text": sql}) for sql in (b"SELECT 1", text))
+    (tmp_path / "slow.log").write_bytes(log)
+    captured = capture(tmp_path / "slow.log", output=tmp_path / "it.capture", log_format="slow")
+    assert [(each["command"], each.get("not_replayable", "")) for each in captured.events if "command" in each] == [
+        ("Query", ""),
+        (command, why),
+    ]
 
 
 def is_utf8mb3(sql):

@@ -259,11 +259,15 @@ _EVENTS_MAX = 10_000  # of digests: one with a hundredth of a percent of all sta
 _PIECE_BYTES = 256 * 1024
 _PS_PER_US = 1_000_000
 # The table has the name alone where the file has `# administrator command: ` before it.
-_COMMANDS = frozenset(
-    b"Quit|Init DB|Field List|Refresh|Shutdown|Statistics|Processlist|Connect|Kill|Debug|Ping|Time|Change user|Prepare|"
-    b"Binlog Dump|Binlog Dump GTID|Table Dump|Register Slave|Register Replica|Execute|Long Data|Close stmt|Reset stmt|"
-    b"Set option|Fetch|Daemon|Reset Connection".split(b"|")
-)
+# By their names in lower case: MariaDB writes `Reset connection`.
+_COMMANDS = {
+    name.lower(): name
+    for name in (
+        b"Quit|Init DB|Field List|Refresh|Shutdown|Statistics|Processlist|Connect|Kill|Debug|Ping|Time|Change user|"
+        b"Prepare|Binlog Dump|Binlog Dump GTID|Table Dump|Register Slave|Register Replica|Execute|Long Data|Close stmt|"
+        b"Reset stmt|Set option|Fetch|Daemon|Reset Connection"
+    ).split(b"|")
+}
 # From here on MariaDB's start_time is the start (MDEV-11628); before, and in MySQL, it is the end.
 _MARIADB_WITH_START = {
     (10, 4): 33, (10, 5): 24, (10, 6): 17, (10, 11): 7, (11, 0): 5, (11, 1): 4, (11, 2): 3, (11, 3): 2,
@@ -423,8 +427,8 @@ def _has_start(version: str) -> bool:
 
 def _logged_event(row: Row) -> bytes:
     sql, user = row["sql_text"], row["user_host"].replace(b"\n", b" ")
-    if sql in _COMMANDS:
-        sql = b"# administrator command: " + sql
+    if command := _COMMANDS.get(sql.lower()):
+        sql = b"# administrator command: " + command
     connection = row.get("thread_id")
     head = b"# Time: %b\n# User@Host: %b%b\n" % (row["end_time"], user, b"  Id: %b" % connection if connection else b"")
     fields = b"Query_time: %b  Lock_time: %b Rows_sent: %b  Rows_examined: %b" % (
