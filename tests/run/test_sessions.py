@@ -122,3 +122,9 @@ def test_the_pass_ends_where_a_statement_that_is_ended_on_some_arms_makes_data_d
     assert found.digests[slow].compared["B"].listed == {"too long": 1}
     ended = [each for each in stub.closed if each[1] is not None]
     assert ended == ([] if on == "AB" else [("A", 8), ("B", 8)]), "what a session has is the same on every arm"
+
+
+def test_the_end_of_one_connection_of_a_log_that_does_not_tell_them_closes_no_session(monkeypatch):
+    stub = Stub(monkeypatch)
+    stub.judge({"command": "Quit", "connection": None}, "SELECT 1", {"command": "Quit"})
+    assert stub.closed == [("A", 8), ("B", 8), ("A", None), ("B", None)]

@@ -248,8 +248,9 @@ class AnswersPass:
                 if self._ended_by or time.monotonic() - begin > self._limit_s:
                     break
                 if event.get("command") in SESSION_ENDS:
-                    for sessions in self._arms.values():
-                        sessions.close(connection_of(event))
+                    if event.get("connection"):  # else another's may be in a transaction in the session that all share
+                        for sessions in self._arms.values():
+                            sessions.close(connection_of(event))
                 elif event.get("type") == "event" and "digest" in event:
                     self._take(event)
         finally:  # also before tables are compared, which a session may have locked
