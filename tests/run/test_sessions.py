@@ -1,5 +1,6 @@
 """Sessions of captured connections, and the pass that compares what they answer, without a server."""
 
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
@@ -53,9 +54,9 @@ def test_only_sessions_that_replay_writes_take_several_statements_in_one_text(mo
 
 
 class Stub:
-    """Servers by arm that answer `replies[arm]` to a statement, else nothing, and keep what they were asked.
+    """Servers by arm that answer `replies[arm]` to a statement (an error or rows), and keep what they were asked.
 
-    A statement is its own digest, and one that begins with a word of `writes` is no plain read.
+    A statement is its own digest, and INSERT and ALTER are no plain reads.
     """
 
     def __init__(self, monkeypatch, replies=None):
@@ -70,19 +71,25 @@ class Stub:
 
     def _reply(self, sessions, sql):
         self.asked.append((sessions.server.name, sql.decode()))
-        return Reply(errno=self.replies.get(sessions.server.name, {}).get(sql.decode(), 0))
+        answer = self.replies.get(sessions.server.name, {}).get(sql.decode(), 0)
+        if isinstance(answer, int):
+            return Reply(errno=answer)
+        reply = Reply()
+        for row in answer:
+            reply.add(row)
+        return reply
 
     def judge(self, *events, reads_only=False):
         """What the pass finds of these events, each a statement or the fields of an event."""
         events = [{"sql": each} if isinstance(each, str) else each for each in events]
         events = [{"type": "event", "connection": 8} | each for each in events]
-        texts = dict.fromkeys(each["sql"] for each in events if "sql" in each)
         for each in events:
             if "sql" in each:
                 word = each["sql"].split(" ")[0]
-                each |= {"digest": each["sql"]} | ({"writes": word} if word in ("INSERT", "ALTER") else {})
-        counts = {text: sum(each.get("sql") == text for each in events) for text in texts}
-        totals = {"digests": [{"digest": text, "text": text, "events": counts[text]} for text in texts]}
+                each.setdefault("digest", each["sql"])
+                each |= {"writes": word} if word in ("INSERT", "ALTER") else {}
+        counts = Counter(each["digest"] for each in events if "digest" in each)
+        totals = {"digests": [{"digest": text, "text": text, "events": count} for text, count in counts.items()]}
         servers = {arm: SimpleNamespace(name=arm, ours=True) for arm in "AB"}
         judged = AnswersPass(
             servers, totals, capture="shop", databases=dict.fromkeys("AB", ""), limit_s=60.0, reads_only=reads_only
@@ -128,3 +135,17 @@ def test_the_end_of_one_connection_of_a_log_that_does_not_tell_them_closes_no_se
     stub = Stub(monkeypatch)
     stub.judge({"command": "Quit", "connection": None}, "SELECT 1", {"command": "Quit"})
     assert stub.closed == [("A", 8), ("B", 8), ("A", None), ("B", None)]
+
+
+@pytest.mark.parametrize("reads_only", [True, False])
+def test_of_digests_that_a_capture_does_not_keep_apart_reads_are_run_and_their_rows_not_compared(
+    monkeypatch, reads_only
+):
+    others = "(other statements)"
+    stub = Stub(monkeypatch, {"A": {"SELECT NOW()": [(b"1",)]}, "B": {"SELECT NOW()": [(b"2",)], "SELECT x": 1054}})
+    found = stub.judge(
+        *({"sql": sql, "digest": others} for sql in ("SELECT NOW()", "INSERT t", "SELECT x")), reads_only=reads_only
+    )
+    assert found.skipped == ({"INSERT": 1} if reads_only else {})
+    compared = found.digests[others].compared["B"]
+    assert (compared.executed, compared.differences) == (3 - reads_only, {"errors": 1})
