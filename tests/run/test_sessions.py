@@ -149,3 +149,8 @@ def test_of_digests_that_a_capture_does_not_keep_apart_reads_are_run_and_their_r
     assert found.skipped == ({"INSERT": 1} if reads_only else {})
     compared = found.digests[others].compared["B"]
     assert (compared.executed, compared.differences) == (3 - reads_only, {"errors": 1})
+
+
+def test_a_session_does_not_end_itself(monkeypatch):
+    found = Stub(monkeypatch).judge({"sql": "KILL CONNECTION_ID()", "writes": "KILL"}, "INSERT t")
+    assert (found.skipped, found.executed) == ({"KILL": 1}, 1)
