@@ -69,6 +69,11 @@ READ_HANDLERS = ("first", "key", "last", "next", "prev", "rnd", "rnd_next")
 """`Handler_read_…`: rows read."""
 
 
+def first_word(text: str) -> str:
+    """The first word of a digest's text, in capitals."""
+    return text.partition(" ")[0].upper()
+
+
 def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
     """Run the pass for every capture of a study, on servers started from its first load, and write `answers.json`.
 
@@ -128,7 +133,7 @@ def _check_that_some_work(answers: Answers, *, on_running: bool) -> None:
     compared = [
         each
         for digest in answers.digests.values()
-        if digest.text.partition(" ")[0].upper() not in _SESSION_WORDS
+        if first_word(digest.text) not in _SESSION_WORDS
         for each in digest.compared.values()
     ]
     if not compared or any(len(each.failed) < 2 or min(each.failed.values()) < each.executed for each in compared):
@@ -181,7 +186,7 @@ class _Digest:
 
     @property
     def first_word(self) -> str:
-        return self.text.split(" ", 1)[0].upper()
+        return first_word(self.text)
 
 
 class AnswersPass:

@@ -14,7 +14,7 @@ from typing import Any
 from bakeoff.engine import Message, capture_events, capture_totals, make_capture
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
-from bakeoff.run.answers import READ_HANDLERS, READS
+from bakeoff.run.answers import READ_HANDLERS, READS, first_word
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.run.sessions import Event, Sessions, Step, same_plan, statement_of
@@ -82,7 +82,7 @@ def plans_of(log: Path, servers: Mapping[str, Server]) -> CellPlans:
         capture = Path(folder) / "statements.capture"
         make_capture([str(log)], capture, redact=False, log_format="general", on_progress=lambda _done, _total: None)
         digests = {each["digest"]: each for each in capture_totals(capture)["digests"]}
-        wanted = [name for name, each in digests.items() if _first_word(each["text"]) in _EXPLAINED][:STATEMENTS_MAX]
+        wanted = [name for name, each in digests.items() if first_word(each["text"]) in _EXPLAINED][:STATEMENTS_MAX]
         samples: dict[str, list[Event]] = {name: [] for name in wanted}
         for event in capture_events(capture):
             own = samples.get(event.get("digest", ""))
@@ -104,7 +104,7 @@ def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]
     differs: list[str] = []
     analyzed: dict[str, tuple[str, ...]] = {}
     rows: Counter[str] = Counter()
-    reads = _first_word(text) in READS
+    reads = first_word(text) in READS
     for event in samples:
         sql = statement_of(event)
         plans = {arm: each.explain(event, sql) for arm, each in sessions.items()}
@@ -129,7 +129,3 @@ def _plans(text: str, samples: Sequence[Event], sessions: Mapping[str, Sessions]
         rows_read={arm: rows[arm] / len(samples) for arm in sessions} if rows else {},
         analyzed={arm: lines for arm, lines in analyzed.items() if lines},
     )
-
-
-def _first_word(text: str) -> str:
-    return text.split(" ", 1)[0].upper()
