@@ -222,12 +222,12 @@ def _found(context: Context, queries: list[Query], several: tuple[bool, bool]) -
     on_both = Counter("errors" in query.differs for query in queries if query.failing_arms == 2)
     on_one = kinds["errors"] - on_both[True]
     found = [
-        _some(words["SLOWER"], "query", "slower") + share if slower else "",
-        _some(words["FASTER"], "query", "faster"),
+        _some(words["SLOWER"], "slower") + share if slower else "",
+        _some(words["FASTER"], "faster"),
         f"{rows} return{'s' if rows == 1 else ''} other rows" if rows else "",
-        _some(on_one, "query", f"fail{'s' if on_one == 1 else ''} on one side only"),
-        _some(on_both[True], "query", f"fail{'s' if on_both[True] == 1 else ''} on both, with other errors"),
-        _some(on_both[False], "query", f"fail{'s' if on_both[False] == 1 else ''} on both"),
+        _some(on_one, f"fail{'s' if on_one == 1 else ''} on one side only"),
+        _some(on_both[True], f"fail{'s' if on_both[True] == 1 else ''} on both, with other errors"),
+        _some(on_both[False], f"fail{'s' if on_both[False] == 1 else ''} on both"),
         f"{kinds['plan']} with another plan" if kinds["plan"] else "",
         *(f"{kinds[kind]} with other {kind}" if kinds[kind] else "" for kind in ("warnings", "columns")),
     ]
@@ -255,8 +255,8 @@ def _queries(count: int) -> str:
     return f"{count} {'query' if count == 1 else 'queries'}"
 
 
-def _some(count: int, noun: str, what: str) -> str:
-    return f"{count} {noun if count == 1 else 'queries'} {what}" if count else ""
+def _some(count: int, what: str) -> str:
+    return f"{_queries(count)} {what}" if count else ""
 
 
 def different_work(context: Context) -> Iterator[Status]:
