@@ -185,7 +185,7 @@ def test_connections_that_lock_one_row_wait_for_its_lock(sandbox, tmp_path):
                 recording.read()
         fold = Fold()
         fold.add(recording.pauses[pid], [window])
-        profiles.append(fold.profile())
+        profiles.append(fold.profile("context-switches", period_ns=1_000))
     assert not list(tmp_path.iterdir()), "perf's file is gone"
     found = compare_off_cpu({0: profiles[0]}, {0: profiles[1]})
     first = found.statements[0]

@@ -78,7 +78,7 @@ def test_slices_lie_where_the_soonest_message_puts_them(monkeypatch):
 
 
 def test_samples_between_slices_are_left_out():
-    fold = perf._Fold()
+    fold = perf._Samples()
     stack = (Function("f", "mysqld"),)
     fold.add(
         [(99, stack), (100, stack), (150, stack), (201, stack), (300, stack)],

@@ -14,7 +14,7 @@ import tempfile
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -23,11 +23,11 @@ from bakeoff.engine import Message
 from bakeoff.errors import HostError
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
-from bakeoff.results.profiles import BACKGROUND, PREEMPTED, PROFILE_FILE, SERVING, Profile, Stack
+from bakeoff.results.profiles import BACKGROUND, PREEMPTED, PROFILE_FILE, SERVING, Stack
 from bakeoff.run import perf
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers
-from bakeoff.run.perf import Recorder, Slices, Window, records_of, without_beginning
+from bakeoff.run.perf import Recorder, Slices, Stacks, Window, records_of, without_beginning
 from bakeoff.stats.off_cpu_time import CONNECTION
 
 _EVENT = "context-switches"
@@ -111,8 +111,9 @@ class OffCpu:
             windows = [each for each in slices.of(arm) if each.end_ns <= recording.end_ns]
             if windows:
                 self._folds[arm].setdefault(cell.name, Fold()).add(recording.pauses[pid], windows)
-                profiles = {name: fold.profile().model_dump(mode="json") for name, fold in self._folds[arm].items()}
-                self._writer.write_server_gz(arm, PROFILE_FILE, profiles)
+                profiles = {name: fold.profile(_EVENT, _US) for name, fold in self._folds[arm].items()}
+                kept = {name: profile.model_dump(mode="json") for name, profile in profiles.items()}
+                self._writer.write_server_gz(arm, PROFILE_FILE, kept)
 
 
 class Pause(NamedTuple):
@@ -214,14 +215,8 @@ def recorded(pids: dict[str, int], connections: int, folder: Path, *, seconds: f
             yield Recording(recorder, {pid: [] for pid in pids.values()})
 
 
-@dataclass
-class Fold:
-    """Off-CPU time of one arm in one cell, of all rounds, in its slices."""
-
-    stacks: Counter[Stack] = field(default_factory=Counter)
-    events: int = 0
-    length_ns: int = 0
-    incomplete: int = 0
+class Fold(Stacks):
+    """Off-CPU time [µs] of one arm in one cell, of all rounds, in its slices."""
 
     def add(self, pauses: Sequence[Pause], windows: Sequence[Window]) -> None:
         """Add what lies in these windows, which are ascending.
@@ -243,8 +238,7 @@ class Fold:
             part = whole_ns[whose] / stacks.total() / _US
             for stack, weight in stacks.items():
                 self._add(stack, round(weight * part), serving=not whose[0], preempted=whose[1])
-        self.events += sum(window.events for window in windows)
-        self.length_ns += sum(window.end_ns - window.begin_ns for window in windows)
+        self.count(windows)
 
     def _add(self, stack: Stack, count: int, *, serving: bool, preempted: bool) -> None:
         whole = without_beginning(stack)
@@ -254,15 +248,3 @@ class Fold:
             whole = whole[1:]
         last = (PREEMPTED,) if preempted else ()
         self.stacks[(SERVING if serving else BACKGROUND, *whole, *last)] += count
-
-    def profile(self) -> Profile:
-        """All of it."""
-        return Profile.of_stacks(
-            self.stacks,
-            event=_EVENT,
-            period_ns=_US,
-            events=self.events,
-            seconds=self.length_ns / 1e9,
-            outside=0,
-            incomplete=self.incomplete,
-        )

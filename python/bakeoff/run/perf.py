@@ -142,7 +142,7 @@ class Profiler:
 
     def __init__(self, writer: EpochWriter) -> None:
         self._writer = writer
-        self._folds: defaultdict[str, dict[str, _Fold]] = defaultdict(dict)
+        self._folds: defaultdict[str, dict[str, _Samples]] = defaultdict(dict)
         self._counters: defaultdict[str, dict[str, CellCounters]] = defaultdict(dict)
 
     @contextlib.contextmanager
@@ -169,11 +169,12 @@ class Profiler:
                 for arm, windows in ((arm, slices.of(arm)) for arm in servers.pids):
                     if windows:
                         sampled = [each for each in windows if not recorder.full or each.end_ns <= last_ns]
-                        self._folds[arm].setdefault(cell.name, _Fold()).add(samples[arm], sampled)
+                        self._folds[arm].setdefault(cell.name, _Samples()).add(samples[arm], sampled)
                         self._keep(arm, cell, windows, recorder.counters(arm))
 
     def _keep(self, arm: str, cell: Cell, windows: "Sequence[Window]", counted: dict[str, int]) -> None:
-        profiles = {name: fold.profile().model_dump(mode="json") for name, fold in self._folds[arm].items()}
+        unit = permission().event, permission().period_ns
+        profiles = {name: fold.profile(*unit).model_dump(mode="json") for name, fold in self._folds[arm].items()}
         self._writer.write_server_gz(arm, PROFILE_FILE, profiles)
         if counted:
             # These counted during guards, too.
@@ -370,14 +371,35 @@ def _samples(recorder: Recorder, pids: Mapping[str, int]) -> dict[str, list[tupl
 
 
 @dataclass
-class _Fold:
-    """Samples of one arm in one cell, of all rounds."""
+class Stacks:
+    """Stacks of one arm in one cell, of all rounds, and how often each was found."""
 
     stacks: Counter[Stack] = field(default_factory=Counter)
     events: int = 0
     length_ns: int = 0
     outside: int = 0
     incomplete: int = 0
+
+    def count(self, windows: Sequence[Window]) -> None:
+        """Take the events and the time of these windows."""
+        self.events += sum(window.events for window in windows)
+        self.length_ns += sum(window.end_ns - window.begin_ns for window in windows)
+
+    def profile(self, event: str, period_ns: int) -> Profile:
+        """All of it; a stack that was found once stands for `period_ns`."""
+        return Profile.of_stacks(
+            self.stacks,
+            event=event,
+            period_ns=period_ns,
+            events=self.events,
+            seconds=self.length_ns / 1e9,
+            outside=self.outside,
+            incomplete=self.incomplete,
+        )
+
+
+class _Samples(Stacks):
+    """Samples of the CPU."""
 
     def add(self, samples: Iterable[tuple[int, Stack]], windows: Sequence[Window]) -> None:
         begins = [window.begin_ns for window in windows]
@@ -389,19 +411,7 @@ class _Fold:
             whole = without_beginning(stack)
             self.incomplete += whole is stack and not _C_LIBRARY.match(stack[0].object if stack else "")
             self.stacks[whole] += 1
-        self.events += sum(window.events for window in windows)
-        self.length_ns += sum(window.end_ns - window.begin_ns for window in windows)
-
-    def profile(self) -> Profile:
-        return Profile.of_stacks(
-            self.stacks,
-            event=permission().event,
-            period_ns=permission().period_ns,
-            events=self.events,
-            seconds=self.length_ns / 1e9,
-            outside=self.outside,
-            incomplete=self.incomplete,
-        )
+        self.count(windows)
 
 
 def samples_of(lines: Iterable[str]) -> Iterator[tuple[int, int, Stack]]:
