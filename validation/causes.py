@@ -18,8 +18,7 @@ from bakeoff.errors import RunInvalid
 from bakeoff.report.causes import compared_waits
 from bakeoff.report.context import Context
 from bakeoff.report.flame import compared_profiles
-from bakeoff.report.off_cpu_table import compared_off_cpu
-from bakeoff.report.why import evidence
+from bakeoff.report.why import compared_off_cpu, evidence
 from bakeoff.results import open_run
 from bakeoff.stats.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
 from bakeoff.stats.model import Analysis, Frozen

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from bakeoff.report.context import Context
-from bakeoff.report.off_cpu_table import compared_off_cpu
+from bakeoff.report.why import compared_off_cpu
 from bakeoff.results import open_run
 from bakeoff.run import off_cpu
 from bakeoff.stats.attribution import DOCUMENT, FOLDER, Attribution, setting_effects

@@ -6,7 +6,7 @@ The graphs are HTML that needs no script to be seen; the page's one script (`tem
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -24,6 +24,7 @@ from bakeoff.stats.interval import Paired
 from bakeoff.units import format_ns
 
 T = TypeVar("T")
+_ByEpoch = Mapping[int, Profile]
 
 COMPARISONS_MAX = 4
 """Comparisons that are shown: the first of those that were measured (`Context.explained_pairs`)."""
@@ -53,16 +54,21 @@ def profile_section(context: Context, profiles: Mapping[Pair, ProfileComparison]
     return Section.of("Where the CPU goes", *context.explaining_notes(PROFILES), *parts, anchor="profiles")
 
 
-def compared_profiles(context: Context) -> dict[Pair, ProfileComparison]:
-    """Every comparison that was profiled, in the order of `Context.explained_pairs`.
+def compared(context: Context, kind: str, compare: Callable[[_ByEpoch, _ByEpoch], T | None]) -> dict[Pair, T]:
+    """Every comparison with profiles of a kind (`PROFILES`, `OFF_CPU`), in the order of `Context.explained_pairs`.
 
     Raises:
         ResultsError: a profile is damaged.
     """
     pairs = context.explained_pairs
-    epochs = context.explaining(PROFILES, PROFILE_FILE, dict[str, Profile]) if pairs else {}
-    found = {pair: compare_profiles(*sides_of(pair, epochs)) for pair in pairs}
-    return {pair: profile for pair, profile in found.items() if profile}
+    epochs = context.explaining(kind, PROFILE_FILE, dict[str, Profile]) if pairs else {}
+    found = {pair: compare(*sides_of(pair, epochs)) for pair in pairs}
+    return {pair: each for pair, each in found.items() if each}
+
+
+def compared_profiles(context: Context) -> dict[Pair, ProfileComparison]:
+    """Every comparison that was profiled; see `compared`."""
+    return compared(context, PROFILES, compare_profiles)
 
 
 def sides_of(pair: Pair, epochs: Mapping[int, Mapping[str, Mapping[str, T]]]) -> tuple[dict[int, T], dict[int, T]]:

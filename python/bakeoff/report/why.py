@@ -1,15 +1,20 @@
-"""The section "Why": for each comparison that is FASTER or SLOWER what an event cost more, and the likely cause."""
+"""The section "Why": for each comparison that is FASTER or SLOWER what an event cost more, and the likely cause.
+
+Its own tables are costs and off-CPU time; profiles, plans, waits and settings have modules of their own.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bakeoff.report import causes, flame, numbers, off_cpu_table
+from bakeoff.report import causes, flame, numbers
 from bakeoff.report.context import Context, Pair
 from bakeoff.report.verdicts import Record
 from bakeoff.report.view import Prose, Row, Section, Table, Value
+from bakeoff.results.profiles import OFF_CPU
 from bakeoff.stats.costs import BUSY, TIME, Cost, Explanation, name_of
 from bakeoff.stats.cpu_profile import ProfileComparison
+from bakeoff.stats.interval import Paired
 from bakeoff.stats.named_causes import Evidence, sentence
-from bakeoff.stats.off_cpu_time import OffCpuComparison
+from bakeoff.stats.off_cpu_time import OffCpuComparison, OffCpuCost, compare_off_cpu
 from bakeoff.stats.waits_and_plans import WaitDifference
 from bakeoff.units import format_bytes, format_ns
 
@@ -17,6 +22,9 @@ _ROWS = 15
 _ROWS_LEAST = 5  # of each comparison, where several share the table
 _COMPARISONS = 5  # those with the largest differences
 _WORTH_A_ROW = 0.05  # share of the difference
+_WAIT_SHARE = 0.02  # of either arm's time; a kind of wait off the CPU below it has no line
+_WAITS_MAX = 12
+_OTHERS_MAX = 4
 
 
 def why_section(context: Context) -> Section | None:
@@ -24,13 +32,13 @@ def why_section(context: Context) -> Section | None:
     explained = [each for each in context.explanations if each.claimed]
     explained.sort(key=lambda each: -abs(each.time.mean))
     profiles, waits = flame.compared_profiles(context), causes.compared_waits(context)
-    pauses = off_cpu_table.compared_off_cpu(context)
+    pauses = compared_off_cpu(context)
     return Section.of(
         "Why",
         *_sentences(context, explained, profiles, waits, pauses),
         _costs(context, explained),
         flame.profile_section(context, profiles),
-        off_cpu_table.off_cpu_section(context, pauses),
+        off_cpu_section(context, pauses),
         causes.attribution_section(context),
         causes.plans_section(context),
         causes.waits_section(context, waits),
@@ -140,6 +148,61 @@ def _amount(counter: str, value: float) -> str:
     if counter.endswith("_bytes"):
         return format_bytes(value) if value >= 1 or not value else f"{value:.2g} B"
     return f"{value:.2f}" if counter == BUSY else numbers.count(value)
+
+
+def compared_off_cpu(context: Context) -> dict[Pair, OffCpuComparison]:
+    """Every comparison of which switches were recorded; see `flame.compared`."""
+    return flame.compared(context, OFF_CPU, compare_off_cpu)
+
+
+def off_cpu_section(context: Context, pauses: Mapping[Pair, OffCpuComparison]) -> Section | None:
+    """A table for each of the first `flame.COMPARISONS_MAX` comparisons; why there is none, where that was noted.
+
+    `pauses`: of `compared_off_cpu`.
+    """
+    shown = [*pauses.items()][: flame.COMPARISONS_MAX]
+    tables = (_off_cpu_table(context, pair, found, number) for number, (pair, found) in enumerate(shown, start=1))
+    return Section.of("Off-CPU time", *context.explaining_notes(OFF_CPU), *tables, anchor="off-cpu", in_terminal=True)
+
+
+def _off_cpu_table(context: Context, pair: Pair, found: OffCpuComparison, number: int) -> Table:
+    labels = (context.labels[pair.baseline], context.labels[pair.contender])
+    title, whole = flame.title_of(context, pair), found.all
+    rows = [
+        Row.of(_wait_name(each), *_wait_values(each.time), flame.share_of_all(each.time, whole))
+        for each in _worth_a_line(found)[:_WAITS_MAX]
+    ]
+    rows.append(Row.of("all of statements", *_wait_values(whole), ""))
+    others = sorted(found.others, key=lambda each: -max(each.time.baseline, each.time.contender))
+    rows += [Row.of(_wait_name(each), *_wait_values(each.time), "") for each in others[:_OTHERS_MAX]]
+    rows.append(Row.of("waiting for the client", *_wait_values(found.client), ""))
+    epochs = f"{found.epochs} epochs that count" if found.epochs > 1 else "an epoch that counts"
+    return Table(
+        id=f"off-cpu-{number}",
+        columns=("an event waits in", *labels, "difference", "95% interval", "of the difference"),
+        rows=tuple(rows),
+        note=f"{title}: time off the CPU of the threads that run statements, in {epochs} for no verdict. "
+        "Below “all of statements”: files that other threads wait for meanwhile, and the wait for the next statement, "
+        "which are in no sum. Intervals are over restarts, each for itself; those with · exclude 0.",
+        wide=("95% interval",),
+    )
+
+
+def _worth_a_line(found: OffCpuComparison) -> Sequence[OffCpuCost]:
+    least = _WAIT_SHARE * max(found.all.baseline, found.all.contender)
+    return [each for each in found.statements if max(each.time.baseline, each.time.contender) >= least]
+
+
+def _wait_name(each: OffCpuCost) -> Value:
+    waiting = each.waiting
+    whose = "" if waiting.serving else "other threads"
+    function = each.function if waiting.way else ""
+    text = f"{waiting.part}: {waiting.way}" if waiting.way else waiting.part
+    return Value(text=text, sub=", ".join(filter(None, (whose, function))))
+
+
+def _wait_values(cost: Paired) -> tuple[str, ...]:
+    return numbers.of_event(cost.baseline), numbers.of_event(cost.contender), *flame.difference_texts(cost)
 
 
 def records(context: Context) -> tuple[Record, ...]:
