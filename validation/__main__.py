@@ -83,7 +83,7 @@ def suite(
         TableFormat.TEXT
     ),
 ) -> int:
-    """Test the method against known truths; exit code 1 when a target does not hold."""
+    """Test the method against known truths; exit code 1 when a target does not hold, 3 when no test could tell."""
     names = tuple(name.strip().upper() for name in only.split(",") if name.strip())
     if resume:
         if size or names or seed is not None or server:
@@ -113,7 +113,9 @@ def suite(
         return ExitCode.INTERRUPTED
     _print(run.record, output)
     typer.echo(f"Findings: {run.path}/results.json", err=True)
-    return ExitCode.DIFFERENCE if run.record.failed else ExitCode.DONE
+    if run.record.failed:
+        return ExitCode.DIFFERENCE
+    return ExitCode.DONE if any(entry.passed for entry in run.record.entries) else ExitCode.NOT_READY
 
 
 def _check_server(text: str, size: Size) -> None:

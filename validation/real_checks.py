@@ -14,6 +14,7 @@ from statistics import median
 
 import numpy as np
 
+from bakeoff.errors import ExitCode
 from bakeoff.results.epoch_data import EpochData
 from bakeoff.servers import ServerMemory, ServerPool, install, settings_for
 from bakeoff.servers.paths import work_root
@@ -52,6 +53,7 @@ _SWAPS = 20
 _GRIDS = 4
 _CLAIMS = 10
 _UNABLE = "no duel has enough epochs for a verdict"
+_NOT_NOW = f"exit code {ExitCode.NOT_READY}: "  # begins the only error of a duel that says nothing against bakeoff
 # What the method promises for a machine whose other work leaves it most of its processors.
 _CALM = (LoadClass.QUIET, LoadClass.LIGHT)
 
@@ -92,11 +94,12 @@ def injected(setting: Setting) -> Finding:
 def claimed_in_time(setting: Setting) -> Finding:
     """G3: whether -2 % is claimed within 10 minutes and -5 % within 5, at a target of 1 %."""
     promises = {"slow2": ("10m", 0.90), "slow5": ("5m", 0.99)}
-    shown_kinds, holds, figures, calm = [], True, {}, True
+    shown_kinds, holds, figures, calm, asked = [], True, {}, True, []
     for kind, (budget, share) in promises.items():
         duels = _duels(setting, {kind: _CLAIMS}, (setting.server,), precision="1%", budget=budget)
         if duels.nothing:
             return duels.nothing
+        asked.append(duels)
         total = Summary.of(duels.judged)
         calm = calm and sum(each.load in _CALM for each in duels.judged) > total.duels / 2
         holds = holds and total.right >= fewest(total.duels, share) and not total.wrong
@@ -105,9 +108,14 @@ def claimed_in_time(setting: Setting) -> Finding:
         )
         figures[kind] = _figures(duels.judged)
     words = "; ".join(shown_kinds)
-    if not calm and not holds:
+    both = _Duels(
+        [outcome for duels in asked for outcome in duels.outcomes],
+        "; ".join(filter(None, (duels.missing for duels in asked))),
+        broken=any(duels.broken for duels in asked),
+    )
+    if not calm and not holds and not both.broken:
         return Finding(found=f"the machine was too busy with other work to tell: {words}", passed=None, figures=figures)
-    return Finding(found=words, passed=holds, figures=figures)
+    return both.finding(words, holds, figures)
 
 
 def swapped(setting: Setting) -> Finding:
@@ -119,7 +127,7 @@ def swapped(setting: Setting) -> Finding:
     both = [(each["swap-ab"].only, each["swap-ba"].only) for each in by_number.values() if len(each) == 2]
     pairs = [(a, b) for a, b in both if a.has_interval and b.has_interval]
     if not pairs:
-        return Finding(found=duels.missing or "no pair of duels has two intervals", passed=None)
+        return duels.unproven("no pair of duels has two intervals")
     within = [abs(a.mean + b.mean) <= math.hypot(a.half_width, b.half_width) for a, b in pairs]
     return duels.finding(
         f"within the combined interval in {sum(within)} of {len(pairs)} pairs",
@@ -165,7 +173,7 @@ def repeated(setting: Setting) -> Finding:
     duels = _duels(setting, {"slow5": _REPEATS}, (setting.server,))
     judgements = [outcome.only for outcome in duels.outcomes if outcome.only.has_interval]
     if len(judgements) < 2:
-        return Finding(found=duels.missing or "fewer than two duels have an interval", passed=None)
+        return duels.unproven("fewer than two duels have an interval")
     runs, pairs = len(judgements), list(combinations(judgements, 2))
     within = sum(abs(a.mean - b.mean) <= math.hypot(a.half_width, b.half_width) for a, b in pairs)
     begun = sorted(outcome.started_at for outcome in duels.outcomes)
@@ -180,23 +188,34 @@ def repeated(setting: Setting) -> Finding:
 
 
 class _Duels:
-    """The outcomes that a check asked for, and what could not be run."""
+    """The outcomes that a check asked for, and what could not be run.
 
-    def __init__(self, outcomes: Sequence[Outcome], missing: str) -> None:
+    Attributes:
+        missing: in words; empty: nothing.
+        broken: a command failed otherwise than by saying that a server or the machine cannot do this now.
+    """
+
+    def __init__(self, outcomes: Sequence[Outcome], missing: str, broken: bool) -> None:
         self.outcomes = outcomes
         self.judged: list[Judged] = judged(outcomes)
         self.missing = missing
+        self.broken = broken
 
     @property
     def nothing(self) -> Finding | None:
         """The finding when no duel could be run."""
-        return None if self.outcomes else Finding(found=self.missing or "no duel was run", passed=None)
+        return None if self.outcomes else self.unproven("no duel was run")
+
+    def unproven(self, lacking: str) -> Finding:
+        """The finding when there is nothing to judge; failed when the commands themselves did."""
+        return Finding(found=self.missing or lacking, passed=False if self.broken else None)
 
     def finding(self, found: str, holds: bool, figures: Mapping[str, object], lacking: str = "") -> Finding:
         """While duels are missing, or what they lack to prove anything, a target that seems to hold is not proven."""
         missing = "; ".join(filter(None, (lacking, self.missing)))
         words = f"{found}; {missing}" if missing else found
-        return Finding(found=words, passed=None if missing and holds else holds, figures=figures)
+        proven = holds and not self.broken
+        return Finding(found=words, passed=None if missing and proven else proven, figures=figures)
 
 
 def _duels(
@@ -215,12 +234,13 @@ def _duels(
     asked = planned(kinds, servers, seed=setting.seed, precision=precision, budget=budget, background=background)
     campaign = Campaign(folder, lanes=lanes, background=background, seed=setting.seed)
     outcomes = list(campaign.run(asked, report=setting.report).values())
-    lost = len(asked) - len(outcomes)
+    lost = {duel.key for duel in asked} - {outcome.duel.key for outcome in outcomes}
     if not lost:
-        return _Duels(outcomes, "")
-    wanted = {duel.key for duel in asked}
-    errors = [o.error for o in campaign.journal.outcomes if o.error and o.duel.key in wanted]
-    return _Duels(outcomes, f"{lost} of {len(asked)} duels failed, the last with {errors[-1] if errors else 'no word'}")
+        return _Duels(outcomes, "", broken=False)
+    errors = {each.duel.key: each.error for each in campaign.journal.outcomes if each.error and each.duel.key in lost}
+    broken = [error for error in errors.values() if not error.startswith(_NOT_NOW)]
+    last = [*errors.values(), *broken][-1] if errors else "no word"
+    return _Duels(outcomes, f"{len(lost)} of {len(asked)} duels failed, the last with {last}", broken=bool(broken))
 
 
 def _servers(setting: Setting) -> tuple[str, ...]:

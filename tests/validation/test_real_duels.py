@@ -127,14 +127,37 @@ def test_a_duel_without_an_interval_is_in_no_pair_and_no_coverage(tmp_path, monk
     assert "of 39, claimed" in real_checks.injected(setting(tmp_path)).found
 
 
-def test_duels_that_cannot_be_run_prove_nothing(tmp_path, monkeypatch):
-    run = simulated_duel()
+def failing(error, *, but=()):
+    """A `run_duel` whose duels fail, but those of these numbers."""
+    run = simulated_duel(spread=0.004)
 
-    def failing(duel, folder, **options):
+    def failed(duel, folder, **options):
         outcome = run(duel, folder, **options)
-        return outcome.model_copy(update={"judgements": (), "error": "exit code 3: no such server"})
+        return outcome if duel.number in but else outcome.model_copy(update={"judgements": (), "error": error})
 
-    monkeypatch.setattr(campaign, "run_duel", failing)
+    return failed
+
+
+@pytest.mark.parametrize("error", ["exit code 5: bakeoff: a bug", "exit code 124: bakeoff: it was ended after 480 s"])
+@pytest.mark.parametrize("but", [(), range(10)], ids=["all", "some"])
+@pytest.mark.parametrize("check", real_checks.DUEL_CHECKS, ids=lambda check: f"{check.test} {check.what}")
+def test_duels_that_fail_are_a_failed_check(check, error, but, tmp_path, monkeypatch):
+    monkeypatch.setattr(real_checks, "_CLAIMS", 11)
+    monkeypatch.setattr(real_checks, "_GRIDS", 11)
+    monkeypatch.setattr(campaign, "run_duel", failing(error, but=but))
+    finding = check.run(setting(tmp_path))
+    assert finding.passed is False and error in finding.found
+
+
+def test_claims_of_a_few_duels_prove_nothing_while_the_others_could_not_be_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(campaign, "run_duel", failing("exit code 3: no such server", but=(0,)))
+    finding = real_checks.claimed_in_time(setting(tmp_path))
+    assert finding.passed is None and finding.found.count("9 of 10 duels failed") == 2
+    assert "claimed by 1 of 1" in finding.found
+
+
+def test_duels_that_cannot_be_run_prove_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(campaign, "run_duel", failing("exit code 3: no such server"))
     for check in real_checks.DUEL_CHECKS:
         finding = check.run(setting(tmp_path))
         assert finding.passed is None and "no such server" in finding.found

@@ -48,8 +48,8 @@ def validation(monkeypatch, tmp_path, *checks, arguments=()):
 
 @pytest.mark.parametrize(
     ("checks", "code"),
-    [((holds,), 0), ((holds, fails), 1), ((holds, breaks), 1), ((holds, cannot), 0)],
-    ids=["all hold", "one fails", "one breaks off", "one cannot run"],
+    [((holds,), 0), ((holds, fails), 1), ((holds, breaks), 1), ((holds, cannot), 0), ((cannot, cannot), 3)],
+    ids=["all hold", "one fails", "one breaks off", "one cannot run", "none can run"],
 )
 def test_exit_codes(monkeypatch, tmp_path, capsys, checks, code):
     numbered = [check(f"G{number}", run) for number, run in enumerate(checks, start=1)]
