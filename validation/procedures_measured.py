@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Self
@@ -182,10 +183,10 @@ def measure(
             for procedure in _ROUND:
                 append_entry(folder / JOURNAL, _one_series(server_alone, procedure, shape, report))
             if with_duels:
-                number = len(campaign.journal.finished()) + 1
-                campaign.run(
-                    planned({"aa": number}, [server], seed=seed, warm_up=warm_up, budget=budget), report=report
-                )
+                finished = campaign.journal.finished()
+                number = next(n for n in count() if shape.model_copy(update={"number": n}).key not in finished)
+                known = planned({"aa": number + 1}, [server], seed=seed, warm_up=warm_up, budget=budget)
+                campaign.run([duel for duel in known if duel.number == number], report=report)
 
 
 def _one_series(alone: SerialServer, procedure: Procedure, duel: Duel, report: Callable[[str], None]) -> Series:
@@ -251,12 +252,12 @@ def conditions(series: Sequence[Series], duels: Sequence[Outcome], budget: str) 
     loads = [run.machine.other for each in series for run in each.runs if run.machine]
     beside = [outcome.machine.other for outcome in duels if outcome.machine]
     parts = []
-    for what, shares, count in (
+    for what, shares, of_them in (
         ("serial starts", loads, sum(len(s.runs) for s in series)),
         ("duels", beside, len(duels)),
     ):
         if shares:
-            parts.append(f"{count} {what}, other work took {median(shares):.0%} (median) of the processors")
+            parts.append(f"{of_them} {what}, other work took {median(shares):.0%} (median) of the processors")
     rates = [run.per_s for each in series for run in each.runs]
     if rates:
         parts.append(f"a start's throughput was {min(rates):,.0f} to {max(rates):,.0f} events/s")

@@ -5,6 +5,7 @@ import re
 import time
 import xml.etree.ElementTree as ElementTree
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 from simulated_duels import simulated_duel, truth_of
@@ -108,6 +109,25 @@ def test_rounds_give_every_way_the_same_wall_time_and_go_on_where_they_stopped(t
     assert {(each.warm_up, each.budget) for each in known} == {("5s", "100s")}
     outcomes = DuelJournal(tmp_path / "duels.jsonl").outcomes
     assert [outcome.duel.number for outcome in outcomes] == list(range(len(known) // 2))
+
+
+def test_a_round_runs_one_duel_whatever_the_journal_has(tmp_path, monkeypatch):
+    """Of other kinds, servers, warm-ups and budgets, and with gaps."""
+    run = simulated_duel()
+    journal = DuelJournal(tmp_path / "duels.jsonl")
+    own = Duel(kind="aa", number=0, servers=("s", "s"), seed=1, warm_up="5s", budget="100s")
+    others = [{"kind": "slow2"}, {"servers": ("t", "t")}, {"warm_up": "2s"}, {"budget": "60s"}, {"number": 2}, {}]
+    for each in others:
+        journal.append(run(own.model_copy(update=each), None))
+    before = len(journal.outcomes)
+    moments = iter((0.0, 2.0))
+    monkeypatch.setattr(procedures_measured, "SerialServer", SimulatedServer)
+    monkeypatch.setattr(procedures_measured, "_one_series", lambda *_: series(Procedure.ONE_LONG, 100.0))
+    monkeypatch.setattr(procedures_measured, "time", SimpleNamespace(monotonic=lambda: next(moments)))
+    monkeypatch.setattr(campaign, "run_duel", simulated_duel())
+    procedures_measured.measure(tmp_path, "s", warm_up="5s", budget="100s", until=1.0, seed=1, report=lambda text: None)
+    (new,) = DuelJournal(tmp_path / "duels.jsonl").outcomes[before:]
+    assert (new.duel.kind, new.duel.servers, new.duel.number) == ("aa", ("s", "s"), 1)
 
 
 def test_the_table_has_a_row_for_each_way_and_truth(tmp_path):
