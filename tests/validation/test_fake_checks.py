@@ -124,6 +124,27 @@ def test_every_quantile_must_have_been_judged_in_full(monkeypatch, setting, size
     assert ("too few events" in found.found) is (passed is None)
 
 
+@pytest.mark.parametrize(("misses", "passed"), [(0, True), (6, True), (7, False)])
+def test_one_quantile_with_too_many_misses_fails_whatever_the_others_hold(monkeypatch, setting, misses, passed):
+    left = iter(range(40))
+
+    def ratios(epochs, **_):
+        bad = next(left) < misses
+        holding, missing = Interval(low=-1.0, high=1.0), Interval(low=0.9, high=1.1)
+        return [
+            SimpleNamespace(
+                operation="event",
+                quantile=quantile,
+                estimate=Estimate(mean=0.0, interval=missing if bad and quantile == 0.95 else holding, n=6),
+            )
+            for quantile in (0.5, 0.95, 0.99)
+        ]
+
+    monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench())
+    monkeypatch.setattr(fake_checks, "latency_ratios", ratios)
+    assert fake_checks.intervals(replace(setting, size=Size.FULL)).passed is passed
+
+
 def test_one_duel_without_disagree_fails(monkeypatch, setting):
     monkeypatch.setattr(fake_checks, "FakeBench", simulated_bench())
     honest = fake_checks.judge
