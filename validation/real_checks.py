@@ -393,7 +393,7 @@ _SCRIPT = "oltp_write_only"
 _EAGER = "innodb_io_capacity=4000,innodb_io_capacity_max=8000,innodb_purge_threads=4"
 _LAZY = "innodb_io_capacity=100,innodb_io_capacity_max=200,innodb_purge_threads=1"
 _SLICE_NS = 2_000_000_000
-_WIDEST = 0.10  # agreeing with a serial interval wider than this says nothing
+_WIDEST = 0.10  # agreement says nothing where either interval is wider than this
 _SLOWDOWN_PERCENT = 5.0
 _WRITE_EPOCHS = 12
 _ALONE_PAIRS = 4  # of each of these epochs: arms alone differ by what the machine did meanwhile, too
@@ -420,16 +420,18 @@ def unequal_pending_work(setting: Setting) -> Finding:
     serial = mean_of(alone)
     results = [f"alone {shown(serial)}"]
     figures = {"alone": figures_of(serial)}
+    half_widths = {"alone": serial.interval.half_width or math.inf}
     agree: dict[str, bool] = {}
     flags: dict[str, bool] = {}
     for name, found in pairs.items():
         estimate = mean_of([pair.value for pair in found])
+        half_widths[name] = estimate.interval.half_width or math.inf
         agree[name] = agrees(estimate, serial)
         flags[name] = carry_over_flag(carry_over(found), _PRECISION) is not None
         results.append(f"{name} {shown(estimate)}" + (" CARRY-OVER" if flags[name] else ""))
         figures[name] = figures_of(estimate) | {"agrees": agree[name], "carry_over_flag": flags[name]}
     held = agree["freeze"] or flags["freeze"]
-    too_noisy = held and (serial.interval.half_width or math.inf) > _WIDEST
+    too_noisy = held and max(half_widths["alone"], half_widths["freeze"]) > _WIDEST
     return Finding(
         found="B over A: " + ", ".join(results) + (TOO_BUSY if too_noisy else ""),
         passed=None if too_noisy else held,
@@ -489,12 +491,13 @@ def client_cpus_doubled(setting: Setting) -> Finding:
     mean = math.fsum(values) / pairs
     half = t_quantile(0.975, pairs - 1) * standard_deviation(values) / math.sqrt(pairs)
     bound = any(flag.kind == "CLIENT" for flag in judge([last], load).comparisons[0].flags)
-    too_noisy = half > _CHANGE and abs(mean) <= half
+    unchanged = abs(mean) - half < _CHANGE
+    too_noisy = not bound and half > _CHANGE and unchanged
     return Finding(
         found=f"twice the CPUs for the client: {math.expm1(mean):+.2%} ± {half:.2%}"
         + (", client-bound" if bound else "")
         + (TOO_BUSY if too_noisy else ""),
-        passed=None if too_noisy else bound or abs(mean) - half < _CHANGE,
+        passed=None if too_noisy else bound or unchanged,
         figures={"log_ratio": mean, "half_width": half, "pairs": pairs, "client_bound": bound},
     )
 

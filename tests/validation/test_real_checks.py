@@ -1,6 +1,7 @@
 """G12, G13 on writes and G15: what they make of known epochs; the servers are in the sizes quick and full."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -65,6 +66,56 @@ def test_pending_work_that_slows_the_other_arm_is_caught(monkeypatch, setting):
     found = real_checks.unequal_pending_work(setting)
     assert found.passed is False
     assert found.figures["freeze"]["agrees"] is False
+
+
+def test_writes_taken_in_turns_that_scatter_too_much_agree_with_nothing(monkeypatch, setting):
+    chance = np.random.default_rng(1)
+    scattered = simulated_bench(lambda way: -0.1 + (chance.normal(0, 0.3) if way.name == "freeze" else 0.0))
+    monkeypatch.setattr(real_checks, "RealBench", scattered)
+    found = real_checks.unequal_pending_work(setting)
+    assert found.figures["alone"]["half_width"] < 0.01 and found.figures["freeze"]["half_width"] > 0.1
+    assert found.passed is None and "too busy" in found.found
+
+
+@pytest.mark.parametrize(
+    ("mean", "half_width", "bound", "passed"),
+    [
+        (0.001, 0.002, False, True),
+        (0.009, 0.003, False, False),
+        (0.009, 0.006, False, None),  # as well 1.5 % as 0.3 %
+        (0.001, 0.006, False, None),
+        (0.020, 0.006, False, False),
+        (0.009, 0.006, True, True),
+    ],
+)
+def test_a_second_cpu_changes_nothing_only_where_half_a_per_cent_would_show(
+    monkeypatch, setting, mean, half_width, bound, passed
+):
+    class Bench:
+        def __init__(self, setting, name, *, cpus):
+            self.cpus = len(cpus)
+            self.epochs = 0
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def epoch(self, arms, load):
+            self.epochs += 1
+            sign = 1 if self.epochs % 2 else -1
+            # Of 40 values, half of them d above and half d below their mean, the half-width is 0.324 d.
+            return math.exp((mean + sign * half_width / 0.324) * (self.cpus - 1))
+
+    flags = [SimpleNamespace(kind="CLIENT")] if bound else []
+    monkeypatch.setattr(real_checks, "FakeBench", Bench)
+    monkeypatch.setattr(real_checks, "rate", lambda epoch: epoch)
+    monkeypatch.setattr(real_checks, "judge", lambda *_: SimpleNamespace(comparisons=[SimpleNamespace(flags=flags)]))
+    monkeypatch.setattr(real_checks, "usable_cpus", lambda: (0, 1))
+    found = real_checks.client_cpus_doubled(setting)
+    assert found.figures["half_width"] == pytest.approx(half_width, rel=0.01)
+    assert found.passed is passed
 
 
 def test_slices_of_writes_that_lose_the_effect_are_caught(monkeypatch, setting):
