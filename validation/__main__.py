@@ -192,6 +192,11 @@ def campaign(
     return ExitCode.DONE if len(finished) == len(duels) else ExitCode.DIFFERENCE
 
 
+def _end_in_order_on_sigterm() -> None:
+    """So that what a command started, servers too, is stopped with it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.INTERRUPTED))
+
+
 def _report(text: str) -> None:
     print(time.strftime("%H:%M:%S"), text, flush=True)
 
@@ -204,6 +209,7 @@ def soak_test(
     seed: Seed = 1,
 ) -> int:
     """Run one long duel whose servers crash at random; exit code 1 when memory grows or anything is left."""
+    _end_in_order_on_sigterm()
     seen = soak(folder, server=server, minutes=minutes, seed=seed, report=_report)
     early, late = seen.quarters_bytes
     print(
@@ -230,7 +236,7 @@ def causes(
     unknown = set(names or ()) - planted.CAUSES.keys()
     if unknown:
         raise SpecError(f"no cause is called {min(unknown)!r}.", hint=f"There are: {', '.join(planted.CAUSES)}.")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.INTERRUPTED))
+    _end_in_order_on_sigterm()
     journal = folder / planted.JOURNAL
     for turn in range(times):
         for name in names or planted.CAUSES:
@@ -282,7 +288,7 @@ def compare_procedures(
 ) -> int:
     """Measure the procedures in common use and bakeoff on a server against itself, in equal wall time."""
     if minutes:
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.INTERRUPTED))  # in order: servers are stopped
+        _end_in_order_on_sigterm()
         procedures_measured.measure(
             folder,
             server,
@@ -423,6 +429,7 @@ def measure_gates(
 ) -> int:
     """What gates of a real server against itself said, slowed by nothing, 1 and 3 %; beside it the rules of others."""
     if minutes:
+        _end_in_order_on_sigterm()
         gates_measured.series(journal, server, minutes=minutes, seed=seed, report=_report)
     if not (found := read_entries(journal, gates_measured.GateOutcome)):
         raise SpecError(f"{journal}: no gate has been run.", hint="Give --minutes 60.")
@@ -464,6 +471,7 @@ def measure_versions(
     seed: Seed = 1,
 ) -> int:
     """The versions of the catalogue as a history, which `bakeoff history show` and `report` show (docs/history.md)."""
+    _end_in_order_on_sigterm()
     flavour = reference.partition(":")[0]
     servers = server or versions.versions_of(flavour, but=reference)
     run = versions.measure(servers, reference=reference, budget=budget, seed=seed, runs=runs)

@@ -329,15 +329,19 @@ def run_bakeoff(words: Sequence[str], limit_s: float, stop: threading.Event | No
                 out, err = process.communicate(timeout=_POLL_S)
                 return process.returncode, out, err
         why = "it was ended by hand" if stop.is_set() else f"it was ended after {limit_s:.0f} s"
-        out, err = _end(process)
+        out, err = end_in_order(process)
         return 124, out, f"{err}\nbakeoff: {why}"
     except BaseException:
-        _end(process)
+        end_in_order(process)
         raise
 
 
-def _end(process: "subprocess.Popen[str]") -> tuple[str, str]:
-    """In order (its servers stop with it), then by force."""
+def end_in_order(process: "subprocess.Popen[str]") -> tuple[str, str]:
+    """End a bakeoff that leads a process group: its servers stop with it, by force after a minute.
+
+    Returns:
+        What is left of its standard output and standard error, where they are pipes.
+    """
     for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

@@ -14,6 +14,7 @@ import psutil
 
 from bakeoff.errors import ServerError
 from bakeoff.results import RunDirectory, open_run
+from validation.duels import end_in_order
 
 _POLL_S = 1.0
 _GROWTH_MAX = 1.15  # of the memory, from the second quarter to the last
@@ -80,24 +81,30 @@ def soak(folder: Path, *, server: str, minutes: float, seed: int, report: Callab
     chance, earlier = random.Random(seed), _studies(folder)
     options = ["--budget", f"{minutes}m", "--precision", "0.05%", "--tables", "1", "--table-size", "10000", "--quiet"]
     command = [sys.executable, "-m", "bakeoff.cli.start", "duel", server, server, "-w", "oltp_read_write", *options]
-    process = subprocess.Popen([*command, "--runs", str(folder)], env=os.environ | {"NO_COLOR": "1"})
+    process = subprocess.Popen(
+        [*command, "--runs", str(folder)], env=os.environ | {"NO_COLOR": "1"}, text=True, start_new_session=True
+    )
     seen = Soak()
     watched = psutil.Process(process.pid)
     known: set[psutil.Process] = set()
     good, crash_at = 0, 0.0
     deadline = time.monotonic() + 60 * minutes + _LATE_MAX_S
-    while process.poll() is None and time.monotonic() < deadline:
-        time.sleep(_POLL_S)
-        children = {child: name for child, name in _children(watched)}
-        known |= children.keys()
-        seen.memory_bytes.append(sum(map(_resident_bytes, [watched, *_named(children, "bakeoff-engine")])))
-        # One crash for each epoch that counts: two discarded epochs in a row end a run.
-        if (finished := _valid_epochs(_runs(folder, earlier))) > good:
-            good, crash_at = finished, time.monotonic() + chance.uniform(0, _WAIT_MAX_S)
-        if crash_at and time.monotonic() > crash_at and (servers := _named(children, "mysqld", "mariadbd")):
-            chance.choice(servers).kill()
-            seen.crashes, crash_at = seen.crashes + 1, 0.0
-            report(f"crash {seen.crashes} after {good} epochs; {seen.memory_bytes[-1] / 1e6:.0f} MB")
+    try:
+        while process.poll() is None and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+            children = {child: name for child, name in _children(watched)}
+            known |= children.keys()
+            seen.memory_bytes.append(sum(map(_resident_bytes, [watched, *_named(children, "bakeoff-engine")])))
+            # One crash for each epoch that counts: two discarded epochs in a row end a run.
+            if (finished := _valid_epochs(_runs(folder, earlier))) > good:
+                good, crash_at = finished, time.monotonic() + chance.uniform(0, _WAIT_MAX_S)
+            if crash_at and time.monotonic() > crash_at and (servers := _named(children, "mysqld", "mariadbd")):
+                chance.choice(servers).kill()
+                seen.crashes, crash_at = seen.crashes + 1, 0.0
+                report(f"crash {seen.crashes} after {good} epochs; {seen.memory_bytes[-1] / 1e6:.0f} MB")
+    except BaseException:  # SIGTERM or Ctrl-C
+        end_in_order(process)
+        raise
     if process.poll() is None:
         process.kill()
     seen.exit_code = process.wait()

@@ -15,6 +15,7 @@ from bakeoff.report.history_page import points_of
 from bakeoff.results import RunDirectory, open_run
 from bakeoff.results.history_file import History, Point
 from bakeoff.servers import Catalog
+from validation.duels import end_in_order
 
 WORKLOADS = "oltp_point_select,oltp_read_only"
 ROWS = ("--threads", "4", "--tables", "2", "--table-size", "10000")
@@ -39,9 +40,14 @@ def measure(servers: Sequence[str], *, reference: str, budget: str, seed: int, r
         sys.executable, "-m", "bakeoff.cli.start", "duel", reference, *servers, "--workload", WORKLOADS, *ROWS,
         "--budget", budget, "--no-verdict", "--no-explain", "--seed", str(seed), "--runs", str(runs),
     ]  # fmt: skip
-    ran = subprocess.run(command, stdout=subprocess.DEVNULL, check=False)
-    if ran.returncode:
-        raise RunInvalid(f"the duel ended with exit code {ran.returncode}.", hint="Its messages are above.")
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, text=True, start_new_session=True)
+    try:
+        code = process.wait()
+    except BaseException:  # SIGTERM or Ctrl-C
+        end_in_order(process)
+        raise
+    if code:
+        raise RunInvalid(f"the duel ended with exit code {code}.", hint="Its messages are above.")
     return open_run("latest", runs)
 
 
