@@ -1,7 +1,7 @@
 """What reads show: restarts, slice lengths, carry-over, attenuation."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from table import Result
@@ -154,7 +154,9 @@ def attenuation(bench: RealBench) -> Result:
         lost = (1 - estimate.mean / TRUTH) * 100
         per_s = math.fsum(rate(of_variant(epoch, f"{ms} ms")) for epoch in epochs) / len(epochs)
         rows.append((ms, math.expm1(estimate.mean) * 100, half * 100, lost, _within(pairs), per_s))
-    off = [row[0] for row in rows if abs(row[1] / 100 - math.expm1(TRUTH)) > row[2] / 100]
+    effect = math.expm1(TRUTH) * 100
+    off = [row[0] for row in rows if abs(row[1] - effect) > row[2]]
+    wide = too_wide({f"{row[0]} ms": row[2] for row in rows}, effect)
     return Result(
         name="attenuation",
         asks=f"Do short slices make an injected {math.expm1(TRUTH) * 100:.2f} % smaller?",
@@ -162,7 +164,7 @@ def attenuation(bench: RealBench) -> Result:
         rows=tuple(rows),
         says=f"The interval misses the truth at {', '.join(map(str, off))} ms."
         if off
-        else "Every interval holds the truth.",
+        else wide or "Every interval holds the truth.",
         figures={"truth": TRUTH, "values": {name: [pair.value for pair in pairs] for name, pairs in found.items()}},
     )
 
@@ -174,22 +176,32 @@ def real_difference(bench: RealBench) -> Result:
     epochs = [bench.epoch(variants, arms=INSTRUMENTED, warm_s=2.0) for _ in range(4)]
     found = {name: [pair.value for pair in pairs] for name, pairs in by_variant(epochs).items()}
     long = found[f"{lengths[-1]} ms"]
-    rows, beyond = [], []
+    rows, beyond, half_widths = [], [], {}
     for ms in lengths:
         estimate = mean_of(found[f"{ms} ms"])
         per_s = math.fsum(rate(of_variant(epoch, f"{ms} ms")) for epoch in epochs) / len(epochs)
         apart = mean_of([one - other for one, other in zip(found[f"{ms} ms"], long, strict=True)], looks=3)
         rows.append((ms, shown(estimate), shown(apart) if ms < lengths[-1] else "–", per_s))
-        if ms < lengths[-1] and excludes_zero(apart.interval):
-            beyond.append(f"{ms} ms")
+        if ms < lengths[-1]:
+            half_widths[f"{ms} ms"] = apart.interval.half_width or math.nan
+            beyond += [f"{ms} ms"] if excludes_zero(apart.interval) else []
+    wide = too_wide(half_widths, mean_of(long).mean)
     return Result(
         name="real-difference",
         asks="Do short slices see the same real difference (performance_schema on over off) as long ones?",
         columns=("slice, ms", "ratio", f"over that at {lengths[-1]} ms", "events/s"),
         rows=tuple(rows),
-        says=f"Another ratio at {', '.join(beyond)}." if beyond else "None differs from the longest beyond chance.",
+        says=f"Another ratio at {', '.join(beyond)}."
+        if beyond
+        else wide or "None differs from the longest beyond chance.",
         figures={"values": found},
     )
+
+
+def too_wide(half_widths: Mapping[str, float], effect: float) -> str:
+    """Where an interval is so wide that half the effect would do as well, in a sentence; empty: nowhere."""
+    wide = [name for name, half_width in half_widths.items() if not half_width < abs(effect) / 2]
+    return f"Too wide to tell ({', '.join(wide)}): half the effect would do as well." if wide else ""
 
 
 def _carried(pair: PairEstimate) -> float:

@@ -2,7 +2,7 @@
 
 import math
 
-from reads import INJECTED, SLOWDOWN_PERCENT, TRUTH
+from reads import INJECTED, SLOWDOWN_PERCENT, TRUTH, too_wide
 from table import Result
 
 from bakeoff.stats.diagnostics import carry_over
@@ -28,7 +28,7 @@ def freeze(bench: RealBench) -> Result:
     rows = []
     for name, pairs in by_variant(epochs).items():
         values = [pair.value for pair in pairs]
-        estimate, carried = mean_of(values), carry_over(pairs)
+        estimate, carried = mean_of(values), carry_over(pairs).common
         rows.append(
             (
                 name,
@@ -39,15 +39,17 @@ def freeze(bench: RealBench) -> Result:
             )
         )
     by_name = {row[0]: row for row in rows}
-    held = [name for name, row in by_name.items() if abs(row[1] - math.expm1(TRUTH) * 100) <= row[2]]
+    effect = math.expm1(TRUTH) * 100
+    held = [name for name, row in by_name.items() if abs(row[1] - effect) <= row[2]]
+    wide = too_wide({name: by_name[name][2] for name in held}, effect)
     return Result(
         name="freeze",
-        asks=f"Writes, an injected {math.expm1(TRUTH) * 100:.2f} %: what does stopping the resting server change?",
+        asks=f"Writes, an injected {effect:.2f} %: what does stopping the resting server change?",
         columns=("", "found, %", "±", "SD of one epoch's ratio, %", "carry-over, %"),
         rows=tuple(rows),
         says=(
-            f"The truth is held by {' and '.join(held) or 'neither'}; with freezing the spread of an epoch's ratio is "
-            f"{by_name['freeze'][3] / by_name['no freeze'][3]:.2g} times that without."
+            f"The truth is held by {' and '.join(held) or 'neither'}. {wide + ' ' if wide else ''}With freezing the "
+            f"spread of an epoch's ratio is {by_name['freeze'][3] / by_name['no freeze'][3]:.2g} times that without."
         ),
         figures={"slowdown_percent": SLOWDOWN_PERCENT},
     )

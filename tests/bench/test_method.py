@@ -4,15 +4,26 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench" / "method"), str(ROOT / "bench")]
 
+import numpy as np  # noqa: E402
+import reads  # noqa: E402
 import table  # noqa: E402
+import writes  # noqa: E402
 from table import Result  # noqa: E402
+
+from bakeoff.results.epoch_data import EpochData  # noqa: E402
+from bakeoff.results.frame import Frame  # noqa: E402
+from validation.real_epochs import Variant  # noqa: E402
+from validation.simulation import Noise, simulate_epoch  # noqa: E402
 
 
 @pytest.fixture
@@ -23,6 +34,46 @@ def results(monkeypatch, tmp_path: Path) -> Path:
 
 def result(name: str, value: float) -> Result:
     return Result(name, "What?", ("a", "b"), ((value, None), (12345, "x")), "So.", {"values": [value]}, 12.0)
+
+
+class SimulatedBench:
+    """In the place of RealBench: A and B are equal, C has the injected slowdown, D costs 12 %."""
+
+    def __init__(self, restart_sd: float) -> None:
+        self.noise = Noise(restart_sd=restart_sd, wander_sd=0.0, slice_sd=0.002)
+        self.rng = np.random.default_rng(1)
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    def epoch(self, variants: Sequence[Variant], *, arms: Sequence[str], **options: Any) -> EpochData:
+        self.asked.append((variants[0].name, options))
+        levels = {"A": 0.0, "B": 0.0, "C": reads.TRUTH, "D": -0.12}
+        of_variants = [
+            simulate_epoch(
+                self.rng,
+                epoch=len(self.asked),
+                effects={arm: levels[arm] for arm in arms},
+                cells=[variant.name],
+                noise=self.noise,
+                seconds=variant.seconds,
+                slice_ns=variant.slice_ns,
+            )
+            for variant in variants
+        ]
+        return replace(of_variants[0], slices=Frame.concat([each.slices for each in of_variants]))
+
+
+@pytest.mark.parametrize(
+    ("experiment", "calm"),
+    [
+        (reads.attenuation, "Every interval holds the truth."),
+        (reads.real_difference, "None differs from the longest beyond chance."),
+        (writes.freeze, "The truth is held by no freeze and freeze. With freezing"),
+    ],
+)
+def test_intervals_as_wide_as_the_effect_conclude_nothing(experiment: Any, calm: str) -> None:
+    assert experiment(SimulatedBench(0.001)).says.startswith(calm)
+    says = experiment(SimulatedBench(0.05)).says
+    assert "Too wide to tell (" in says and "half the effect would do as well." in says
 
 
 def test_a_result_is_a_question_a_table_and_its_command() -> None:
