@@ -14,6 +14,7 @@ from table import Result
 from bakeoff.results.frame import Frame
 from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.interval import excludes_zero
+from bakeoff.stats.slice_length import LATENCIES_MIN
 from validation.real_epochs import RealBench, Variant, by_variant, mean_of, of_variant, rate, shown, usable_cpus
 
 THREADS_MAX = 256
@@ -53,8 +54,8 @@ def switching(bench: RealBench) -> Result:
         rows=tuple(rows),
         says=(
             f"The change itself takes {most[1]:.2g} ms at {most[0]} connections. While a slice of 100 ms drains, for "
-            f"{most[2]:.2g} ms, its connections fall idle one by one; hence at least 20 mean latencies a slice, here "
-            f"{20 * most[3]:.0f} ms."
+            f"{most[2]:.2g} ms, its connections become idle one by one; hence at least {LATENCIES_MIN} mean latencies "
+            f"a slice, here {LATENCIES_MIN * most[3]:.0f} ms."
         ),
     )
 

@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench" / "method"), str(ROOT / "bench")]
 
+import machine  # noqa: E402
 import numpy as np  # noqa: E402
 import reads  # noqa: E402
 import table  # noqa: E402
@@ -22,6 +23,7 @@ from table import Result  # noqa: E402
 
 from bakeoff.results.epoch_data import EpochData  # noqa: E402
 from bakeoff.results.frame import Frame  # noqa: E402
+from bakeoff.stats.slice_length import LATENCIES_MIN  # noqa: E402
 from validation.real_epochs import Variant  # noqa: E402
 from validation.simulation import Noise, simulate_epoch  # noqa: E402
 
@@ -111,6 +113,19 @@ def test_the_page_keeps_what_stands_around_the_markers(tmp_path: Path) -> None:
 def test_docs_have_the_markers() -> None:
     text = table.PAGE.read_text(encoding="utf-8")
     assert text.index(table.BEGIN) < text.index(table.END)
+
+
+def test_the_page_has_what_report_would_write(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(table.PAGE.read_text("utf-8"), encoding="utf-8")
+    asked = [sys.executable, str(ROOT / "bench" / "method" / "run.py"), "report", "--into", str(page)]
+    subprocess.run(asked, timeout=60, check=True)
+    assert page.read_text("utf-8") == table.PAGE.read_text("utf-8")
+
+
+def test_the_least_length_of_a_slice_is_that_of_the_product() -> None:
+    says = machine.switching(SimulatedBench(0.001)).says
+    assert f"at least {LATENCIES_MIN} mean latencies a slice" in says
 
 
 def test_an_unknown_experiment_is_named() -> None:

@@ -27,7 +27,7 @@ from bakeoff.stats.model import Frozen
 
 CANDIDATES_NS = tuple(ms * 1_000_000 for ms in (5, 10, 20, 50, 100, 200, 500, 1000, 2000))
 
-_LATENCIES_MIN = 10  # mean latencies in a slice, so that its drain stays below a tenth of it
+LATENCIES_MIN = 10  # mean latencies in a slice, so that its drain stays below a tenth of it
 _EVENTS_MIN = 40  # completions in a slice
 _PILOT_MAX_NS = 100_000_000
 _BLOCKS_MIN = 8  # fewest independent blocks for an estimate of J
@@ -146,7 +146,7 @@ def _needed_ns(rated: Frame) -> float:
             return math.inf
         latency_ns = seconds * int(arm["connections"].max()) / events * 1e9  # Little's law, closed loop
         completions_ns = min(_EVENTS_MIN * seconds / events * 1e9, 2e9)
-        worst = max(worst, _LATENCIES_MIN * latency_ns, completions_ns)
+        worst = max(worst, LATENCIES_MIN * latency_ns, completions_ns)
     return worst
 
 
