@@ -76,13 +76,20 @@ def placement(bench: RealBench) -> Result:
             found.append(replace(variant, freeze=writes, placement="paired" if kind == "paired" else "free"))
         return found
 
-    both = [bench.epoch(variants("paired") + variants("free"), arms=EQUAL, warm_s=1.5) for _ in range(_STARTS)]
-    own = [bench.epoch(variants("apart"), arms=EQUAL, warm_s=1.5, **apart) if split < len(cpus) else None for _ in both]
+    both, own = [], []
+    for number in range(_STARTS):
+        # Servers have CPUs of their own from their start on, so these are epochs of their own, in the other order in
+        # every other start: what the machine does meanwhile meets all three alike.
+        for places in ("shared", "apart") if number % 2 == 0 else ("apart", "shared"):
+            if places == "shared":
+                both.append(bench.epoch(variants("paired") + variants("free"), arms=EQUAL, warm_s=1.5))
+            elif split < len(cpus):
+                own.append(bench.epoch(variants("apart"), arms=EQUAL, warm_s=1.5, **apart))
     rows = []
     for name, _, threads in cases:
         figures = []
         for kind, epochs in (("paired", both), ("free", both), ("apart", own)):
-            chosen = [of_variant(epoch, f"{name}/{threads} {kind}") for epoch in epochs if epoch]
+            chosen = [of_variant(epoch, f"{name}/{threads} {kind}") for epoch in epochs]
             rates = [rate(epoch) for epoch in chosen]
             ratios = [abs(pair.value) for pairs in by_variant(chosen).values() for pair in pairs]
             figures.append((math.fsum(rates) / len(rates), max(ratios) * 100) if chosen else (None, None))

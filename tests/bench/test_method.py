@@ -128,6 +128,16 @@ def test_the_least_length_of_a_slice_is_that_of_the_product() -> None:
     assert f"at least {LATENCIES_MIN} mean latencies a slice" in says
 
 
+def test_cpus_of_their_own_take_turns_with_shared_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "usable_cpus", lambda: (0, 1, 2, 3))
+    monkeypatch.setattr(machine, "WORKLOADS", {0: "oltp_point_select", 3: "oltp_read_write"})
+    bench = SimulatedBench(0.001)
+    result = machine.placement(bench)
+    assert ["client_cpus" in options for _, options in bench.asked] == [False, True, True, False, False, True]
+    assert all(value is not None for row in result.rows for value in row)
+    assert result.says == "3 starts of two equal servers; apart: the client has 1 of 4 CPUs."
+
+
 def test_an_unknown_experiment_is_named() -> None:
     asked = [sys.executable, str(ROOT / "bench" / "method" / "run.py"), "nonsense"]
     done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
