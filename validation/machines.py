@@ -289,14 +289,12 @@ class Moments:
     Attributes:
         events, seconds: of every moment, at the level of the reference: (starts, moments).
         levels: log level of each start over the reference, centred, without the error of measuring: (starts).
-        machine: log throughput of the reference in the seconds of each start: (starts).
         moment_s: length of a moment.
     """
 
     events: Floats
     seconds: Floats
     levels: Floats
-    machine: Floats
     moment_s: float
 
 
@@ -314,11 +312,10 @@ def moments(name: str) -> Moments:
         rate: Floats = np.log((events * mine).sum(axis=1) / (seconds * mine).sum(axis=1))
         return rate
 
-    machine = level(recorded.reference)
-    levels = level(~recorded.reference) - machine
+    levels = level(~recorded.reference) - level(recorded.reference)
     at_reference = events * np.exp(np.where(recorded.reference, 0.0, -levels[:, None]))
     levels = _without_error(levels - levels.mean(), events, seconds, recorded.reference)
-    return Moments(at_reference, seconds, levels, machine, recorded.origin.slice_ms / 1e3)
+    return Moments(at_reference, seconds, levels, recorded.origin.slice_ms / 1e3)
 
 
 def _without_error(levels: Floats, events: Floats, seconds: Floats, reference: NDArray[np.bool_]) -> Floats:

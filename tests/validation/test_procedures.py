@@ -66,7 +66,6 @@ def test_a_serial_run_has_its_starts_level_and_the_injected_effect():
         events=np.full((20, 500), 1000.0),
         seconds=np.full((20, 500), 0.02),
         levels=np.zeros(20),
-        machine=np.zeros(20),
         moment_s=0.02,
     )
     for procedure in (Procedure.ONE_LONG, Procedure.MEDIAN_OF_THREE):
