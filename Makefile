@@ -80,6 +80,7 @@ bench-client-cost: setup ## what the client costs, against sysbench and the bare
 	.venv/bin/python bench/client-cost/run.py --server mysql:8.0.15
 
 bench-connections: setup ## memory, start and fairness of 10,000 connections (2 minutes)
+	cargo build --release --quiet -p bakeoff-fakeserver
 	.venv/bin/python bench/connections/run.py
 
 bench-loading: setup ## rows per second of loading, against sysbench and LOAD DATA (5 minutes)

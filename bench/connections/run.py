@@ -9,8 +9,6 @@ machine is not full, and a connection that gets less than its share was made to 
 """
 
 import argparse
-import json
-import os
 import re
 import subprocess
 import sys
@@ -26,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import record
+from bakeoff.engine import engine_path
 from bakeoff.errors import HostError
 from validation.fake_server import FakeServer
 
@@ -67,7 +66,6 @@ def options() -> argparse.Namespace:
     parser.add_argument("--connections", default="100,1000,10000", metavar="LIST")
     parser.add_argument("--latency", default="constant:250ms", help="of the server (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=20.0, help="of load for each (default: %(default)s)")
-    parser.add_argument("--binaries", type=Path, help="folder of the Rust programs; default: build them")
     parser.add_argument("--results", type=Path, default=record.RESULTS, help="folder of the JSON files")
     return parser.parse_args()
 
@@ -151,16 +149,14 @@ def table(found: list[Found]) -> Table:
 
 def main() -> int:
     chosen = options()
-    binaries = chosen.binaries or built()
-    os.environ["BAKEOFF_FAKESERVER"] = str(binaries / "bakeoff-fakeserver")
     console = Console(width=None if sys.stdout.isatty() else 140)
     try:
         with (
             tempfile.TemporaryDirectory(prefix="connections-") as folder,
             FakeServer(Path(folder) / "fake.sock", "--latency", chosen.latency) as server,
         ):
-            engine, counts = binaries / "bakeoff-engine", chosen.connections.split(",")
-            found = [measure(engine, server.socket, int(count), chosen.seconds) for count in counts]
+            counts = [int(count) for count in chosen.connections.split(",")]
+            found = [measure(engine_path(), server.socket, count, chosen.seconds) for count in counts]
     except (RunFailed, HostError) as problem:
         print(f"connections: {problem}", file=sys.stderr)
         return 3
@@ -169,15 +165,6 @@ def main() -> int:
     content = {"settings": settings, "runs": [asdict(each) for each in found]}
     console.print(f"written: {record.write('connections', content, chosen.results)}", highlight=False)
     return 0
-
-
-def built() -> Path:
-    """Build the Rust programs of this tree: the folder they are in."""
-    packages = ["-p", "bakeoff-engine", "-p", "bakeoff-fakeserver"]
-    subprocess.run(["cargo", "build", "--release", "--quiet", *packages], cwd=ROOT, check=True)
-    metadata = ["cargo", "metadata", "--format-version=1", "--no-deps"]
-    described = json.loads(subprocess.run(metadata, cwd=ROOT, check=True, capture_output=True).stdout)
-    return Path(described["target_directory"]) / "release"
 
 
 if __name__ == "__main__":
