@@ -1,14 +1,8 @@
-"""Tables for a person, and the JSON file of a run."""
+"""Tables for a person, and what the JSON file of a run holds."""
 
-import json
-import os
-import platform
 import statistics
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import estimate
@@ -18,7 +12,7 @@ from cost import Window
 from rich.console import Console
 from rich.table import Table
 
-FORMAT = 2  # of the JSON file; 1: first; 2: with placement
+FORMAT = 3  # of the JSON file; 1: first; 2: with placement; 3: `name` and `host` for `benchmark` and `machine`
 REFERENCES = ("sysbench", "bareloop")
 _METRICS: dict[str, Callable[[Sequence[Window]], float]] = {
     "client_cpu_per_query": estimate.cpu_ns_per_query,
@@ -151,7 +145,7 @@ def _us(value_ns: float | None, digits: int) -> str:
     return "" if value_ns is None else f"{value_ns / 1e3:,.{digits}f}"
 
 
-def record(
+def content(
     cells: Sequence[Cell],
     server: Server,
     clients: Sequence[Client],
@@ -159,14 +153,9 @@ def record(
     settings: dict[str, Any],
     notes: Sequence[str],
 ) -> dict[str, Any]:
-    """Everything, to be written as JSON: summaries, ratios with intervals, and every window."""
+    """Everything but what every benchmark writes: summaries, ratios with intervals, and every window."""
     return {
         "format": FORMAT,
-        "benchmark": "client-cost",
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": _git("rev-parse", "HEAD"),
-        "uncommitted": _git("status", "--porcelain", "--", ":/crates", ":/bench") != "",
-        "machine": _machine(),
         "server": {"version": server.version},
         "clients": {client.name: client.version() for client in clients},
         "placement": asdict(placement),
@@ -192,32 +181,3 @@ def _cell_record(cell: Cell) -> dict[str, Any]:
         "latencies": {name: [asdict(each) for each in runs] for name, runs in cell.latencies.items()},
         "rounds": [{name: [w.as_record() for w in windows] for name, windows in each.items()} for each in cell.rounds],
     }
-
-
-def write(run: dict[str, Any], folder: Path) -> Path:
-    """Write into `folder`, by rename; returns the path."""
-    folder.mkdir(parents=True, exist_ok=True)
-    stamp = datetime.fromisoformat(run["date"]).strftime("%Y-%m-%dT%H%MZ")
-    path = folder / f"{run['benchmark']}-{stamp}.json"
-    temporary = path.with_suffix(".part")
-    temporary.write_text(json.dumps(run, indent=1) + "\n", "utf-8")
-    temporary.rename(path)
-    return path
-
-
-def _machine() -> dict[str, Any]:
-    cpuinfo = Path("/proc/cpuinfo").read_text()
-    models = [line.split(":", 1)[1].strip() for line in cpuinfo.splitlines() if line.startswith("model name")]
-    memory_kib = int(Path("/proc/meminfo").read_text().split("MemTotal:")[1].split()[0])
-    return {
-        "cpu": models[0] if models else platform.machine(),
-        "cpus": os.cpu_count(),
-        "kernel": platform.release(),
-        "memory_bytes": memory_kib * 1024,
-        "load_average": os.getloadavg(),
-    }
-
-
-def _git(*arguments: str) -> str:
-    command = ["git", "-C", str(Path(__file__).parent), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()

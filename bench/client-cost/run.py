@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / part) for part in ("python", "bench")]
 
 import clients
 import dataset
@@ -35,6 +35,7 @@ from cost import Monitor
 from rich.console import Console
 from stage import Stage, latencies_of
 
+import record
 import report
 from bakeoff.errors import BakeoffError
 
@@ -68,7 +69,7 @@ def options() -> argparse.Namespace:
     size.add_argument("--quick", action="store_true", help="four cells, wider intervals")
     size.add_argument("--full", action="store_true", help="a hundred cells: every workload, way and concurrency")
     parser.add_argument("--binaries", type=Path, help="folder of the Rust programs; default: build them")
-    parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="folder of the JSON files")
+    parser.add_argument("--results", type=Path, default=record.RESULTS, help="folder of the JSON files")
     chosen = parser.parse_args()
     chosen.minutes = chosen.minutes or (matrix.QUICK_MINUTES if chosen.quick else matrix.STANDARD_MINUTES)
     return chosen
@@ -132,7 +133,8 @@ def run(chosen: argparse.Namespace, console: Console) -> int:
             cells.append(measure_cell(case, present, server, chosen, rng, budget))
             report.print_cell(console, cells[-1], placement)
     settings = {key: getattr(chosen, key) for key in SETTINGS}
-    path = report.write(report.record(cells, server, present, placement, settings, notes), chosen.results)
+    content = report.content(cells, server, present, placement, settings, notes)
+    path = record.write("client-cost", content, chosen.results)
     console.print(f"written: {path}", highlight=False)
     return 0
 

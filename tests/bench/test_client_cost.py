@@ -99,7 +99,7 @@ def test_a_run_finds_the_known_latency_of_the_fake_server(binaries: Path, tmp_pa
     run = json.loads(path.read_text())
     (cell,) = run["cells"]
     assert (cell["workload"], cell["threads"]) == ("oltp_point_select", 4)
-    assert len(run["commit"]) == 40
+    assert run["commit"] and run["name"] == "client-cost" and run["host"]["cpus"] >= 1
     for client in ("bareloop", "sysbench"):
         found = cell["clients"][client]
         # Four connections and 2 ms: at most 2000 a second, and on a busy machine not much fewer.
