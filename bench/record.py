@@ -1,6 +1,9 @@
-"""The JSON file of a benchmark run: written once, never edited."""
+"""The JSON file of a benchmark run: written once, never edited; and what a child process took."""
 
 import json
+import os
+import subprocess
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,3 +35,21 @@ def write(name: str, content: dict[str, Any], folder: Path = RESULTS, *, at: dat
     }
     path.write_text(json.dumps(head | content, indent=1) + "\n", encoding="utf-8")
     return path
+
+
+def taken_by(child: "subprocess.Popen[Any]", begun: float) -> dict[str, Any]:
+    """Wait for a child's end: what it took, all its threads together, by the kernel.
+
+    Args:
+        begun: when it was started, by `time.monotonic`.
+
+    Returns:
+        `wall_s`; `cpu_s`, user and system; `peak_bytes` of resident memory.
+    """
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    return {
+        "wall_s": time.monotonic() - begun,
+        "cpu_s": usage.ru_utime + usage.ru_stime,
+        "peak_bytes": usage.ru_maxrss * 1024,
+    }

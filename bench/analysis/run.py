@@ -9,7 +9,6 @@ The run directory is made first; reading it, the statistics and the HTML page ha
 """
 
 import argparse
-import os
 import shutil
 import subprocess
 import sys
@@ -57,19 +56,14 @@ def measured(run: Path) -> dict[str, Any]:
     begun = time.monotonic()
     with tempfile.TemporaryFile("w+") as out:
         child = subprocess.Popen([sys.executable, "-c", _CHILD, str(run)], stdout=out)
-        _, status, usage = os.wait4(child.pid, 0)
-        wall_s = time.monotonic() - begun
-        child.returncode = os.waitstatus_to_exitcode(status)
+        taken = record.taken_by(child, begun)
         out.seek(0)
         said = out.read().split()
     if child.returncode:
         raise SystemExit(f"analysis: the child ended with status {child.returncode}.")
-    return {
-        "wall_s": wall_s,
+    return taken | {
         "analysis_s": float(said[0]),
         "report_s": float(said[1]),
-        "cpu_s": usage.ru_utime + usage.ru_stime,
-        "peak_bytes": usage.ru_maxrss * 1024,
         "page_bytes": (run / "report.html").stat().st_size,
     }
 

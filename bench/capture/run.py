@@ -11,7 +11,6 @@ beginning, since the whole would take it many minutes; its speed does not depend
 """
 
 import argparse
-import os
 import random
 import shutil
 import subprocess
@@ -49,18 +48,10 @@ def measured(command: list[str], size_bytes: int) -> dict[str, Any]:
     """Run a command to its end: what it took."""
     begun = time.monotonic()
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    _, status, usage = os.wait4(child.pid, 0)
-    wall_s = time.monotonic() - begun
-    child.returncode = os.waitstatus_to_exitcode(status)
+    taken = record.taken_by(child, begun)
     if child.returncode:
         raise SystemExit(f"capture: {command[0]} ended with status {child.returncode}.")
-    return {
-        "wall_s": wall_s,
-        "cpu_s": usage.ru_utime + usage.ru_stime,
-        "peak_bytes": usage.ru_maxrss * 1024,
-        "bytes": size_bytes,
-        "megabytes_per_s": size_bytes / 1e6 / wall_s,
-    }
+    return taken | {"bytes": size_bytes, "megabytes_per_s": size_bytes / 1e6 / taken["wall_s"]}
 
 
 def commands(folder: Path, log: Path, beginning: Path | None) -> dict[str, tuple[list[str], int]]:

@@ -2,7 +2,6 @@
 
 import abc
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from typing import Any
 import psutil
 from place import Server
 
+import record
 from bakeoff.engine import ArmAddress, Engine
 
 WORKLOADS = Path(__file__).resolve().parents[2] / "python" / "bakeoff" / "workloads"
@@ -122,11 +122,10 @@ class Process(Client):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=cwd)
         assert process.stdout is not None
         said = process.stdout.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        taken = record.taken_by(process, begun)
         if process.returncode != 0:
             raise ClientFailed(f"{self.name} ended with {process.returncode}: {said.strip().splitlines()[-1:]}")
-        return said, usage.ru_utime + usage.ru_stime, time.monotonic() - begun
+        return said, taken["cpu_s"], taken["wall_s"]
 
 
 class GoTpc(Process):
