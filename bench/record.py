@@ -44,7 +44,8 @@ def taken_by(child: "subprocess.Popen[Any]", begun: float) -> dict[str, Any]:
         begun: when it was started, by `time.monotonic`.
 
     Returns:
-        `wall_s`; `cpu_s`, user and system; `peak_bytes` of resident memory.
+        `wall_s`; `cpu_s`, user and system; `peak_bytes` of resident memory, at least those that this process had when
+        it started the child: the kernel's account begins before the child's program does.
     """
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
