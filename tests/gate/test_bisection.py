@@ -378,8 +378,8 @@ LOGGED = f"{SERVER},general_log=ON,slow_query_log=ON,long_query_time=0,log_outpu
 def test_the_first_slow_build_is_found_and_a_broken_one_is_passed_over(shell):
     """The slow one writes every statement into two tables; the second, which is tried first, does not start."""
     broken, sound = f"{SERVER},default_authentication_plugin=none", f"{SERVER},back_log=60"
-    ran = shell.run("bisect", SERVER, broken, sound, LOGGED, *SMALL, "--threads", "1", "--precision", "20%", "--budget", "400s",
-                    "--format", "json", limit_s=560)  # fmt: skip
+    ran = shell.run("bisect", SERVER, broken, sound, LOGGED, *SMALL, "--threads", "1", "--precision", "20%",
+                    "--budget", "400s", "--format", "json", limit_s=560)  # fmt: skip
     assert ran.code == ExitCode.DONE, ran
     document = json.loads(ran.out)
     assert document["bisection"]["named"] == [LOGGED]
