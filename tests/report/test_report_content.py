@@ -265,6 +265,18 @@ def test_settings_asked_for_and_not_asked_for_are_kept_apart(view):
     assert "UNDECLARED DIFFERENCES" in [status.word for status in view.statuses]
 
 
+def test_options_that_were_left_out_or_ignored_stand_beside_those_asked_for(tmp_path):
+    run = make_run(tmp_path, one_cell(), epochs=3)
+    assert "setting-notes" not in build_view(run, plain_analysis(run, run.study())).tables, "an older run has no notes"
+    for arm, notes in (("A", []), ("B", ["thread_concurrency=8 was left out", "flush=1: the server has 2"])):
+        run.write_json(f"epochs/002/servers/{arm}/notes.json", {"settings": notes})
+    view = build_view(run, plain_analysis(run, run.study()))
+    rows = view.tables["setting-notes"].rows
+    assert [row.values[0].text for row in rows] == ["thread_concurrency=8 was left out", "flush=1: the server has 2"]
+    assert {row.group for row in rows} == {"mysql:8.0"}
+    assert "thread_concurrency=8 was left out" in render_markdown(view)
+
+
 def test_flags_become_footnotes_shown_once(tmp_path):
     run = make_run(tmp_path, duel_study(), epochs=3)
     analysis = plain_analysis(run, run.study())

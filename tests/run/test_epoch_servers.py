@@ -20,6 +20,7 @@ from bakeoff.run.explaining import Explaining
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.runner import StudyRun, ThisMachine
 from bakeoff.servers import RemoteServer
+from bakeoff.servers.profile import Settings
 from bakeoff.servers.readiness import Warmth
 from bakeoff.spec import parse_server
 
@@ -165,7 +166,7 @@ def test_the_log_of_a_server_that_does_not_start_is_kept(tmp_path):
     assert recorder.stages == ["epoch 0: restoring the data", "epoch 0: starting servers"]
 
 
-def test_what_a_server_ignores_is_noted_once_for_each_arm_also_for_one_that_joins_later(tmp_path):
+def test_what_is_left_out_or_ignored_is_kept_and_noted_once_for_each_arm_also_for_one_that_joins_later(tmp_path):
     class Started(Server):
         my_cnf = ""
 
@@ -187,14 +188,18 @@ def test_what_a_server_ignores_is_noted_once_for_each_arm_also_for_one_that_join
     asked, notes = study(), []
     recorder = Recorder()
     recorder.note = notes.append
-    setups = tuple(ArmSetup(arm, installation=object(), settings=object()) for arm in asked.arms)
+    settings = Settings({}, notes=("thread_concurrency=8 was left out",))
+    setups = tuple(ArmSetup(arm, installation=object(), settings=settings) for arm in asked.arms)
     snapshots = {(setup.build_key, 0): None for setup in setups}
     first = EpochTools(asked, setups[:1], Starting(), snapshots, recorder, threading.Event(), at_once=3)
     run = RunDirectory.create(tmp_path, asked)
     draft = epoch_draft(plan_study(asked, overhead_s=0.0, load_s=0.0), asked, 0)
     for number, tools in enumerate((first, replace(first, setups=setups), replace(first, setups=setups))):
         EpochServers(tools, draft, run.epoch(number, 0), Phases()).start()
-    assert notes == [f"{setup.arm.label}: flush=1: the server has 2" for setup in setups]
+    said = ["thread_concurrency=8 was left out", "flush=1: the server has 2"]
+    assert notes == [f"{setup.arm.label}: {text}" for setup in setups for text in said]
+    kept = run.server_json(2, "notes.json", dict[str, list[str]])
+    assert kept == {setup.arm.name: {"settings": said} for setup in setups}, "every epoch is whole by itself"
 
 
 def test_of_several_databases_the_coldest_is_recorded(monkeypatch):

@@ -59,6 +59,7 @@ def settings_section(context: Context) -> Section | None:
         Section.of(
             "Asked for",
             declared if declared.rows else Prose(text="The study sets nothing differently on any arm."),
+            _setting_notes_table(context),
         ),
         Section.of("Different without being asked for", undeclared if undeclared.rows else Prose(text="None found.")),
         Fold(
@@ -79,6 +80,20 @@ def _declared_table(context: Context) -> Table:
     rows = tuple(Row.of(name, *texts) for name, texts in values.items() if len(set(texts)) > 1)
     columns = ("asked for", *(context.labels[arm] for arm in context.arms))
     return Table(id="declared", columns=columns, rows=rows, all_text=True)
+
+
+def _setting_notes_table(context: Context) -> Table:
+    """What was translated or left out for each arm's server, and what the server ignored or changed."""
+    newest = context.run.newest("notes.json")
+    notes = {each: context.run.server_json(each, "notes.json", dict[str, list[str]]) for each in set(newest.values())}
+    rows = tuple(
+        Row.of(text, group=context.labels[arm], slot=context.slots[arm])
+        for arm in context.arms
+        if arm in newest
+        for text in notes[newest[arm]][arm].get("settings", [])
+    )
+    columns = ("translated, left out, or ignored by the server",)
+    return Table(id="setting-notes", group_title="arm", columns=columns, rows=rows, all_text=True)
 
 
 _LIST_MAX = 4  # arms that a list shows as clearly as a table

@@ -348,7 +348,7 @@ class EpochWriter:
         write_atomically(self.server_directory(arm) / name, content)
 
     def write_server_json(self, arm: str, name: str, values: Mapping[str, Any]) -> None:
-        """`variables.json`, `status-before.json`, `status-after.json`, `data-check.json`: a server's values by name."""
+        """`variables.json`, `notes.json`, `status-before.json`, `data-check.json` …: a server's values by name."""
         write_atomically(self.server_directory(arm) / name, self._redactor.json_bytes(dict(sorted(values.items()))))
 
     def write_server_gz(self, arm: str, name: str, values: Mapping[str, Any]) -> None:

@@ -61,7 +61,7 @@ class EpochTools:
         snapshots: of the data; a bisection adds loads and removes them.
         at_once: how many servers fit into memory; more arms than that take rounds.
         replay_rates: statements a second of captures, by cell and whether only reads ran: what chunks are made of.
-        noted: settings that a server ignores, by the note about it; each is said once.
+        noted: notes about settings that were translated, left out or ignored; each is said once.
         called: what an epoch is called while it goes on.
         host: this machine's name in a cluster; empty without one.
         engine: starts the engine that measures.
@@ -155,14 +155,21 @@ class EpochServers:
         for setup, instance in zip(starting, instances, strict=True):
             self.all[setup.arm.name] = instance
             self._writer.write_server_text(setup.arm.name, "my.cnf", instance.my_cnf)
-            for note in [f"{setup.arm.label}: {text}" for text in instance.ignored_settings()]:
-                if note not in tools.noted:
-                    tools.noted.add(note)
-                    tools.listener.note(note)
+            self._keep_notes(setup, instance)
         self.all |= {setup.arm.name: setup.remote for setup in self.setups if setup.remote}
         for name, server in self.all.items():
             self._writer.write_server_json(name, "variables.json", server.variables())
             self._writer.write_server_json(name, "status-before.json", server.status())
+
+    def _keep_notes(self, setup: ArmSetup, instance: Instance) -> None:
+        """Keep what was translated or left out of an arm's options, and what its server ignores; say it once a run."""
+        assert setup.settings
+        notes = (*setup.settings.notes, *instance.ignored_settings())
+        self._writer.write_server_json(setup.arm.name, "notes.json", {"settings": notes})
+        for note in [f"{setup.arm.label}: {text}" for text in notes]:
+            if note not in self._tools.noted:
+                self._tools.noted.add(note)
+                self._tools.listener.note(note)
 
     def _wait_for(self, server: RemoteServer, label: str) -> None:
         """Wait until a running server answers."""
