@@ -351,3 +351,15 @@ def test_the_settings_check_reports_what_was_ignored():
         "innodb_buffer_pool_instances=4: the server has 1",
         "loose_nothing=1: this server has no variable nothing",
     ]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("default_time_zone=+00:00", "skip_external_locking", "symbolic_links=0", "binlog_do_db=shop"),
+        *("performance_schema_consumer_events_statements_history=ON", "plugin_load=ha_archive.so"),
+    ],
+)
+def test_the_settings_check_is_silent_on_options_without_a_variable_of_their_own(option):
+    name, _, value = option.partition("=")
+    assert ignored_options({name: value}, {"time_zone": "+00:00", "skip_external_locking": "ON"}) == []
