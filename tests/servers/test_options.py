@@ -221,6 +221,14 @@ def test_the_default_plugin_counts_for_root_too():
         translate(target("9.7.4"), {"default_authentication_plugin": "mysql_native_password"})
 
 
+def test_the_thread_pool_is_refused_but_where_the_server_has_it_built_in():
+    asked, known = {"thread_handling": "pool-of-threads"}, frozenset({"thread_handling", "thread_pool_size"})
+    percona = Target("percona-8.0.36", "mysql", (8, 0, 36), known)
+    assert translate(percona, asked).options == asked
+    with pytest.raises(SpecError, match="thread pool"):
+        translate(Target("mysql-8.0.36", "mysql", (8, 0, 36), known - {"thread_pool_size"}), asked)
+
+
 @pytest.mark.parametrize(
     "name",
     [

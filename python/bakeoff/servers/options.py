@@ -389,9 +389,13 @@ def _check_value(target: Target, name: str, value: str) -> None:
     lowered = value.lower()
     if name == "innodb_flush_method" and lowered == "o_direct_no_fsync" and target.mysql_before(5, 6, 7):
         raise _refuse(target, name, value, "O_DIRECT_NO_FSYNC came with MySQL 5.6.7", "Use O_DIRECT.")
-    if name == "thread_handling" and lowered == "pool-of-threads" and target.family == "mysql":
+    pooled = "thread_pool_size" in target.known  # Percona Server has MariaDB's thread pool
+    if name == "thread_handling" and lowered == "pool-of-threads" and target.family == "mysql" and not pooled:
         raise _refuse(
-            target, name, value, "the thread pool as an option is MariaDB's; MySQL 9.7 has thread_pool.so as a plugin"
+            target,
+            name,
+            value,
+            "the thread pool as an option is MariaDB's and Percona Server's; MySQL 9.7 has thread_pool.so as a plugin",
         )
     if name in ("collation_server", "default_collation") and "_0900_" in lowered and not _has_0900(target):
         raise _refuse(target, name, value, "0900 collations came with MySQL 8.0.1 and MariaDB 11.4.5")
