@@ -233,11 +233,25 @@ def test_the_thread_pool_is_refused_but_where_the_server_has_it_built_in():
     "name",
     [
         *("datadir", "socket", "port", "skip_networking", "user", "innodb_data_home_dir", "skip_grant_tables"),
-        "loose_skip_networking",
+        *("loose_skip_networking", "admin_address", "admin_port", "extra_port", "loose_extra_port"),
     ],
 )
 def test_what_is_bakeoffs_own_is_refused(name):
     with pytest.raises(SpecError, match=name):
+        translate(target("8.0.15"), {name: "x"})
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("bind_address", "an address"),
+        ("user", "an account"),
+        ("log_error", "an error log"),
+        ("tmpdir", "a temporary folder"),
+    ],
+)
+def test_a_refusal_says_what_bakeoff_gives_every_server(name, what):
+    with pytest.raises(SpecError, match=f"bakeoff gives every server {what}"):
         translate(target("8.0.15"), {name: "x"})
 
 

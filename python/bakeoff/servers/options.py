@@ -21,19 +21,19 @@ from bakeoff.spec.server_name import joined
 from bakeoff.units import parse_bytes
 
 OURS = {
-    "datadir": "data directory",
-    "basedir": "basedir",
-    "tmpdir": "temporary folder",
-    "socket": "socket",
-    "port": "port",
-    "bind_address": "address",
-    "pid_file": "pid file",
-    "log_error": "error log",
-    "user": "account",
-    "lc_messages_dir": "message folder",
-    "plugin_dir": "plugin folder",
-    "mysqlx_port": "X port",
-    "mysqlx_socket": "X socket",
+    "datadir": "a data directory",
+    "basedir": "a basedir",
+    "tmpdir": "a temporary folder",
+    "socket": "a socket",
+    "port": "a port",
+    "bind_address": "an address",
+    "pid_file": "a pid file",
+    "log_error": "an error log",
+    "user": "an account",
+    "lc_messages_dir": "a message folder",
+    "plugin_dir": "a plugin folder",
+    "mysqlx_port": "an X port",
+    "mysqlx_socket": "an X socket",
 }
 """Options that bakeoff sets for every server, and what they give it."""
 
@@ -50,9 +50,11 @@ _FILES = (
     "log_basename", "log_tc",
 )  # fmt: skip
 _IN_NO_SNAPSHOT = "files outside the data directory would be in no snapshot"
+# Of a further port all servers would want the same one.
 _NOT_A_SERVER = (
     "defaults_file", "defaults_extra_file", "no_defaults", "bootstrap", "initialize", "initialize_insecure",
-    "daemonize", "help", "chroot", "skip_grant_tables", "skip_networking",
+    "daemonize", "help", "chroot", "skip_grant_tables", "skip_networking", "admin_address",
+    "admin_port", "extra_port",
 )  # fmt: skip
 # Beginnings of the names of cluster options: a server that is measured joins no cluster.
 _OF_CLUSTERS = ("wsrep_", "group_replication_")
@@ -217,9 +219,7 @@ def _refuse_ours(target: Target, asked: Mapping[str, str]) -> None:
         if plain in _PASSWORDS:  # whose value no message may have
             raise _refuse(target, name, "", "it is a password for other servers", "Leave it out.")
         if plain in OURS:
-            raise _refuse(
-                target, name, value, f"bakeoff gives every server a {OURS[plain]} of its own", "Leave it out."
-            )
+            raise _refuse(target, name, value, f"bakeoff gives every server {OURS[plain]} of its own", "Leave it out.")
         if plain in _FOLDERS:
             raise _refuse(target, name, value, _IN_NO_SNAPSHOT, "Leave it out.")
         if plain in _FILES and "/" in value:
