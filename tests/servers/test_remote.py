@@ -1,6 +1,8 @@
 """Servers that run already: how a password is found, what is said when nobody answers, nothing of theirs is changed."""
 
 import socket
+import ssl
+from types import SimpleNamespace
 
 import pymysql
 import pytest
@@ -86,6 +88,28 @@ def test_a_refusal_is_reported_with_its_own_reason(monkeypatch, code, complaint,
         remote.connect("d")
     assert ("wrong password" in str(caught.value)) is (code == 1045)
     assert "geheim" not in str(caught.value)
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_a_server_with_old_versions_of_tls_alone_is_asked_without_unless_tls_is_required(monkeypatch, encrypted):
+    tried = []
+
+    def connect(**how):
+        tried.append(how.get("ssl_disabled", False))
+        if tried[-1]:
+            return SimpleNamespace()
+        problem = pymysql.err.OperationalError(2003, "Can't connect to MySQL server on 'db' (unsupported protocol)")
+        problem.original_exception = ssl.SSLError("unsupported protocol")
+        raise problem
+
+    monkeypatch.setattr(pymysql, "connect", connect)
+    remote = RemoteServer(parse_server("mysql://me@db:3307/"), password="", encrypted=encrypted)
+    if encrypted:
+        with pytest.raises(ServerError, match=r"db:3307: .*unsupported protocol"):
+            remote.connect()
+    else:
+        remote.connect()
+    assert tried == ([False] if encrypted else [False, True])
 
 
 @pytest.mark.server

@@ -155,7 +155,8 @@ def _prepare_arm(
 ) -> ArmSetup:
     with within("arms", arm.name):
         if arm.server.origin is Origin.URL:
-            remote = RemoteServer(arm.server, password=password, name=arm.name)
+            encrypted = arm.connection.tls == "required"
+            remote = RemoteServer(arm.server, password=password, name=arm.name, encrypted=encrypted)
             remote.query("SELECT 1")  # whether it answers and lets us in is better known now than after loading
             return ArmSetup(arm, remote=remote)
         installation = install(arm.server, progress=on_progress)

@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import ssl
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -144,6 +145,11 @@ def open_connection(
     return connection
 
 
+def _is_of_tls(problem: Exception) -> bool:
+    """Whether a server answered, and client and server did not agree on TLS."""
+    return isinstance(getattr(problem, "original_exception", None), ssl.SSLError)
+
+
 def scan_seconds(data_bytes: int) -> float:
     """Seconds in which so much data has been read by all means, beside other scans and from the slowest disk."""
     return _STATEMENT_LIMIT_S + data_bytes / _SCANNED_BYTES_A_S
@@ -237,12 +243,15 @@ class RemoteServer(Server):
         name: the arm's.
         password: what `spec.server_name.url_password` found in the URL; None: MYSQL_PWD, then `[client]` of ~/.my.cnf.
             It is in no message.
+        encrypted: stay with TLS, also where the server has none of its versions that can be had here.
 
     Raises:
         SpecError: not a URL, or options were given for a server that is not ours to start.
     """
 
-    def __init__(self, spec: ServerSpec, name: str = "", password: str | None = None) -> None:
+    def __init__(
+        self, spec: ServerSpec, name: str = "", password: str | None = None, *, encrypted: bool = False
+    ) -> None:
         if spec.origin is not Origin.URL:
             raise SpecError(f"server {spec}: not the URL of a running server.")
         if spec.options or spec.cnf_files or spec.env:
@@ -255,6 +264,7 @@ class RemoteServer(Server):
         if password is None:
             password = os.environ.get("MYSQL_PWD", client.get("password", ""))
         self._account = Account(user or client.get("user") or os.environ.get("USER", "root"), password)
+        self._encrypted = encrypted
         self.name = name or spec.location
 
     def address(self, transport: str = "socket") -> dict[str, Any]:
@@ -275,14 +285,20 @@ class RemoteServer(Server):
         how: dict[str, Any] = {"unix_socket": self.socket} if self.socket else {"host": self.host, "port": self.port}
         user, password = self._account.user, self._account.password
         try:
-            return open_connection(how, self._account, database, 10)
+            try:
+                return open_connection(how, self._account, database, 10)
+            except pymysql.OperationalError as problem:
+                # An old server may have TLS 1.0 and 1.1 alone, which nothing here speaks.
+                if self._encrypted or not _is_of_tls(problem):
+                    raise
+                return open_connection(how | {"ssl_disabled": True}, self._account, database, 10)
         except (pymysql.MySQLError, UnicodeError) as problem:  # the latter of a host's name that cannot be one
             if problem.args[0] in _ACCESS_DENIED:
                 raise ServerError(
                     f"server {where} refuses user {user}: {'wrong password' if password else 'no password was given'}.",
                     hint="Put it into MYSQL_PWD or ~/.my.cnf.",
                 ) from None
-            if problem.args[0] in _NO_ANSWER:
+            if problem.args[0] in _NO_ANSWER and not _is_of_tls(problem):
                 raise UnreachableError(
                     f"no server answers at {where}.", hint="Is it running, and is the address right?"
                 ) from None
