@@ -16,6 +16,7 @@ from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers.catalog import Entry, Source
 from bakeoff.servers.fetch import (
     _names_and_versions,
+    debian_mirrors,
     fetch,
     file_name,
     is_needed,
@@ -169,6 +170,49 @@ def test_what_apt_would_install_less_what_a_daemon_never_needs():
         "'http://x/z' zlib1g_1%3a1.2_amd64.deb 1\n'http://x/p' perl-base_5_amd64.deb 1\nnoise\n"
     )
     assert _names_and_versions(text) == ["libaio1=0.3", "zlib1g=1:1.2"]
+
+
+@pytest.mark.parametrize(
+    ("sources", "main", "security"),
+    [
+        (
+            {"a.sources": "Types: deb\nURIs: https://example.org/debian/\nSuites: trixie\n"},
+            *("https://example.org/debian", None),
+        ),
+        (
+            {"a.list": "deb [arch=amd64] https://a.example/debian sid main\ndeb https://a.example/debian-security x"},
+            *("https://a.example/debian", "https://a.example/debian-security"),
+        ),
+        (
+            {
+                "a.sources": "URIs: https://vendor.example/linux/debian\n",
+                "b.sources": "URIs: mirror+file:///etc/apt/mirrors/debian.list\n",
+                "c.sources": "URIs: mirror+file:///etc/apt/mirrors/debian-security.list\n",
+                "d.sources": "URIs: https://example.org/debian\n",
+            },
+            *("mirror+file:///etc/apt/mirrors/debian.list", "mirror+file:///etc/apt/mirrors/debian-security.list"),
+        ),
+        (
+            {
+                "a.sources": "URIs: https://vendor.example/linux/debian\n",
+                "b.list": "deb https://example.org/debian sid main\n",
+            },
+            *("https://example.org/debian", None),
+        ),
+    ],
+)
+def test_the_debian_mirror_is_that_of_this_machines_own_sources(tmp_path, sources, main, security):
+    folder = tmp_path / "sources.list.d"
+    folder.mkdir()
+    for name, text in sources.items():
+        (folder / name).write_text(text)
+    assert debian_mirrors("mariadb-11.8.6", tmp_path) == (main, security)
+
+
+def test_sources_without_a_debian_mirror(tmp_path):
+    (tmp_path / "sources.list").write_text("deb https://example.org/ubuntu noble main\n")
+    with pytest.raises(HostError, match=r"mariadb-11\.8\.6 comes from Debian, and .* name no Debian mirror"):
+        debian_mirrors("mariadb-11.8.6", tmp_path)
 
 
 @pytest.mark.parametrize(

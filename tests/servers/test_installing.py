@@ -8,9 +8,10 @@ import tarfile
 import pytest
 
 from bakeoff.errors import HostError, ServerError, SpecError
-from bakeoff.servers import ServerMemory, ServerPool, datadir, install, installed, remove, settings_for
+from bakeoff.servers import ServerMemory, ServerPool, datadir, fetch, install, installed, remove, settings_for
+from bakeoff.servers.catalog import Catalog
 from bakeoff.servers.datadir import clone_template, locked_template
-from bakeoff.servers.install import RECORD
+from bakeoff.servers.install import RECORD, lacking
 from bakeoff.servers.paths import cache_root, locked_if_free, make_open_folder
 from bakeoff.spec import Data, Profile, parse_server
 
@@ -42,6 +43,14 @@ def test_a_missing_library_names_its_package(work, library, package):
     root = fake_server(work / "m", f"echo '{message}' >&2; exit 127")
     with pytest.raises(HostError, match=rf"needs {library}.*apt-get install {package}"):
         install(parse_server(f"path:{root}"))
+
+
+def test_apt_sources_without_a_debian_mirror_are_lacking(cache, monkeypatch, tmp_path):
+    monkeypatch.setattr(fetch, "need_client", lambda *_: "")
+    monkeypatch.setattr(fetch, "_own_mirrors", lambda _: ["https://example.org/ubuntu"])
+    entries = [each for each in Catalog.load().entries if each.source.kind == "debian"]
+    (error,) = lacking(each.model_copy(update={"libraries": ()}) for each in entries)
+    assert f"(and {len(entries) - 1} more) comes from Debian, and this machine's apt sources name no" in error.message
 
 
 def test_a_binary_that_crashes_is_one_line(work):

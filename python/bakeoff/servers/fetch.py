@@ -37,6 +37,7 @@ Progress = Callable[[str, int, int], None]
 """Called with what is being done, bytes done, bytes in all (0: unknown); never from two threads at once."""
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_APT = Path("/etc/apt")
 SUITES_WITH_SECURITY = ("bookworm", "trixie")  # bullseye's plugin packages are gone from its security suite
 _CLIENTS = {"maven": ("mvn", "maven"), "npm": ("npm", "npm"), "debian": ("apt-get", "apt")}  # program and package
 _NEVER_NEEDED = re.compile(
@@ -297,16 +298,9 @@ def _configuration(name: str, suite: str, base: Path) -> list[str]:
     for each in ("lists/partial", "cache/archives/partial"):
         (base / each).mkdir(parents=True, exist_ok=True)
     (base / "empty.status").touch()
-    mirrors = _own_mirrors()
-    main = next((each for each in mirrors if each.endswith("/debian")), None)
-    if main is None:
-        raise HostError(
-            f"{name} comes from Debian {suite}, and this machine's apt sources name no Debian mirror.",
-            hint="Add a Debian mirror to /etc/apt/sources.list.d/, or choose another server.",
-        )
+    main, security = debian_mirrors(name)
     signed = f"[signed-by={KEYRING}] " if KEYRING.exists() else ""
     lines = [f"deb {signed}{main} {suite} main"]
-    security = next((each for each in mirrors if each.endswith("/debian-security")), None)
     if security and suite in SUITES_WITH_SECURITY:
         lines.append(f"deb {signed}{security} {suite}-security main")
     (base / "sources.list").write_text("\n".join(lines) + "\n", "utf-8")
@@ -318,15 +312,42 @@ def _configuration(name: str, suite: str, base: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def _own_mirrors() -> list[str]:
+def debian_mirrors(name: str, apt: Path = _APT) -> tuple[str, str | None]:
+    """The Debian mirror of this machine's apt sources, and the one of the security suites where they name it.
+
+    Args:
+        name: what is to be fetched, for the message.
+        apt: folder of the sources.
+
+    Raises:
+        HostError: they name no Debian mirror.
+    """
+    found = _own_mirrors(apt)
+    main = _mirror_of("debian", found)
+    if main is None:
+        raise HostError(
+            f"{name} comes from Debian, and this machine's apt sources name no Debian mirror.",
+            hint="Add a Debian mirror to /etc/apt/sources.list.d/, or choose another server.",
+        )
+    return main, _mirror_of("debian-security", found)
+
+
+def _mirror_of(archive: str, addresses: list[str]) -> str | None:
+    """The address of an archive; those of vendors end alike (`https://HOST/linux/debian`), and are longer."""
+    paths = {each: urlsplit(each).path for each in addresses}
+    found = [each for each, path in paths.items() if path.endswith((f"/{archive}", f"/{archive}.list"))]
+    return min(found, key=lambda each: (not paths[each].endswith(".list"), len(paths[each])), default=None)
+
+
+def _own_mirrors(apt: Path) -> list[str]:
     """Addresses in this machine's own apt sources, without a slash at the end."""
     found: list[str] = []
-    apt = Path("/etc/apt")
-    for file in (*sorted(apt.glob("sources.list.d/*.sources")), *sorted(apt.glob("sources.list*"))):
-        if file.is_file():
-            text = file.read_text("utf-8", "replace")
-            for line in re.findall(r"^(?:URIs:|deb(?:\s+\[[^]]*\])?)\s+(.+)$", text, re.MULTILINE):
-                found += [word.rstrip("/") for word in line.split() if "://" in word]
+    for pattern in ("sources.list.d/*.sources", "sources.list.d/*.list", "sources.list*"):
+        for file in sorted(apt.glob(pattern)):
+            if file.is_file():
+                text = file.read_text("utf-8", "replace")
+                for line in re.findall(r"^(?:URIs:|deb(?:\s+\[[^]]*\])?)\s+(.+)$", text, re.MULTILINE):
+                    found += [word.rstrip("/") for word in line.split() if "://" in word]
     return found
 
 

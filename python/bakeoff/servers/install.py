@@ -439,7 +439,7 @@ def _lacks(who: str, library: str) -> HostError:
 
 
 def lacking(entries: Iterable[Entry]) -> Iterator[HostError]:
-    """The libraries that servers of the catalogue need, and the clients that fetch them, which are not here."""
+    """The libraries that servers of the catalogue need, the clients and mirrors to fetch them, which are not here."""
     users: dict[str, list[str]] = {}
     fetched: dict[str, list[str]] = {}
     for entry in entries:
@@ -455,6 +455,8 @@ def lacking(entries: Iterable[Entry]) -> Iterator[HostError]:
     for kind, names in fetched.items():
         try:
             fetch.need_client(kind, _first_of(names))
+            if kind == "debian":
+                fetch.debian_mirrors(_first_of(names))
         except HostError as error:
             yield error
 
