@@ -113,6 +113,32 @@ def test_a_clock_that_takes_a_system_call_is_noted(monkeypatch, source, slow):
     assert ("clock" in [each.subject for each in _processor()]) is slow
 
 
+@pytest.mark.parametrize(
+    ("groups", "quota"),
+    [
+        ([{"cpu.max": "50000 100000"}, {"cpu.max": "max 100000"}], "0.5"),
+        ([{}, {"cpu.cfs_quota_us": "25000", "cpu.cfs_period_us": "100000"}, {"cpu.max": "50000 100000"}], "0.25"),
+        ([{"cpu.max": "max 100000"}, {"cpu.cfs_quota_us": "-1", "cpu.cfs_period_us": "100000"}], None),
+        ([{"cpu.max": "100000000 100000"}], None),
+    ],
+)
+def test_a_cpu_quota_of_less_than_the_cpus_is_a_warning(tmp_path, monkeypatch, groups, quota):
+    folders = [tmp_path / str(number) for number in range(len(groups))]
+    for folder, group in zip(folders, groups, strict=True):
+        folder.mkdir()
+        for name, text in group.items():
+            (folder / name).write_text(f"{text}\n")
+    monkeypatch.setattr(machine_check, "control_groups", lambda _: iter(folders))
+    found = {each.subject: each for each in _processor()}
+    cpus = len(os.sched_getaffinity(0))
+    if quota is None:
+        assert "CPU quota" not in found and "quota" not in found["CPUs"].found
+    else:
+        assert found["CPU quota"].severity is Severity.WARNING
+        assert found["CPU quota"].found.endswith(f"has {quota} of {cpus} CPUs")
+        assert f"{cpus} usable ({quota} at a time, by a quota)" in found["CPUs"].found
+
+
 def test_what_a_machine_is_called_may_hold_any_byte(tmp_path):
     (tmp_path / "product_name").write_bytes(b"ProLiant\xae DL380\n")
     assert read_fact(str(tmp_path / "product_name")) == "ProLiant\ufffd DL380"

@@ -145,7 +145,10 @@ def _processor() -> Iterator[Finding]:
         few, advice = Severity.WARNING, "Client and server will share one CPU."
     elif cpus < _ROOMY_CPUS:
         few, advice = Severity.NOTE, "Client and servers take CPU from each other, the same for every arm."
-    yield _finding("CPUs", few, f"{cpus} usable, for the client and the servers together", advice)
+    quota = cpu_quota(control_groups("cpu"))
+    limited = quota < cpus
+    at_once = f" ({quota:g} at a time, by a quota)" if limited else ""
+    yield _finding("CPUs", few, f"{cpus} usable{at_once}, for the client and the servers together", advice)
     instance = read_fact("/sys/class/dmi/id/product_name") or ""
     if _BURSTABLE.match(instance):
         yield _finding(
@@ -165,11 +168,14 @@ def _processor() -> Iterator[Finding]:
             f"the processor has slowed itself down {hot} times since start, being too hot",
             "Cool it, or cap its frequency below what it can hold.",
         )
-    if throttled := times_throttled(control_groups("cpu")):
+    throttled = times_throttled(control_groups("cpu"))
+    if throttled or limited:
+        limit = [f"has {quota:g} of {cpus} CPUs"] if limited else []
+        stops = [f"was throttled {throttled} times"] if throttled else []
         yield _finding(
             "CPU quota",
             Severity.WARNING,
-            f"a control group that bakeoff is in was throttled {throttled} times",
+            f"a control group that bakeoff is in {' and '.join(limit + stops)}",
             "Raise its CPU quota: a throttled server stalls.",
         )
     clock = read_fact("/sys/devices/system/clocksource/clocksource0/current_clocksource")
@@ -181,6 +187,16 @@ def times_throttled(groups: Iterable[Path]) -> int:
     """How often the kernel has stopped one of the control groups because of its CPU quota, the most of any."""
     stats = (read_fact(str(group / "cpu.stat")) or "" for group in groups)
     return max((int(each) for stat in stats for each in re.findall(r"^nr_throttled (\d+)$", stat, re.M)), default=0)
+
+
+def cpu_quota(groups: Iterable[Path]) -> float:
+    """CPUs that the smallest quota of the control groups, of either version, is worth; infinite without one."""
+    found: list[float] = []
+    for group in groups:
+        version_1 = " ".join(read_fact(str(group / f"cpu.cfs_{name}_us")) or "" for name in ("quota", "period"))
+        limits = [re.fullmatch(r"(\d+) (\d+)", text) for text in (read_fact(str(group / "cpu.max")) or "", version_1)]
+        found += [int(each[1]) / int(each[2]) for each in limits if each]  # not "max 100000", "-1 100000"
+    return min(found, default=math.inf)
 
 
 def _memory() -> Iterator[Finding]:
