@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 import sys
 import textwrap
 
@@ -11,6 +12,7 @@ import pytest
 from bakeoff.errors import ServerError
 from bakeoff.servers import ServerMemory, ServerPool, datadir, docker, install, settings_for
 from bakeoff.servers.catalog import Installation
+from bakeoff.servers.fetch import no_progress
 from bakeoff.spec import Data, Profile, parse_server
 
 STAND_IN = """
@@ -129,6 +131,27 @@ def test_a_container_ends_when_its_client_is_killed(engine, work):
 def test_an_image_that_is_not_there(engine):
     with pytest.raises(ServerError, match=r"docker:no/such could not be pulled: .*access denied"):
         install(parse_server("docker:no/such"))
+
+
+@pytest.mark.parametrize("has", [True, False])
+def test_the_plugin_myrocks_of_an_image_is_found(monkeypatch, has):
+    def call(_engine, *arguments, **_):
+        script, status, said = arguments[-1], 0, "sha256:ab"
+        if script.startswith("command"):
+            said = "/usr/sbin/mysqld\n"
+        elif script.endswith("--version"):
+            said = "/usr/sbin/mysqld  Ver 8.0.36-28 for Linux on x86_64 (Percona Server (GPL), Release 28)"
+        elif "--help" in script:
+            said = "  --plugin-dir=name\n\n----\nplugin-dir     /usr/lib64/mysql/plugin/\n\n"
+        elif script.startswith("test"):
+            status = 0 if has and script.split()[-1] == "/usr/lib64/mysql/plugin//ha_rocksdb.so" else 1
+        return subprocess.CompletedProcess(arguments, status, said, "")
+
+    monkeypatch.setattr(docker, "find_engine", lambda _image: "/usr/bin/docker")
+    monkeypatch.setattr(docker, "_call", call)
+    found = docker.installation("percona/percona-server:8.0", no_progress)
+    assert (found.flavour, "rocksdb" in found.engines) == ("percona", has)
+    assert "innodb" in found.engines
 
 
 def test_a_containers_environment_is_for_nobody_else_to_see(tmp_path, monkeypatch):

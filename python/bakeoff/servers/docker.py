@@ -10,6 +10,7 @@ import contextlib
 import math
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -130,6 +131,9 @@ def installation(image: str, progress: Progress) -> Installation:
     said = _inside(engine, image, f"{daemon} --no-defaults --version")
     flavour, text = flavour_and_version(_must(said, image, "does not run its server"))
     described = _inside(engine, image, f"{daemon} --no-defaults --verbose --help 2>/dev/null")
+    plugins = re.search(r"^plugin-dir\s+(\S+)", described.stdout, re.MULTILINE)
+    library = shlex.quote(f"{plugins[1]}/ha_rocksdb.so") if plugins else ""
+    has_myrocks = bool(library) and _inside(engine, image, f"test -e {library}").returncode == 0
     found = Installation(
         flavour=flavour,
         version_text=text,
@@ -139,6 +143,7 @@ def installation(image: str, progress: Progress) -> Installation:
         environment={},
         sha256=digest.removeprefix("sha256:"),
         known_options=options_in_help(described.stdout),
+        engines=frozenset({"innodb", "myisam"} | ({"rocksdb"} if has_myrocks else set())),
         container_image=image,
     )
     return found if found.initialises else replace(found, share=_copy_share(engine, image, digest))

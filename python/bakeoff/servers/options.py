@@ -332,10 +332,15 @@ def no_tls(target: Target) -> dict[str, str]:
 
 
 def _plugin(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """`plugin=rocksdb` as `plugin_load_add=ha_rocksdb`."""
+    """`plugin=rocksdb` as `plugin_load_add` of its library."""
     if "plugin" in rest:
         value = rest.pop("plugin")
-        rest["plugin_load_add"] = "ha_rocksdb" if value.lower() in ("rocksdb", "myrocks") else value
+        rest["plugin_load_add"] = myrocks_library(target) if value.lower() in ("rocksdb", "myrocks") else value
+
+
+def myrocks_library(target: Target) -> str:
+    """The library of MyRocks as `plugin_load_add` takes it: MariaDB adds the suffix, Percona Server does not."""
+    return "ha_rocksdb" if target.family == "mariadb" else "ha_rocksdb.so"
 
 
 def _page_size(target: Target, rest: dict[str, str], done: Translation) -> None:

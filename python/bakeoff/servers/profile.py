@@ -24,6 +24,7 @@ from bakeoff.servers.options import (
     counting_at_init,
     is_false,
     is_true,
+    myrocks_library,
     no_tls,
     option_text,
     read_cnf,
@@ -121,7 +122,7 @@ def settings_for(
     if not tls:
         options |= no_tls(target)
     if engine == _ROCKSDB:
-        options["plugin_load_add"] = "ha_rocksdb"
+        options["plugin_load_add"] = myrocks_library(target)
     if profile is Profile.MATCHED:
         options |= _matched(target, memory, engine) | _charset(data)
     if data.source:
