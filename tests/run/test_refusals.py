@@ -5,9 +5,11 @@ import pytest
 from messages import study
 
 from bakeoff.errors import EngineError, HostError, ServerError, SpecError
+from bakeoff.run import forecast
 from bakeoff.run.arms import _database_charset
 from bakeoff.run.loading import _create_database, _has_tables, _load_failed
 from bakeoff.servers import Server
+from bakeoff.spec import Data, parse_server
 
 
 class Refusing(Server):
@@ -98,3 +100,15 @@ def test_other_failures_of_a_load():
 def test_a_question_that_is_refused(ask):
     with pytest.raises(ServerError, match="db:3306"):
         ask(Refusing(1142, "SELECT command denied"), "sbtest")
+
+
+@pytest.mark.parametrize("collation", ["utf8mb4_0900_ai_ci", "UTF8MB4_0900_AI_CI"])
+def test_a_collation_that_a_server_lacks_is_refused_before_it_is_fetched(monkeypatch, collation):
+    monkeypatch.setattr(forecast, "is_installed", lambda _: False)
+    monkeypatch.setattr(forecast, "share_memory", lambda *_, **__: None)
+    asked = study()
+    data = Data(charset="utf8mb4", collation=collation)
+    lacks = asked.arms[0].model_copy(update={"server": parse_server("mysql:5.7.22"), "data": data})
+    with pytest.raises(SpecError, match=f"has no collation {collation}") as caught:
+        forecast.forecast(asked.model_copy(update={"arms": (lacks, *asked.arms[1:])}))
+    assert caught.value.field == ("arms", "A", "data", "collation")

@@ -198,6 +198,8 @@ def test_compressed_rows_need_pages_of_at_most_16k():
         ("mariadb", "10.11.19", "utf8mb4_0900_ai_ci"),
         ("mysql", "9.7.4", "utf8mb4_uca1400_ai_ci"),
         ("mysql", "8.0.15", "uca1400_ai_ci"),
+        ("mysql", "5.7.22", "UTF8MB4_0900_AI_CI"),
+        ("mysql", "8.0.15", "UCA1400_AI_CI"),
     ],
 )
 def test_a_collation_that_a_server_lacks(flavour, version, collation):

@@ -12,9 +12,10 @@ from bakeoff.plan.epochs import data_bytes, turns
 from bakeoff.run.arms import MemoryShare, build_key, servers_by_aio, settings_of, share_memory
 from bakeoff.run.captures import with_captures
 from bakeoff.run.own_data import check_source
-from bakeoff.servers import Catalog, Entry, RemoteServer, find_entry, install, is_installed
+from bakeoff.servers import RemoteServer, find_entry, install, is_installed
 from bakeoff.servers.instance import preload_libraries
 from bakeoff.servers.paths import work_root
+from bakeoff.servers.profile import check_collations
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.spec.server_name import is_url
 from bakeoff.units import format_bytes, format_duration
@@ -183,7 +184,7 @@ def _check(arm: Arm, study: Study, share: MemoryShare, *, elsewhere: bool) -> in
             return 0
         if arm.server.origin is Origin.CATALOG:
             entry = find_entry(arm.server)
-            _check_collation(arm, entry)
+            check_collations(entry.name, entry.family, entry.numbers, arm.data)  # before it is fetched
             if not is_installed(entry):
                 return entry.download_bytes
         elif arm.server.origin is not Origin.PATH:
@@ -192,19 +193,6 @@ def _check(arm: Arm, study: Study, share: MemoryShare, *, elsewhere: bool) -> in
             return 0
         settings_of(arm, install(arm.server), study, share.memory)
     return 0
-
-
-def _check_collation(arm: Arm, entry: Entry) -> None:
-    catalog = Catalog.load()
-    for part, capability in (("_0900_", "collations-0900"), ("uca1400", "collations-uca1400")):
-        for name in ("collation", "table_collation", "column_collation"):
-            collation = getattr(arm.data, name) or ""
-            if part in collation and not catalog.has(capability, entry.family, entry.numbers):
-                raise SpecError(
-                    f"server {entry.name} has no collation {collation}.",
-                    hint="Leave the combination out with where.",
-                    field=("data", name),
-                )
 
 
 def _arms(study: Study, downloads: dict[str, int | None]) -> list[ArmForecast]:

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from bakeoff.errors import KeyPath, SpecError
-from bakeoff.servers.catalog import Catalog, Installation
+from bakeoff.servers.catalog import Catalog, Installation, Version
 from bakeoff.servers.install import install
 from bakeoff.servers.options import (
     Target,
@@ -243,9 +243,13 @@ def _check_engine(installation: Installation, asked: Mapping[str, str], engine: 
         )
 
 
-def _check_data(installation: Installation, data: Data, options: Mapping[str, str]) -> None:
-    name, family, version = installation.name, installation.family, installation.version
-    named: dict[KeyPath, str | None] = {("server", "options", "collation_server"): options.get("collation_server")}
+def check_collations(name: str, family: str, version: Version, data: Data, of_server: str | None = None) -> None:
+    """Refuse collations of the data, and of the server's options, that a version of a server does not have.
+
+    Raises:
+        SpecError: there is one; `field` says where it was asked for.
+    """
+    named: dict[KeyPath, str | None] = {("server", "options", "collation_server"): of_server}
     named |= {("data", each): getattr(data, each) for each in ("collation", "table_collation", "column_collation")}
     for at, collation in named.items():
         for part, capability in (("_0900_", "collations-0900"), ("uca1400_", "collations-uca1400")):
@@ -253,9 +257,14 @@ def _check_data(installation: Installation, data: Data, options: Mapping[str, st
                 since = _catalog().range_of(capability, family)
                 raise SpecError(
                     f"server {name} has no collation {collation} (in {family}: {since}).",
-                    hint="Choose one that all arms have.",
+                    hint="Choose one that all arms have, or leave the combination out with where.",
                     field=at,
                 )
+
+
+def _check_data(installation: Installation, data: Data, options: Mapping[str, str]) -> None:
+    name, family, version = installation.name, installation.family, installation.version
+    check_collations(name, family, version, data, options.get("collation_server"))
     if "COMPRESSION=" in data.table_options and not _catalog().has("page-compression", family, version):
         raise SpecError(
             f"server {name} has no page_compression (COMPRESSION=…).",
