@@ -38,8 +38,8 @@ def epoch_values(analysis: Analysis) -> EpochValues:
     """Every arm's epochs; none of an arm that completed nothing in one of them: it has no ratio."""
     values: EpochValues = {}
     for comparison in analysis.comparisons:
-        own = {point.epoch: point.value for point in comparison.points}
-        own = own if all(map(math.isfinite, own.values())) else {}
+        dead = any(flag.kind == "NOTHING DONE" for flag in comparison.flags)  # the points are without those epochs
+        own = {} if dead else {point.epoch: point.value for point in comparison.points}
         values[comparison.cell, comparison.contender] = own
         values.setdefault((comparison.cell, analysis.baseline), {}).update(dict.fromkeys(own, 0.0))
     return values
