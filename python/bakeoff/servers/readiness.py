@@ -15,7 +15,7 @@ from typing import Any
 
 from bakeoff.errors import ServerError
 from bakeoff.servers.client import Server
-from bakeoff.spec.dumps import TABLE_TYPES
+from bakeoff.spec.dumps import TABLE_TYPES, quoted
 
 HISTORY_LIMIT = 1000  # transactions that are not purged yet
 DIRTY_LIMIT = 16  # pages; the server's own bookkeeping keeps a few dirty
@@ -70,7 +70,7 @@ def analyze(server: Server, database: str) -> None:
         ServerError: a table cannot be analysed.
     """
     for table in tables_of(server, database):
-        for row in server.query(f"ANALYZE TABLE {_quoted(database)}.{_quoted(table)}"):
+        for row in server.query(f"ANALYZE TABLE {quoted(database)}.{quoted(table)}"):
             if str(row[2]).lower() == "error":
                 raise ServerError(f"server {server.name}: ANALYZE TABLE {database}.{table}: {row[3]}.")
 
@@ -177,7 +177,7 @@ def full_scans(server: Server, database: str, table: str) -> list[str]:
 
     The clustered index is read with every column that may have pages of its own, the others with their own columns.
     """
-    where = f"{_quoted(database)}.{_quoted(table)}"
+    where = f"{quoted(database)}.{quoted(table)}"
     types = {str(row[0]): str(row[1]).lower() for row in server.query(f"SHOW COLUMNS FROM {where}")}
     if not types:
         raise ServerError(f"server {server.name}: there is no table {database}.{table}.")
@@ -198,12 +198,8 @@ def full_scans(server: Server, database: str, table: str) -> list[str]:
 
 def _scan(where: str, columns: Sequence[str], index: str | None) -> str:
     """COUNT(*) beside a sum over the columns: neither a counter nor the ends of the index can answer that."""
-    sums = ", ".join(f"SUM(LENGTH({_quoted(column)}))" for column in columns)
-    return f"SELECT COUNT(*), {sums} FROM {where}" + (f" FORCE INDEX ({_quoted(index)})" if index else "")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    sums = ", ".join(f"SUM(LENGTH({quoted(column)}))" for column in columns)
+    return f"SELECT COUNT(*), {sums} FROM {where}" + (f" FORCE INDEX ({quoted(index)})" if index else "")
 
 
 def _run_all(server: Server, statements: Sequence[str], stop: threading.Event) -> None:
