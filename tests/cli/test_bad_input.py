@@ -156,6 +156,7 @@ SMALL = (
         (["history", "report", "-o", "h.html"], "bakeoff-history.db is not there", "history add"),
         (["capture", "no.log", "-O", "."], ". is no file", "Name one with -o"),
         (["doctor", "--quick", "--server", "mysql:8.0.15"], "--server", "Leave one out"),
+        (["doctor", "--quick", "--prove"], "--prove", "Leave one out"),
         (["doctor", "--quick", "--threads", "9"], "--threads", "Leave one out"),
         (["doctor", "--server", "mysql://root:s3cret@db/"], "running server", "mysql:8.0"),
         (["server", "start", "mysql://root:s3cret@db/"], "runs already", ""),
