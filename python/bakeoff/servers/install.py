@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bakeoff.errors import BakeoffError, HostError, ServerError, SpecError
+from bakeoff.files import write_atomically
 from bakeoff.servers import docker, fetch
 from bakeoff.servers.catalog import (
     Catalog,
@@ -319,9 +320,7 @@ def _write_record(entry: Entry, home: Path, hashes: dict[str, str]) -> None:
         "sha256": found.sha256,
         "known_options": sorted(found.known_options),
     }
-    temporary = home / f"{RECORD}.part"
-    temporary.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
-    temporary.rename(home / RECORD)
+    write_atomically(home / RECORD, f"{json.dumps(record, indent=1)}\n".encode())
 
 
 def _as_promised(entry: Entry, found: Installation) -> bool:
