@@ -149,6 +149,18 @@ def abandoned(root, name, process, servers=(), boot=None):
     return folder
 
 
+def test_an_owner_is_read_as_every_version_has_written_it(tmp_path):
+    written = '{"boot": "b", "process": [7, 70], "servers": [[8, 80], [9, 90]]}'
+    (tmp_path / OWNER_FILE).write_text(written)
+    found = Owner.read(tmp_path)
+    assert found == Owner("b", ProcessId(7, 70), (ProcessId(8, 80), ProcessId(9, 90)))
+    assert json.loads(json.dumps(found.as_json())) == json.loads(written) | {"kept_for": ""}
+    for damaged in ("", "[]", '{"boot": "b"}', '{"boot": "b", "process": [7], "servers": []}'):
+        (tmp_path / OWNER_FILE).write_text(damaged)
+        assert Owner.read(tmp_path) is None
+    assert Owner.read(tmp_path / "nowhere") is None
+
+
 def test_only_folders_of_dead_owners_are_removed(tmp_path):
     me = ProcessId.of(os.getpid())
     dead = ProcessId(me.pid, me.start_ticks + 1)

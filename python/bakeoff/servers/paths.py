@@ -8,7 +8,6 @@ it, so root's default cache is /var/cache/bakeoff when others may not enter ~.
 """
 
 import fcntl
-import json
 import os
 import re
 import shutil
@@ -18,11 +17,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
+from pydantic import TypeAdapter
 
 from bakeoff.errors import HostError, SpecError
 from bakeoff.servers.process import ProcessId
@@ -230,22 +230,15 @@ class Owner:
         return cls(boot_id(), process, servers, kept_for)
 
     def as_json(self) -> dict[str, Any]:
-        """As written to owner.json."""
-        return {
-            "boot": self.boot,
-            "process": [self.process.pid, self.process.start_ticks],
-            "servers": [[each.pid, each.start_ticks] for each in self.servers],
-            **({"kept_for": self.kept_for} if self.kept_for else {}),
-        }
+        """As written to owner.json, processes as lists."""
+        return asdict(self)
 
     @classmethod
     def read(cls, folder: Path) -> "Owner | None":
         """The owner of a folder; None when there is no readable owner.json."""
         try:
-            raw = json.loads((folder / OWNER_FILE).read_text("utf-8"))
-            servers = tuple(ProcessId(*each) for each in raw["servers"])
-            return cls(raw["boot"], ProcessId(*raw["process"]), servers, raw.get("kept_for", ""))
-        except (OSError, ValueError, KeyError, TypeError):
+            return TypeAdapter(cls).validate_json((folder / OWNER_FILE).read_bytes())
+        except (OSError, ValueError):
             return None
 
     def dead(self) -> bool:

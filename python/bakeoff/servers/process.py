@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from bakeoff.errors import HostError, ServerError
 
@@ -117,8 +117,7 @@ def _make_system_account(name: str) -> None:
         )
 
 
-@dataclass(frozen=True)
-class ProcessId:
+class ProcessId(NamedTuple):
     """A process's number and start time, so that a later process with the same number is not mistaken for it.
 
     Attributes:
