@@ -105,7 +105,7 @@ def test_a_child_that_takes_too_long_is_killed(shared):
 
 
 def test_a_process_is_known_by_its_start_too(shared):
-    child = spawn(["/bin/sleep", "60"], server_identity(), env={}, cwd=shared)
+    child = spawn(["/bin/sleep", "60"], server_identity(), env={}, cwd=shared, log=shared / "log")
     process = ProcessId.of(child.pid)
     assert process.alive()
     assert not ProcessId(process.pid, process.start_ticks + 1).alive()

@@ -153,7 +153,7 @@ def spawn(
     *,
     env: Mapping[str, str],
     cwd: Path,
-    log: Path | None = None,
+    log: Path,
     error_log: Path | None = None,
     stdin: IO[bytes] | int = subprocess.DEVNULL,
     cpus: frozenset[int] | None = None,
@@ -165,7 +165,7 @@ def spawn(
         identity: whom it runs as.
         env: its whole environment.
         cwd: its working folder.
-        log: standard output and error are appended to it; None: /dev/null.
+        log: standard output and error are appended to it.
         error_log: for standard error alone.
         stdin: an open file, or subprocess.PIPE, which ends when we do.
         cpus: CPUs that it may run on; None: all.
@@ -184,8 +184,8 @@ def spawn(
 
     def start() -> subprocess.Popen[bytes]:
         with (
-            (log or Path(os.devnull)).open("ab") as output,
-            (error_log or log or Path(os.devnull)).open("ab") as errors,
+            log.open("ab") as output,
+            (error_log or log).open("ab") as errors,
             in_memory(json.dumps(order)) as descriptor,
         ):
             return subprocess.Popen(
