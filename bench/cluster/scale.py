@@ -36,16 +36,10 @@ from bakeoff.run.epoch import Interrupted
 from bakeoff.run.one_epoch import EpochDone
 from bakeoff.run.runner import StudyRun
 from bakeoff.stats.model import Stop
+from bakeoff.stats.progress import Listener
 
 KINDS = 40  # of epochs that are made; every host takes them in turn
 OVERHEAD_S, MEASURED_S = 6.0, 10.0
-
-
-class Listener:
-    """Hears everything and shows nothing."""
-
-    def __getattr__(self, name):
-        return lambda *_args: None
 
 
 class FakeHosts:

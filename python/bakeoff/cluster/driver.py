@@ -41,7 +41,6 @@ from bakeoff.run.arms import MemoryShare
 from bakeoff.run.captures import with_captures
 from bakeoff.run.data_check import other_answers
 from bakeoff.run.epoch import Interrupted
-from bakeoff.run.listener import Listener
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import (
     Before,
@@ -62,6 +61,7 @@ from bakeoff.spec import Origin, Study
 from bakeoff.spec.server_name import is_url
 from bakeoff.stats.differences import AllAnswers
 from bakeoff.stats.model import Analysis
+from bakeoff.stats.progress import Listener
 from bakeoff.units import format_bytes
 
 HOSTS = "hosts"

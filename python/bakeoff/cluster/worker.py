@@ -41,9 +41,8 @@ from bakeoff.servers import ServerPool
 from bakeoff.servers.client import THIS_MACHINE
 from bakeoff.servers.paths import boot_id, work_root
 from bakeoff.servers.profile import OF_THE_MACHINE
-from bakeoff.spec import Arm, Study
-from bakeoff.stats.model import Comparison
-from bakeoff.stats.resolution import NoiseCard
+from bakeoff.spec import Study
+from bakeoff.stats.progress import Listener
 
 # Parts of file names: one that holds another stands before it.
 _DAEMONS = (
@@ -180,7 +179,7 @@ class Parcel:
 
 
 @dataclass
-class Reports:
+class Reports(Listener):
     """A listener that keeps what happens until the driver asks for it."""
 
     stage_text: str = ""
@@ -199,17 +198,6 @@ class Reports:
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
         """Keep the latest of each arm."""
         self.rates[cell, arm] = per_s
-
-    def noise_card(self, card: NoiseCard) -> None:
-        """The driver's own."""
-
-    def epoch_finished(
-        self, epoch: int, comparisons: tuple[Comparison, ...], elapsed_s: float, remaining_s: float | None
-    ) -> None:
-        """The driver's own."""
-
-    def arm_joins(self, arm: Arm) -> None:
-        """Of a bisection, which no cluster runs."""
 
     def note(self, text: str) -> None:
         """Keep all."""

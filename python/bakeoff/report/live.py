@@ -22,6 +22,7 @@ from rich.text import Text
 from bakeoff.report import numbers
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.model import Comparison, Interval, Stop
+from bakeoff.stats.progress import Listener
 from bakeoff.stats.resolution import NoiseCard
 from bakeoff.units import format_bytes, format_duration, format_ns, format_rate, visible
 
@@ -33,8 +34,8 @@ _WIDE = 112  # columns from which it fits beside the numbers
 _AXIS_LEAST = math.log(1.03)  # the axis shows at least a factor of 1.03 to both sides
 
 
-class LiveView:
-    """What a running study reports (`bakeoff.run.listener`); this view shows nothing, the others override.
+class LiveView(Listener):
+    """This view shows nothing, the others override.
 
     Use as a context manager, or call `close`.
     """
@@ -44,29 +45,6 @@ class LiveView:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def stage(self, text: str) -> None:
-        """What happens now."""
-
-    def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
-        """`done` of `total` of `label`, in `bytes` or a unit that is counted; None: nobody knows."""
-
-    def throughput(self, cell: str, arm: str, per_s: float) -> None:
-        """Events per second of an arm in its latest slices."""
-
-    def noise_card(self, card: NoiseCard) -> None:
-        """What this machine can resolve, after the first epochs."""
-
-    def epoch_finished(
-        self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
-    ) -> None:
-        """An epoch was added to the evidence."""
-
-    def arm_joins(self, arm: Arm) -> None:
-        """A bisection measures one more arm from now on."""
-
-    def note(self, text: str) -> None:
-        """Something worth a line."""
 
     def left_behind(self, text: str) -> None:
         """What stays on a running server: a note."""

@@ -11,7 +11,7 @@ from bakeoff.errors import ServerError, SpecError
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import settings_of, share_memory
 from bakeoff.run.forecast import forecast, require_disk
-from bakeoff.run.listener import Listener, download_reporter
+from bakeoff.run.listener import download_reporter
 from bakeoff.run.runner import run_study
 from bakeoff.servers import Installation, ServerMemory, ServerPool, install
 from bakeoff.servers.options import option_text
@@ -19,6 +19,7 @@ from bakeoff.servers.paths import work_root
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.attribution import DOCUMENT, FOLDER, Attribution, Candidate, differing, study_in_between
 from bakeoff.stats.model import Analysis
+from bakeoff.stats.progress import Listener
 from bakeoff.units import format_duration
 
 _BUDGET_MARGIN = 1.2

@@ -13,11 +13,11 @@ from typing import Any
 
 from bakeoff.errors import ResultsError, RunInvalid
 from bakeoff.results import RunDirectory
-from bakeoff.run.listener import Listener
 from bakeoff.servers import Server
 from bakeoff.spec import Study
 from bakeoff.spec.dumps import TABLE_TYPES, quoted
 from bakeoff.stats.differences import AllAnswers, Answer, RowAnswers, RowDifference, row_differences
+from bakeoff.stats.progress import Listener
 from bakeoff.stats.tpcc import ServerCounts
 
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})

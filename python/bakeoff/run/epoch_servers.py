@@ -17,11 +17,11 @@ from bakeoff.plan import EpochDraft
 from bakeoff.plan.epochs import database_on
 from bakeoff.results import RSS_PREFIX, EpochWriter
 from bakeoff.run.arms import ArmSetup, address_of
-from bakeoff.run.listener import Listener
 from bakeoff.run.loading import SnapshotKey, databases
 from bakeoff.servers import Instance, Readiness, RemoteServer, Server, ServerPool, Snapshot, readiness
 from bakeoff.spec import Study, Workload
 from bakeoff.spec.study import is_capture
+from bakeoff.stats.progress import Listener
 
 _READINESS_LIMIT_S = 60.0
 # Between two writing cells: an old server may take minutes to write everything; what is left is spread over both arms

@@ -23,10 +23,10 @@ from bakeoff.files import write_atomically
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import bakeoff_version
 from bakeoff.run.arms import ArmSetup
-from bakeoff.run.listener import Listener
 from bakeoff.servers import Instance, Server, ServerPool
 from bakeoff.servers.paths import boot_id, bytes_on_disk, remove_lock, work_root
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS, TABLE_TYPES, DumpFile, quoted, read_dump
+from bakeoff.stats.progress import Listener
 
 MARKS = "bakeoff_marks"
 """The database of the marks; it is dropped when everything is loaded."""

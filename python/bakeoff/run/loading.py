@@ -21,13 +21,13 @@ from bakeoff.results import RunDirectory
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
 from bakeoff.run.kept_loads import CannotGoOnError, KeptLoad, KeptLoads, Loaded
-from bakeoff.run.listener import Listener
 from bakeoff.run.own_data import check_databases, databases_in, databases_of, load_dump
 from bakeoff.run.workload_checks import takes
 from bakeoff.servers import Instance, Server, ServerPool, Snapshot, readiness, table_engine
 from bakeoff.spec import Arm, Data, Study, Workload
 from bakeoff.spec.study import is_capture
 from bakeoff.stats.differences import Answer
+from bakeoff.stats.progress import Listener
 
 _READINESS_LIMIT_S = 120.0
 _SHUTDOWN_LIMIT_S = 120.0

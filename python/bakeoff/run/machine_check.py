@@ -25,7 +25,6 @@ from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import read_fact
 from bakeoff.run.arms import control_groups, free_memory_bytes
 from bakeoff.run.forecast import forecast
-from bakeoff.run.listener import Listener
 from bakeoff.run.perf import permission
 from bakeoff.run.runner import run_study
 from bakeoff.servers import Catalog
@@ -35,6 +34,7 @@ from bakeoff.servers.process import server_identity
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.stats.model import Analysis, Comparison, Word
+from bakeoff.stats.progress import Listener
 from bakeoff.stats.resolution import Resolution, resolution
 from bakeoff.units import format_bytes, ratio_text
 

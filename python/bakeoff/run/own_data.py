@@ -23,13 +23,13 @@ from bakeoff.engine import Engine, Message, head_of
 from bakeoff.errors import EngineError, HostError, ServerError, SpecError
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.kept_loads import MARKS, KeptLoad, Loaded, Marks
-from bakeoff.run.listener import Listener
 from bakeoff.servers import Instance, RemoteServer, Server
 from bakeoff.servers.client import lift_limits, raw_rows
 from bakeoff.servers.paths import cache_root, share
 from bakeoff.spec import Arm, Origin, Study, parse_server
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS, TABLE_TYPES, default_database, quoted, read_dump, used_databases
 from bakeoff.spec.server_name import is_url, url_database, url_password
+from bakeoff.stats.progress import Listener
 
 _SERVER_GONE = frozenset({1053, *range(2000, 2100)})
 """Errors of a server that stops, and the client's own."""

@@ -34,7 +34,7 @@ from bakeoff.run.epoch import Interrupted
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.explaining import Explaining, explain
 from bakeoff.run.kept_loads import KeptLoads
-from bakeoff.run.listener import Listener, download_reporter
+from bakeoff.run.listener import download_reporter
 from bakeoff.run.loading import Loader
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.own_data import keep_snapshots, take_snapshots
@@ -61,6 +61,7 @@ from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.gate_rule import forecast_sentence
 from bakeoff.stats.model import Analysis, Comparison, Stop
+from bakeoff.stats.progress import Listener
 from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
 from bakeoff.stats.search import search_decision
 from bakeoff.stats.stopping import Decision, decide
