@@ -14,8 +14,8 @@ DECKS = {"new_order": 10_000, "payment": 10_000, "order_status": 1_000, "deliver
 MS = 1_000_000
 
 
-def only(epochs, **more):
-    (summary,) = tpcc_summaries(epochs, warehouses=2, **more)
+def only(epochs):
+    (summary,) = tpcc_summaries(epochs)
     return summary
 
 
@@ -31,7 +31,6 @@ def test_rates_are_counts_over_time():
     assert [kind.count for kind in summary.types] == list(DECKS.values())
     assert of(summary, "payment").share == pytest.approx(10 / 23)
     assert summary.rollback_share == pytest.approx(0.01)
-    assert summary.efficiency is None
 
 
 def test_several_epochs_give_a_mean_and_an_interval():
@@ -103,21 +102,9 @@ def test_skipped_deliveries_and_retries_are_reported_by_type():
     assert sum(kind.count for kind in summary.types) == sum(DECKS.values())
 
 
-def test_pacing_takes_the_length_of_the_slices_and_tells_efficiency():
-    # 4 terminals at 12 New-Orders in 60 s; their own windows add up to a few seconds only.
-    counts = {"new_order": 12, "payment": 12, "order_status": 1, "delivery": 1, "stock_level": 1}
-    epoch = epoch_of(counts, seconds=60.0, busy_s=3.0)
-    paced = only([epoch], paced=True)
-    assert paced.tpmc == pytest.approx(12)
-    assert paced.efficiency == pytest.approx(12 / (2 * 12.86))
-    assert only([epoch]).tpmc == pytest.approx(240)
-
-
 def test_other_workloads_have_no_such_summary():
-    assert tpcc_summaries([epoch_of({"event": 100})], warehouses=1) == ()
-    assert tpcc_summaries([], warehouses=1) == ()
-    with pytest.raises(ValueError, match="warehouses"):
-        tpcc_summaries([], warehouses=0)
+    assert tpcc_summaries([epoch_of({"event": 100})]) == ()
+    assert tpcc_summaries([]) == ()
 
 
 def test_a_type_that_nothing_ran_of_has_no_percentiles_in_the_report():

@@ -26,7 +26,7 @@ def histogram(operation, latencies_ns, *, arm="A", cell=CELL):
     }
 
 
-def epoch_of(counts, *, seconds=30.0, busy_s=None, arm="A", epoch=0, latency_ns=2_000_000, valid=True):
+def epoch_of(counts, *, seconds=30.0, arm="A", epoch=0, latency_ns=2_000_000, valid=True):
     """An epoch in which four connections completed `counts` of each operation, in one slice.
 
     `counts` maps an operation to a number of equal latencies, or to the latencies themselves.
@@ -40,7 +40,7 @@ def epoch_of(counts, *, seconds=30.0, busy_s=None, arm="A", epoch=0, latency_ns=
         "connections": 4,
         "events": sum(len(latencies) for name, latencies in given.items() if "." not in name),
         "length_ns": int(seconds * 1e9),
-        "busy_ns": int((seconds if busy_s is None else busy_s) * 4e9),
+        "busy_ns": int(seconds * 4e9),
     }
     return EpochData(
         epoch=epoch,

@@ -3,13 +3,10 @@
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
-from bakeoff.plan.epochs import table_sizes
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import Charts, Panel, Row, Section, Table, Value
-from bakeoff.results import EpochData
 from bakeoff.spec.study import Design
 from bakeoff.stats.effects import (
     SETS,
@@ -302,17 +299,15 @@ def _coefficient(value: float) -> str:
 # TPC-C: tpmC, the standard's constraints, response times by transaction, and the usual three sets (docs/tpcc.md).
 
 _TPCC = "tpcc"
-_ON = ("on", "true", "1")
 _QUANTILES = ("0.5", "0.9", "0.95", "0.99")
 
 
 def tpcc_section(context: Context) -> Section | None:
     """TpmC and constraints, response times by transaction, and the median of three sets; None without TPC-C."""
-    workload = next((workload for workload in context.study.workloads if workload.script == _TPCC), None)
-    if workload is None:
+    if all(workload.script != _TPCC for workload in context.study.workloads):
         return None
     epochs = [context.run.load_epoch(epoch) for epoch in context.valid_epochs]
-    summaries = _summaries(dict(workload.options), epochs)
+    summaries = tpcc_summaries(epochs)
     if not summaries:
         return None
     return Section.of(
@@ -332,11 +327,6 @@ def tpmc_lines(tables: Mapping[str, Table]) -> tuple[str, ...]:
     )
 
 
-def _summaries(options: Mapping[str, Any], epochs: Sequence[EpochData]) -> tuple[TpccSummary, ...]:
-    paced = any(str(options.get(name, "off")).lower() in _ON for name in ("keying_time", "think_time"))
-    return tpcc_summaries(epochs, warehouses=math.prod(table_sizes("tpcc", options).values()), paced=paced)
-
-
 def _tpmc_table(
     context: Context, summaries: Sequence[TpccSummary], checks: Mapping[tuple[str, str], Sequence[CrossCheck]]
 ) -> Table:
@@ -354,7 +344,6 @@ def _tpmc_table(
             summary.skipped.value,
             str(sum(kind.retried for kind in summary.types)),
             _server_count(checks.get((summary.cell, summary.arm), ())),
-            "" if summary.efficiency is None else f"{summary.efficiency:.1%}",
             group=_cell(context, summary, summaries),
             slot=context.slots[summary.arm],
         )
@@ -365,14 +354,13 @@ def _tpmc_table(
         group_title="cell",
         columns=(
             "arm", "tpmC", "tpmTotal", "rollbacks", "response times", "mix", "skipped", "retried", "server's count",
-            "efficiency",
         ),
         rows=rows,
         note=(
-            "tpmC: New-Orders a minute with a 95% interval over epochs; not an audited TPC-C result. Efficiency: of "
-            "12.86 a warehouse, shown with keying and thinking times only. Server's count: growth of sum(d_next_o_id) "
-            "and Com_commit over each cell, never less than what was counted; below it the share that the server did "
-            "and nobody counted (guards). All twelve consistency conditions held after loading and after every epoch."
+            "tpmC: New-Orders a minute with a 95% interval over epochs; not an audited TPC-C result. Server's count: "
+            "growth of sum(d_next_o_id) and Com_commit over each cell, never less than what was counted; below it the "
+            "share that the server did and nobody counted (guards). All twelve consistency conditions held after "
+            "loading and after every epoch."
         ),
     )  # fmt: skip
 

@@ -19,9 +19,6 @@ from bakeoff.stats.estimate import quotient, with_rates
 from bakeoff.stats.interval import Moments, throughput_interval
 from bakeoff.stats.model import Frozen
 
-TPMC_PER_WAREHOUSE_MAX = 12.86
-"""New-Orders a minute that a warehouse's ten terminals can enter at the standard's pace (clause 4.1.3)."""
-
 _QUANTILES = (0.5, 0.9, 0.95, 0.99, 0.999)
 _NOISE_SD = 3.0  # a share is not judged when it misses its limit by fewer of its standard deviations
 
@@ -85,7 +82,6 @@ class TpccSummary(Frozen):
         rollback_share: share of New-Orders that ended in the standard's rollback.
         rollback: the share is 0.9 % to 1.1 %.
         skipped: at most 1 % of Deliveries found a district without an undelivered order.
-        efficiency: tpmC over 12.86 a warehouse, 0 to 1; None without keying and thinking times.
     """
 
     cell: str
@@ -99,7 +95,6 @@ class TpccSummary(Frozen):
     rollback_share: float
     rollback: Judgement
     skipped: Judgement
-    efficiency: float | None
 
 
 def _counts(histograms: Iterable[Mapping[str, Any]]) -> Counter[str]:
@@ -136,38 +131,32 @@ class _Measured:
         return hosts.moments([n / seconds * 60 for n, seconds in zip(counts, self.seconds, strict=True)], self.hosts)
 
 
-def tpcc_summaries(epochs: Sequence[EpochData], *, warehouses: int, paced: bool = False) -> tuple[TpccSummary, ...]:
+def tpcc_summaries(epochs: Sequence[EpochData]) -> tuple[TpccSummary, ...]:
     """Summarise every (cell, arm) of the valid epochs with a `new_order` operation, in the order first measured.
 
     Args:
         epochs: of one run; the discarded are left out.
-        warehouses: in all table sets together.
-        paced: keying or thinking times were on. Time is then the length of the slices: a worker's busy time ends with
-            its last transaction and leaves out the thinking after it. The efficiency is computed only then.
 
     Raises:
         ResultsError: a histogram is damaged.
-        ValueError: warehouses below 1.
     """
-    if warehouses < 1:
-        raise ValueError(f"warehouses must be at least 1, not {warehouses}")
     measured: defaultdict[tuple[str, str], _Measured] = defaultdict(_Measured)
     for epoch in epochs:
         if not epoch.valid:
             continue
-        for (cell, arm), seconds in _seconds(epoch.slices, paced=paced).items():
+        for (cell, arm), seconds in _seconds(epoch.slices).items():
             rows = [row for row in epoch.histograms if (row["cell"], row["arm"]) == (cell, arm)]
             if seconds > 0 and any(row["operation"] == "new_order" for row in rows):
                 measured[cell, arm].add(epoch.host, seconds, rows)
-    return tuple(_summary(cell, arm, found, warehouses if paced else None) for (cell, arm), found in measured.items())
+    return tuple(_summary(cell, arm, found) for (cell, arm), found in measured.items())
 
 
-def _seconds(slices: Frame, *, paced: bool) -> dict[tuple[str, str], float]:
+def _seconds(slices: Frame) -> dict[tuple[str, str], float]:
     by = slices.by("cell", "arm")
-    return by.by_key(by.sum(slices["length_ns"] / 1e9 if paced else with_rates(slices)["seconds"]))
+    return by.by_key(by.sum(with_rates(slices)["seconds"]))
 
 
-def _summary(cell: str, arm: str, measured: _Measured, warehouses: int | None) -> TpccSummary:
+def _summary(cell: str, arm: str, measured: _Measured) -> TpccSummary:
     count = measured.count
     tpmc, tpmc_low, tpmc_high = throughput_interval(measured.per_minute(measured.orders))
     rollbacks = count("new_order.rollback")
@@ -183,7 +172,6 @@ def _summary(cell: str, arm: str, measured: _Measured, warehouses: int | None) -
         rollback_share=quotient(rollbacks, count("new_order")),
         rollback=_judge_share(rollbacks, count("new_order"), least=0.009, most=0.011, nominal=0.01),
         skipped=_judge_share(count("delivery.skipped"), count("delivery"), least=0.0, most=0.01, nominal=0.01),
-        efficiency=None if warehouses is None else tpmc / (TPMC_PER_WAREHOUSE_MAX * warehouses),
     )
 
 
