@@ -274,7 +274,7 @@ def slowed_duel():
     assert ran.code == 1, ran
     (path,) = shell.runs
     run = open_run(path)
-    yield FinishedDuel(ran, run, Analysis.model_validate(run.analysis()), budget_s=60.0)
+    yield FinishedDuel(ran, run, run.read("analysis.json", Analysis), budget_s=60.0)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -233,14 +233,14 @@ def settings_found(path: Path) -> tuple[str, ...]:
     run = open_run(document.parent)
     asked, design = run.read(DOCUMENT, Attribution), run.study().design
     assert asked and design
-    effects = setting_effects(Analysis.model_validate(run.analysis()), design, asked.contender_arm)
+    effects = setting_effects(Analysis.model_validate(run.read_json("analysis.json")), design, asked.contender_arm)
     return tuple(each.factor for each in effects if each.carries)
 
 
 def found_in(path: Path) -> Evidence:
     """What the run directory of a study of two arms and one cell says."""
     run = open_run(path)
-    context = Context.read(run, Analysis.model_validate(run.analysis()))
+    context = Context.read(run, Analysis.model_validate(run.read_json("analysis.json")))
     (explanation,) = context.explanations
     return evidence(
         context, explanation, compared_profiles(context), compared_waits(context), compared_off_cpu(context)

@@ -292,7 +292,7 @@ def run_duel(duel: Duel, folder: Path, *, background: bool = False, stop: thread
 
 def _read_run(run: RunDirectory) -> dict[str, Any]:
     """The fields of an `Outcome` that the run directory holds."""
-    analysis = Analysis.model_validate(run.analysis())
+    analysis = Analysis.model_validate(run.read_json("analysis.json"))
     manifest = run.manifest()
     build = manifest.engine.get("build")
     outcomes = [run.outcome(epoch) for epoch in run.finished_epochs()]

@@ -36,7 +36,7 @@ from bakeoff.stats.model import Stop
 run = open_run(sys.argv[1])
 begun = time.perf_counter()
 analysis = analyse(run.load_epochs(), run.study(), ended=Stop.BUDGET)
-run.write_analysis(analysis)
+run.write_json("analysis.json", analysis)
 analysed = time.perf_counter()
 (run.path / "report.html").write_text(render_html(build_view(run, analysis)), encoding="utf-8")
 print(analysed - begun, time.perf_counter() - analysed)

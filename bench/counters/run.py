@@ -40,7 +40,7 @@ def main():
         code = run(duel)
     if code:
         return code
-    (comparison,) = Analysis.model_validate(open_run("latest", given.runs).analysis()).comparisons
+    (comparison,) = open_run("latest", given.runs).read("analysis.json", Analysis).comparisons
     interval = comparison.estimate.interval
     low, mean, high = (
         f"{math.expm1(-value):+.2%}" if value is not None else "?"

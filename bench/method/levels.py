@@ -34,7 +34,7 @@ def duel(path: str, called: str) -> dict[str, Any]:
     `cache_line_ns` is 0 where the run did not record it.
     """
     run = open_run(path)
-    (comparison,) = Analysis.model_validate(run.analysis()).comparisons
+    (comparison,) = run.read("analysis.json", Analysis).comparisons
     found: dict[str, list[Any]] = {name: [] for name in _LISTS}
     for epoch in run.load_epochs():
         slices = epoch.slices.with_columns(

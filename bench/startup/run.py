@@ -34,7 +34,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
     """What is started, by its name in the table."""
     programs = Path(sys.executable).parent
     run = make_run(folder, duel_study())
-    run.write_analysis(analyse(run.load_epochs(), duel_study(), ended=Stop.PRECISE))
+    run.write_json("analysis.json", analyse(run.load_epochs(), duel_study(), ended=Stop.PRECISE))
     found = {
         "python3 -c pass": [sys.executable, "-c", "pass"],
         "bakeoff --help": [str(programs / "bakeoff"), "--help"],

@@ -177,7 +177,8 @@ def finish(process, limit_s=240):
 
 
 def flags(run):
-    return {flag["kind"] for comparison in run.analysis()["comparisons"] for flag in comparison["flags"]}
+    comparisons = run.read_json("analysis.json")["comparisons"]
+    return {flag["kind"] for comparison in comparisons for flag in comparison["flags"]}
 
 
 def listening(process):
@@ -271,7 +272,7 @@ def test_a_duel_over_a_slow_link(shell, hosts, undo):
     assert network.bytes_per_s > 1e6
     assert names_in(path / "hosts") == {"host-a.json", "host-b.json"}
     assert {run.outcome(epoch).host for epoch in run.finished_epochs()} == {"host-b"}
-    for arm in run.analysis()["arms"]:
+    for arm in run.read_json("analysis.json")["arms"]:
         assert 0.5 * 4 / (network.rtt_ns / 1e9) < arm["tps"] < 4 / 0.010
         assert arm["server_cpu_ns_per_event"] is None
         assert 0 < arm["client_cpu_share"] < 1
@@ -288,7 +289,7 @@ def test_lost_packets_make_a_tail(shell, hosts, undo):
     hosts.link(undo, one_way_s=0.001, lost=0.03)
     code, _, err = finish(hosts.duel(shell, "--threads", "4", "--budget", "40s", "--no-verdict", "--precision", "5%"))
     assert (code, err) == (0, "")
-    for arm in open_run(shell.runs[0]).analysis()["arms"]:
+    for arm in open_run(shell.runs[0]).read_json("analysis.json")["arms"]:
         quantiles = arm["quantiles_ns"]
         assert quantiles["0.5"] < 10e6 < 100e6 < quantiles["0.99"]  # a packet is sent again after 200 ms
 

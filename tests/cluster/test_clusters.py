@@ -147,7 +147,7 @@ def test_a_study_over_nodes_has_the_directory_of_one_machine(shell, two_nodes):
     # All arms of an epoch are measured on its host, by the orders of the plan.
     for outcome in outcomes:
         assert set(run.load_epoch(outcome.epoch).slices["arm"]) == {"A", "B"}
-    for outcome, planned in zip(outcomes, run.plan()["epochs"], strict=False):
+    for outcome, planned in zip(outcomes, run.read_json("plan.json")["epochs"], strict=False):
         assert outcome.seeds["order"] == planned["seeds"]["order"]
     assert cluster.servers() == []
     assert [path for name in "ab" for path in (cluster.folder / name / "bakeoff" / "work").glob("*")] == []
@@ -166,11 +166,11 @@ def test_a_shipped_study_over_three_nodes_by_rays_own_client_has_the_plan_of_one
     (path,) = shell.runs
     run = open_run(path)
     assert {run.outcome(epoch).host for epoch in run.finished_epochs()} == set("abc")
-    assert all(comparison["points"] for comparison in run.analysis()["comparisons"])
+    assert all(comparison["points"] for comparison in run.read_json("analysis.json")["comparisons"])
     shell.run(*asked, "--budget", "20s", "--no-verdict", limit_s=200)
     (alone,) = (open_run(each) for each in shell.runs if each != path)
     assert alone.study().arms == run.study().arms
-    for mine, others in zip(alone.plan()["epochs"], run.plan()["epochs"], strict=False):
+    for mine, others in zip(alone.read_json("plan.json")["epochs"], run.read_json("plan.json")["epochs"], strict=False):
         assert (mine["seeds"], mine["start_order"]) == (others["seeds"], others["start_order"])
 
 

@@ -67,7 +67,7 @@ def test_a_capture_with_writes_runs_once_an_epoch_and_its_failures_are_kept(shel
         assert {row["operation"] for row in epoch.failures} < {each["operation"] for each in epoch.histograms}
         assert len(set(epoch.slices["block"])) >= 4
         assert set(epoch.slices["connections"]) == {1}, "a file of SQL is one connection"
-    (comparison,) = Analysis.model_validate(run.analysis()).comparisons
+    (comparison,) = run.read("analysis.json", Analysis).comparisons
     assert len(comparison.points) == len(epochs)
 
 
@@ -96,7 +96,7 @@ def test_the_capture_of_a_sysbench_run_is_replayed_on_its_tables(shell):
     run = open_run(shell.runs[0])
     assert [workload.writes for workload in run.study().workloads] == [None, False]
     assert all(epoch.failures == [] for epoch in run.load_epochs())
-    ratios = {each.cell: math.exp(each.estimate.mean) for each in Analysis.model_validate(run.analysis()).comparisons}
+    ratios = {each.cell: math.exp(each.estimate.mean) for each in run.read("analysis.json", Analysis).comparisons}
     # The injected slowdown of a replay repeats reads: half the throughput, but for transactions' begins and ends.
     assert 0.4 < ratios["slow/3"] < 0.75, ratios
 

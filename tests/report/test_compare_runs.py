@@ -69,7 +69,7 @@ def test_a_contender_is_compared_with_the_baseline_of_its_own_round(root):
         for each in analysis.comparisons
     ]
     try:
-        run.write_analysis(analysis.model_copy(update={"comparisons": tuple(shifted)}))
+        run.write_json("analysis.json", analysis.model_copy(update={"comparisons": tuple(shifted)}))
         ratios = [line for line in compare_runs(runs(root, "first", "third")).lines if line.kind == "ratio"]
     finally:
         run.path.joinpath("analysis.json").unlink()
@@ -140,7 +140,7 @@ def test_the_machines_of_runs_over_a_cluster_are_those_that_measured(tmp_path, c
     for name, cpus in (("large", 96), ("small", 2)):
         machine = HOST.model_copy(update={"cpus": cpus})
         run = make_run(tmp_path, study, epochs=4, blocks=2, name=name, hosts={"n1": (machine, 0.0)})
-        run.write_analysis(analyse(run.load_epochs(), study, ended=Stop.BUDGET))
+        run.write_json("analysis.json", analyse(run.load_epochs(), study, ended=Stop.BUDGET))
         assert (run.manifest().host, run.outcome(0).host) == (HOST, "n1")
         assert f"{cpus} × " in points_of(run, series="s")[0].machine
     arguments = ["compare", "large", "small", "--runs", str(tmp_path)]
@@ -178,7 +178,7 @@ def test_an_arm_has_the_version_and_the_options_of_the_last_epoch_that_measured_
     run.write_json("epochs/004/servers/B/variables.json", run.variables(4)["B"] | {"version": "8.0.36"})
     run.set_aside([4], "it does not count")
     analysis = analyse(list(run.load_epochs()), run.study(), ended=Stop.ANSWERED)
-    run.write_analysis(analysis)
+    run.write_json("analysis.json", analysis)
     view = build_view(run, analysis)
     assert {arm.name: arm.version.split()[0] for arm in view.arms} == {
         "A": "5.7.22-log",
@@ -206,7 +206,7 @@ def test_an_arm_that_completed_nothing_in_some_epochs_is_said_and_has_no_mean_of
         warnings.simplefilter("error")
         assert len(stability(run.slices())) == 3
         if analysed:
-            run.write_analysis(analyse(run.load_epochs(), run.study(), ended=Stop.BUDGET))
+            run.write_json("analysis.json", analyse(run.load_epochs(), run.study(), ended=Stop.BUDGET))
     found = compare_runs([*runs(root, "first"), run])
     label = arm_labels(run.study())["B"]
     assert f"idle: {label} completed nothing in 2 epochs of oltp_point_select/4." in found.notes

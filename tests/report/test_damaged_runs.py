@@ -37,7 +37,7 @@ def whole(tmp_path_factory):
     study = duel_study(workloads=("oltp_point_select",), threads=(1,), control=False)
     for name in ("sound", "victim"):
         run = make_run(root, study, epochs=2, blocks=2, name=name)
-        run.write_analysis(plain_analysis(run, study))
+        run.write_json("analysis.json", plain_analysis(run, study))
         answer = {"sql": "SELECT 1", "answer": "1", "collation": None}
         run.write_json("rows/0.json", {arm: {"sbtest1": {"count": answer}} for arm in "AB"})
         counted = {"oltp_point_select/1": {"events": 9.0, "seconds": 1.0, "counters": {"status.Questions": 9}}}

@@ -64,7 +64,7 @@ def with_arms_in_between(run, analysis, *, ended=Stop.BUDGET, day=21, epochs=8):
     below = make_run(run.path / FOLDER, in_between, truth=Truth(effect=effect), epochs=epochs, name=f"day-{day}")
     manifest = below.manifest()
     below.write_json("manifest.json", manifest.model_copy(update={"created_at": manifest.created_at.replace(day=day)}))
-    below.write_analysis(plain_analysis(below, in_between).model_copy(update={"stopped": ended}))
+    below.write_json("analysis.json", plain_analysis(below, in_between).model_copy(update={"stopped": ended}))
     below.write_json(DOCUMENT, asked.model_copy(update={"contender_arm": contender}))
     return below
 

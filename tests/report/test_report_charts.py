@@ -18,7 +18,7 @@ from bakeoff.report.charts import VERDICTS, picture_png, picture_svg
 from bakeoff.report.renderers import _arm_shape
 from bakeoff.report.view import Panel, Role, Series
 from bakeoff.stats.analysis import analyse
-from bakeoff.stats.model import Stop
+from bakeoff.stats.model import Analysis, Stop
 
 
 def lines(**fields):
@@ -170,11 +170,11 @@ def test_a_wrong_name_lists_the_right_ones(view):
 def test_pictures_are_written_by_the_report_command(tmp_path, inside, monkeypatch):
     study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False, labels=('a "b" <script>', "c';"))
     run = make_run(tmp_path, study, epochs=6)
-    run.write_analysis(analyse(run.load_epochs(), study, ended=Stop.PRECISE))
+    run.write_json("analysis.json", analyse(run.load_epochs(), study, ended=Stop.PRECISE))
     ran = inside("report", str(run.path), "--format", "svg", "--chart", "percentiles-0")
     assert ran.code == 0 and {'a "b" <script>', "c';"} <= set(texts(ran.out))
     # The page names the command beside every chart.
-    page = render_html(build_view(run, run.analysis()))
+    page = render_html(build_view(run, run.read("analysis.json", Analysis)))
     commands = re.findall(r"<code>bakeoff (report \S+ --format svg --chart (\S+) -O \S+)</code>", page)
     assert [name for _, name in commands] == ["verdicts", *re.findall(r'<figure id="([^"]+)"', page)]
     monkeypatch.chdir(tmp_path)

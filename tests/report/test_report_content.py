@@ -16,7 +16,7 @@ from bakeoff.report.view import Role
 from bakeoff.results import SLICE_SCHEMA, RunDirectory
 from bakeoff.results.frame import read_parquet, write_parquet
 from bakeoff.spec import Study, parse_server
-from bakeoff.stats.model import Flag, Stop
+from bakeoff.stats.model import Analysis, Flag, Stop
 
 
 def view_of(tmp_path, study: Study, truth: Truth | None = None, *, change=None, **options):
@@ -337,8 +337,8 @@ def test_a_remote_server_without_process_facts_is_fine(tmp_path):
 
 
 def test_an_analysis_read_back_from_disk_gives_the_same_view(run, analysis, view):
-    run.write_analysis(analysis)
-    assert build_view(run, run.analysis()) == view
+    run.write_json("analysis.json", analysis)
+    assert build_view(run, run.read("analysis.json", Analysis)) == view
 
 
 def test_a_missing_manifest_is_one_clear_line(tmp_path):

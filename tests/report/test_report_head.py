@@ -153,7 +153,7 @@ def test_an_arm_that_completed_nothing_in_one_epoch_has_no_ratio(tmp_path):
     idle = (slices["arm"] == "B") & (slices["cell"] == "oltp_read_only/4")
     epochs[6] = replace(epochs[6], slices=slices.with_columns(events=np.where(idle, 0, slices["events"])))
     analysis = analyse(epochs, study, ended=Stop.BUDGET)
-    run.write_analysis(analysis)
+    run.write_json("analysis.json", analysis)
     view = build_view(run, analysis)
     by_cell = {verdict.cell: verdict for verdict in view.verdicts}
     slower, none = by_cell["oltp_read_only/1"], by_cell["oltp_read_only/4"]

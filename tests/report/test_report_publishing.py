@@ -43,7 +43,7 @@ def test_without_a_ladder_of_threads_throughput_over_time_is_the_picture(tmp_pat
 
 def test_a_markdown_file_has_its_pictures_beside_it_and_a_pipe_has_none(run_and_analysis, tmp_path, inside):
     run, analysis = run_and_analysis
-    run.write_analysis(analysis)
+    run.write_json("analysis.json", analysis)
     target = tmp_path / "pr 12.md"
     ran = inside("report", str(run.path), "--format", "md", "-O", str(target))
     text = target.read_text()

@@ -30,7 +30,7 @@ for epoch in range(10):
     folder = run.path / f"epochs/{{epoch:03d}}"
     (folder / "SHA256SUMS").unlink()
     (folder / "slices.parquet").write_bytes(write_parquet(Frame.concat(frames), SLICE_SCHEMA))
-run.write_analysis(plain_analysis(run, study))
+run.write_json("analysis.json", plain_analysis(run, study))
 print(run.path)
 """
 
@@ -38,10 +38,11 @@ _RENDER = """
 import json, resource, sys, time
 from bakeoff.report import build_view, render_html
 from bakeoff.results import open_run
+from bakeoff.stats.model import Analysis
 
 begin = time.perf_counter()
 run = open_run({path!r})
-view = build_view(run, run.analysis())
+view = build_view(run, run.read("analysis.json", Analysis))
 text = render_html(view)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 slices = len(run.slices("epoch"))

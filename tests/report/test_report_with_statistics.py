@@ -14,15 +14,15 @@ from bakeoff.cli.report import ReportFormat, report
 from bakeoff.plan import Plan
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown
 from bakeoff.stats.analysis import analyse
-from bakeoff.stats.model import Stop
+from bakeoff.stats.model import Analysis, Stop
 from bakeoff.units import format_duration
 
 
 def test_a_run_of_known_truth_is_reported_as_what_it_is(tmp_path):
     study = duel_study(workloads=("oltp_read_only",), threads=(1, 4))
     run = make_run(tmp_path, study, Truth(sd_slice=0.02), epochs=8, discarded={2: "arm A: too many errors"})
-    run.write_analysis(analyse(run.load_epochs(), study, ended=Stop.PRECISE))
-    view = build_view(run, run.analysis())
+    run.write_json("analysis.json", analyse(run.load_epochs(), study, ended=Stop.PRECISE))
+    view = build_view(run, run.read("analysis.json", Analysis))
     assert [verdict.tone.value for verdict in view.verdicts] == ["slower", "slower"]
     assert all("at least" in verdict.sentence and "slower" in verdict.headline for verdict in view.verdicts)
     assert {row.verdict for row in view.forest.rows if row.kind == "control"} == {"holds 1"}
@@ -51,7 +51,7 @@ def test_the_line_of_the_control_agrees_with_the_summary(tmp_path, effect, row, 
 def test_what_a_killed_run_needs_follows_from_its_own_plan(tmp_path):
     study = duel_study().model_copy(update={"has_target": True})
     run = make_run(tmp_path, study, Truth(effect={"B": 0.0}, sd_slice=0.1), epochs=6)
-    plan = Plan.model_validate(run.plan()).model_copy(update={"overhead_s": 30.0})
+    plan = run.read("plan.json", Plan).model_copy(update={"overhead_s": 30.0})
     run.write_json("plan.json", plan)
     report(str(run.path), output=ReportFormat.JSON, to=tmp_path / "report.json")
     sentence = json.loads((tmp_path / "report.json").read_text())["verdicts"][0]["sentence"]
@@ -84,8 +84,8 @@ def test_a_fixed_rate_is_reported_as_one_and_no_arm_as_fast_or_slow(tmp_path):
     paced = study.workloads[0].model_copy(update={"rate_per_s": 1000.0})
     study = study.model_copy(update={"workloads": (paced, *study.workloads[1:])})
     run = make_run(tmp_path, study, Truth(sd_slice=0.02), epochs=8)
-    run.write_analysis(analyse(run.load_epochs(), study, ended=Stop.PRECISE))
-    view = build_view(run, run.analysis())
+    run.write_json("analysis.json", analyse(run.load_epochs(), study, ended=Stop.PRECISE))
+    view = build_view(run, run.read("analysis.json", Analysis))
     fixed = [verdict for verdict in view.verdicts if verdict.workload == "oltp_read_only"]
     assert {verdict.words for verdict in fixed} == {("RATE FIXED",)}
     assert {verdict.headline for verdict in fixed} == {"was given a fixed rate: compare response times"}

@@ -260,13 +260,6 @@ def test_only_one_process_may_write(tmp_path):
         pass
 
 
-def test_a_run_without_an_epoch_can_be_discarded(tmp_path):
-    empty, full = new_run(tmp_path), new_run(tmp_path)
-    write_epoch(full, 0)
-    assert empty.discard_if_empty() and not empty.path.exists()
-    assert not full.discard_if_empty() and full.path.exists()
-
-
 @pytest.mark.parametrize("version", [1, 2, 99])
 def test_another_format_version_gives_one_clear_line(tmp_path, version):
     run = new_run(tmp_path)

@@ -31,7 +31,7 @@ def used_s(shell, *arguments):
     (path,) = shell.runs
     run = open_run(path)
     used = (path / "report.html").stat().st_mtime - run.manifest().created_at.timestamp()
-    return used, Analysis.model_validate(run.analysis()), run
+    return used, run.read("analysis.json", Analysis), run
 
 
 def test_the_budget_is_kept_by_a_run_that_ends_before_it(slowed_duel):

@@ -29,7 +29,7 @@ def duel(shell, *arguments):
     ran = shell.run("duel", *arguments, "--quiet", limit_s=400)
     assert ran.code == 0, ran
     run = open_run(shell.runs[-1])
-    return run, Analysis.model_validate(run.analysis()), ran
+    return run, run.read("analysis.json", Analysis), ran
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ def analysis_of(shell, *arguments):
     assert ran.code == 0, ran
     (path,) = shell.runs
     run = open_run(path)
-    return run, Analysis.model_validate(run.analysis()), ran
+    return run, run.read("analysis.json", Analysis), ran
 
 
 @pytest.mark.parametrize("entry", Catalog.load().entries, ids=lambda entry: entry.name)

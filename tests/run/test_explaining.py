@@ -29,7 +29,7 @@ def needs_perf():
 
 def profiles_of(run):
     """By cell what the profiles found in the only comparison."""
-    context = Context.read(run, Analysis.model_validate(run.analysis()))
+    context = Context.read(run, run.read("analysis.json", Analysis))
     return {pair.cell: found for pair, found in compared_profiles(context).items()}
 
 
@@ -134,7 +134,7 @@ def test_widths_add_up_to_the_cpu_time_measured_without_a_profiler(shell):
         "--explain-budget", "150s", budget="150s",
     )  # fmt: skip
     assert profiles_of(run)
-    context = Context.read(run, Analysis.model_validate(run.analysis()))
+    context = Context.read(run, run.read("analysis.json", Analysis))
     for cell, found in profiles_of(run).items():
         assert found.epochs >= 3
         known = [without_profiler(context, cell, arm) for arm in "AB"]

@@ -15,7 +15,7 @@ def run(tmp_path):
 
 
 def report(run, ended):
-    run.write_analysis(analyse([], study(), ended=ended))
+    run.write_json("analysis.json", analyse([], study(), ended=ended))
 
 
 def longer(begun):

@@ -23,7 +23,7 @@ def test_a_duel_reaches_about_what_the_doctor_forecast(shell):
     )  # fmt: skip
     assert ran.code == 0, ran
     (path,) = shell.runs
-    (comparison,) = Analysis.model_validate(open_run(path).analysis()).comparisons
+    (comparison,) = open_run(path).read("analysis.json", Analysis).comparisons
     reached = comparison.estimate.interval.half_width
     # Forecast for these five minutes: spread over time falls with the square root, so any line of the table says it.
     line = forecast["forecast"][2]
@@ -38,7 +38,7 @@ def test_a_report_to_be_published_carries_its_control(shell):
         limit_s=400,
     )  # fmt: skip
     (path,) = shell.runs
-    analysis = Analysis.model_validate(open_run(path).analysis())
+    analysis = open_run(path).read("analysis.json", Analysis)
     assert analysis.control == "A'"
     assert ran.code == (0 if analysis.trusted else 1), ran
     assert {each.name for each in (path / "publish").iterdir()} == {

@@ -23,7 +23,7 @@ def test_two_versions_two_workloads_and_writes_with_a_control(shell):
         shell, "mysql:5.7.22", "mysql:8.0.15", "--workload", "oltp_point_select,oltp_read_write", "--threads", "1,4",
         "--control", "--budget", "15s",
     )  # fmt: skip
-    analysis = Analysis.model_validate(run.analysis())
+    analysis = run.read("analysis.json", Analysis)
     assert {comparison.cell for comparison in analysis.comparisons} == {
         "oltp_point_select/1", "oltp_point_select/4", "oltp_read_write/1", "oltp_read_write/4",
     }  # fmt: skip
@@ -43,7 +43,7 @@ def test_two_versions_two_workloads_and_writes_with_a_control(shell):
 def test_where_one_arm_cannot_be_paired_all_arms_run_free_and_the_report_says_why(shell):
     pool = "mariadb:10.11,thread_handling=pool-of-threads"
     run = duel(shell, "mysql:8.0.15", pool, "--budget", "6s", "--threads", "1", "--placement", "paired")
-    plan = run.plan()
+    plan = run.read_json("plan.json")
     assert {cell["placement"] for cell in plan["cells"]} == {"free"}
     assert "thread_handling=pool-of-threads" in plan["unpaired"]
     assert "thread_handling=pool-of-threads" in (run.path / "report.html").read_text(encoding="utf-8")

@@ -25,6 +25,7 @@ from bakeoff.run.resume import (
     check_setups,
     check_sources,
     check_versions,
+    keeping,
     read_before,
     resumed_study,
     setup_digests,
@@ -109,7 +110,7 @@ def test_a_killed_run_goes_on_and_measures_nothing_twice(shell, capsys):
     assert run.abandoned_epochs() == 1
     before = {epoch: contents(path / "epochs" / f"{epoch:03d}") for epoch in finished}
     builds = contents(path / "builds")
-    plan = run.plan()
+    plan = run.read_json("plan.json")
     assert main.run(["report", str(path), "--format", "md"]) == 0
     assert "Is client faster than server" in capsys.readouterr().out
 
@@ -123,9 +124,9 @@ def test_a_killed_run_goes_on_and_measures_nothing_twice(shell, capsys):
     assert len(after) > 1
     assert {epoch: contents(path / "epochs" / f"{epoch:03d}") for epoch in finished} == before
     assert contents(path / "builds") == builds
-    assert what_is_fixed(run.plan()) == what_is_fixed(plan)
-    assert slice_lengths_ns(run.plan()) >= slice_lengths_ns(plan)
-    analysis = Analysis.model_validate(run.analysis())
+    assert what_is_fixed(run.read_json("plan.json")) == what_is_fixed(plan)
+    assert slice_lengths_ns(run.read_json("plan.json")) >= slice_lengths_ns(plan)
+    analysis = run.read("analysis.json", Analysis)
     (comparison,) = analysis.comparisons
     assert [point.epoch for point in comparison.points] == list(after)
     assert analysis.epochs_used == len(after)
@@ -264,6 +265,16 @@ def test_another_build_or_other_options_are_refused(tmp_path):
 
 def finish_an_epoch(run):
     run.epoch(0, 0).finish(Outcome(epoch=0, build=0, started_at=datetime.now(UTC), wall_s=1, measured_s=1))
+
+
+@pytest.mark.parametrize(("finished", "is_new"), [(False, True), (True, True), (False, False)])
+def test_a_new_run_that_fails_without_an_epoch_leaves_nothing(tmp_path, finished, is_new):
+    run = RunDirectory.create(tmp_path, study())
+    if finished:
+        finish_an_epoch(run)
+    with pytest.raises(HostError), keeping(run, is_new=is_new):
+        raise HostError("no memory")
+    assert run.path.exists() is (finished or not is_new)
 
 
 @pytest.mark.parametrize("changed", ["own.lua", "app.capture", "shop.sql", "a file of dumps"])

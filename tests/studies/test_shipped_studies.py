@@ -25,7 +25,7 @@ def test_a_study_runs_at_demo_scale_and_its_report_opens(shell, name):
     (path,) = shell.runs
     run = open_run(path)
     study = run.study()
-    analysis = Analysis.model_validate(run.analysis())
+    analysis = run.read("analysis.json", Analysis)
     assert {factor.name for factor in study.design.factors} == set(read_study(shipped_studies()[name]).levels)
     cells = len({comparison.cell for comparison in analysis.comparisons})
     assert len(analysis.comparisons) == cells * (len(study.arms) - 1)

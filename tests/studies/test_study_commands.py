@@ -128,7 +128,7 @@ def test_a_study_is_run_to_its_report(shell):
     study = run.study()
     assert (study.seed, study.budget_s, study.design.scale) == (5, 8.0, "demo")
     assert len(study.arms) == 4
-    analysis = Analysis.model_validate(run.analysis())
+    analysis = run.read("analysis.json", Analysis)
     assert analysis.contenders == ("B", "C", "D")
     variables = run.variables(0)
     assert variables["A"]["version"].startswith("5.7.22")

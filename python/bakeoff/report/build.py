@@ -1,7 +1,6 @@
 """Build the content of a report from a run directory and its analysis: the head, and the list of sections."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -43,20 +42,18 @@ SECTIONS = (
 """In the order of the report; each makes a section from a `Context`, or None when it has nothing to show."""
 
 
-def build_view(
-    run: RunDirectory, analysis: Analysis | dict[str, Any], *, samples: Mapping[str, str] | None = None
-) -> ReportView:
+def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, str] | None = None) -> ReportView:
     """Build everything that a report shows.
 
     Args:
         run: where the measurements are.
-        analysis: of that run; also as `RunDirectory.analysis` reads it back.
+        analysis: of that run.
         samples: by digest a statement with its literals, shown in place of the digest's text.
 
     Raises:
         ResultsError: a document of the run is missing or damaged.
     """
-    context = Context.read(run, Analysis.model_validate(analysis), samples)
+    context = Context.read(run, analysis, samples)
     sections = tuple(section for make in SECTIONS if (section := make(context)))
     wall = setups.wall_sentence(context)
     arms = _arms(context)

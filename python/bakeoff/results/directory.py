@@ -161,13 +161,6 @@ class RunDirectory:
                 raise ResultsError(f"run {self.name} is being written by another bakeoff.") from error
             yield
 
-    def discard_if_empty(self) -> bool:
-        """Remove the run when no epoch was finished, so that a failed start leaves nothing behind; True if removed."""
-        if self.finished_epochs():
-            return False
-        shutil.rmtree(self.path, ignore_errors=True)
-        return True
-
     # ---- writing -----------------------------------------------------------------------------------------------
 
     def write_json(self, name: str, content: BaseModel | Mapping[str, Any] | Sequence[Any]) -> None:
@@ -183,10 +176,6 @@ class RunDirectory:
     def set_aside(self, epochs: Iterable[int], reason: str) -> None:
         """Take finished epochs out of the evidence, for every arm, for a reason that is shown: `set-aside.json`."""
         self.write_json("set-aside.json", {str(epoch): reason for epoch in epochs})
-
-    def write_analysis(self, analysis: BaseModel) -> None:
-        """Write `analysis.json` (a `bakeoff.stats.model.Analysis`)."""
-        self.write_json("analysis.json", analysis)
 
     def epoch(self, number: int, build: int) -> EpochWriter:
         """Begin an epoch. What an earlier, broken-off attempt left is kept beside it as `epochs/NNN.abandoned-K`.
@@ -265,14 +254,6 @@ class RunDirectory:
         """
         document = self.read_json(name)
         return None if document is None else self._shaped(name, document, kind)
-
-    def plan(self) -> Json:
-        """`plan.json` as data, or None before it is written."""
-        return self.read_json("plan.json")
-
-    def analysis(self) -> Json:
-        """`analysis.json` as data, or None before it is written."""
-        return self.read_json("analysis.json")
 
     def builds(self) -> dict[str, dict[str, Any]]:
         """Each load of the data: {"A-0": {rows, seconds, bytes …}}."""

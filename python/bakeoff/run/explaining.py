@@ -107,7 +107,7 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
             hint="Compare its arms on one machine: bakeoff duel, which explains by itself.",
         )
     analysis = run.read("analysis.json", Analysis)
-    if analysis is None or run.plan() is None:
+    if analysis is None or run.read("plan.json", Plan) is None:
         raise ResultsError(f"run {run.name} has no verdict yet.", hint=f"Write bakeoff run --resume {run.name}.")
     if not explaining.arms and not explained_pairs(analysis):
         raise SpecError(

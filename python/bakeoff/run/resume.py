@@ -12,6 +12,7 @@ While a run goes on its directory is held, and an error that ends it says what a
 """
 
 import errno
+import shutil
 import time
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping
@@ -141,7 +142,7 @@ def keeping(run: RunDirectory, *, is_new: bool, again: str = "bakeoff run --resu
             if run.finished_epochs():
                 raise _with_what_is_kept(error, run, again) from None
             if is_new and not kept_bytes(run):
-                run.discard_if_empty()
+                shutil.rmtree(run.path, ignore_errors=True)
             raise
 
 

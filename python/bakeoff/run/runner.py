@@ -388,7 +388,7 @@ class StudyRun:
             kinds=self._kinds,
             network=directory.network(),
         )
-        directory.write_analysis(analysis)
+        directory.write_json("analysis.json", analysis)
         outcomes = [directory.outcome(epoch) for epoch in directory.finished_epochs()]
         directory.write_json("wall.json", wall_time(directory.builds(), outcomes))
         return analysis
