@@ -12,7 +12,7 @@ from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, Charts, Code, Fold, Panel, Prose, Row, Section, Series, Status, Steps, Table
 from bakeoff.results.epoch_data import wall_time
 from bakeoff.spec import Arm, Data, Placement, Study, Workload
-from bakeoff.stats.differences import AllAnswers, Answer, RowDifference, row_differences
+from bakeoff.stats.differences import AllAnswers, Answer, row_differences
 from bakeoff.stats.slice_length import SliceChoice
 from bakeoff.units import format_bytes, format_duration, format_ns, shortened
 
@@ -328,7 +328,7 @@ def data_check_status(context: Context) -> Iterator[Status]:
             yield Status(
                 word="DIFFERENT ROWS",
                 text=f"The arms do not hold the same rows ({moment}): table {differences[0].table}, query "
-                f"{differences[0].query}: {_difference_text(context, differences[0])}{more}. Ratios compare different "
+                f"{differences[0].query}: {differences[0].text(context.labels)}{more}. Ratios compare different "
                 "work.",
             )
             return
@@ -341,7 +341,7 @@ def _data_check_table(context: Context) -> Table:
         differences = row_differences(context.study.arms, answers)
         for table in dict.fromkeys(table for tables in answers.values() for table in tables):
             queries = dict.fromkeys(query for each in answers.values() for query in each.get(table, {}))
-            found = [_difference_text(context, each) for each in differences if each.table == table]
+            found = [each.text(context.labels) for each in differences if each.table == table]
             if not queries and not found:
                 continue  # a restored server is not asked what takes long
             arms = sum(table in tables for tables in answers.values())
@@ -360,12 +360,6 @@ def _data_check_table(context: Context) -> Table:
             + (f" {left} more tables are in the run directory." if left > 0 else "")
         ),
         all_text=True,
-    )
-
-
-def _difference_text(context: Context, difference: RowDifference) -> str:
-    return " but ".join(
-        f"{answer} on {', '.join(context.labels[name] for name in names)}" for answer, names in difference.arms
     )
 
 

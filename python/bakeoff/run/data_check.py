@@ -16,7 +16,7 @@ from bakeoff.results import RunDirectory
 from bakeoff.servers import Server
 from bakeoff.spec import Study
 from bakeoff.spec.dumps import TABLE_TYPES, quoted
-from bakeoff.stats.differences import AllAnswers, Answer, RowAnswers, RowDifference, row_differences
+from bakeoff.stats.differences import AllAnswers, Answer, RowAnswers, row_differences
 from bakeoff.stats.progress import Listener
 from bakeoff.stats.tpcc import ServerCounts
 
@@ -153,22 +153,14 @@ def judge_rows(study: Study, answers: Mapping[str, RowAnswers], listener: Listen
     differences = row_differences(study.arms, answers)
     if not differences:
         return
-    text = _sentence(study, differences[0], len(differences))
+    first, more = differences[0], f" ({len(differences) - 1} more differences)" if len(differences) > 1 else ""
+    found = first.text({arm.name: arm.label for arm in study.arms})
+    text = f"the arms do not hold the same rows: {first.table}, query {first.query}: {found}{more}."
     # What versions make of one's own data is for the person to judge.
     ours = not (study.has_running_server or study.baseline.data.source)
     if ours and all(PurePath(each.script).suffix != ".lua" for each in study.workloads):
         raise RunInvalid(text, hint="The arms were given the same rows: a server has changed or lost some.")
     listener.note(text)
-
-
-def _sentence(study: Study, difference: RowDifference, count: int) -> str:
-    """A difference in words: table, query, arms by their labels, and how many more there are."""
-    labels = {arm.name: arm.label for arm in study.arms}
-    groups = " but ".join(
-        f"{answer} on {', '.join(labels[name] for name in names)}" for answer, names in difference.arms
-    )
-    more = f" ({count - 1} more differences)" if count > 1 else ""
-    return f"the arms do not hold the same rows: {difference.table}, query {difference.query}: {groups}{more}."
 
 
 def _ask(server: Server, database: str, table: _Table, *, quick: bool) -> dict[str, Answer]:
