@@ -12,7 +12,7 @@ from bakeoff.errors import SpecError
 from bakeoff.plan.epochs import data_bytes, database_of
 from bakeoff.run.forecast import forecast
 from bakeoff.run.own_data import check_source, own_data
-from bakeoff.spec.dumps import read_dump
+from bakeoff.spec.dumps import as_loaded, read_dump
 
 SHOP = Path(__file__).parent / "shop.sql"
 
@@ -183,3 +183,9 @@ def test_a_study_file_varies_its_data(inside, shell):
     ran = inside("plan", "own.yaml", "--format", "json")
     assert ran.code == 0, ran
     assert json.loads(ran.out)["loads"] == 4
+
+
+def test_what_stands_for_names_that_a_server_does_not_know_is_said():
+    assert as_loaded("mysql:5.7", {}) == ""
+    said = as_loaded("mysql:5.7", {"a_ci": "b_ci", "NO_X": ""})
+    assert said == "mysql:5.7 has the dump's a_ci as b_ci, SQL mode NO_X left out"

@@ -12,6 +12,7 @@ from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, Charts, Code, Fold, Panel, Prose, Row, Section, Series, Status, Steps, Table
 from bakeoff.results.epoch_data import wall_time
 from bakeoff.spec import Arm, Data, Placement, Study, Workload
+from bakeoff.spec.dumps import TEXTS_DIFFER, as_loaded
 from bakeoff.stats.differences import AllAnswers, Answer, row_differences
 from bakeoff.stats.slice_length import SliceChoice
 from bakeoff.units import format_bytes, format_duration, format_ns, shortened
@@ -250,14 +251,12 @@ def _translated(context: Context) -> str:
     """Collations and the like of a dump that a server does not know, and what it was loaded with."""
     sentences = []
     for build in context.run.builds().values():
-        names = [f"{name} as {other}" for name, other in build.get("translated", {}).items() if other]
-        modes = [f"without SQL mode {name}" for name, other in build.get("translated", {}).items() if not other]
         labels = ", ".join(context.labels.get(arm, arm) for arm in build.get("arms", [build["arm"]]))
-        if names or modes:
-            sentences.append(f"{labels} has the dump's {', '.join([*names, *modes])}.")
+        if said := as_loaded(labels, build.get("translated", {})):
+            sentences.append(f"{said}.")
     if not sentences:
         return ""
-    return " ".join([*dict.fromkeys(sentences), "Which texts are equal, and their order, can differ between arms."])
+    return " ".join([*dict.fromkeys(sentences), TEXTS_DIFFER])
 
 
 def _slices_table(context: Context) -> Table:

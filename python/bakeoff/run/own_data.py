@@ -27,7 +27,16 @@ from bakeoff.servers import Instance, RemoteServer, Server
 from bakeoff.servers.client import lift_limits, raw_rows
 from bakeoff.servers.paths import cache_root, share
 from bakeoff.spec import Arm, Origin, Study, parse_server
-from bakeoff.spec.dumps import SYSTEM_SCHEMAS, TABLE_TYPES, default_database, quoted, read_dump, used_databases
+from bakeoff.spec.dumps import (
+    SYSTEM_SCHEMAS,
+    TABLE_TYPES,
+    TEXTS_DIFFER,
+    as_loaded,
+    default_database,
+    quoted,
+    read_dump,
+    used_databases,
+)
 from bakeoff.spec.server_name import is_url, url_database, url_password
 from bakeoff.stats.progress import Listener
 
@@ -174,24 +183,9 @@ def check_databases(study: Study, loaded: Loaded) -> None:
         )
 
 
-def translated_sentences(label: str, translated: Mapping[str, str]) -> list[str]:
-    """What was put in the place of names that a server does not know, in words: for the run's notes."""
-    texts = [f"{name} as {other}" for name, other in translated.items() if other]
-    modes = [name for name, other in translated.items() if not other]
-    found = []
-    if texts:
-        found.append(
-            f"{label} does not know all names of the dump and has loaded {', '.join(texts)}: which texts are equal, "
-            "and their order, can differ from the other arms'"
-        )
-    if modes:
-        found.append(f"{label} does not know the dump's SQL mode {', '.join(modes)}, which was left out")
-    return found
-
-
 def _note(found: Message, label: str, listener: Listener) -> None:
-    for sentence in translated_sentences(label, found["names"]):
-        listener.note(sentence)
+    if said := as_loaded(label, found["names"]):
+        listener.note(f"{said}, because it does not know them. {TEXTS_DIFFER}")
     if found["left_out"]:
         what = ", ".join(f"{reason} ({count})" for reason, count in found["left_out"].items())
         listener.note(f"{label}: statements of the dump that were left out: {what}")

@@ -5,6 +5,7 @@ The engine reads the files (docs/engine.md, `load`); what is in them is not know
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -220,3 +221,12 @@ def used_databases(sql: str) -> tuple[str, ...]:
     found = re.findall(use, sql, re.MULTILINE | re.IGNORECASE)
     names = (quoted.replace("``", "`") or plain for quoted, plain in found)
     return tuple(dict.fromkeys(name for name in names if name.lower() not in SYSTEM_SCHEMAS))
+
+
+TEXTS_DIFFER = "Which texts are equal, and their order, can differ between arms."
+
+
+def as_loaded(label: str, translated: Mapping[str, str]) -> str:
+    """What was put in the place of a dump's names that a server does not know, in words; empty when nothing was."""
+    said = [f"{name} as {other}" if other else f"SQL mode {name} left out" for name, other in translated.items()]
+    return f"{label} has the dump's {', '.join(said)}" if said else ""
