@@ -5,7 +5,7 @@ drawn from all that might have been used: its degrees of freedom are those of th
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from statistics import fmean
@@ -218,18 +218,8 @@ def spread(values: Sequence[float], hosts: Sequence[str]) -> Spread | None:
         _, scatter = blocks.scatter(blocks.weights(between))
         return iv.f_above(scatter / degrees, degrees, blocks.freedom)
 
-    low, high = (_where_rising(chance, tail, blocks.within) for tail in (_TAIL, 1 - _TAIL))
+    def ending(tail: float) -> float:
+        return 0.0 if chance(0.0) >= tail else iv.where_falling(lambda between: -chance(between), -tail)
+
+    low, high = ending(_TAIL), ending(1 - _TAIL)
     return Spread(math.sqrt(blocks.between), math.sqrt(low), math.sqrt(high), chance(0.0))
-
-
-def _where_rising(rising: Callable[[float], float], value: float, scale: float) -> float:
-    """Where a rising function of numbers from 0 on has this value; 0 when it begins above."""
-    if rising(0.0) >= value:
-        return 0.0
-    low, high = 0.0, scale
-    while rising(high) < value:
-        low, high = high, 4 * high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rising(middle) < value else (low, middle)
-    return high

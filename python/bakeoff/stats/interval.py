@@ -404,7 +404,7 @@ def f_above(f: float, between: float, within: float) -> float:
 @cache
 def chi_squared_exceeded(probability: float, degrees: int) -> float:
     """The value that chi-squared exceeds with this probability."""
-    return _where(lambda x: float(_chi_squared_above(np.array([x]), degrees)[0]), probability)
+    return where_falling(lambda x: float(_chi_squared_above(np.array([x]), degrees)[0]), probability)
 
 
 @cache
@@ -424,16 +424,16 @@ def noncentrality(probability: float, degrees: int, t: float) -> float:
             inside = np.exp(-z * z / 2) * _chi_squared_above(degrees * ((z + d) / t) ** 2, degrees)
             return NormalDist().cdf(low) + half * float(weights @ inside) / math.sqrt(2 * math.pi)
 
-        return _where(at_most_t, probability)
+        return where_falling(at_most_t, probability)
     wide = 41 / degrees  # exp(-41) = 1e-18: at both ends nothing is left, so that trapezoids are as good as any rule
     log_s = np.linspace(-wide - math.sqrt(wide), math.sqrt(wide), _NODES)
     density = np.exp(degrees * (log_s - np.exp(2 * log_s) / 2 + 0.5))
     density /= density.sum()
-    return _where(lambda d: float(density @ _ERFC((d - t * np.exp(log_s)) / math.sqrt(2))) / 2, probability)
+    return where_falling(lambda d: float(density @ _ERFC((d - t * np.exp(log_s)) / math.sqrt(2))) / 2, probability)
 
 
-def _where(falling: Callable[[float], float], value: float) -> float:
-    """Where a falling function of positive numbers has this value, by bisection."""
+def where_falling(falling: Callable[[float], float], value: float) -> float:
+    """Where a falling function of positive numbers has this value, which it exceeds at 0; by bisection."""
     low, high = 0.0, 1.0
     while falling(high) > value:
         low, high = high, 2 * high
