@@ -61,7 +61,6 @@ def test_expected_half_widths_follow_the_time():
     epochs = int((600 - 20) / 30)
     assert line.expected[10] == pytest.approx(iv.precision_half_width(0.01, epochs))
     assert line.epochs_needed == iv.epochs_needed(0.01, 0.01)
-    assert line.needed_s == 20 + 30 * line.epochs_needed
 
 
 def test_a_time_too_short_for_six_epochs_promises_nothing():

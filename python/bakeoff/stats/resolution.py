@@ -43,7 +43,7 @@ class NoiseLine(Frozen):
         sd_within: the part of it that more measuring in an epoch would average out, at the present seconds.
         sd_restart: the rest, which only more restarts average out.
         expected: minutes of the whole run -> expected half-width; None where too few epochs fit.
-        epochs_needed, needed_s: for the target precision, if this spread is the true one.
+        epochs_needed: for the target precision, if this spread is the true one.
         slice_ns: chosen slice length.
         placement: where the threads of a connection run.
     """
@@ -55,7 +55,6 @@ class NoiseLine(Frozen):
     sd_restart: float | None
     expected: dict[int, float | None]
     epochs_needed: int
-    needed_s: float
     slice_ns: int
     placement: Placement
 
@@ -67,14 +66,12 @@ class NoiseCard(Frozen):
         epochs: how many the card rests on; two or three give only the order of magnitude.
         steal_share: share of all CPU time that the hypervisor took; None when nothing was measured.
         seconds_per_cell: m, as planned.
-        best_seconds_per_cell: m*, with the narrowest interval for a given time; None while unknown.
     """
 
     epochs: int
     lines: tuple[NoiseLine, ...]
     steal_share: float | None
     seconds_per_cell: float
-    best_seconds_per_cell: float | None
 
 
 def components(pairs: Sequence[PairEstimate]) -> tuple[float | None, float | None]:
@@ -103,7 +100,6 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
             continue
         sd_restart, sd_within = components(pairs)
         sd = max(iv.standard_deviation(values), sd_within or 0.0)
-        needed = iv.epochs_needed(sd, study.precision)
         lines.append(
             NoiseLine(
                 cell=cell,
@@ -112,8 +108,7 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
                 sd_within=sd_within,
                 sd_restart=sd_restart,
                 expected={minutes: _expected(sd, minutes, plan) for minutes in MINUTES},
-                epochs_needed=needed,
-                needed_s=plan.load_s + needed * plan.epoch_s,
+                epochs_needed=iv.epochs_needed(sd, study.precision),
                 slice_ns=plan.cell(cell).slices.slice_ns,
                 placement=plan.cell(cell).placement,
             )
@@ -123,7 +118,6 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
         lines=tuple(lines),
         steal_share=steal_share(slices),
         seconds_per_cell=plan.seconds_per_cell,
-        best_seconds_per_cell=_best_seconds(history, plan),
     )
 
 
