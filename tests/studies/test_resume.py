@@ -326,9 +326,12 @@ def test_another_machine_is_refused_by_what_differs(tmp_path):
     host = run.manifest().host
     for changed, refused in (
         ({"memory_bytes": round(1.01 * host.memory_bytes)}, ""),
-        ({"memory_bytes": 2 * host.memory_bytes}, "memory_bytes was"),
-        ({"memory_bytes": 2 * host.memory_bytes, "cpus": host.cpus + 1}, "cpus was"),
-        ({"cpus_usable": host.cpus_usable + 8}, f"cpus_usable was {host.cpus_usable + 8} and is {host.cpus_usable}"),
+        ({"memory_bytes": 2 * host.memory_bytes}, ": memory "),
+        (
+            {"memory_bytes": 2 * host.memory_bytes, "cpus": host.cpus + 1},
+            f": CPUs {host.cpus + 1} and {host.cpus}, memory ",
+        ),
+        ({"cpus_usable": host.cpus_usable + 8}, f": usable CPUs {host.cpus_usable + 8} and {host.cpus_usable}"),
     ):
         other = run.manifest().model_copy(update={"host": host.model_copy(update=changed)})
         run.write_json("manifest.json", other)

@@ -218,7 +218,7 @@ def _check_machines(run: RunDirectory, nodes: Sequence[Node]) -> None:
     """
     for node in nodes:
         then = run.read(f"{HOSTS}/{arm_directory_name(node.name)}.json", Host)
-        if then and not then.is_like(node.host):
+        if then and then.differences(node.host):
             raise ResultsError(
                 f"run {run.name} has epochs of another machine named {node.name}: {then.cpu_model}, {then.cpus} CPUs.",
                 hint="Give the node another name: ray start --node-name.",

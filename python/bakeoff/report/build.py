@@ -9,7 +9,7 @@ from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, ReportView, Role, Status, tables_of
 from bakeoff.results import RunDirectory
 from bakeoff.stats.model import Analysis, Stop
-from bakeoff.units import format_bytes, format_duration, percent_text
+from bakeoff.units import format_duration, percent_text
 
 _MOVED = 2.0  # times as long for a cache line
 BUSY_SHARE = 0.10
@@ -121,7 +121,7 @@ def _dateline(context: Context) -> str:
     return " · ".join(
         (
             f"{manifest.created_at:%d %B %Y}".lstrip("0"),
-            f"{hosts}{host.cpus} × {host.cpu_model}, {format_bytes(host.memory_bytes)}{machine.and_others(context)}",
+            f"{hosts}{host}{machine.and_others(context)}",
             f"{epochs} epoch{'s' if epochs != 1 else ''}, {format_duration(spent)}",
         )
     )

@@ -16,9 +16,7 @@ from bakeoff.results.manifest import Host
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.interval import Unpaired, excludes_zero, holm, welch
-from bakeoff.units import format_bytes, format_rate
-
-MEMORY_TOLERANCE = 0.02
+from bakeoff.units import format_rate
 
 CAVEAT = (
     "Unpaired: these runs were measured at different times, so whatever changed on the machine in between is part of "
@@ -202,13 +200,9 @@ def _label(arm: Arm) -> str:
 
 def _machines(one: Host, other: Host) -> str:
     """What differs between two machines; empty when nothing known differs."""
-    found = [
-        f"{what} {getattr(one, name)} and {getattr(other, name)}"
-        for what, name in (("processor", "cpu_model"), ("CPUs", "cpus"), ("virtual machine", "virtualisation"))
-        if getattr(one, name) != getattr(other, name)
-    ]
-    if abs(one.memory_bytes - other.memory_bytes) > MEMORY_TOLERANCE * one.memory_bytes:
-        found.append(f"memory {format_bytes(one.memory_bytes)} and {format_bytes(other.memory_bytes)}")
+    found = one.differences(other)
+    if one.virtualisation != other.virtualisation:
+        found.append(f"virtual machine {one.virtualisation} and {other.virtualisation}")
     return ", ".join(found)
 
 

@@ -22,12 +22,11 @@ from bakeoff.report.context import read_analysis
 from bakeoff.report.view import Charts, Panel, Prose, ReportView, Row, Section, Series, Table, Value
 from bakeoff.results import RunDirectory
 from bakeoff.results.history_file import P95, THROUGHPUT, Annotation, Point
-from bakeoff.results.manifest import Host
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.changes import POINTS_MIN, Change, Track, changes_of
 from bakeoff.stats.model import Analysis, Comparison, Interval
-from bakeoff.units import format_bytes, format_rate
+from bakeoff.units import format_rate
 
 _P95_QUANTILE = 0.95
 _NEAR_ONE = 0.25  # log ratio: further away the line at 1 would press the points together
@@ -61,7 +60,7 @@ def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime 
     manifest, study = run.manifest(), run.study()
     labels = {arm.name: arm.label for arm in study.arms}
     variables = run.newest_variables()
-    machine = "; ".join(sorted({_machine(host) for host in run.measured_on()}))
+    machine = "; ".join(sorted({f"{host}, kernel {host.kernel}" for host in run.measured_on()}))
     shared: dict[str, Any] = {
         "series": series, "commit": commit, "at": at or manifest.created_at, "run": run.name,
         "path": str(run.path.absolute()), "tool": f"bakeoff {manifest.bakeoff}", "machine": machine,
@@ -120,10 +119,6 @@ def _latency(
             )
         ]  # fmt: skip
     return []
-
-
-def _machine(host: Host) -> str:
-    return f"{host.cpus} × {host.cpu_model}, {format_bytes(host.memory_bytes)}, kernel {host.kernel}"
 
 
 # ---- lines and their changes -----------------------------------------------------------------------------------------

@@ -53,10 +53,16 @@ class Host(Frozen):
     run_files: FileSystem | None
     data_files: FileSystem | None
 
-    def is_like(self, other: "Host") -> bool:
-        """Whether the other has the same processors, and memory within 2 %."""
-        same = (self.cpu_model, self.cpus) == (other.cpu_model, other.cpus)
-        return same and abs(self.memory_bytes - other.memory_bytes) < 0.02 * self.memory_bytes
+    def __str__(self) -> str:
+        return f"{self.cpus} × {self.cpu_model}, {format_bytes(self.memory_bytes)}"
+
+    def differences(self, other: "Host") -> list[str]:
+        """What tells two machines apart, `CPUs 4 and 64`: processors, and memory beyond 2 %; none of like machines."""
+        pairs = (("processor", self.cpu_model, other.cpu_model), ("CPUs", self.cpus, other.cpus))
+        found = [f"{what} {own} and {others}" for what, own, others in pairs if own != others]
+        if abs(self.memory_bytes - other.memory_bytes) > 0.02 * self.memory_bytes:
+            found.append(f"memory {format_bytes(self.memory_bytes)} and {format_bytes(other.memory_bytes)}")
+        return found
 
 
 NETWORK = "network.json"
@@ -104,14 +110,14 @@ def gather_host(run_path: Path, data_path: Path | None = None) -> Host:
 
 
 def kinds_of(machines: Mapping[str, Host]) -> dict[str, str]:
-    """What kind of machine each is, in words; of one kind are equal processors, and memory within 2 %."""
+    """What kind of machine each is, in words; of one kind are those without `differences`."""
     first: list[Host] = []
     found = {}
     for name, machine in machines.items():
-        like = next((each for each in first if each.is_like(machine)), None)
+        like = next((each for each in first if not each.differences(machine)), None)
         if like is None:
             first.append(like := machine)
-        found[name] = f"{like.cpus} × {like.cpu_model}, {format_bytes(like.memory_bytes)}"
+        found[name] = str(like)
     return found
 
 

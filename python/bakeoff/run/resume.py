@@ -170,12 +170,12 @@ def check_machine(run: RunDirectory) -> None:
             f"run {run.name} was measured on the nodes of a cluster.", hint=f"bakeoff run --ray --resume {run.name}"
         )
     then, now = run.manifest().host, gather_host(run.path, work_root())
-    if not then.is_like(now) or then.cpus_usable != now.cpus_usable:
-        names = ("cpu_model", "cpus", "cpus_usable", "memory_bytes")
-        facts = [(what, getattr(then, what), getattr(now, what)) for what in names]
-        what, before, here = next(fact for fact in facts if fact[1] != fact[2])
+    found = then.differences(now)
+    if then.cpus_usable != now.cpus_usable:
+        found.append(f"usable CPUs {then.cpus_usable} and {now.cpus_usable}")
+    if found:
         raise ResultsError(
-            f"run {run.name} was begun on another machine: {what} was {before} and is {here}.",
+            f"run {run.name} was begun on another machine (there and here): {', '.join(found)}.",
             hint="Begin a new run here and compare the two.",
         )
 
