@@ -156,21 +156,19 @@ def _epochs(number: int) -> str:
 
 
 def _lines(first: _Measured, other: _Measured) -> Iterable[Line]:
-    for key in first.values:
-        if key not in other.values:
-            continue
-        earlier, later = first.values[key], other.values[key]
-        found = welch(later, earlier)
-        if found:
-            yield Line(
-                run=other.run.name,
-                cell=key[0],
-                kind=key[1],
-                label=key[2],
-                earlier=math.exp(math.fsum(earlier) / len(earlier)),
-                later=math.exp(math.fsum(later) / len(later)),
-                found=found,
-            )
+    lines = (line_of(other.run.name, *key, earlier, other.values.get(key, [])) for key, earlier in first.values.items())
+    return filter(None, lines)
+
+
+def line_of(
+    run: str, cell: str, kind: str, label: str, earlier: Sequence[float], later: Sequence[float]
+) -> Line | None:
+    """What two lists of logarithms say, by Welch; None when one is empty."""
+    found = welch(later, earlier)
+    if found is None:
+        return None
+    was, now = (math.exp(math.fsum(values) / len(values)) for values in (earlier, later))
+    return Line(run=run, cell=cell, kind=kind, label=label, earlier=was, later=now, found=found)
 
 
 def adjusted(lines: Sequence[Line]) -> tuple[Line, ...]:

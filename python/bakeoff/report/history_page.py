@@ -16,8 +16,7 @@ from urllib.parse import quote
 
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.report import numbers
-from bakeoff.report.compare import Line as ComparedLine
-from bakeoff.report.compare import RunComparison, adjusted
+from bakeoff.report.compare import RunComparison, adjusted, line_of
 from bakeoff.report.context import read_analysis
 from bakeoff.report.view import Charts, Panel, Prose, ReportView, Row, Section, Series, Table, Value
 from bakeoff.results import RunDirectory
@@ -540,9 +539,8 @@ def compare_series(points: Sequence[Point], names: Sequence[str]) -> RunComparis
     for name in names[1:]:
         for key, earlier in logs[first].items():
             later = logs[name].get(key, [])
-            if test := iv.welch(later, earlier):
-                was, now = (math.exp(math.fsum(values) / len(values)) for values in (earlier, later))
-                lines.append(ComparedLine(name, key[0], key[1], f"{key[1]}, {key[2]}", was, now, test))
+            if line := line_of(name, key[0], key[1], f"{key[1]}, {key[2]}", earlier, later):
+                lines.append(line)
                 notes.append(f"{name}, {key[0]}, {key[1]}: {len(later)} runs, in {first} {len(earlier)}.")
     if not lines:
         raise ResultsError(f"series {first} shares no cell and tool with {' or '.join(names[1:])}.")
