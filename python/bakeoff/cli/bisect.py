@@ -26,7 +26,6 @@ from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import arm_names
 from bakeoff.results import runs_root
-from bakeoff.run.own_data import OwnData, own_data
 from bakeoff.servers import find_entry, install
 from bakeoff.servers.options import read_cnf
 from bakeoff.spec import Arm, Origin, ServerSpec, Study, parse_server
@@ -72,8 +71,7 @@ def bisect(
     if running := next((spec for spec in specs if spec.origin is Origin.URL), None):
         message = f"bisect: {running} is a running server, which is not restarted."
         raise SpecError(message, hint="Name a build that bakeoff starts: path:DIR.")
-    own = own_data(data) if data else OwnData()
-    tables_data, connection = data_and_connection(data=own.source or None)
+    own, tables_data, connection = data_and_connection(data)
     form = Arm(name="A", label="", server=specs[0], data=tables_data, connection=connection)
     arms, search = _of_options(specs, cnf, form) if cnf else _of_builds(specs, form)
     study = Study(

@@ -180,9 +180,8 @@ def duel(
         hint = "Name another server, or write --allow-same to test the method."
         replays = any(map(is_capture, _split(workload, "--workload")))
         refuse_twins(specs, "duel", hint=hint, with_database=replays)
-    own = own_data(data) if data else OwnData()
-    tables_data, connection = data_and_connection(
-        data=own.source or None,
+    own, tables_data, connection = data_and_connection(
+        data,
         charset=DEFAULT if charset == "server" else charset,
         collation=collation,
         table_options=table_options or None,
@@ -275,18 +274,20 @@ def parse_servers(texts: list[str], command: str) -> list[ServerSpec]:
     return [parse_server(text) for text in texts]
 
 
-def data_and_connection(**typed: str | None) -> tuple[Data, Connection]:
-    """Tables and connection, from the settings of a study file; None: not given.
+def data_and_connection(data: str | None, **typed: str | None) -> tuple[OwnData, Data, Connection]:
+    """What `--data` names; tables and connection, from it and the settings of a study file; None: not given.
 
     Raises:
-        SpecError: an unknown word, a collation of another charset, or texts that do not fit.
+        SpecError: an unknown word, a collation of another charset, texts that do not fit, no dump, or the URL of no
+            database. HostError: a dump cannot be read.
     """
-    settings = {name: value for name, value in typed.items() if value is not None}
+    own = own_data(data) if data else OwnData()
+    settings = {name: value for name, value in ({"data": own.source or None} | typed).items() if value is not None}
     for name, value in settings.items():
         check_level(name, value)
     parts = ArmParts()
     parts.apply(settings)
-    return parts.data, parts.connection
+    return own, parts.data, parts.connection
 
 
 def _split(texts: list[str], flag: str) -> list[str]:

@@ -40,7 +40,6 @@ from bakeoff.results import runs_root
 from bakeoff.results.history_file import History
 from bakeoff.run.listener import download_reporter
 from bakeoff.run.machine_check import Severity, examine
-from bakeoff.run.own_data import OwnData, own_data
 from bakeoff.servers import install
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, Study
@@ -132,8 +131,7 @@ def gate(
             request = request_study(study, scale="", budget=budget, seed=seed, servers=named)
             with nullcontext() if named else naming_the_line(request):
                 return _run(_as_gate(request.study, share, inject_slowdown, end), options)
-        own = own_data(data) if data else OwnData()
-        tables_data, connection = data_and_connection(data=own.source or None)
+        own, tables_data, connection = data_and_connection(data)
         made = Study(
             title=" against ".join(map(str, specs)),
             arms=tuple(arm_of(at, specs, tables_data, connection) for at in range(len(specs))),

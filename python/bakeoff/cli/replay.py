@@ -35,7 +35,6 @@ from bakeoff.report import render_terminal
 from bakeoff.report.queries import capture_view
 from bakeoff.results import runs_root
 from bakeoff.run.captures import CaptureFacts, capture_facts
-from bakeoff.run.own_data import OwnData, own_data
 from bakeoff.spec import Origin, Profile, Study, Workload
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 from bakeoff.spec.study import DATABASE_PATTERN, THREADS_MAX, is_capture
@@ -131,8 +130,7 @@ def replay(
         _print_capture(totals, capture, facts, reads_only=reads_only, literals=show_literals)
     once = "by the clock" if speed else "with writes" if facts.writes and not reads_only else ""
     sessions = _sessions(threads, facts, once=once, quiet=quiet)
-    own = own_data(data) if data else OwnData()
-    tables_data, connection = data_and_connection(data=own.source or None)
+    own, tables_data, connection = data_and_connection(data)
     arms = tuple(arm_of(at, specs, tables_data, connection) for at in range(len(specs)))
     study = Study(
         title=f"{workload.stem}: {' against '.join(map(str, specs))}",
