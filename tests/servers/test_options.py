@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from bakeoff.errors import SpecError
-from bakeoff.servers.options import Target, read_cnf, redo_options, stem, translate, write_cnf
+from bakeoff.servers.options import Target, read_cnf, redo_options, translate, write_cnf
 from bakeoff.servers.profile import ignored_options, same_value
+from bakeoff.spec.server_name import stem
 
 MYSQL = ["5.5.9", "5.5.34", "5.6.14", "5.6.24", "5.7.19", "5.7.22", "8.0.12", "8.0.15", "8.0.31", "8.0.33", "9.7.4"]
 MARIADB = ["10.1.23", "10.2.11", "10.5.23", "10.11.5", "10.11.19", "11.4.5", "11.8.6", "11.8.9"]

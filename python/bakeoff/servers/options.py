@@ -17,7 +17,7 @@ from pathlib import Path
 from bakeoff.errors import SpecError
 from bakeoff.servers.catalog import Version, VersionRange, parse_range, version_text
 from bakeoff.servers.paths import expanded
-from bakeoff.spec.server_name import joined
+from bakeoff.spec.server_name import joined, stem
 from bakeoff.units import parse_bytes
 
 OURS = {
@@ -61,7 +61,6 @@ _OF_CLUSTERS = ("wsrep_", "group_replication_")
 # Passwords with which a server would log in to others.
 _PASSWORDS = ("report_password", "keyring_migration_password", "wsrep_sst_auth")
 _COUNTING_AT_INIT = ("innodb_page_size", "innodb_data_file_path", "innodb_undo_tablespaces", "lower_case_table_names")
-_PREFIXES = ("loose_", "skip_", "enable_", "disable_", "maximum_")
 _TRUE = ("", "1", "on", "true", "yes")
 _FALSE = ("0", "off", "false", "no")
 
@@ -169,16 +168,6 @@ def counting_at_init(target: Target, options: Mapping[str, str]) -> dict[str, st
     if target.mysql_before(5, 6, 8):  # refuses to start on redo files of another size
         names += ["innodb_log_file_size", "innodb_log_files_in_group"]
     return {name: options[name] for name in names if name in options}
-
-
-def stem(name: str) -> str:
-    """The variable that an option sets: `loose_skip_log_bin` is `log_bin`. `skip_name_resolve` is a variable itself."""
-    if name == "skip_name_resolve":
-        return name
-    for prefix in _PREFIXES:
-        if name.startswith(prefix) and len(name) > len(prefix):
-            return stem(name[len(prefix) :])
-    return name
 
 
 def is_true(value: str) -> bool:

@@ -29,12 +29,12 @@ from bakeoff.servers.options import (
     option_text,
     read_cnf,
     redo_options,
-    stem,
     translate,
     understands,
     whole_number,
 )
 from bakeoff.spec import Data, Profile, ServerSpec
+from bakeoff.spec.server_name import stem
 from bakeoff.units import parse_bytes
 
 SPARE_CONNECTIONS = 24  # for readiness, observers and the user

@@ -82,6 +82,8 @@ UNWRITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _COLLECTED = {"optimizer_switch": ",", "plugin_load_add": ";"}
 _CNF_OPTION = re.compile(r"^[ \t]*([A-Za-z][A-Za-z0-9_-]*)", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+# Prefixes of an option that are not part of its variable's name.
+_PREFIXES = ("loose_", "skip_", "enable_", "disable_", "maximum_")
 
 
 def parse_server(text: str) -> ServerSpec:
@@ -130,6 +132,16 @@ def parse_server(text: str) -> ServerSpec:
 def joined(before: str | None, name: str, value: str) -> str:
     """An option's value with an earlier one of the same name, where mysqld collects them; else the value alone."""
     return value if before is None or name not in _COLLECTED else f"{before}{_COLLECTED[name]}{value}"
+
+
+def stem(name: str) -> str:
+    """The variable that an option sets: `loose_skip_log_bin` is `log_bin`. `skip_name_resolve` is a variable itself."""
+    if name == "skip_name_resolve":
+        return name
+    for prefix in _PREFIXES:
+        if name.startswith(prefix) and len(name) > len(prefix):
+            return stem(name[len(prefix) :])
+    return name
 
 
 def _cnf_options(files: list[str]) -> tuple[str, ...]:

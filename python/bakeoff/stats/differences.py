@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 from bakeoff.spec import Arm, Data, Profile, Study
+from bakeoff.spec.server_name import stem
 from bakeoff.stats.model import Flag, Frozen
 
 _STORAGE_OPTIONS = frozenset({"column_type", "column_length", "create_table_options"})
@@ -132,9 +133,6 @@ _FACTORS = frozenset({
 # Older names of variables, and those of MariaDB until 11.1.
 _ALIASES = {"tx_isolation": "transaction_isolation", "tx_read_only": "transaction_read_only"}
 
-# Prefixes of an option that are not part of its variable's name.
-_PREFIXES = re.compile(r"^(loose_)?(skip_|disable_|enable_)?")
-
 # Settings that a server derives from another one unless they are set.
 _SIZES_OF_COUNTERS = r"performance_schema_.+"
 _DERIVED = {
@@ -212,9 +210,7 @@ def settings_flag(found: Mapping[str, tuple[str, str]]) -> Flag | None:
 
 def variable_of(option: str) -> str:
     """The variable that an option sets, by its newest name: `skip_log_bin` sets `log_bin`."""
-    if option == "skip_name_resolve":  # a variable itself
-        return option
-    name = _PREFIXES.sub("", option)
+    name = stem(option)
     return _ALIASES.get(name, name)
 
 
@@ -226,8 +222,7 @@ def _by_newest_name(variables: Mapping[str, str]) -> dict[str, str]:
 def _declared(study: Study, arm: Arm) -> frozenset[str]:
     servers = [each.server for each in (study.baseline, arm)]
     names = {name.lower() for each in servers for name in (*dict(each.options), *each.cnf_options)}
-    names |= {_PREFIXES.sub("", name) for name in names}
-    names |= {_ALIASES[name] for name in names & _ALIASES.keys()}
+    names |= {variable_of(name) for name in names}
     if "innodb_buffer_pool_size" in names:  # given to the cache of an engine that has its own (servers/profile.py)
         names |= {"key_buffer_size", "rocksdb_block_cache_size"}
     mine, theirs = study.baseline.data, arm.data
