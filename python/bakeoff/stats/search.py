@@ -168,7 +168,6 @@ def search_decision(
         stop=stop,
         finished=frozenset(),
         settled=frozenset((cell.name, each.name) for each in study.arms[1:] if each.name != arm.name),
-        epochs_left=None,
         more_s=None if stop is Stop.RUNNING else 0.0,
         share=1.0,
         joins=None if arm.name in plan.arms else arm,

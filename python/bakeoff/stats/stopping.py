@@ -29,8 +29,7 @@ class Decision:
         stop: RUNNING: measure another epoch; else why measuring has ended.
         finished: cells not to be measured any more.
         settled: (cell, contender) not to be measured any more, including those of finished cells.
-        epochs_left: epochs that the slowest cell would still take; None while unknown.
-        more_s: wall seconds these would take, at most the rest of the budget; None while unknown.
+        more_s: wall seconds that the slowest cell would still take, at most the rest of the budget; None while unknown.
         share: the part of the planned measuring that fits into the budget in the next epoch; 0 to 1.
         joins: of a bisection, an arm to be measured next that the study does not have yet.
     """
@@ -38,7 +37,6 @@ class Decision:
     stop: Stop
     finished: frozenset[str]
     settled: frozenset[tuple[str, str]]
-    epochs_left: int | None
     more_s: float | None
     share: float
     joins: Arm | None = None
@@ -154,7 +152,6 @@ def decide(
         stop=stop,
         finished=finished,
         settled=settled,
-        epochs_left=left,
         more_s=0.0 if stop is not Stop.RUNNING else more_s,
         share=share,
     )
