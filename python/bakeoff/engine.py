@@ -83,8 +83,6 @@ class Measurement:
 
     slices: list[Message]
     histograms: list[Message]
-    seconds: float
-    cancelled: bool
     failures: list[Message] = field(default_factory=list)
 
 
@@ -494,7 +492,7 @@ class Engine:
                 "keep its connections",
                 code="script_error",
             )
-        return Measurement(slices, histograms, float(done["seconds"]), bool(done.get("cancelled")), failures)
+        return Measurement(slices, histograms, failures)
 
     def close(self) -> None:
         """End the engine: by closing its input, then by force. Safe to call twice."""
