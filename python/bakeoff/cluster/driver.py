@@ -45,7 +45,7 @@ from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import (
     Before,
     budget_began,
-    check_setup_digests,
+    check_setups,
     check_sources,
     check_versions,
     keep_memory,
@@ -481,7 +481,7 @@ class RayHosts:
             raise RunInvalid(f"node {name}: {script} is another file there than {where}.", hint="Copy it again.")
         if self._first is None:
             try:
-                check_setup_digests(self.run, ready.setups)
+                check_setups(self.run, ready.setups)
             except ResultsError as error:
                 raise _named(error, name) from None
         for build, rows in ready.rows.items():

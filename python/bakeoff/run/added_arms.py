@@ -15,7 +15,7 @@ from bakeoff.run.epoch import Interrupted, broken_off, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.listener import download_reporter
 from bakeoff.run.loading import Loader
-from bakeoff.run.resume import Before, check_setups, check_versions, versions_of
+from bakeoff.run.resume import Before, check_setups, check_versions, setup_digests, versions_of
 from bakeoff.servers import ServerMemory
 from bakeoff.spec import Study
 
@@ -49,7 +49,7 @@ class Joining:
         reporter = download_reporter(tools.listener, tools.stop)
         setups = prepare_arms(alone, self.memory, passwords={}, on_progress=reporter, stop=tools.stop)
         check_versions(self.before, versions_of(setups))
-        check_setups(self.run, setups)
+        check_setups(self.run, setup_digests(setups))
         return replace(tools, study=study, setups=(*tools.setups, *setups))
 
     def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> tuple[str, float]:

@@ -213,15 +213,6 @@ def check_versions(before: Before, versions: Mapping[str, str]) -> None:
             )
 
 
-def check_setups(run: RunDirectory, setups: Iterable[ArmSetup]) -> None:
-    """Refuse to mix epochs of two builds, or of two configurations; what is new is written down.
-
-    Raises:
-        ResultsError: an arm's binary or options are others than those in the finished epochs.
-    """
-    check_setup_digests(run, setup_digests(setups))
-
-
 def setup_digests(setups: Iterable[ArmSetup], *, leave_out: Container[str] = ()) -> dict[str, str]:
     """Of each arm's binary and options, by arm.
 
@@ -238,11 +229,11 @@ def setup_digests(setups: Iterable[ArmSetup], *, leave_out: Container[str] = ())
     return found
 
 
-def check_setup_digests(run: RunDirectory, digests: Mapping[str, str]) -> None:
-    """As `check_setups`, by digests.
+def check_setups(run: RunDirectory, digests: Mapping[str, str]) -> None:
+    """Refuse to mix epochs of two builds, or of two configurations (`setup_digests`); what is new is written down.
 
     Raises:
-        ResultsError: likewise.
+        ResultsError: an arm's binary or options are others than those in the finished epochs.
     """
     kept = run.read(_SETUPS_FILE, dict[str, str]) or {}
     for arm, now in digests.items():

@@ -50,6 +50,7 @@ from bakeoff.run.resume import (
     kept_memory,
     note_extension,
     read_before,
+    setup_digests,
     versions_of,
 )
 from bakeoff.run.workload_checks import check_workloads
@@ -131,7 +132,7 @@ def run_study(
             try:
                 before = read_before(run)
                 check_versions(before, versions_of(setups))
-                check_setups(run, setups)
+                check_setups(run, setup_digests(setups))
                 check_sources(run, study)
                 keep_memory(run, share)
                 begin_notes(study, listener)
