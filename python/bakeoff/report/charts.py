@@ -46,6 +46,7 @@ LEGEND_SHAPES = (
 """The same shapes as SVG paths around (12, 6), for legends."""
 _QUANTITY = "datum.value == 0 ? '0' : abs(datum.value) < 1 ? format(datum.value, '.3~f') : format(datum.value, '.3~s')"
 _FRACTION = "format(datum.value, '.3~f')"
+_TICKS_MAX = 12
 _TAIL_TICKS = {0.30103: "50%", 1.0: "90%", 1.30103: "95%", 2.0: "99%", 3.0: "99.9%", 4.0: "99.99%", 5.0: "99.999%"}
 
 Json = Any
@@ -316,9 +317,8 @@ def _one_two_five(values: list[float]) -> list[float]:
     return [float(f"{tick:.6g}") for tick in ladder[start : max(end, start + 1) + 1]]
 
 
-def _thinned(values: list[float], limit: int = 12) -> list[float]:
-    step = -(-len(values) // limit) if values else 1
-    return values[::step]
+def _thinned(values: list[float]) -> list[float]:
+    return values[:: -(-len(values) // _TICKS_MAX) or 1]
 
 
 def _shape(key: str) -> str:

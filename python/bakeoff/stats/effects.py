@@ -112,7 +112,7 @@ def main_effects(analysis: Analysis, design: Design) -> tuple[MainEffect, ...]:
     for cell, index in product(_cells(analysis), varied if len(varied) > 1 else ()):
         for level in _other_levels(design, index, base):
             weights, combinations = contrast_weights(design, {index: (base[index], level)})
-            estimate = _estimate(values, analysis, cell, weights)
+            estimate = estimate_of(epoch_contrasts(values, cell, weights), analysis)
             if estimate:
                 factor = design.factors[index].name
                 found.append(MainEffect(cell, factor, level, base[index], combinations, estimate))
@@ -184,11 +184,6 @@ def contrast_weights(design: Design, steps: Steps) -> tuple[Weights, int]:
             for arm in arms:
                 weights[arm] = sign / len(arms) / len(whole)
     return weights, upper
-
-
-def _estimate(values: EpochValues, analysis: Analysis, cell: str, weights: Weights) -> Estimate | None:
-    """The mean of a contrast, with an interval over epochs."""
-    return estimate_of(epoch_contrasts(values, cell, weights), analysis)
 
 
 def epoch_contrasts(
