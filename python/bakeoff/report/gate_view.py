@@ -1,5 +1,6 @@
 """A gate's answer in a report, and for CI systems: Markdown, annotations of GitHub Actions, JUnit XML."""
 
+import math
 from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree
 
@@ -161,6 +162,7 @@ def junit(view: ReportView, name: str, *, unclear: str) -> str:
         unclear: element of a comparison that makes the gate unclear: `error`, `failure` or `skipped`.
     """
     gate = _gate(view)
+    allowed = limit_text(math.log1p(-gate.max_slowdown))
     suite = ElementTree.Element("testsuite", name=_title(name), tests=str(len(gate.cells)))
     kinds = {"failure": 0, "error": 0, "skipped": 0}
     for judged, verdict, row in zip(gate.cells, view.verdicts, view.tables["gate"].rows, strict=True):
@@ -174,7 +176,7 @@ def junit(view: ReportView, name: str, *, unclear: str) -> str:
         if kind:
             kinds[kind] += 1
             throughput, interval, *_ = (value.text for value in row.values[-4:])
-            found = f"throughput {throughput} ({interval}), allowed {numbers.MINUS}{gate.max_slowdown * 100:.4g}%"
+            found = f"throughput {throughput} ({interval}), allowed {numbers.MINUS}{allowed}"
             why = f"{judged.answer.value}: {gate.why or found}"
             ElementTree.SubElement(case, kind, message=why)
     return _junit_text(suite, kinds)
