@@ -171,11 +171,6 @@ def test_a_slice_of_another_format_stops_the_epoch_from_counting(tmp_path):
     assert run.finished_epochs() == ()
 
 
-def test_an_outcome_of_another_epoch_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="epoch 1"):
-        new_run(tmp_path).epoch(0, 0).finish(outcome(1))
-
-
 def test_an_empty_run_scans_to_an_empty_table(tmp_path):
     frame = new_run(tmp_path).slices()
     assert len(frame) == 0 and "busy_ns" in frame.columns

@@ -277,9 +277,6 @@ def _host_frame(samples: Iterable[Mapping[str, Any]]) -> tuple[Frame, Schema]:
     """Samples of the machine as a table of `HOST_SCHEMA` plus `rss_bytes:ARM` columns; what a sample lacks is null."""
     rows = [dict(sample) for sample in samples]
     arms = sorted({key for row in rows for key in row if key.startswith(RSS_PREFIX)})
-    unknown = {key for row in rows for key in row} - HOST_SCHEMA.keys() - set(arms)
-    if unknown:
-        raise ResultsError(f"host sample: fields {', '.join(sorted(unknown))} do not fit run format {FORMAT}.")
     schema = {**HOST_SCHEMA, **dict.fromkeys(arms, "int64")}
     return Frame.of_rows(rows, schema), schema
 
@@ -361,12 +358,7 @@ class EpochWriter:
 
         Raises:
             ResultsError: a slice does not fit the format; the outcome is then not written.
-            ValueError: the outcome belongs to another epoch or build.
         """
-        if (outcome.epoch, outcome.build) != (self.epoch, self.build):
-            raise ValueError(
-                f"outcome of epoch {outcome.epoch}, build {outcome.build} given to {self.epoch}, {self.build}"
-            )
         self._write_slices("slices.parquet", self._slices)
         if self._warm_up:
             self._write_slices("warm-up.parquet", self._warm_up)
