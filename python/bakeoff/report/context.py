@@ -200,7 +200,8 @@ def _without_figures(analysis: Analysis) -> tuple[str, str] | None:
     """A cell and an arm that is compared in it, without a summary or with a ratio that is no number."""
     summarised = {(each.cell, each.arm) for each in analysis.arms}
     for each in analysis.comparisons:
-        if each.estimate.n and not all(map(math.isfinite, (each.estimate.mean, *(p.value for p in each.points)))):
+        ratios = [*(point.value for point in each.points), *([each.estimate.mean] if each.estimate.n else [])]
+        if not all(map(math.isfinite, ratios)):
             return each.cell, each.contender
         for arm in (each.baseline, each.contender) if each.estimate.n else ():
             if (each.cell, arm) not in summarised:
@@ -299,10 +300,7 @@ class Context:
 
         An epoch in which an arm completed nothing has none, as in `search_decision`.
         """
-        return {
-            each.contender: [point.value for point in each.points if math.isfinite(point.value)]
-            for each in self.primary
-        }
+        return {each.contender: [point.value for point in each.points] for each in self.primary}
 
     @cached_property
     def bisected(self) -> Found | None:

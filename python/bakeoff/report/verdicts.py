@@ -188,7 +188,7 @@ def _basis(context: Context) -> str:
     restarts = _repeats(counts[-1], restarted=restarted)
     if len(counts) > 1:
         restarts = f"{counts[0]} to {restarts}"
-    values = [[p.value for p in each.points if math.isfinite(p.value)] for each in context.primary]
+    values = [[point.value for point in each.points] for each in context.primary]
     spreads = [statistics.stdev(each) for each in values if len(each) > 1]
     spread = percent_text(statistics.median_high(spreads)) if spreads else ""
     noise = f"; ratios differ by {spread} between {'restarts' if restarted else 'repetitions'}" if spread else ""
@@ -426,7 +426,7 @@ def _axis_for(estimates: Sequence[Estimate], comparisons: Sequence[Comparison]) 
     """An axis that holds equality, every mean and every epoch; an interval may double it, beyond that it is cut."""
     one_percent = math.log(1.01)
     core = [-one_percent, one_percent, *(estimate.mean for estimate in estimates)]
-    core += [point.value for comparison in comparisons for point in comparison.points if math.isfinite(point.value)]
+    core += [point.value for comparison in comparisons for point in comparison.points]
     low, high = min(core), max(core)
     span = high - low
     ends = [
