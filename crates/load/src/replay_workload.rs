@@ -178,7 +178,6 @@ impl Worker<'_> {
     fn event(&mut self, transaction: &Transaction, index: usize) -> Result<Result<(), SqlError>, Failure> {
         let statement = &transaction.statements[index];
         self.host.event_start();
-        self.host.operation_is(self.number(statement.operation));
         let mut outcome = self.query(&statement.sql, true);
         while let Err(error) = &outcome
             && error.code == DEADLOCK
@@ -202,11 +201,13 @@ impl Worker<'_> {
                 }
             }
         };
+        // Last, since a restart forgets the operation.
+        self.host.operation_is(self.number(statement.operation));
         self.host.event_stop(EventEnd::Done);
         Ok(lost)
     }
 
-    /// Runs the statements of a transaction once more, from its beginning; the outcome of the last.
+    /// Runs the statements of a transaction once more, from its beginning; the outcome of the last, the only one that is counted.
     fn repeat(&mut self, statements: &[Statement]) -> Result<Result<(), SqlError>, Failure> {
         // COMMIT AND CHAIN has ended what was before it, if it is not what has failed.
         let before = &statements[..statements.len() - 1];
@@ -217,10 +218,10 @@ impl Worker<'_> {
             return Ok(Err(error));
         }
         let mut outcome = Ok(());
-        for statement in &statements[ended.map_or(0, |at| at + 1)..] {
+        for (index, statement) in statements.iter().enumerate().skip(ended.map_or(0, |at| at + 1)) {
             outcome = match self.prepare(statement)? {
                 Some(error) => Err(error),
-                None => self.query(&statement.sql, false),
+                None => self.query(&statement.sql, index == before.len()),
             };
             if outcome.as_ref().is_err_and(|error| error.fatal || error.code == DEADLOCK) {
                 break;

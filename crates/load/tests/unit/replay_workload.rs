@@ -8,24 +8,30 @@ use bakeoff_script::host::{LogLevel, QueryClass, Reply, StatementId, Value};
 use super::*;
 use crate::connector::Connector;
 use crate::net::ServerAddress;
-use crate::start_gate::{Barrier, StartGate};
+use crate::start_gate::{Barrier, Slice, StartGate};
 use crate::worker_host::{Environment, Mode};
 use crate::worker_pool::WorkerContext;
 use crate::worker_stats::LatencyStore;
 
-/// Keeps what is sent; the schema `gone` does not exist.
-struct Line(Rc<RefCell<Vec<String>>>);
+/// Keeps what is sent, and fails as it is told: each error once, for the next statement of that text. The schema `gone` does not exist.
+#[derive(Clone, Default)]
+struct Line {
+    sent: Rc<RefCell<Vec<String>>>,
+    failing: Rc<RefCell<Vec<(&'static str, SqlError)>>>,
+}
 
 impl Connection for Line {
     fn query(&mut self, sql: &[u8]) -> Result<Reply, SqlError> {
         let sql = String::from_utf8_lossy(sql).into_owned();
-        let refused = sql == "USE `gone`";
-        self.0.borrow_mut().push(sql);
-        if refused {
-            let message = "Unknown database 'gone'".to_owned();
-            return Err(SqlError { code: 1049, sqlstate: "42000".to_owned(), message, fatal: false });
+        self.sent.borrow_mut().push(sql.clone());
+        let mut failing = self.failing.borrow_mut();
+        if let Some(place) = failing.iter().position(|(text, _)| *text == sql) {
+            return Err(failing.remove(place).1);
         }
-        let class = QueryClass::Other;
+        if sql == "USE `gone`" {
+            return Err(error(1049, "Unknown database 'gone'", false));
+        }
+        let class = if sql.starts_with("UPDATE") { QueryClass::Write } else { QueryClass::Other };
         Ok(Reply { class, columns: 0, rows: 0, affected_rows: 0, last_insert_id: 0, more_results: false })
     }
 
@@ -60,6 +66,10 @@ impl Connection for Line {
     }
 }
 
+fn error(code: u16, message: &str, fatal: bool) -> SqlError {
+    SqlError { code, sqlstate: "HY000".to_owned(), message: message.to_owned(), fatal }
+}
+
 struct Silent;
 
 impl Environment for Silent {
@@ -68,7 +78,8 @@ impl Environment for Silent {
     fn statement_failed(&self, _call: SqlCall, _error: &SqlError, _query: &[u8]) {}
 }
 
-fn host() -> WorkerHost {
+/// A host, and its gate.
+fn host() -> (WorkerHost, Arc<StartGate>) {
     let context = WorkerContext {
         thread: 0,
         gate: Arc::new(StartGate::new(1)),
@@ -78,39 +89,74 @@ fn host() -> WorkerHost {
     let connector = Connector::new(Arc::new(ServerAddress::default()), Arc::clone(&context.canceller));
     let mode = Mode::Slices { reseed: |_, _, _| {}, key_seed: 1, slowdown_per_event: 0.0 };
     let counted = (Arc::default(), LatencyStore::Own(RefCell::default()));
-    WorkerHost::new(&context, 1, mode, Arc::new(Silent), connector, counted)
+    (WorkerHost::new(&context, 1, mode, Arc::new(Silent), connector, counted), context.gate)
 }
 
-#[test]
-fn a_statement_whose_schema_is_refused_is_counted_and_never_sent_into_another() {
-    let plan = ReplayWorkload {
+/// A host within a slice.
+fn open_host() -> WorkerHost {
+    let (host, gate) = host();
+    let slice = Slice { block: 0, turn: 0, start_ns: 0, guard_end_ns: 0, deadline_ns: u64::MAX, schedule: None };
+    gate.open(Arc::new(slice));
+    assert!(host.rest());
+    host
+}
+
+fn plan() -> ReplayWorkload {
+    ReplayWorkload {
         block: Arc::default(),
         operations: Arc::new(vec!["digest".to_owned(), "other".to_owned()]),
         speed: None,
         home: Home { schema: "home".to_owned(), names: String::new() },
         failures: Failures::default(),
-    };
-    let (host, sent) = (host(), Rc::new(RefCell::new(Vec::new())));
-    let mut worker = Worker {
-        plan: &plan,
-        host: &host,
-        connection: Box::new(Line(Rc::clone(&sent))),
+    }
+}
+
+fn worker<'a>(plan: &'a ReplayWorkload, host: &'a WorkerHost, line: &Line) -> Worker<'a> {
+    Worker {
+        plan,
+        host,
+        connection: Box::new(line.clone()),
         numbers: vec![None; 2],
         schema: "home".to_owned(),
         set: Session::default(),
         state: Arc::default(),
         second: 0,
-    };
-    let state = |schema: &str| Arc::new(State { schema: schema.to_owned(), session: Session::default() });
-    let (gone, shop) = (state("gone"), state("shop"));
-    let statement = |sql: &str, state: &Arc<State>| Statement {
+    }
+}
+
+fn statement(sql: &str, state: &Arc<State>) -> Statement {
+    Statement {
         sql: sql.as_bytes().to_vec(),
         operation: 0,
         state: Arc::clone(state),
         reads: false,
         offset_us: 0,
         second: None,
-    };
+    }
+}
+
+#[test]
+fn a_statement_that_is_run_again_after_a_deadlock_counts_for_its_digest() {
+    let (plan, host, line) = (plan(), open_host(), Line::default());
+    line.failing.borrow_mut().push(("UPDATE t SET a = 1", error(1213, "Deadlock found", false)));
+    let home = Arc::default();
+    let statements = ["BEGIN", "UPDATE t SET a = 1"].map(|sql| statement(sql, &home)).into();
+    let transaction = Transaction { connection: 1, statements, abandoned: false };
+    assert!(worker(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
+    assert_eq!(*line.sent.borrow(), ["BEGIN", "UPDATE t SET a = 1", "BEGIN", "UPDATE t SET a = 1"]);
+    let counts: Vec<_> = host.latencies().with(|latencies| {
+        let all = latencies.by_operation().into_iter();
+        all.map(|(name, histogram)| (name.to_owned(), histogram.count())).collect()
+    });
+    assert_eq!(counts, [("event".to_owned(), 2), ("digest".to_owned(), 2)]);
+    assert_eq!([Counter::Transactions, Counter::Write, Counter::Other].map(|counter| host.counter(counter)), [2, 1, 1]);
+}
+
+#[test]
+fn a_statement_whose_schema_is_refused_is_counted_and_never_sent_into_another() {
+    let (plan, (host, _gate), line) = (plan(), host(), Line::default());
+    let state = |schema: &str| Arc::new(State { schema: schema.to_owned(), session: Session::default() });
+    let (gone, shop) = (state("gone"), state("shop"));
     let statements = vec![
         statement("BEGIN", &gone),
         statement("DELETE FROM t", &gone),
@@ -119,10 +165,11 @@ fn a_statement_whose_schema_is_refused_is_counted_and_never_sent_into_another() 
         statement("COMMIT", &gone),
         statement("create database gone", &gone),
     ];
-    assert!(worker.run(&Transaction { connection: 1, statements, abandoned: false }, 0, 0).unwrap());
+    let transaction = Transaction { connection: 1, statements, abandoned: false };
+    assert!(worker(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
     let refused = "USE `gone`";
     assert_eq!(
-        *sent.borrow(),
+        *line.sent.borrow(),
         [
             refused,
             "BEGIN",
