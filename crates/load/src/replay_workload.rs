@@ -179,12 +179,13 @@ impl Worker<'_> {
         let statement = &transaction.statements[index];
         self.host.event_start();
         let mut outcome = self.query(&statement.sql, true);
+        let mut renewed = false;
         while let Err(error) = &outcome
             && error.code == DEADLOCK
             && self.host.event_restart()
         {
             self.count(statement, error);
-            outcome = self.repeat(&transaction.statements[..=index])?;
+            (outcome, renewed) = self.repeat(&transaction.statements[..=index])?;
         }
         let lost = match outcome {
             Ok(()) => {
@@ -194,7 +195,9 @@ impl Worker<'_> {
             Err(error) => {
                 self.count(statement, &error);
                 if error.fatal {
-                    self.reconnect(&error)?;
+                    if !renewed {
+                        self.reconnect(&error)?;
+                    }
                     Err(error)
                 } else {
                     Ok(())
@@ -208,26 +211,30 @@ impl Worker<'_> {
     }
 
     /// Runs the statements of a transaction once more, from its beginning; the outcome of the last, the only one that is counted.
-    fn repeat(&mut self, statements: &[Statement]) -> Result<Result<(), SqlError>, Failure> {
+    /// True beside it: with this error the connection was lost, and made again already.
+    fn repeat(&mut self, statements: &[Statement]) -> Result<(Result<(), SqlError>, bool), Failure> {
         // COMMIT AND CHAIN has ended what was before it, if it is not what has failed.
         let before = &statements[..statements.len() - 1];
         let ended = before.iter().rposition(|statement| step(&statement.sql) == Step::Chain);
         if ended.is_some()
             && let Err(error) = self.query(b"START TRANSACTION", false)
         {
-            return Ok(Err(error));
+            return Ok((Err(error), false));
         }
-        let mut outcome = Ok(());
+        let (mut outcome, mut renewed) = (Ok(()), false);
         for (index, statement) in statements.iter().enumerate().skip(ended.map_or(0, |at| at + 1)) {
             outcome = match self.prepare(statement)? {
-                Some(error) => Err(error),
+                Some(error) => {
+                    renewed = error.fatal;
+                    Err(error)
+                }
                 None => self.query(&statement.sql, index == before.len()),
             };
             if outcome.as_ref().is_err_and(|error| error.fatal || error.code == DEADLOCK) {
                 break;
             }
         }
-        Ok(outcome)
+        Ok((outcome, renewed))
     }
 
     /// Runs a statement and reads all its results.

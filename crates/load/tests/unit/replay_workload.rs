@@ -1,6 +1,7 @@
 //! Tests of how a session goes from one state to another.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 
 use bakeoff_script::SqlCall;
 use bakeoff_script::host::{LogLevel, QueryClass, Reply, StatementId, Value};
@@ -13,11 +14,12 @@ use crate::worker_host::{Environment, Mode};
 use crate::worker_pool::WorkerContext;
 use crate::worker_stats::LatencyStore;
 
-/// Keeps what is sent, and fails as it is told: each error once, for the next statement of that text. The schema `gone` does not exist.
+/// Keeps what is sent, and fails as it is told: the first error meets the next statement of its text, then the second one its own.
+/// The schema `gone` does not exist.
 #[derive(Clone, Default)]
 struct Line {
     sent: Rc<RefCell<Vec<String>>>,
-    failing: Rc<RefCell<Vec<(&'static str, SqlError)>>>,
+    failing: Rc<RefCell<VecDeque<(&'static str, SqlError)>>>,
 }
 
 impl Connection for Line {
@@ -25,8 +27,10 @@ impl Connection for Line {
         let sql = String::from_utf8_lossy(sql).into_owned();
         self.sent.borrow_mut().push(sql.clone());
         let mut failing = self.failing.borrow_mut();
-        if let Some(place) = failing.iter().position(|(text, _)| *text == sql) {
-            return Err(failing.remove(place).1);
+        if failing.front().is_some_and(|(text, _)| *text == sql)
+            && let Some((_, error)) = failing.pop_front()
+        {
+            return Err(error);
         }
         if sql == "USE `gone`" {
             return Err(error(1049, "Unknown database 'gone'", false));
@@ -58,6 +62,7 @@ impl Connection for Line {
     }
 
     fn reconnect(&mut self) -> Result<(), SqlError> {
+        self.sent.borrow_mut().push("(reconnect)".to_owned());
         Ok(())
     }
 
@@ -138,7 +143,7 @@ fn statement(sql: &str, state: &Arc<State>) -> Statement {
 #[test]
 fn a_statement_that_is_run_again_after_a_deadlock_counts_for_its_digest() {
     let (plan, host, line) = (plan(), open_host(), Line::default());
-    line.failing.borrow_mut().push(("UPDATE t SET a = 1", error(1213, "Deadlock found", false)));
+    line.failing.borrow_mut().push_back(("UPDATE t SET a = 1", error(1213, "Deadlock found", false)));
     let home = Arc::default();
     let statements = ["BEGIN", "UPDATE t SET a = 1"].map(|sql| statement(sql, &home)).into();
     let transaction = Transaction { connection: 1, statements, abandoned: false };
@@ -150,6 +155,24 @@ fn a_statement_that_is_run_again_after_a_deadlock_counts_for_its_digest() {
     });
     assert_eq!(counts, [("event".to_owned(), 2), ("digest".to_owned(), 2)]);
     assert_eq!([Counter::Transactions, Counter::Write, Counter::Other].map(|counter| host.counter(counter)), [2, 1, 1]);
+}
+
+#[test]
+fn a_connection_that_is_lost_while_a_transaction_is_prepared_again_is_made_again_once() {
+    let (plan, host, line) = (plan(), open_host(), Line::default());
+    line.failing.borrow_mut().extend([
+        ("UPDATE t SET a = 1", error(1213, "Deadlock found", false)),
+        ("SET timestamp = 5", error(2013, "Lost connection", true)),
+    ]);
+    let home = Arc::default();
+    let at = |second, sql| Statement { second: Some(second), ..statement(sql, &home) };
+    let statements = vec![at(5, "BEGIN"), at(6, "UPDATE t SET a = 1"), at(6, "COMMIT")];
+    let transaction = Transaction { connection: 1, statements, abandoned: false };
+    assert!(worker(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
+    let first = ["SET timestamp = 5", "BEGIN", "SET timestamp = 6", "UPDATE t SET a = 1"];
+    let again = ["SET timestamp = 5", "(reconnect)", "SET SESSION lock_wait_timeout = 50"];
+    assert_eq!(*line.sent.borrow(), [first.as_slice(), &again].concat());
+    assert_eq!(host.counter(Counter::Reconnect), 1);
 }
 
 #[test]
