@@ -84,7 +84,7 @@ pub struct Statement {
 pub struct Transaction {
     /// The connection in the capture.
     pub connection: u64,
-    /// At least one.
+    /// None where an earlier chunk has them all.
     pub statements: Vec<Statement>,
     /// Its connection left, or the capture ended, within it: servers roll it back and unlock its tables then.
     pub abandoned: bool,
@@ -386,8 +386,18 @@ impl Reader {
 
     /// The connection leaves.
     fn forget(&mut self, number: Number) {
-        if let Some((draft, place)) = self.connections.get(&number).and_then(|connection| connection.place) {
-            self.drafts[draft - self.first_draft].transactions[place].1.abandoned = true;
+        if let Some(connection) = self.connections.get(&number) {
+            if let Some((draft, place)) = connection.place {
+                self.drafts[draft - self.first_draft].transactions[place].1.abandoned = true;
+            } else if connection.in_transaction {
+                if self.drafts.is_empty() {
+                    self.drafts.push_back(Draft::default());
+                }
+                if let Some(draft) = self.drafts.back_mut() {
+                    let rest = Transaction { connection: number.0, statements: Vec::new(), abandoned: true };
+                    draft.transactions.push((connection.session, rest));
+                }
+            }
         }
         self.close(number);
         if let Some(connection) = self.connections.remove(&number) {
@@ -504,11 +514,14 @@ impl Reader {
         }
         let full = |draft: &Draft| draft.statements as u64 >= self.order.chunk_events;
         if self.drafts.back().is_none_or(full) {
-            self.drafts.push_back(Draft { first_us: self.last_us, ..Draft::default() });
+            self.drafts.push_back(Draft::default());
         }
         let number_of_draft = self.first_draft + self.drafts.len() - 1;
         if let Some(draft) = self.drafts.back_mut() {
             connection.place = Some((number_of_draft, draft.transactions.len()));
+            if draft.statements == 0 {
+                draft.first_us = self.last_us;
+            }
             draft.statements += 1;
             draft.open += 1;
             draft.last_us = self.last_us;
@@ -532,7 +545,7 @@ fn halves(draft: Draft) -> (Draft, Draft) {
     for (session, transaction) in draft.transactions {
         let part = if parts.0.statements < half.max(1) { &mut parts.0 } else { &mut parts.1 };
         let start_us = transaction.statements.first().map_or(0, |first| first.offset_us.cast_signed());
-        if part.transactions.is_empty() {
+        if part.statements == 0 {
             part.first_us = start_us.max(draft.first_us);
         }
         part.last_us = part.last_us.max(start_us).max(part.first_us);

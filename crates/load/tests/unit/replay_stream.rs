@@ -191,6 +191,33 @@ fn a_transaction_without_an_end_does_not_keep_the_capture_in_memory() {
 }
 
 #[test]
+fn a_transaction_that_was_cut_is_rolled_back_where_its_connection_leaves() {
+    let mut events = queries(&[(1, "BEGIN"), (1, "UPDATE t SET a = 0")]);
+    events.extend((0..30_000).map(|number| (2, "Query", format!("UPDATE t SET a = {number}"))));
+    events.extend([(1, "Quit", String::new()), (2, "Query", "SELECT 1".to_owned())]);
+    let (folder, file) = captured(&events);
+    let found = chunks(order(&file, 2, 10), 9_999);
+    let all: Vec<_> = found.iter().flat_map(|chunk| chunk.transactions()).collect();
+    let of_first: Vec<_> = all.iter().filter(|each| each.connection == 1).collect();
+    assert_eq!(of_first.iter().map(|each| each.statements.len()).collect::<Vec<_>>(), [2, 0]);
+    assert_eq!(of_first.iter().map(|each| each.abandoned).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(found.iter().map(|chunk| chunk.statements).sum::<usize>(), events.len() - 1);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_transaction_that_was_cut_when_nothing_else_was_read_is_rolled_back_before_the_next() {
+    let mut events = queries(&[(1, "BEGIN")]);
+    events.extend((0..STATEMENTS_AHEAD).map(|number| (1, "Query", format!("UPDATE t SET a = {number}"))));
+    events.extend([(1, "Quit", String::new()), (2, "Query", "UPDATE t SET a = 1".to_owned())]);
+    let (folder, file) = captured_at(&events, |at| at + if events[at].0 == 2 { 60_000 } else { 0 });
+    let found = chunks(order(&file, 1, 10), 9);
+    let last: Vec<_> = found[1].transactions().map(|each| (each.connection, each.abandoned, each.end_us())).collect();
+    assert_eq!(last, [(1, true, 0), (2, false, 0)], "nor is it waited for");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn a_capture_that_is_one_transaction_is_cut_into_chunks() {
     let mut events = queries(&[(1, "BEGIN")]);
     events.extend((0..50_000).map(|number| (1, "Query", format!("UPDATE t SET a = {number}"))));
