@@ -204,7 +204,10 @@ impl WorkerHost {
 
     /// The event is one of this operation, by its number.
     pub(crate) fn operation_is(&self, operation: usize) {
-        self.event.operations.borrow_mut().push(operation);
+        let mut operations = self.event.operations.borrow_mut();
+        if !operations.contains(&operation) {
+            operations.push(operation);
+        }
     }
 
     /// What went before is no part of the next event.

@@ -207,6 +207,7 @@ fn operations_have_histograms_of_their_own_and_thinking_has_no_latency() {
             host.event_restart();
             host.operation("new_order");
             host.operation("new_order.rollback");
+            host.operation("new_order");
             Ok(EventEnd::Done)
         });
         let (outcome, said) = run(&cell(&["A"], 1), &[arm("A")], &[load]);
