@@ -342,6 +342,9 @@ impl WorkerHost {
         let counts = crosses && now_ns() >= turn.guard_end_ns.get() && self.may_begin(true);
         event.counted.set(counts);
         event.in_window.set(counts);
+        if counts {
+            self.stats.counters().open_window(turn.guard_end_ns.get());
+        }
         counts
     }
 

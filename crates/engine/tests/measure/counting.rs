@@ -1,7 +1,8 @@
 //! What is counted, and what is not.
 
-use std::sync::Mutex;
+use std::cell::RefCell;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bakeoff_engine::answer::MessageWriter;
@@ -9,9 +10,14 @@ use bakeoff_engine::arm::OpenArm;
 use bakeoff_engine::measure::{Contender, Job, measure};
 use bakeoff_engine::request::{Load, Measure};
 use bakeoff_load::arrivals::Arrivals;
-use bakeoff_load::worker_host::WorkerHost;
-use bakeoff_load::worker_pool::CancelToken;
-use bakeoff_script::host::{EventEnd, Host, QueryClass};
+use bakeoff_load::connector::Connector;
+use bakeoff_load::net::ServerAddress;
+use bakeoff_load::start_gate::{Barrier, Slice, StartGate};
+use bakeoff_load::worker_host::{Environment, Mode, WorkerHost};
+use bakeoff_load::worker_pool::{CancelToken, WorkerContext};
+use bakeoff_load::worker_stats::{LatencyStore, WorkerStats};
+use bakeoff_metrics::now_ns;
+use bakeoff_script::host::{EventEnd, Host, LogLevel, QueryClass};
 
 use super::world::{arm, cell, events, reply, run, sleeping, sum, throughput};
 
@@ -159,6 +165,35 @@ fn nothing_of_the_guard_is_counted() {
         assert_eq!((&slice["writes"], &slice["retries"]), (&slice["events"], &slice["events"]));
         assert_eq!(slice["errors"].get("1213").unwrap_or(&0.into()), &slice["events"]);
     }
+}
+
+struct Silent;
+
+impl Environment for Silent {
+    fn log(&self, _level: LogLevel, _message: &str) {}
+}
+
+#[test]
+fn an_event_that_outlasts_the_warm_up_of_a_run_is_busy_from_its_end_on() {
+    let gate = Arc::new(StartGate::new(1));
+    let (barrier, canceller) = (Arc::new(Barrier::new(1)), Arc::default());
+    let context = WorkerContext { thread: 0, gate: Arc::clone(&gate), barrier, canceller };
+    let connector = Connector::new(Arc::new(ServerAddress::default()), Arc::clone(&context.canceller));
+    let stats: Arc<WorkerStats> = Arc::default();
+    let counted = (Arc::clone(&stats), LatencyStore::Own(RefCell::default()));
+    let mode = Mode::Run { events_left: None, counts_set_up: false };
+    let host = WorkerHost::new(&context, 1, mode, Arc::new(Silent), connector, counted);
+    let start_ns = now_ns();
+    let guard_end_ns = start_ns + 200_000_000;
+    let slice = Slice { block: 0, turn: 0, start_ns, guard_end_ns, deadline_ns: u64::MAX, schedule: None };
+    gate.open(Arc::new(slice));
+    assert!(host.rest() && host.more_events());
+    host.event_start();
+    std::thread::sleep(Duration::from_millis(210));
+    host.event_stop(EventEnd::Done);
+    let totals = stats.counters().totals();
+    assert_eq!((totals.events, totals.busy_ns), (1, host.boundary_ns() - guard_end_ns));
+    assert!(totals.busy_ns < totals.latency_sum_ns);
 }
 
 static STREAMS: Mutex<Vec<(u64, u64, u32)>> = Mutex::new(Vec::new());
