@@ -187,13 +187,15 @@ fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<socket2::
     connect_any(&addresses, deadline)
 }
 
-/// Connects to the first address that answers. Each has its share of the time that is left.
+/// Connects to the first address that answers. Each has its share of the time that is left. The error is that of the first: an
+/// address of a kind that this machine cannot reach is often the last.
 fn connect_any(addresses: &[SocketAddr], deadline: Instant) -> io::Result<socket2::Socket> {
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name resolves to no address");
+    let mut first = None;
     for (&address, to_try) in addresses.iter().zip((1..=addresses.len() as u32).rev()) {
         let left = deadline.saturating_duration_since(Instant::now()) / to_try;
         if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
+            first.get_or_insert(io::ErrorKind::TimedOut.into());
+            break;
         }
         let connected = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None)
             .and_then(|socket| socket.connect_timeout(&address.into(), left).map(|()| socket));
@@ -202,10 +204,12 @@ fn connect_any(addresses: &[SocketAddr], deadline: Instant) -> io::Result<socket
                 socket.set_tcp_nodelay(true)?;
                 return Ok(socket);
             }
-            Err(error) => last = error,
+            Err(error) => {
+                first.get_or_insert(error);
+            }
         }
     }
-    Err(last)
+    Err(first.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name resolves to no address")))
 }
 
 /// Ends one worker's connections from outside. Shared by the worker, which attaches, and its coordinator, which cuts.

@@ -57,3 +57,13 @@ fn an_address_that_does_not_answer_leaves_time_for_the_next() {
     let connected = connect_any(&[silent, answers], Instant::now() + Duration::from_millis(800)).unwrap();
     assert_eq!(connected.peer_addr().unwrap().as_socket(), Some(answers));
 }
+
+#[test]
+fn of_several_addresses_the_error_of_the_first_is_said() {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let closed = listener.local_addr().unwrap();
+    drop(listener);
+    let unreachable = "[2001:db8::1]:3306".parse().unwrap();
+    let error = connect_any(&[closed, unreachable], Instant::now() + Duration::from_millis(400)).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+}
