@@ -91,15 +91,18 @@ fn connect_code(error: &SqlError) -> Code {
     }
 }
 
-/// Which code a failed statement has. A worker that connects in the middle of a measurement fails here too.
+/// Which code a failed statement has. A worker that connects in the middle of a measurement fails here too; without a connection
+/// every error is fatal, and with one a statement may fail with the same numbers.
 fn statement_code(error: &SqlError) -> Code {
     match error.code {
         // 2002, 2003 and 2005 cannot connect, 1040 and 1203 too many connections, 1049 unknown database.
-        2002 | 2003 | 2005 | 1040 | 1049 | 1203 | 1044 | 1045 | 1130 | 1251 | 1698 | 2026 | 2059 | 2061 | 3159 => {
+        // 1226 the account's limit of connections or statements; the others as above.
+        2002 | 2003 | 2005 | 1040 | 1049 | 1203 | 1044 | 1045 | 1130 | 1226 | 1251 | 1698 | 1820 | 1862 | 2026
+        | 2059 | 2061 | 3118 | 3159 | 4151
+            if error.fatal =>
+        {
             connect_code(error)
         }
-        // 1226 the account's limit of connections or statements; the others as above. A statement may fail with them, too.
-        1226 | 1820 | 1862 | 3118 | 4151 if error.fatal => connect_code(error),
         // 1053 shutting down, 1927 connection killed, 2006 gone, 2013 lost, 2055 lost in the middle.
         1053 | 1927 | 2006 | 2013 | 2055 => Code::ServerLost,
         // 2000: the script's runtime caught a panic of the client.

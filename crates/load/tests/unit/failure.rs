@@ -17,7 +17,10 @@ fn codes_follow_the_contract() {
     assert_eq!(Failure::running(&error(1045, true)).code, Code::AccessDenied);
     assert_eq!(Failure::running(&error(3118, true)).code, Code::AccessDenied);
     assert_eq!(Failure::running(&error(1226, true)).code, Code::ConnectFailed);
-    assert_eq!(Failure::running(&error(1226, false)).code, Code::SqlError);
+    assert_eq!(Failure::running(&error(1049, true)).code, Code::ConnectFailed);
+    for refused in [1044, 1049, 1226] {
+        assert_eq!(Failure::running(&error(refused, false)).code, Code::SqlError, "{refused}: of a statement");
+    }
 }
 
 #[test]

@@ -4,16 +4,17 @@ use super::*;
 
 #[test]
 fn a_lost_server_is_distinguished_from_a_bad_statement() {
-    let sql = |errno| ScriptError::Sql {
+    let sql = |errno, fatal| ScriptError::Sql {
         place: None,
         call: bakeoff_script::SqlCall::Query,
         errno,
         sqlstate: "HY000".into(),
         message: "words".into(),
         query: String::new(),
-        fatal: errno >= 2000,
+        fatal,
     };
-    assert_eq!(failure(sql(2013)).code, Code::ServerLost);
-    assert_eq!((failure(sql(1146)).code, failure(sql(1146)).sql_errno), (Code::SqlError, Some(1146)));
-    assert_eq!(failure(sql(1045)).code, Code::AccessDenied);
+    assert_eq!(failure(sql(2013, true)).code, Code::ServerLost);
+    let bad = failure(sql(1146, false));
+    assert_eq!((bad.code, bad.sql_errno), (Code::SqlError, Some(1146)));
+    assert_eq!(failure(sql(1045, true)).code, Code::AccessDenied, "of a connection made in between");
 }
