@@ -11,7 +11,7 @@ use crate::event::{
 use crate::event::{iso, old};
 
 /// Names of commands; what is not among them begins no event.
-const COMMANDS: [&str; 32] = [
+const COMMANDS: [&str; 35] = [
     "Sleep",
     "Quit",
     "Init DB",
@@ -31,6 +31,7 @@ const COMMANDS: [&str; 32] = [
     "Delayed insert",
     "Change user",
     "Binlog Dump",
+    "Binlog Dump GTID",
     "Table Dump",
     "Connect Out",
     "Register Slave",
@@ -44,6 +45,8 @@ const COMMANDS: [&str; 32] = [
     "Fetch",
     "Reset Connection",
     "Daemon",
+    "clone",
+    "Group Replication Data Stream subscription",
 ];
 
 /// What is known of a connection that is open.
@@ -199,10 +202,10 @@ fn is_begun_prefix(line: &[u8]) -> bool {
     line.starts_with(b"\t\t") || iso(line).is_some() || old(line).is_some() || line.iter().all(is_of_time)
 }
 
-/// `root@localhost on db1 using Socket`: the user and the schema.
+/// `root@localhost on db1 using Socket`, of a proxy user `u@h as role on db1 using Socket`: the user and the schema.
 fn connect(text: &[u8]) -> (&[u8], &[u8]) {
     let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
-    let rest = text[end..].strip_prefix(b" on ").unwrap_or_default();
+    let rest = memchr::memmem::find(text, b" on ").map_or(&b""[..], |at| &text[at + 4..]);
     let name_end = memchr::memmem::find(rest, b" using ").unwrap_or(rest.len());
     (&text[..end], &rest[..name_end])
 }

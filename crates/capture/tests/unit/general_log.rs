@@ -70,6 +70,27 @@ fn another_user_or_a_reset_begins_the_session_anew() {
 }
 
 #[test]
+fn commands_of_replicas_and_clones_are_no_part_of_the_statement_before() {
+    for command in ["Binlog Dump GTID", "clone", "Group Replication Data Stream subscription"] {
+        let found = events(&format!(
+            "2024-11-06T09:57:35.1Z\t    7 Query\tCOMMIT\n\
+             2024-11-06T09:57:35.2Z\t    9 {command}\tLog: '' Pos: 4 GTIDs: ''\n"
+        ));
+        let other = format!("{command} Log: '' Pos: 4 GTIDs: ''");
+        assert_eq!(sqls(&found), [(Command::Query, "COMMIT"), (Command::Other, other.as_str())]);
+    }
+}
+
+#[test]
+fn a_proxy_user_connects_to_its_schema() {
+    let found = events(
+        "2024-11-06T09:57:35.1Z\t    7 Connect\tu@h as role on shop using TCP/IP\n\
+         2024-11-06T09:57:35.2Z\t    7 Query\tSELECT 1\n",
+    );
+    assert_eq!((found[1].user.as_slice(), found[1].schema.as_slice()), (&b"u@h"[..], &b"shop"[..]));
+}
+
+#[test]
 fn an_execute_of_sql_is_not_run_twice() {
     let found = events(
         "2024-11-06T09:57:35.1Z\t    7 Query\tPREPARE s FROM 'SELECT ?'\n2024-11-06T09:57:35.1Z\t    7 Prepare\tSELECT ?\n\
