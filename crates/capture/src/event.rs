@@ -37,7 +37,7 @@ impl Command {
         }
     }
 
-    /// The command of that name in a log; every unknown one is `Other`.
+    /// The command of that name in a log, in upper or lower case (MariaDB: `Reset connection`); every unknown one is `Other`.
     pub fn from_name(name: &[u8]) -> Self {
         const KNOWN: [Command; 7] = [
             Command::Query,
@@ -48,10 +48,10 @@ impl Command {
             Command::Quit,
             Command::InitDb,
         ];
-        if name == b"Change user" {
+        if name.eq_ignore_ascii_case(b"Change user") {
             return Self::Connect;
         }
-        let found = KNOWN.into_iter().find(|each| each.name().as_bytes() == name);
+        let found = KNOWN.into_iter().find(|each| name.eq_ignore_ascii_case(each.name().as_bytes()));
         found.unwrap_or(Self::Other)
     }
 }

@@ -11,7 +11,7 @@ use crate::event::{
 use crate::event::{iso, old};
 
 /// Names of commands; what is not among them begins no event.
-const COMMANDS: [&str; 35] = [
+const COMMANDS: [&str; 36] = [
     "Sleep",
     "Quit",
     "Init DB",
@@ -44,6 +44,7 @@ const COMMANDS: [&str; 35] = [
     "Set option",
     "Fetch",
     "Reset Connection",
+    "Reset connection", // MariaDB
     "Daemon",
     "clone",
     "Group Replication Data Stream subscription",

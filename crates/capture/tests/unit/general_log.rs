@@ -57,15 +57,17 @@ fn the_old_form_has_a_time_where_the_second_changed() {
 
 #[test]
 fn another_user_or_a_reset_begins_the_session_anew() {
-    let found = events(
-        "2024-11-06T09:57:35.1Z\t    7 Connect\troot@localhost on shop using Socket\n\
+    for reset in ["Reset Connection", "Reset connection"] {
+        let found = events(&format!(
+            "2024-11-06T09:57:35.1Z\t    7 Connect\troot@localhost on shop using Socket\n\
          2024-11-06T09:57:35.2Z\t    7 Change user\tapp@h on db2 using TCP/IP\n2024-11-06T09:57:35.3Z\t    7 Query\tSELECT 1\n\
-         2024-11-06T09:57:35.4Z\t    7 Reset Connection\t\n2024-11-06T09:57:35.5Z\t    7 Query\tSELECT 2\n",
-    );
-    let commands: Vec<Command> = found.iter().map(|event| event.command).collect();
-    assert_eq!(commands, [Command::Connect, Command::Connect, Command::Query, Command::Reset, Command::Query]);
-    for event in [&found[2], &found[4]] {
-        assert_eq!((event.user.as_slice(), event.schema.as_slice()), (&b"app@h"[..], &b"db2"[..]));
+         2024-11-06T09:57:35.4Z\t    7 {reset}\t\n2024-11-06T09:57:35.5Z\t    7 Query\tSELECT 2\n",
+        ));
+        let commands: Vec<Command> = found.iter().map(|event| event.command).collect();
+        assert_eq!(commands, [Command::Connect, Command::Connect, Command::Query, Command::Reset, Command::Query]);
+        for event in [&found[2], &found[4]] {
+            assert_eq!((event.user.as_slice(), event.schema.as_slice()), (&b"app@h"[..], &b"db2"[..]));
+        }
     }
 }
 

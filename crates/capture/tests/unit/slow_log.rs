@@ -107,6 +107,17 @@ fn mariadb_with_explain_and_engine_lines() {
 }
 
 #[test]
+fn a_reset_of_the_session_is_one_in_both_spellings() {
+    for name in ["Reset Connection", "Reset connection"] {
+        let found = events(&format!(
+            "# User@Host: a[a] @ localhost []\n# Thread_id: 9  Schema: shop  QC_hit: No\n\
+             # Query_time: 0.1  Lock_time: 0.0\nSET timestamp=1690891200;\n# administrator command: {name};\n"
+        ));
+        assert_eq!(found[0].command, Command::Reset, "{name}");
+    }
+}
+
+#[test]
 fn statements_that_look_like_something_else() {
     let head = "# User@Host: a[a] @ localhost []  Id:     9\n# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\n\
         SET timestamp=1690891200;\n";
