@@ -1,4 +1,5 @@
-//! The state of a connection's session as far as its `SET` statements tell: character set, sql_mode, autocommit, time zone.
+//! The state of a connection's session as far as its `SET` statements tell: character set, sql_mode, autocommit, time zone, checks of
+//! keys and some limits.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +10,15 @@ use crate::lexer::{Kind, Lexer};
 const COLLATION: &str = "collation_connection";
 
 /// Variables that change what a statement does, under the name that a capture has.
-const VARIABLES: [(&str, &str); 9] = [
+const VARIABLES: [(&str, &str); 14] = [
     ("sql_mode", "sql_mode"),
     ("autocommit", "autocommit"),
     ("time_zone", "time_zone"),
+    ("foreign_key_checks", "foreign_key_checks"),
+    ("unique_checks", "unique_checks"),
+    ("sql_select_limit", "sql_select_limit"),
+    ("sql_safe_updates", "sql_safe_updates"),
+    ("group_concat_max_len", "group_concat_max_len"),
     ("character_set_client", "character_set_client"),
     ("character_set_connection", "character_set_connection"),
     ("character_set_results", "character_set_results"),

@@ -19,6 +19,14 @@ fn the_variables_that_matter_are_kept() {
         r#"{"autocommit":"0","sql_mode":"ANSI","time_zone":"+00:00"}"#
     );
     assert_eq!(after(&["SET autocommit=0", "SET autocommit := 1"]), r#"{"autocommit":"1"}"#);
+    assert_eq!(
+        after(&["SET @OLD_CHECKS=@@FOREIGN_KEY_CHECKS, FOREIGN_KEY_CHECKS=0", "SET unique_checks = 0"]),
+        r#"{"foreign_key_checks":"0","unique_checks":"0"}"#
+    );
+    assert_eq!(
+        after(&["SET sql_safe_updates = ON, sql_select_limit = 100, SESSION group_concat_max_len = 4096"]),
+        r#"{"group_concat_max_len":"4096","sql_safe_updates":"ON","sql_select_limit":"100"}"#
+    );
 }
 
 #[test]

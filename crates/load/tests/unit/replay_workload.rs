@@ -233,6 +233,10 @@ fn only_what_differs_is_set_and_what_is_not_known_goes_back_to_its_default() {
         settings(&german, &plain, "utf8mb4 COLLATE utf8mb4_bin"),
         ["SET NAMES utf8mb4 COLLATE utf8mb4_bin", "SET autocommit = DEFAULT", "SET sql_mode = DEFAULT"]
     );
+    assert_eq!(
+        settings(&session(&["SET foreign_key_checks=0", "SET sql_select_limit = 5"]), &plain, "utf8mb4"),
+        ["SET foreign_key_checks = DEFAULT", "SET sql_select_limit = DEFAULT"]
+    );
     let results = session(&["SET NAMES utf8mb4", "SET character_set_results = NULL", "SET time_zone = '+00:00'"]);
     assert_eq!(
         settings(&german, &results, "utf8mb4")[1..],
