@@ -150,8 +150,10 @@ impl<W: Write + Send + 'static> Recorder<W> {
     /// A connect, a quit, another schema, an administrator command.
     fn command(&mut self, event: &mut Event) {
         self.totals.overall.commands += 1;
-        if matches!(event.command, Command::Quit | Command::Connect | Command::Reset) {
-            self.sessions.remove(&event.connection.unwrap_or(0));
+        if let Some(connection) = event.connection
+            && matches!(event.command, Command::Quit | Command::Connect | Command::Reset)
+        {
+            self.sessions.remove(&connection);
         }
         if self.redactor.is_some() && event.command != Command::InitDb {
             event.sql.clear();

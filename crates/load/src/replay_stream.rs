@@ -356,11 +356,14 @@ impl Reader {
             return self.end_pass();
         }
         let event: EventLine = serde_json::from_slice(&line).map_err(|error| self.damaged(&error))?;
+        // Without a number it is not known whose session ends: transactions of others would be rolled back.
+        let ends_session =
+            event.connection.is_some() && matches!(&*event.command, "Quit" | "Connect" | "Reset Connection");
         for copy in 0..self.copies {
             let number = (event.connection.unwrap_or(0), copy);
             if event.digest.is_some() && event.not_replayable.is_none() {
                 self.statement(number, &event);
-            } else if matches!(&*event.command, "Quit" | "Connect" | "Reset Connection") {
+            } else if ends_session {
                 self.forget(number);
             }
         }

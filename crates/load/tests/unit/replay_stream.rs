@@ -148,6 +148,20 @@ fn a_transaction_whose_connection_leaves_is_rolled_back() {
 }
 
 #[test]
+fn without_numbers_of_connections_no_session_ends() {
+    let event = |sql: &str| {
+        let (command, digest) = if sql == "Quit" { ("Quit", "") } else { ("Query", r#","digest":"a""#) };
+        format!(r#"{{"type":"event","command":"{command}","sql":"{sql}"{digest}}}"#) + "\n"
+    };
+    let statements = ["BEGIN", "INSERT INTO t VALUES (1)", "Quit", "INSERT INTO t VALUES (2)", "COMMIT"];
+    let path = written(&statements.map(event).concat(), 5);
+    let found = chunks(order(&path, 1, 10), 1);
+    let all: Vec<_> = found.iter().flat_map(|chunk| chunk.transactions()).collect();
+    assert_eq!(all.iter().map(|each| (each.statements.len(), each.abandoned)).collect::<Vec<_>>(), [(4, false)]);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
 fn reads_begin_again_and_writes_end_with_the_capture() {
     let reads = queries(&[(1, "SELECT 1"), (1, "SELECT 2"), (1, "SELECT 3")]);
     let (folder, file) = captured(&reads);
