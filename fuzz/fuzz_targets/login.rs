@@ -11,7 +11,6 @@ fuzz_target!(|input: &[u8]| {
         database: (how & 16 != 0).then(|| "database".into()),
         tls: if how & 2 == 0 { TlsWish::Never } else { TlsWish::IfOffered },
         channel: if how & 1 == 0 { Channel::Plain } else { Channel::UnixSocket },
-        more_capabilities: 0,
         fewer_capabilities: 0,
     });
     let mut out = Vec::new();

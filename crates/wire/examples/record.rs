@@ -62,14 +62,6 @@ const STEPS: &str = "\
 > quit
 ";
 
-const LOCAL_INFILE: &str = "\
-> use bakeoff_golden
-> query CREATE TABLE IF NOT EXISTS f (line TEXT)
-> query LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE f
-> query SELECT COUNT(*) FROM f
-> quit
-";
-
 const BRIEF: &str = "> query SELECT CURRENT_USER()\n> quit\n";
 
 struct Scenario {
@@ -90,7 +82,7 @@ const fn scenario(
     Scenario { name, options, identified, steps }
 }
 
-/// 16777216 is DEPRECATE_EOF, 128 LOCAL_FILES.
+/// 16777216 is DEPRECATE_EOF.
 const EVERY_SERVER: &[Scenario] = &[
     scenario("commands", "password: secret-1\nchannel: unix", Some("BY 'secret-1'"), STEPS),
     scenario("commands-eof", "password: secret-1\nchannel: unix\nfewer: 16777216", Some("BY 'secret-1'"), STEPS),
@@ -102,7 +94,6 @@ const EVERY_SERVER: &[Scenario] = &[
         Some("BY 'secret-1'"),
         BRIEF,
     ),
-    scenario("local-infile", "password: secret-1\nchannel: unix\nmore: 128", Some("BY 'secret-1'"), LOCAL_INFILE),
 ];
 
 const MYSQL_8: &[Scenario] = &[

@@ -167,11 +167,6 @@ pub fn quit(out: &mut Vec<u8>) {
     command(out, COM_QUIT, &[]);
 }
 
-/// The empty packet that ends a file of LOAD DATA LOCAL INFILE before it began. `sequence` follows the server's request.
-pub fn refuse_local_infile(out: &mut Vec<u8>, sequence: u8) {
-    packet::encode(out, &[], sequence);
-}
-
 #[cfg(test)]
 #[path = "../tests/unit/command.rs"]
 mod tests;

@@ -162,8 +162,6 @@ pub struct LoginOptions {
     pub tls: TlsWish,
     /// How the bytes travel before TLS: [`Channel::Plain`] or [`Channel::UnixSocket`].
     pub channel: Channel,
-    /// Flags of [`capability`] that are announced besides the usual ones; for tests (files of LOAD DATA LOCAL are refused in any case).
-    pub more_capabilities: u32,
     /// Flags that are not announced although the server has them; for tests (replies without [`capability::DEPRECATE_EOF`]).
     pub fewer_capabilities: u32,
 }
@@ -346,7 +344,6 @@ impl Login {
         if self.options.channel == Channel::Tls {
             wanted |= capability::SSL;
         }
-        wanted |= self.options.more_capabilities;
         required | wanted & greeting.capabilities & !self.options.fewer_capabilities
     }
 

@@ -295,12 +295,8 @@ impl ReplyScanner {
                 self.phase = Phase::PreparedDefinitions;
                 if self.definitions_left > 0 { Ok(None) } else { Ok(self.definitions_over()) }
             }
-            (Some(0xfb), Answering::Statement) => {
-                let sequence = self.sequence;
-                self.sequence = sequence.wrapping_add(1);
-                Ok(Some(Outcome::LocalInfile { sequence }))
-            }
             (Some(_), Answering::Statement) => {
+                // 0xfb, a request for a file of LOAD DATA LOCAL INFILE, is refused here: the login never offers to send any.
                 let mut reader = Reader::new(payload, "result set header");
                 let columns = reader.lenenc()?;
                 if columns == 0 || columns > MAX_COLUMNS || !reader.is_empty() {
@@ -368,12 +364,6 @@ pub enum Outcome {
     ResultSet(ResultSet),
     /// The answer to COM_STMT_PREPARE.
     Prepared(Prepared),
-    /// The server asks for a file (LOAD DATA LOCAL INFILE): send [`crate::command::refuse_local_infile`] with this sequence number
-    /// and scan on.
-    LocalInfile {
-        /// Sequence number of the packet to send.
-        sequence: u8,
-    },
     /// The server refused or broke off the statement.
     Failed(Box<ServerError>),
 }

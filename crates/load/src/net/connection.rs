@@ -177,7 +177,6 @@ impl Exchange {
     fn unwanted(&mut self, outcome: Outcome) -> SqlError {
         match outcome {
             Outcome::Failed(error) => self.failed(errors::server(*error)),
-            Outcome::LocalInfile { sequence } => self.refuse_local_infile(sequence),
             _ => self.break_off(errors::lost("a reply of another kind was due")),
         }
     }
@@ -249,30 +248,6 @@ impl Exchange {
         };
         self.broken = None;
         self.break_off(error)
-    }
-
-    #[cold]
-    fn refuse_local_infile(&mut self, sequence: u8) -> SqlError {
-        self.writer.clear();
-        command::refuse_local_infile(&mut self.writer, sequence);
-        let sent = self.transport.send(&self.writer);
-        self.writer.clear();
-        if let Err(error) = sent {
-            return self.break_off(errors::gone(silence(&error)));
-        }
-        match self.receive() {
-            Ok(Outcome::Done(done)) => {
-                self.take_status(done.status);
-                errors::local_infile_refused()
-            }
-            Ok(Outcome::Failed(error)) => {
-                let error = self.failed(errors::server(*error));
-                if error.fatal { error } else { errors::local_infile_refused() }
-            }
-            // A second request, above all: a server that never stops asking ends here.
-            Ok(_) => self.break_off(errors::lost("the server does not take no for an answer to LOCAL INFILE")),
-            Err(error) => error,
-        }
     }
 }
 
@@ -375,7 +350,6 @@ fn attempt(
             Endpoint::Unix(_) => Channel::UnixSocket,
             Endpoint::Tcp { .. } => Channel::Plain,
         },
-        more_capabilities: 0,
         fewer_capabilities: 0,
     });
     let mut inbox = Inbox::default();

@@ -23,8 +23,6 @@ const PARAMETERS: u16 = 2031;
 const UNSUPPORTED_VALUE: u16 = 2036;
 /// An authentication plugin that is not spoken here.
 const NO_AUTH_PLUGIN: u16 = 2059;
-/// A file for LOAD DATA LOCAL INFILE was refused.
-const LOCAL_INFILE_REFUSED: u16 = 2068;
 
 /// Server errors after which the server closes the connection: shutdown (1053), net errors (1152 to 1161, 1153 is a packet beyond
 /// `max_allowed_packet`), aborted (1184), killed (1927 MariaDB, 3169 MySQL), idle too long (4031).
@@ -83,14 +81,6 @@ pub(super) fn no_such_statement() -> SqlError {
 
 pub(super) fn unsupported_value() -> SqlError {
     error(UNSUPPORTED_VALUE, "a DOUBLE parameter is infinite or not a number, which SQL cannot hold", false)
-}
-
-pub(super) fn local_infile_refused() -> SqlError {
-    error(
-        LOCAL_INFILE_REFUSED,
-        "LOAD DATA LOCAL INFILE was refused: bakeoff sends no files to a server; load the rows with INSERT",
-        false,
-    )
 }
 
 pub(super) fn server(error: ServerError) -> SqlError {

@@ -45,15 +45,13 @@ impl Script {
     }
 
     fn login(&self) -> LoginOptions {
-        let flags = |name| self.option(name).map_or(0, |value| value.parse().expect("a number"));
         LoginOptions {
             user: self.option("user").unwrap_or_default().into(),
             password: self.option("password").unwrap_or_default().into(),
             database: self.option("database").map(Into::into),
             tls: TlsWish::Never,
             channel: if self.option("channel") == Some("tcp") { Channel::Plain } else { Channel::UnixSocket },
-            more_capabilities: flags("more"),
-            fewer_capabilities: flags("fewer"),
+            fewer_capabilities: self.option("fewer").map_or(0, |value| value.parse().expect("a number")),
         }
     }
 }
@@ -116,9 +114,9 @@ impl Talk<'_> {
         !bytes.is_empty()
     }
 
-    /// The first `bytes` of the inbox are understood from `from` on.
-    fn understood(&mut self, from: usize, bytes: usize) {
-        self.heard.extend_from_slice(&self.inbox.unread()[from..bytes]);
+    /// The first `bytes` of the inbox are understood.
+    fn understood(&mut self, bytes: usize) {
+        self.heard.extend_from_slice(&self.inbox.unread()[..bytes]);
     }
 
     fn login(&mut self, options: LoginOptions) -> Option<Session> {
@@ -128,12 +126,12 @@ impl Talk<'_> {
             let (used, step) = match login.receive(self.inbox.unread(), &mut out) {
                 Ok(progress) => progress,
                 Err(error) => {
-                    self.understood(0, self.inbox.unread().len());
+                    self.understood(self.inbox.unread().len());
                     self.line(format_args!("= no login: {error}"));
                     return None;
                 }
             };
-            self.understood(0, used);
+            self.understood(used);
             self.inbox.consume(used);
             match step {
                 LoginStep::Receive if used == 0 && !self.receive() => {
@@ -221,33 +219,21 @@ impl Steps<'_, '_> {
     }
 
     fn receive(&mut self, mut scanner: ReplyScanner) {
-        let mut understood = 0;
-        loop {
-            let scanned = scanner.scan(self.talk.inbox.unread());
-            if let Ok(None) = scanned
-                && self.talk.receive()
-            {
-                continue;
+        let scanned = loop {
+            match scanner.scan(self.talk.inbox.unread()) {
+                Ok(None) if self.talk.receive() => {}
+                scanned => break scanned,
             }
-            let upto = scanner.reply_bytes().min(self.talk.inbox.unread().len());
-            self.talk.understood(understood, upto);
-            understood = upto;
-            match scanned {
-                Ok(Some(Outcome::LocalInfile { sequence })) => {
-                    self.talk.line(format_args!("= the server asks for a file"));
-                    let mut out = Vec::new();
-                    command::refuse_local_infile(&mut out, sequence);
-                    self.talk.send(&out);
-                }
-                Ok(Some(outcome)) => {
-                    self.made_of_it(&outcome);
-                    self.talk.inbox.consume(scanner.reply_bytes());
-                    self.scanner = Some(scanner);
-                    return;
-                }
-                Ok(None) => return self.talk.line(format_args!("= hung up")),
-                Err(error) => return self.talk.line(format_args!("= {error}")),
+        };
+        self.talk.understood(scanner.reply_bytes().min(self.talk.inbox.unread().len()));
+        match scanned {
+            Ok(Some(outcome)) => {
+                self.made_of_it(&outcome);
+                self.talk.inbox.consume(scanner.reply_bytes());
+                self.scanner = Some(scanner);
             }
+            Ok(None) => self.talk.line(format_args!("= hung up")),
+            Err(error) => self.talk.line(format_args!("= {error}")),
         }
     }
 
@@ -260,7 +246,6 @@ impl Steps<'_, '_> {
                 self.types = BoundTypes::default();
                 self.talk.line(format_args!("= {prepared:?}"));
             }
-            Outcome::LocalInfile { .. } => {}
             Outcome::ResultSet(result) => {
                 self.talk.line(format_args!(
                     "= rows {}, status {:#x}, warnings {}",

@@ -111,7 +111,6 @@ fn offer(bytes: &[u8]) {
         database: None,
         tls: bakeoff_wire::TlsWish::Never,
         channel: bakeoff_wire::Channel::Plain,
-        more_capabilities: 0,
         fewer_capabilities: 0,
     };
     let mut login = Login::new(options);

@@ -2,7 +2,7 @@
 
 use crate::server::{Reply, Value, Writer};
 use bakeoff_wire::row::{Encoding, RowCursor, column_name};
-use bakeoff_wire::{Answering, Inbox, Outcome, ReplyScanner, command, packet};
+use bakeoff_wire::{Answering, Inbox, Outcome, ReplyScanner, packet};
 use proptest::prelude::*;
 
 /// What came of a stream of replies: each outcome with its column names and rows.
@@ -249,15 +249,10 @@ fn the_first_of_several_packets_may_be_refused_already() {
 }
 
 #[test]
-fn a_request_for_a_file_is_answered_with_nothing() {
-    let mut scanner = ReplyScanner::new(Answering::Statement, true);
-    let mut inbox = Inbox::default();
-    inbox.push(b"\x0c\0\0\x01\xfb/etc/passwd");
-    let Ok(Some(Outcome::LocalInfile { sequence })) = scanner.scan(inbox.unread()) else { panic!("no request") };
-    let mut out = Vec::new();
-    command::refuse_local_infile(&mut out, sequence);
-    assert_eq!(out, [0, 0, 0, 2]);
-    inbox.push(b"\x07\0\0\x03\0\0\0\x02\0\0\0");
-    assert!(matches!(scanner.scan(inbox.unread()), Ok(Some(Outcome::Done(_)))));
-    assert_eq!(scanner.reply_bytes(), inbox.unread().len());
+fn a_request_for_a_file_breaks_the_protocol() {
+    for answering in [Answering::Statement, Answering::Prepare] {
+        for request in [b"\x0c\0\0\x01\xfb/etc/passwd".as_slice(), b"\x01\0\0\x01\xfb"] {
+            ReplyScanner::new(answering, true).scan(request).unwrap_err();
+        }
+    }
 }
