@@ -17,7 +17,7 @@ pub mod template;
 
 pub use auth::{AuthError, Channel};
 pub use bytes::Malformed;
-pub use login::{Greeting, GreetingError, Login, LoginError, LoginOptions, LoginStep, Session, TlsWish, capability};
+pub use login::{Greeting, Login, LoginError, LoginOptions, LoginStep, Session, TlsWish, capability};
 pub use packet::Inbox;
 pub use reply::{Answering, Done, Outcome, Prepared, ReplyScanner, ResultSet, ServerError};
 

@@ -67,13 +67,13 @@ impl Greeting {
     /// out the NUL behind `mysql_native_password` (MySQL bug 59453).
     ///
     /// # Errors
-    /// `Refused` when the server answers with an error instead (1040 too many connections, 1129 host blocked); `Malformed` when the
+    /// `Server` when the server answers with an error instead (1040 too many connections, 1129 host blocked); `Malformed` when the
     /// packet is not a complete greeting of version 10 with protocol 4.1.
-    pub fn parse(payload: &[u8]) -> Result<Self, GreetingError> {
+    pub fn parse(payload: &[u8]) -> Result<Self, LoginError> {
         let mut reader = Reader::new(payload, "greeting");
         match reader.u8()? {
             10 => {}
-            0xff => return Err(GreetingError::Refused(ServerError::parse(payload)?)),
+            0xff => return Err(ServerError::parse(payload)?.into()),
             _ => return Err(reader.malformed("it is not of protocol version 10").into()),
         }
         let server_version = String::from_utf8_lossy(reader.nul_terminated()?).into_owned();
@@ -122,17 +122,6 @@ impl Greeting {
 }
 
 const NATIVE: &[u8] = b"mysql_native_password";
-
-/// Why there is no greeting.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GreetingError {
-    /// The server said no before anything else.
-    #[error(transparent)]
-    Refused(#[from] ServerError),
-    /// Not a MySQL server, or one that is broken.
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
-}
 
 /// Does the connection turn to TLS?
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,15 +204,6 @@ pub enum LoginError {
     /// The server broke the protocol, or there is no MySQL server.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-}
-
-impl From<GreetingError> for LoginError {
-    fn from(error: GreetingError) -> Self {
-        match error {
-            GreetingError::Refused(error) => Self::Server(error),
-            GreetingError::Malformed(error) => Self::Malformed(error),
-        }
-    }
 }
 
 /// The longest packet of a login that is believed; real ones have some hundred bytes.

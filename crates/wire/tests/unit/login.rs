@@ -43,7 +43,7 @@ fn every_scramble_length_is_survived() {
 #[test]
 fn too_many_connections_is_reported_without_a_greeting() {
     match Greeting::parse(b"\xff\x10\x04Too many connections") {
-        Err(GreetingError::Refused(error)) => assert_eq!((error.code, &*error.message), (1040, "Too many connections")),
+        Err(LoginError::Server(error)) => assert_eq!((error.code, &*error.message), (1040, "Too many connections")),
         other => panic!("{other:?}"),
     }
 }
