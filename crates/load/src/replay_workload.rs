@@ -6,11 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use bakeoff_capture::session::Session;
 use bakeoff_capture::{Step, step, used_schema};
-use bakeoff_script::host::{ConnectTarget, Connection, Counter, EventEnd, Host as _, SqlError};
+use bakeoff_script::host::{ConnectTarget, Connection, EventEnd, Host as _, SqlError};
 use serde::Serialize;
 
 use crate::arm_workers::Workload;
@@ -275,18 +274,11 @@ impl Worker<'_> {
         *self.numbers[operation].get_or_insert_with(|| self.host.latencies().with(|all| all.operation(name)))
     }
 
-    /// As scripts do it: for ten seconds, ever more slowly.
+    /// As scripts do it.
     fn reconnect(&mut self, lost: &SqlError) -> Result<(), Failure> {
-        let until = Instant::now() + self.host.reconnect_for();
-        let mut pause = Duration::from_millis(10);
-        while self.connection.reconnect().is_err() {
-            if Instant::now() + pause > until || self.host.aborted() {
-                return Err(Failure::running(lost));
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_secs(1));
+        if !self.host.reconnect(&mut || self.connection.reconnect().is_ok()) {
+            return Err(Failure::running(lost));
         }
-        self.host.count(Counter::Reconnect, 1);
         let _ = self.query(LOCK_WAIT, false); // its failure is one of the next statement, too
         self.schema.clone_from(&self.plan.home.schema);
         self.set = Session::default();

@@ -5,7 +5,7 @@
 //! (query, prepare, execute) neither copies nor allocates.
 
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::SqlCall;
 
@@ -195,6 +195,22 @@ pub trait Host {
     /// How long a lost connection is made again when its error is ignored; at least one attempt.
     fn reconnect_for(&self) -> Duration {
         Duration::from_secs(10)
+    }
+
+    /// Tries `connect`, ever more slowly, for [`Host::reconnect_for`] or until the command is given up; true when it has succeeded,
+    /// which is counted.
+    fn reconnect(&self, connect: &mut dyn FnMut() -> bool) -> bool {
+        let until = Instant::now() + self.reconnect_for();
+        let mut pause = Duration::from_millis(10);
+        while !connect() {
+            if Instant::now() + pause > until || self.aborted() {
+                return false;
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_secs(1));
+        }
+        self.count(Counter::Reconnect, 1);
+        true
     }
 
     /// May the worker start another event? Blocks while its arm is paused and, in an open loop, until the next intended start.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use bakeoff_script::SqlCall;
-use bakeoff_script::host::{LogLevel, QueryClass, Reply, StatementId, Value};
+use bakeoff_script::host::{Counter, LogLevel, QueryClass, Reply, StatementId, Value};
 
 use super::*;
 use crate::connector::Connector;

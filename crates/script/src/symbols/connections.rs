@@ -5,7 +5,6 @@
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
-use std::time::{Duration, Instant};
 
 use super::text_of;
 use crate::error::SqlCall;
@@ -90,29 +89,17 @@ impl SqlConnection {
         self.state = self.texts[0].as_ptr();
         self.message = self.texts[1].as_ptr();
         let ignorable = session.ignore_errors.contains(error.code) && !session.has_panicked();
-        let usable = ignorable && (!error.fatal || self.reconnect_patiently(session));
+        let usable = ignorable && (!error.fatal || self.reconnect(session));
         self.error = if usable { IGNORABLE } else { FATAL };
         if !usable {
             shielded((), |session| session.host.statement_failed(call, error, query));
         }
     }
 
-    /// Tries for [`crate::host::Host::reconnect_for`]; true when the connection is open again.
-    fn reconnect_patiently(&mut self, session: &Session) -> bool {
-        let until = Instant::now() + session.host.reconnect_for();
-        let mut pause = Duration::from_millis(10);
-        while let Some(link) = self.link.as_deref_mut() {
-            if guarded(|_| link.reconnect()).is_ok() {
-                session.host.count(Counter::Reconnect, 1);
-                return true;
-            }
-            if Instant::now() + pause > until || session.host.aborted() {
-                return false;
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_secs(1));
-        }
-        false
+    /// As [`crate::host::Host::reconnect`]; true when the connection is open again.
+    fn reconnect(&mut self, session: &Session) -> bool {
+        let Some(link) = self.link.as_deref_mut() else { return false };
+        session.host.reconnect(&mut || guarded(|_| link.reconnect()).is_ok())
     }
 
     fn close(&mut self) {
