@@ -55,11 +55,6 @@ impl RowCursor {
         self.current.as_ref().map(|(result, _)| result)
     }
 
-    /// How the rows of that result set are written; text when there is none.
-    pub fn encoding(&self) -> Encoding {
-        self.current.map_or(Encoding::Text, |(_, encoding)| encoding)
-    }
-
     /// Parses the next row into `row`, one entry a column, `None` for NULL. `reply` is what the scanner was given. Returns false after
     /// the last row.
     ///

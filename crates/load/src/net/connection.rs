@@ -30,6 +30,8 @@ pub(super) struct Exchange {
     writer: Vec<u8>,
     scanner: ReplyScanner,
     deprecate_eof: bool,
+    /// Of the rows that the last command is answered with.
+    encoding: Encoding,
     status: u16,
     /// Further results of the last command wait.
     more_results: bool,
@@ -45,6 +47,7 @@ impl Exchange {
             writer: Vec::with_capacity(4096),
             scanner: ReplyScanner::new(Answering::Statement, deprecate_eof),
             deprecate_eof,
+            encoding: Encoding::Text,
             status,
             more_results: false,
             broken: None,
@@ -98,13 +101,13 @@ impl Exchange {
     #[inline]
     pub(super) fn run(&mut self, sequence: u8, encoding: Encoding, rows: &mut RowCursor) -> Result<Reply, SqlError> {
         rows.stop();
+        self.encoding = encoding;
         self.send(Answering::Statement, sequence)?;
-        self.receive_reply(encoding, rows)
+        self.receive_reply(rows)
     }
 
     /// The next result of the last command.
     pub(super) fn next_result(&mut self, rows: &mut RowCursor) -> Result<Option<Reply>, SqlError> {
-        let encoding = rows.encoding();
         rows.stop();
         if !self.more_results {
             return Ok(None);
@@ -112,7 +115,7 @@ impl Exchange {
         let follower = self.scanner.follow();
         self.inbox.consume(self.scanner.reply_bytes());
         self.scanner = follower;
-        self.receive_reply(encoding, rows).map(Some)
+        self.receive_reply(rows).map(Some)
     }
 
     /// From now on waits for the server as long as `limit` says.
@@ -141,13 +144,13 @@ impl Exchange {
 
     /// Receives a reply that has a result set or is an OK packet; anything else is an error.
     #[inline]
-    fn receive_reply(&mut self, encoding: Encoding, rows: &mut RowCursor) -> Result<Reply, SqlError> {
+    fn receive_reply(&mut self, rows: &mut RowCursor) -> Result<Reply, SqlError> {
         loop {
             // Looked at where it is made: carried up through functions, an outcome is copied at each.
             match self.scanner.scan(self.inbox.unread()) {
                 Ok(None) => self.receive_more()?,
                 Ok(Some(Outcome::ResultSet(result))) => {
-                    rows.restart(result, encoding);
+                    rows.restart(result, self.encoding);
                     return Ok(Reply {
                         class: QueryClass::Read,
                         columns: result.columns,
