@@ -45,7 +45,7 @@ const FIND_LIMIT: Duration = Duration::from_secs(2);
 /// Some fifty draws in five seconds leave little luck. Moved threads have to fill their caches anew: not more often.
 const SHUFFLE_EVERY: Duration = Duration::from_millis(100);
 
-/// Every pairing that there is: whatever ends the program gives the servers' threads their CPUs back.
+/// Every pairing that there is: the program's end gives the servers' threads their CPUs back, unless it is a signal's.
 static PAIRINGS: Mutex<Vec<Weak<Pairing>>> = Mutex::new(Vec::new());
 /// How long the end of the program waits for a connection that is being paired.
 const RELEASE_LIMIT: Duration = Duration::from_millis(200);
