@@ -128,23 +128,23 @@ impl Stats {
 
     /// Since the last call: for an intermediate report.
     pub(crate) fn interval(&self, snapshot: &mut Snapshot, now_ns: u64) -> Delta {
-        let mut collected = self.collect();
-        let latencies = std::mem::take(&mut collected.interval);
-        self.delta(snapshot, now_ns, latencies)
+        self.taken(snapshot, now_ns, |collected| &mut collected.interval)
     }
 
     /// Since the last call: for a checkpoint or the final report.
     pub(crate) fn period(&self, snapshot: &mut Snapshot, now_ns: u64) -> Delta {
-        let mut collected = self.collect();
-        let latencies = std::mem::take(&mut collected.period);
-        self.delta(snapshot, now_ns, latencies)
+        self.taken(snapshot, now_ns, |collected| &mut collected.period)
     }
 
     /// Since counting began.
     pub(crate) fn whole(&self, counting_since_ns: u64, now_ns: u64) -> Delta {
+        self.taken(&mut Snapshot::start(counting_since_ns), now_ns, |collected| &mut collected.whole)
+    }
+
+    fn taken(&self, snapshot: &mut Snapshot, now_ns: u64, from: fn(&mut Collected) -> &mut Latencies) -> Delta {
         let mut collected = self.collect();
-        let latencies = std::mem::take(&mut collected.whole);
-        self.delta(&mut Snapshot::start(counting_since_ns), now_ns, latencies)
+        let latencies = std::mem::take(from(&mut collected));
+        self.delta(snapshot, now_ns, latencies)
     }
 
     /// Shortest and longest event of a worker; where there are more of them than histograms, of those that share its own.
