@@ -141,14 +141,13 @@ fn is_secret(first: Id, before: Id, id: Id, text: &[u8], next: u8) -> bool {
 
 /// Whether a word makes the statement one with a lock that others would wait for, in a replay perhaps forever.
 fn is_lock(first: Id, before: Id, id: Id, text: &[u8], next: u8) -> bool {
-    const NAMED_LOCKS: [&[u8]; 3] = [b"get_lock", b"release_lock", b"release_all_locks"];
     let named = &*NAMED;
     if first == named.FLUSH {
         before == named.WITH && id == named.READ || id == named.EXPORT
     } else if first == named.LOCK {
         before == named.LOCK && id == named.INSTANCE
     } else {
-        next == b'(' && NAMED_LOCKS.iter().any(|name| text.eq_ignore_ascii_case(name))
+        next == b'(' && is_one_of(text, &["get_lock", "release_lock", "release_all_locks"])
     }
 }
 

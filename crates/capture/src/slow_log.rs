@@ -11,6 +11,7 @@ use crate::event::{
     Command, Event, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, number, without_line_end,
 };
 use crate::event::{SECOND_US, iso, old, seconds_us};
+use crate::general_log::used_schema;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
@@ -135,10 +136,9 @@ impl SlowLog {
                 self.place = Place::Sql;
                 return;
             }
-            if let Some(name) = plain.strip_prefix(b"use ").and_then(|rest| rest.strip_suffix(b";")) {
-                self.schema.clear();
-                let name = name.strip_prefix(b"`").and_then(|rest| rest.strip_suffix(b"`")).unwrap_or(name);
-                self.schema.extend_from_slice(name);
+            let is_use = plain.starts_with(b"use ") && plain.ends_with(b";");
+            if let Some(name) = used_schema(plain).filter(|_| is_use) {
+                self.schema = name.to_vec();
                 return;
             }
         }
