@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -273,8 +273,10 @@ def capture_totals(path: Path) -> Message:
     return answer
 
 
-def capture_events(path: Path) -> Iterator[Message]:
+def capture_events(path: Path) -> Generator[Message, None, None]:
     """The events of a capture in their order, as it has them (docs/capture.md), read as they are asked for.
+
+    Close it where not all of them are taken: it ends the process that reads them.
 
     Raises:
         SpecError: it is no capture. HostError: it cannot be read.

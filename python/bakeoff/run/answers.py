@@ -106,7 +106,8 @@ def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
                     stop=tools.stop,
                     on_progress=lambda count: tools.listener.progress("comparing answers", count, None, "statements"),
                 )
-                answers = answers_pass.run(capture_events(Path(workload.script)))
+                with contextlib.closing(capture_events(Path(workload.script))) as events:
+                    answers = answers_pass.run(events)
             without_table[workload.script] |= answers_pass.without_table
             before = found.get(workload.script)
             found[workload.script] = merged(before, answers) if before else answers
