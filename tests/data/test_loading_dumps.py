@@ -59,7 +59,7 @@ def test_a_collation_that_a_version_lacks_is_replaced_and_said(running):
     loaded, listener = load(running["mysql:5.7.22"], SHOP, "mysql:5.7.22")
     assert loaded.translated == {"utf8mb4_0900_ai_ci": "utf8mb4_unicode_520_ci"}
     (note,) = listener.notes
-    assert "has loaded utf8mb4_0900_ai_ci as utf8mb4_unicode_520_ci" in note
+    assert "has the dump's utf8mb4_0900_ai_ci as utf8mb4_unicode_520_ci" in note
     ((collation,),) = running["mysql:5.7.22"].query(
         "SELECT table_collation FROM information_schema.tables WHERE table_schema = 'shop' AND table_name = 'product'"
     )
