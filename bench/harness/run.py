@@ -49,13 +49,13 @@ def measured(budget: str, precision: str | None) -> dict[str, Any]:
         done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         wall_s = time.monotonic() - begun
         found = list(Path(folder).glob("*/wall.json"))
-        if not found:
+        outcomes = [json.loads(file.read_text("utf-8")) for file in Path(folder).glob("*/epochs/*/outcome.json")]
+        if not found or not outcomes:
             raise SystemExit(f"harness: the duel ended with status {done.returncode}: {done.stderr[-400:]}")
         wall = json.loads(found[0].read_text(encoding="utf-8"))
-        outcomes = [json.loads(file.read_text("utf-8")) for file in Path(folder).glob("*/epochs/*/outcome.json")]
     phases = wall["phases_s"] | {"around": max(0.0, wall_s - wall["total_s"])}
     # A cell with a verdict is not measured any more, which ends the run sooner and leaves an epoch less to measure.
-    cells = max((len(each["cell_order"]) for each in outcomes), default=0)
+    cells = max(len(each["cell_order"]) for each in outcomes)
     whole = [each for each in outcomes if len(each["cell_order"]) == cells]
     return {
         "wall_s": wall_s,
@@ -77,7 +77,7 @@ def main() -> int:
         shown.add_column(heading, justify="left" if heading == "phase" else "right")
     for phase, seconds in taken["phases_s"].items():
         shown.add_row(
-            phase, f"{seconds:.1f}", f"{seconds / taken['wall_s']:.1%}", f"{seconds / max(taken['epochs'], 1):.1f}"
+            phase, f"{seconds:.1f}", f"{seconds / taken['wall_s']:.1%}", f"{seconds / taken['epochs']:.1f}"
         )
     console.print(shown)
     console.print(
@@ -85,7 +85,8 @@ def main() -> int:
         f"{taken['epochs_with_all_cells']} epochs that measured every cell; the goal is {LIMIT_SHARE:.0%}.",
         highlight=False,
     )
-    content = {"settings": {"duel": [*_DUEL, *_OPTIONS], "budget": chosen.budget}, **taken, "limit_share": LIMIT_SHARE}
+    settings = {"duel": [*_DUEL, *_OPTIONS], "budget": chosen.budget, "precision": chosen.precision}
+    content = {"settings": settings, **taken, "limit_share": LIMIT_SHARE}
     console.print(f"written: {record.write('harness', content, chosen.results)}", highlight=False)
     return 0 if taken["share"] >= LIMIT_SHARE else 1
 
