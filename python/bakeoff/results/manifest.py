@@ -57,7 +57,7 @@ class Host(Frozen):
         return f"{self.cpus} × {self.cpu_model}, {format_bytes(self.memory_bytes)}"
 
     def differences(self, other: "Host") -> list[str]:
-        """What tells two machines apart, `CPUs 4 and 64`: processors, and memory beyond 2 %; none of like machines."""
+        """How two machines differ, `CPUs 4 and 64`: in processors, and in memory by more than 2 %; empty: alike."""
         pairs = (("processor", self.cpu_model, other.cpu_model), ("CPUs", self.cpus, other.cpus))
         found = [f"{what} {own} and {others}" for what, own, others in pairs if own != others]
         if abs(self.memory_bytes - other.memory_bytes) > 0.02 * self.memory_bytes:

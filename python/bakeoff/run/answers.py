@@ -282,7 +282,8 @@ class AnswersPass:
         digest = self._digests.get(event["digest"])
         digest = digest or _Digest(text, (text,) if text == _OTHERS else volatile_words(text))
         session_word = digest.first_word in _SESSION_WORDS
-        reason = event.get("not_replayable") or (digest.first_word == "KILL" and "KILL")  # of its own session
+        # A capture leaves out what would end a server or another's session, but not `KILL connection_id()`.
+        reason = event.get("not_replayable") or (digest.first_word == "KILL" and "KILL")
         if self._reads_only:
             reason = reason or event.get("writes")
         if reason:

@@ -50,11 +50,11 @@ _FILES = (
     "log_basename", "log_tc",
 )  # fmt: skip
 _IN_NO_SNAPSHOT = "files outside the data directory would be in no snapshot"
-# Of a further port all servers would want the same one.
+# The last three open one more port, for which the servers of all arms would ask at the same time.
 _NOT_A_SERVER = (
     "defaults_file", "defaults_extra_file", "no_defaults", "bootstrap", "initialize", "initialize_insecure",
-    "daemonize", "help", "chroot", "skip_grant_tables", "skip_networking", "admin_address",
-    "admin_port", "extra_port",
+    "daemonize", "help", "chroot", "skip_grant_tables", "skip_networking",
+    "admin_address", "admin_port", "extra_port",
 )  # fmt: skip
 # Beginnings of the names of cluster options: a server that is measured joins no cluster.
 _OF_CLUSTERS = ("wsrep_", "group_replication_")

@@ -14,7 +14,7 @@ use crate::worker_host::{Environment, Mode};
 use crate::worker_pool::WorkerContext;
 use crate::worker_stats::LatencyStore;
 
-/// Keeps what is sent, and fails as it is told: the first error meets the next statement of its text, then the second one its own.
+/// Keeps what is sent, and answers with the given errors: the first meets the next statement of its text, then the second one its own.
 /// The schema `gone` does not exist.
 #[derive(Clone, Default)]
 struct Line {
