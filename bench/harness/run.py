@@ -76,9 +76,7 @@ def main() -> int:
     for heading in ("phase", "seconds", "share", "an epoch"):
         shown.add_column(heading, justify="left" if heading == "phase" else "right")
     for phase, seconds in taken["phases_s"].items():
-        shown.add_row(
-            phase, f"{seconds:.1f}", f"{seconds / taken['wall_s']:.1%}", f"{seconds / taken['epochs']:.1f}"
-        )
+        shown.add_row(phase, f"{seconds:.1f}", f"{seconds / taken['wall_s']:.1%}", f"{seconds / taken['epochs']:.1f}")
     console.print(shown)
     console.print(
         f"measuring: {taken['share']:.1%} of the wall time, {taken['share_with_all_cells']:.1%} in the "
