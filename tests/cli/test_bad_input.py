@@ -105,7 +105,7 @@ SMALL = (
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--rate", "inf"], "--rate: inf", "--rate 500"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--rate", "nan"], "--rate: nan", "--rate 500"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--rate", "1e300"], "--rate: 1e+300", "--rate 500"),
-        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--threads", "99999999"], "99999999", "100000"),
+        (["duel", "mysql:8.0.15", "mysql:8.0.15", "--threads", "99999999"], "99999999", "10000"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--threads", "1,1"], "twice", "Leave one out"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--threads", "1,01"], "twice", "Leave one out"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "-w", "tpcc,tpcc"], "twice", "Leave one out"),

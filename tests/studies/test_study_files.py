@@ -482,7 +482,7 @@ TEN = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
         ('about: "\\e[31m"\n', 4, "control character"),
         ('about: "\\ud800"\n', 4, "control character"),
         ("threads: [4, 4]\n", 4, "twice"),
-        ("threads: [99999999]\n", 4, "100000"),
+        ("threads: [99999999]\n", 4, "10000"),
         ("factors: {engine: [innodb]}\n", 4, "one level"),
         ("settings: {buffer_pool: 999999999999999999999x}\n", 4, "not understood"),
         ("builds: 99999999999\n", 4, "1000"),

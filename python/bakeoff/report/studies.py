@@ -179,19 +179,19 @@ def measured(estimate: Estimate | None) -> Value:
     )
 
 
-# The scaling law of every arm over the ladder of threads: a table, and charts of the law beside what was measured.
+# The scaling law of every arm over the thread counts: a table, and charts of the law beside what was measured.
 
 _SCALING_NOTE = (
     "X(N) = λN / (1 + σ(N − 1) + κN(N − 1)), fitted to ln X: λ is the throughput of one thread, σ the share of the "
     "work that waits for others (contention), κ what each pair of threads costs each other (crosstalk). A summary of "
-    "the measured rungs: arms are compared by their ratios on each of them, and nothing is said beyond the last. "
+    "the measured thread counts: arms are compared by their ratios at each, and nothing is said beyond the last. "
     "Most at: threads at which the law is greatest. NO: the points lie off the law by more than the epochs scatter; "
     "read the points. "
 )
 
 
 def scaling_section(context: Context) -> Section | None:
-    """Fits of all arms and workloads that have four rungs or more; None without."""
+    """Fits of all arms and workloads that have four thread counts or more; None without."""
     fits = _fits(context)
     workloads = dict.fromkeys(workload for workload, _ in fits)
     panels = tuple(_scaling_panel(context, workload, place, fits) for place, workload in enumerate(workloads))
@@ -271,7 +271,7 @@ def _scaling_panel(context: Context, workload: str, place: int, fits: Mapping[tu
 
 
 def _peak(fit: ScalingFit) -> Value | str:
-    """Where throughput is greatest; below the first rung and beyond the last nothing more is said."""
+    """Where throughput is greatest; below the first thread count and beyond the last nothing more is said."""
     if fit.peak_threads is None:
         return f"> {fit.threads[-1]}"
     if fit.peak_threads.value == fit.threads[0]:

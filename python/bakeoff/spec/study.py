@@ -133,8 +133,8 @@ RATE_MAX = 1e9
 """Events per second: one a nanosecond."""
 DATABASE_PATTERN = r"^[A-Za-z0-9_$-]{1,64}$"
 SEED_MAX = 2**63 - 1
-THREADS_MAX = 100_000
-"""Connections of one arm: what `max_connections` of a server can be."""
+THREADS_MAX = 10_000
+"""Connections of one arm: the engine takes no more."""
 
 OptionValue = bool | int | float | str
 

@@ -103,7 +103,7 @@ class Sizes(Form):
     """What a scale may change: how much is measured, never what is asked."""
 
     workloads: list[str | WorkloadForm] | None = Field(default=None, min_length=1)
-    threads: list[Threads] | None = Field(default=None, min_length=1, description="Connections; the ladder.")
+    threads: list[Threads] | None = Field(default=None, min_length=1, description="Connections; each number is a cell.")
     tables: int | None = Field(default=None, ge=1, le=1000)
     table_size: Rows | None = Field(default=None, description="Rows a table: 20000, 100k, 10m.")
     precision: Precision | None = Field(default=None, description="Half-width at which to stop: 1%.")
