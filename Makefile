@@ -1,14 +1,14 @@
 # Every task of the project. `make help` lists them.
 BAKEOFF := .venv/bin/bakeoff
 PYTEST := .venv/bin/python -m pytest
-# Three test files at a time, fewer while something measures (tests/conftest.py).
-PARALLEL := -n 3
+# Four test files at a time, fewer while something measures (tests/conftest.py).
+PARALLEL := -n 4
 # Folders whose tests run whole programs: benchmarks, sysbench beside the original, terminals, the validation suite.
 WHOLE := bench first_hour sysbench tpcc validation
 
 # The tests start hundreds of Python programs: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
-# As the command sets it: three workers have no CPU left for NumPy's threads.
+# As the command sets it: four workers have no CPU left for NumPy's threads.
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help

@@ -60,7 +60,7 @@ class OneFileAtATime(LoadScopeScheduling):
     """Shares out tests by files, and those of `ALONE` and of `MEASURING` as if they were one file each.
 
     While those of `ALONE` last one worker runs, then two until what measures has ended; the others rest. After it
-    three keep two CPUs busy, since tests wait for servers a third of their time. xdist's groups (`--dist loadgroup`)
+    all keep two CPUs busy, since tests wait for servers a third of their time. xdist's groups (`--dist loadgroup`)
     have no effect with pytest 9.2.
     """
 
