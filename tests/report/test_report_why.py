@@ -1,14 +1,17 @@
 """The section "Why": where a comparison is decided and counters were kept, in every form."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from plain_analysis import plain_analysis
 from synthetic import duel_study, make_run
 
 from bakeoff.report import build_view, render_html
 from bakeoff.report.renderers import render_json, render_markdown
-from bakeoff.stats.model import Word
+from bakeoff.stats.analysis import analyse
+from bakeoff.stats.model import Stop, Word
 
 
 def with_counters(run, rows=(0.0, 2000.0), more=None):
@@ -74,6 +77,18 @@ def test_equal_arms_have_no_section_and_all_costs(tmp_path):
     view = build_view(run, analysis.model_copy(update={"comparisons": (compared,)}))
     assert "Why" not in {section.title for section in view.sections}
     assert json.loads(render_json(view))["costs"]
+
+
+def test_an_arm_that_completed_nothing_in_one_epoch_has_no_costs(tmp_path):
+    study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
+    run = with_counters(make_run(tmp_path, study), rows=(2000.0, 1.0))
+    epochs = list(run.load_epochs())
+    slices = epochs[6].slices
+    idle = slices.with_columns(events=np.where(slices["arm"] == "B", 0, slices["events"]))
+    epochs[6] = replace(epochs[6], slices=idle)
+    view = build_view(run, analyse(epochs, study, ended=Stop.BUDGET))
+    assert "completed nothing in epoch 6" in view.verdicts[0].sentence
+    assert view.costs == ()
 
 
 def test_a_run_without_counters_has_no_table_of_costs(view):

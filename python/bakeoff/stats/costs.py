@@ -150,7 +150,7 @@ def explain(
     ended: Stop,
     cpus: int,
 ) -> tuple[Explanation, ...]:
-    """Compare what an event cost, for every comparison whose arms have counters.
+    """Compare what an event cost, for every comparison that has a ratio, and whose arms have counters.
 
     Args:
         comparisons: of the analysis.
@@ -163,6 +163,8 @@ def explain(
     sums = _slice_sums(slices)
     found = []
     for comparison in comparisons:
+        if not comparison.estimate.n:  # an arm completed nothing in an epoch: there is no difference to be carried
+            continue
         pair = (comparison.baseline, comparison.contender)
         epochs = [
             point.epoch
