@@ -102,6 +102,29 @@ def test_few_executions_few_epochs_and_running_servers_are_not_tested():
     assert judge({}) == {}
 
 
+def test_a_contender_on_a_running_server_takes_the_verdict_from_no_other():
+    rows = [row(arm, name(1), ns) for arm, ns in (("A", 1e6), ("B", 2e6), ("C", 2e6))]
+    epochs = dict.fromkeys(range(6), rows)
+
+    def words(running):
+        judged = digest_times(epochs, baseline="A", ended=Stop.BUDGET, running=running)
+        return {each.contender: each.word for each in judged}
+
+    assert words({"B"}) == {"B": "not tested", "C": "SLOWER"}
+    assert words({"A"}) == {"B": "not tested", "C": "not tested"}
+
+
+def test_unlike_machines_have_no_interval_and_no_verdict_in_common():
+    epochs = simulated(np.random.default_rng(1), digests=1, epochs=12, slower={0: 1.5})
+    host_of = {epoch: f"h{epoch % 2}" for epoch in epochs}
+    unlike = judge(epochs, host_of=host_of, kinds={"h0": "small", "h1": "large"})[name(0)]
+    assert (unlike.word, unlike.note) == ("not tested", "the hosts are unlike machines")
+    assert unlike.estimate.mean == pytest.approx(-math.log(1.5), abs=0.05)
+    assert unlike.estimate.interval.low is None
+    alike = judge(epochs, host_of=dict.fromkeys(epochs, "h0"), kinds={"h0": "small", "h1": "large"})[name(0)]
+    assert alike.word == "SLOWER"
+
+
 def test_only_digests_are_judged_and_rounds_are_paired_with_their_own_baseline():
     rows = [row("A", "event", 1e6), row("B", "event", 9e6)]
     for at, factor in enumerate((1.0, 3.0)):

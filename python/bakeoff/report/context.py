@@ -19,7 +19,7 @@ from bakeoff.report.view import Footnote, Prose, Series
 from bakeoff.results import Manifest, Outcome, RunDirectory
 from bakeoff.results.epoch_data import COUNTERS, CellCounters
 from bakeoff.results.frame import Frame, quotients
-from bakeoff.results.manifest import Host
+from bakeoff.results.manifest import Host, kinds_of
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.stats.answer_rules import DOCUMENT, ROWS_KINDS, Answers, Compared, DigestAnswers
 from bakeoff.stats.costs import Explanation, explain
@@ -341,6 +341,11 @@ class Context:
         return {name: host for name, host in self.run.machines().items() if name in self.host_of.values()}
 
     @cached_property
+    def kinds(self) -> dict[str, str]:
+        """Host -> kind of machine; none of a run on one machine."""
+        return kinds_of(self.machines)
+
+    @cached_property
     def host(self) -> Host:
         """The machine that measured; of a cluster the first host's."""
         return next(iter(self.machines.values()), self.manifest.host)
@@ -499,7 +504,12 @@ class Context:
         running = [arm.name for arm in self.study.arms if arm.server.origin is Origin.URL]
         analysis = self.analysis
         found = digest_times(
-            self.histograms, baseline=analysis.baseline, ended=analysis.stopped, running=running, host_of=self.host_of
+            self.histograms,
+            baseline=analysis.baseline,
+            ended=analysis.stopped,
+            running=running,
+            host_of=self.host_of,
+            kinds=self.kinds if analysis.by_machine else {},
         )
         return tuple(each for each in found if each.contender in analysis.contenders)
 

@@ -14,7 +14,6 @@ from bakeoff.report.performance import cells_not_drawn, summary_rows, time_axis,
 from bakeoff.report.view import Bar, Bars, Charts, Panel, Prose, Row, Section, Series, Table, Value
 from bakeoff.results import RSS_PREFIX, RunDirectory
 from bakeoff.results.frame import Frame
-from bakeoff.results.manifest import kinds_of
 from bakeoff.stats import interval as iv
 from bakeoff.stats.hosts import Spread, by_host, spread
 from bakeoff.stats.model import ArmSummary, Comparison, Estimate
@@ -162,7 +161,7 @@ def hosts_findings(context: Context) -> tuple[str, ...]:
 
 def and_others(context: Context) -> str:
     """` and unlike ones` where hosts are of several kinds."""
-    return " and unlike ones" if len(set(kinds_of(context.machines).values())) > 1 else ""
+    return " and unlike ones" if len(set(context.kinds.values())) > 1 else ""
 
 
 def hosts_section(context: Context) -> Section | None:
@@ -207,7 +206,7 @@ def _host_row(name: str, estimate: Estimate, group: str) -> Row:
 
 def _machines(context: Context) -> Prose | Table | None:
     """Which machines the hosts are: in a sentence where all are alike."""
-    kinds = kinds_of(context.machines)
+    kinds = context.kinds
     if not kinds:
         return None
     if len(set(kinds.values())) == 1:

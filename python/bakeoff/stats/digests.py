@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal
 
 from bakeoff.results.epoch_data import quantiles_of
@@ -60,10 +61,11 @@ class DigestTimes(Frozen):
 
 @dataclass(frozen=True)
 class _Found:
-    """A digest before the verdict, and the mean of its values."""
+    """A digest before the verdict, the mean of its values, and why there is no verdict on its contender; or empty."""
 
     times: DigestTimes
     values: iv.Moments
+    untested: str
 
 
 def digest_times(
@@ -72,7 +74,8 @@ def digest_times(
     baseline: str,
     ended: Stop,
     running: Collection[str] = (),
-    host_of: Mapping[int, str] | None = None,
+    host_of: Mapping[int, str] = MappingProxyType({}),
+    kinds: hosts.Kinds = MappingProxyType({}),
 ) -> tuple[DigestTimes, ...]:
     """Judge every digest of every cell and contender, by time lost, the most first.
 
@@ -83,8 +86,9 @@ def digest_times(
         histograms: the engine's messages, by epoch that counts.
         baseline: the arm that ratios are over.
         ended: how measuring ended.
-        running: arms on servers that were not restarted: they get no verdict.
-        host_of: the host that measured each epoch; None: the same one.
+        running: arms on servers that were not restarted: there is no verdict on them, or against them.
+        host_of: the host that measured each epoch; empty: the same one.
+        kinds: of machine, by host; empty where hosts are combined whatever they are.
     """
     rows: dict[tuple[str, str], dict[str, dict[_Round, Mapping[str, Any]]]] = {}
     for epoch, messages in histograms.items():
@@ -98,12 +102,12 @@ def digest_times(
     contenders = {arm: None for arms in rows.values() for arm in arms if arm != baseline}
     measured = {(cell, arm) for (cell, _), arms in rows.items() for arm in arms}
     found = [
-        _found(cell, digest, arms, (baseline, contender), whole_ns[cell], ended, host_of or {})
+        _found(cell, digest, arms, (baseline, contender), whole_ns[cell], ended, running, host_of, kinds)
         for (cell, digest), arms in rows.items()
         for contender in contenders
         if (cell, contender) in measured
     ]
-    judged = _judged(found, ended=ended, not_restarted={baseline, *contenders} & set(running))
+    judged = _judged(found, ended=ended)
     return tuple(sorted(judged, key=lambda each: (-(each.time_lost or 0.0), -each.share, each.digest)))
 
 
@@ -118,7 +122,9 @@ def _found(
     pair: tuple[str, str],
     whole_ns: float,
     ended: Stop,
+    running: Collection[str],
     host_of: Mapping[int, str],
+    kinds: hosts.Kinds,
 ) -> _Found:
     baseline, contender = (arms.get(arm, {}) for arm in pair)
     values = {
@@ -128,10 +134,16 @@ def _found(
         and min(row["count"], baseline[at]["count"]) >= EXECUTIONS_MIN
         and min(row["mean_ns"], baseline[at]["mean_ns"]) > 0
     }
-    found = hosts.moments([*values.values()], [host_of.get(epoch, "") for epoch, _ in values])
+    measured_by = [host_of.get(epoch, "") for epoch, _ in values]
+    found = hosts.moments([*values.values()], measured_by)
     share = _total_ns(baseline) / whole_ns if whole_ns > 0 else 0.0
     anytime = ended.anytime_only or found.n < iv.N_MIN
-    estimate = iv.estimate(found, partial(iv.shown, anytime=anytime)) if values else None
+    unlike = len({kinds.get(host, "") for host in measured_by}) > 1
+    interval_of = iv.no_interval if unlike else partial(iv.shown, anytime=anytime)
+    estimate = iv.estimate(found, interval_of) if values else None
+    untested = "the hosts are unlike machines" if unlike else ""
+    if not {*pair}.isdisjoint(running):
+        untested = "running servers are not restarted"
     times = DigestTimes(
         cell=cell,
         contender=pair[1],
@@ -142,11 +154,11 @@ def _found(
         time_lost=share * math.expm1(-estimate.mean) if estimate else None,
         quantiles_ns={arm: quantiles_of(arms.get(arm, {}).values(), QUANTILES) for arm in pair},
     )
-    return _Found(times, found)
+    return _Found(times, found, untested)
 
 
-def _judged(found: Sequence[_Found], *, ended: Stop, not_restarted: Collection[str]) -> list[DigestTimes]:
-    notes = [_not_tested(each, ended, not_restarted) for each in found]
+def _judged(found: Sequence[_Found], *, ended: Stop) -> list[DigestTimes]:
+    notes = [_not_tested(each, ended) for each in found]
     tested = [each for each, note in zip(found, notes, strict=True) if not note]
     # Looking when somebody pressed Ctrl-C is allowed to the anytime-valid interval only.
     claims = iter(iv.family_claims([each.values for each in tested], anytime=ended.anytime_only))
@@ -161,14 +173,14 @@ def _judged(found: Sequence[_Found], *, ended: Stop, not_restarted: Collection[s
     return judged
 
 
-def _not_tested(found: _Found, ended: Stop, not_restarted: Collection[str]) -> str:
+def _not_tested(found: _Found, ended: Stop) -> str:
     """Why a digest is not tested; empty: it is."""
     times = found.times
     missing = [arm for arm, count in times.executions.items() if not count]
     if missing:
         return "never completed on " + " or ".join(f"arm {arm}" for arm in missing)
-    if not_restarted:
-        return "running servers are not restarted"
+    if found.untested:
+        return found.untested
     n, needed = found.values.n, iv.N_MIN_DECISIVE if ended.anytime_only else iv.N_MIN
     if n >= needed:
         return ""

@@ -129,6 +129,11 @@ def live_interval(mean: float, sd: float, n: int, degrees: int | None = None) ->
     return around(mean, anytime_half_width(sd, n, degrees, alpha=ALPHA_LIVE))
 
 
+def no_interval(mean: float, *_: float | None) -> Interval:
+    """That of what has none."""
+    return around(mean, math.inf)
+
+
 def around(mean: float, half_width: float) -> Interval:
     """The interval mean +/- half_width; both ends None when that is not finite."""
     if not math.isfinite(half_width) or not math.isfinite(mean):

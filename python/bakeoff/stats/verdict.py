@@ -221,7 +221,7 @@ def _comparison(
         is_control=sample.is_control,
         points=sample.points,
         estimate=_NONE if sample.nothing_done else case.estimate,
-        live=_no_interval(*found) if sample.unlike or sample.nothing_done else iv.live_interval(*found),
+        live=iv.no_interval(*found) if sample.unlike or sample.nothing_done else iv.live_interval(*found),
         stop=stop,
         verdict=verdict(case),
         trimmed=hosts.estimate_of(trimmed, trimmed_by, _interval_of(sample, context)),
@@ -244,13 +244,9 @@ def _comparison(
 _NONE = Estimate(mean=0.0, interval=Interval(low=None, high=None), n=0)
 
 
-def _no_interval(mean: float, *_: float | None) -> Interval:
-    return iv.around(mean, math.inf)
-
-
 def _interval_of(sample: _Sample, context: AnalysisContext) -> iv.IntervalOf:
     """The interval of a comparison; none over unlike machines."""
-    return _no_interval if sample.unlike else partial(context.interval, stop=sample.stop)
+    return iv.no_interval if sample.unlike else partial(context.interval, stop=sample.stop)
 
 
 def _case(sample: _Sample, context: AnalysisContext, p_adjusted: float | None) -> "Case":
