@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 from plain_analysis import plain_analysis
-from synthetic import Truth, duel_study, make_run
+from synthetic import HOST, Truth, duel_study, make_run
 from view_parts import folded, panels_of
 
 from bakeoff.errors import ResultsError
@@ -180,16 +180,19 @@ def test_an_injected_slowdown_is_never_hidden(tmp_path):
     assert "INJECTED" in [status.word for status in view.statuses]
 
 
-def test_a_busy_machine_is_shown_beside_the_verdict(tmp_path):
-    run = make_run(tmp_path, one_cell(), epochs=2)
+@pytest.mark.parametrize("cpus", [(4,), (64, 4)])
+def test_a_busy_machine_is_shown_beside_the_verdict(tmp_path, cpus):
+    """Of hosts with unlike numbers of processors, too."""
+    hosts = {f"n{count}": (HOST.model_copy(update={"cpus": count}), 0.0) for count in cpus}
+    run = make_run(tmp_path, one_cell(), epochs=2, hosts=hosts if len(cpus) > 1 else None)
     quiet = build_view(run, plain_analysis(run, run.study()))
-    for path in run.path.glob("epochs/*/slices.parquet"):
-        # Two of four processors busy with other people's work, taken from idle time.
+    for epoch, path in enumerate(sorted(run.path.glob("epochs/*/slices.parquet"))):
+        # Half of the processors busy with other people's work, taken from idle time; make_run has 4 of them.
         slices, _ = read_parquet(path.read_bytes())
-        stolen = slices["length_ns"] * 2
-        busy = slices.with_columns(
-            host_user_ns=slices["host_user_ns"] + stolen, host_idle_ns=slices["host_idle_ns"] - stolen
-        )
+        count = cpus[epoch % len(cpus)]
+        stolen = slices["length_ns"] * count // 2
+        idle = slices["host_idle_ns"] + slices["length_ns"] * (count - 4) - stolen
+        busy = slices.with_columns(host_user_ns=slices["host_user_ns"] + stolen, host_idle_ns=idle)
         path.write_bytes(write_parquet(busy, SLICE_SCHEMA))
         path.with_name("SHA256SUMS").unlink()
     busy = build_view(run, plain_analysis(run, run.study()))

@@ -129,10 +129,10 @@ def _dateline(context: Context) -> str:
 
 def _others(context: Context) -> float | None:
     """Share of all processors that neither the servers nor the client used while measuring; None when unknown."""
-    known = context.processors.rows(~np.isnan(context.processors["others_cpus"]))
+    known = context.processors.rows(~np.isnan(context.processors["others"]))
     if not len(known):
         return None
-    return float(np.average(known["others_cpus"], weights=known["seconds"])) / context.client_host.cpus
+    return float(np.average(known["others"], weights=known["seconds"]))
 
 
 def _conditions(context: Context) -> str:

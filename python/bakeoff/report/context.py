@@ -94,22 +94,18 @@ def cpu_shares(slices: Frame) -> Frame:
     """Where all processors' time went while each arm was loaded, a row for each cell and arm.
 
     Returns:
-        Columns cell, arm; user, system, iowait, steal, idle (shares of 1; NaN without ticks); server_cpus, client_cpus
-        and others_cpus (processors kept busy; others_cpus NaN when the server was not observed); seconds.
+        Columns cell, arm; user, system, iowait, steal, idle, and of the busy ones server, client and others (shares of
+        1; NaN without ticks, server and others also when the server was not observed); seconds.
     """
     by = slices.by("cell", "arm")
     ticks = {kind: by.sum(slices[f"host_{kind}_ns"]) for kind in CPU_KINDS}
-    whole, length = np.sum([*ticks.values()], axis=0), by.sum(slices["length_ns"])
+    whole = np.sum([*ticks.values()], axis=0)
     client = by.sum(slices["client_user_ns"] + slices["client_system_ns"])
     server = by.sum(slices["server_cpu_ns"])
-    others = np.maximum((ticks["user"] + ticks["system"] - server - client) / length, 0.0)
-    return by.keys.with_columns(
-        **{kind: quotients(sums, whole) for kind, sums in ticks.items()},
-        server_cpus=server / length,
-        client_cpus=client / length,
-        others_cpus=np.where(whole > 0, others, np.nan),
-        seconds=length / 1e9,
-    )
+    others = np.maximum(ticks["user"] + ticks["system"] - server - client, 0.0)
+    parts = ticks | {"server": server, "client": client, "others": others}
+    shares = {name: quotients(sums, whole) for name, sums in parts.items()}
+    return by.keys.with_columns(**shares, seconds=by.sum(slices["length_ns"]) / 1e9)
 
 
 class Pair(NamedTuple):
@@ -349,12 +345,6 @@ class Context:
     def host(self) -> Host:
         """The machine that measured; of a cluster the first host's."""
         return next(iter(self.machines.values()), self.manifest.host)
-
-    @cached_property
-    def client_host(self) -> Host:
-        """The machine on which the engine ran, whose processors it has counted."""
-        apart = self.study.apart
-        return self.run.machines().get(apart.client, self.host) if apart else self.host
 
     @cached_property
     def apart(self) -> tuple[str, str] | None:

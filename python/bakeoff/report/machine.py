@@ -259,16 +259,14 @@ def _cpu_bars(context: Context) -> tuple[Bar, ...]:
             row = shares.get((cell, arm))
             if row is None or math.isnan(row["user"]):
                 continue
-            busy = [f"client {row['client_cpus']:.2f}"]
-            if not math.isnan(row["others_cpus"]):
-                busy = [f"server {row['server_cpus']:.2f}", *busy, f"others {row['others_cpus']:.2f}"]
+            known = [who for who in ("server", "client", "others") if not math.isnan(row[who])]
             bars.append(
                 Bar(
                     group=context.cell_title(cell),
                     label=context.labels[arm],
                     slot=slot,
                     parts=tuple((kind, round(row[kind], 4)) for kind in CPU_KINDS),
-                    text=f"{', '.join(busy)} of {context.client_host.cpus}",
+                    text=", ".join(f"{who} {numbers.share(row[who])}" for who in known),
                 )
             )
     return tuple(bars)
