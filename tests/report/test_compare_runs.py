@@ -21,7 +21,7 @@ from bakeoff.results.frame import read_parquet, write_parquet
 from bakeoff.spec import Apart
 from bakeoff.spec.study_file import read_study, shipped_studies
 from bakeoff.stats.analysis import analyse
-from bakeoff.stats.interval import welch
+from bakeoff.stats.interval import moments, welch
 from bakeoff.stats.model import Stop
 from bakeoff.stats.summary import stability
 
@@ -247,12 +247,24 @@ def test_welch_is_the_textbooks():
     stats = pytest.importorskip("scipy.stats")
     later, earlier = [0.1, 0.13, 0.09, 0.12, 0.3], [0.02, 0.05, 0.01]
     expected = stats.ttest_ind(later, earlier, equal_var=False)
-    found = welch(later, earlier)
+    found = welch(moments(later), moments(earlier))
     assert found.p_value == pytest.approx(expected.pvalue)
     low, high = expected.confidence_interval(0.95)
     assert (found.estimate.interval.low, found.estimate.interval.high) == (pytest.approx(low), pytest.approx(high))
-    assert welch([], earlier) is None
-    assert welch([0.1] * 4, [0.1] * 4).p_value == 1.0
+    assert welch(moments([]), moments(earlier)) is None
+    assert welch(moments([0.1] * 4), moments([0.1] * 4)).p_value == 1.0
+
+
+def test_epochs_of_few_hosts_are_no_more_than_these_hosts(tmp_path):
+    """Eight epochs on each of two hosts that differ in the ratio: it has two values, not sixteen."""
+    study = duel_study(workloads=("oltp_point_select",), threads=(4,), control=False)
+    compared = []
+    for name, (first, second) in {"before": (0.0, 0.06), "after": (0.05, 0.11)}.items():
+        hosts = {"n1": (HOST, first), "n2": (HOST, second)}
+        compared.append(make_run(tmp_path, study, Truth(), epochs=16, blocks=2, name=name, hosts=hosts))
+    (ratio,) = [line for line in compare_runs(compared).lines if line.kind == "ratio"]
+    assert ratio.found.estimate.mean == pytest.approx(0.05, abs=0.015)
+    assert ratio.found.estimate.interval.half_width > 0.06 and ratio.differs is False
 
 
 def test_where_the_client_was_is_said(tmp_path):

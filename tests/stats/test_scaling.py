@@ -42,6 +42,14 @@ def test_intervals_hold_the_truth_and_come_from_whole_epochs():
     assert held >= 15
 
 
+def test_epochs_of_several_hosts_are_not_independent():
+    rates = measured()
+    found = fit_scaling(rates, host_of={epoch: f"h{epoch % 2}" for epoch in rates[1]})
+    assert found.points == fit_scaling(rates).points
+    assert (found.contention.low, found.curve[0][1].low, found.lack_of_fit_p, found.fits) == (None, None, None, None)
+    assert fit_scaling(rates, host_of=dict.fromkeys(rates[1], "h0")) == fit_scaling(rates)
+
+
 def test_intervals_of_ten_epochs_hold_the_truth_as_often_as_they_say():
     held = 0
     for seed in range(150):

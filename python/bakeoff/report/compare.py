@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -14,8 +14,9 @@ from bakeoff.report.setups import data_parts
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import Host
 from bakeoff.spec import Arm, Study
+from bakeoff.stats import hosts
 from bakeoff.stats.estimate import epoch_rates
-from bakeoff.stats.interval import Unpaired, excludes_zero, holm, welch
+from bakeoff.stats.interval import Moments, Unpaired, excludes_zero, holm, welch
 from bakeoff.units import format_rate
 
 CAVEAT = (
@@ -71,14 +72,14 @@ class RunComparison:
 
 @dataclass(frozen=True)
 class _Measured:
-    """One run: (cell, kind, label) -> one logarithm an epoch; arm's label -> version that its server gave.
+    """One run: (cell, kind, label) -> of one logarithm an epoch; arm's label -> version that its server gave.
 
     What has no logarithm, since an arm completed nothing in an epoch, is left out and said in `notes`.
     """
 
     run: RunDirectory
     study: Study
-    values: dict[tuple[str, str, str], list[float]]
+    values: dict[tuple[str, str, str], Moments]
     versions: dict[str, str]
     notes: list[str]
 
@@ -124,15 +125,16 @@ def _measured(run: RunDirectory) -> _Measured:
     rates = {key: {epoch: math.log(tps) for epoch, tps in found.items()} for key, found in epoch_rates(slices).items()}
     epochs_of = Counter((row["cell"], row["arm"]) for row in slices.by("cell", "arm", "epoch").keys.records())
     nothing = {key: of - len(rates.get(key, ())) for key, of in epochs_of.items() if of > len(rates.get(key, ()))}
-    values: dict[tuple[str, str, str], list[float]] = {}
+    host_of = {epoch: run.outcome(epoch).host for epoch in run.finished_epochs()}
+    values: dict[tuple[str, str, str], Moments] = {}
     for (cell, arm), found in rates.items():
         if arm.endswith("'") or (cell, arm) in nothing:  # a control is another baseline
             continue
-        values[cell, "throughput", labels[arm]] = list(found.values())
+        values[cell, "throughput", labels[arm]] = _moments(found, host_of)
         own = rates.get((cell, base), {}) if (cell, base) not in nothing else {}
         if arm != base and found.keys() & own.keys():
             name = f"{labels[arm]} over {labels[base]}"
-            values[cell, "ratio", name] = [found[epoch] - own[epoch] for epoch in found if epoch in own]
+            values[cell, "ratio", name] = _moments({e: found[e] - own[e] for e in found if e in own}, host_of)
     analysis = read_analysis(run)
     for each in analysis.comparisons if analysis else ():  # each epoch against the baseline of the same round
         if each.is_control:
@@ -140,7 +142,9 @@ def _measured(run: RunDirectory) -> _Measured:
         name = f"{labels[each.contender]} over {labels[each.baseline]}"
         values.pop((each.cell, "ratio", name), None)
         if each.estimate.n and not {(each.cell, each.contender), (each.cell, each.baseline)} & nothing.keys():
-            values[each.cell, "ratio", name] = [point.value for point in each.points]
+            values[each.cell, "ratio", name] = hosts.moments(
+                [point.value for point in each.points], [point.host for point in each.points]
+            )
     variables = run.newest_variables()
     versions = {labels[arm]: own["version"] for arm, own in variables.items() if arm in labels and "version" in own}
     notes = [
@@ -151,23 +155,25 @@ def _measured(run: RunDirectory) -> _Measured:
     return _Measured(run, study, values, versions, notes)
 
 
+def _moments(values: Mapping[int, float], host_of: Mapping[int, str]) -> Moments:
+    return hosts.moments([*values.values()], [host_of[epoch] for epoch in values])
+
+
 def _epochs(number: int) -> str:
     return f"{number} epoch" if number == 1 else f"{number} epochs"
 
 
 def _lines(first: _Measured, other: _Measured) -> Iterable[Line]:
-    lines = (line_of(other.run.name, *key, earlier, other.values.get(key, [])) for key, earlier in first.values.items())
-    return filter(None, lines)
+    both = (key for key in first.values if key in other.values)
+    return filter(None, (line_of(other.run.name, *key, first.values[key], other.values[key]) for key in both))
 
 
-def line_of(
-    run: str, cell: str, kind: str, label: str, earlier: Sequence[float], later: Sequence[float]
-) -> Line | None:
-    """What two lists of logarithms say, by Welch; None when one is empty."""
+def line_of(run: str, cell: str, kind: str, label: str, earlier: Moments, later: Moments) -> Line | None:
+    """What two means of logarithms say, by Welch; None when one is of nothing."""
     found = welch(later, earlier)
     if found is None:
         return None
-    was, now = (math.exp(math.fsum(values) / len(values)) for values in (earlier, later))
+    was, now = math.exp(earlier.mean), math.exp(later.mean)
     return Line(run=run, cell=cell, kind=kind, label=label, earlier=was, later=now, found=found)
 
 

@@ -539,7 +539,8 @@ def compare_series(points: Sequence[Point], names: Sequence[str]) -> RunComparis
     for name in names[1:]:
         for key, earlier in logs[first].items():
             later = logs[name].get(key, [])
-            if line := line_of(name, key[0], key[1], f"{key[1]}, {key[2]}", earlier, later):
+            label = f"{key[1]}, {key[2]}"
+            if line := line_of(name, key[0], key[1], label, iv.moments(earlier), iv.moments(later)):
                 lines.append(line)
                 notes.append(f"{name}, {key[0]}, {key[1]}: {len(later)} runs, in {first} {len(earlier)}.")
     if not lines:

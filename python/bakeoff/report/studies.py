@@ -212,7 +212,7 @@ def _scaling_table(context: Context, fits: Mapping[tuple[str, str], ScalingFit])
         )
         for (workload, arm), fit in fits.items()
     )
-    few = any(fit.epochs < EPOCHS_MIN_BOOTSTRAP for fit in fits.values())
+    some = any(fit.rate.low is None for fit in fits.values())
     return Table(
         id="scaling",
         group_title="workload",
@@ -220,8 +220,8 @@ def _scaling_table(context: Context, fits: Mapping[tuple[str, str], ScalingFit])
         rows=rows,
         note=_SCALING_NOTE
         + (
-            f"Below {EPOCHS_MIN_BOOTSTRAP} epochs there are no intervals."
-            if few
+            f"Below {EPOCHS_MIN_BOOTSTRAP} epochs, and over several hosts, there are no intervals."
+            if some
             else "Intervals: whole epochs drawn anew (cluster bootstrap)."
         ),
     )
@@ -234,7 +234,7 @@ def _fits(context: Context) -> dict[tuple[str, str], ScalingFit]:
     found = {}
     for arm in context.compared_arms:
         for workload, rates in ladders(cells, context.epoch_rates, arm).items():
-            if fit := fit_scaling(rates, seed=context.study.seed):
+            if fit := fit_scaling(rates, seed=context.study.seed, host_of=context.host_of):
                 found[workload, arm] = fit
     order = list(dict.fromkeys(workload for _, workload, _ in cells))
     return dict(sorted(found.items(), key=lambda item: order.index(item[0][0])))

@@ -341,11 +341,11 @@ class Unpaired:
     p_value: float | None
 
 
-def welch(later: Sequence[float], earlier: Sequence[float]) -> Unpaired | None:
+def welch(later: Moments, earlier: Moments) -> Unpaired | None:
     """Compare two runs of different hours: the mean of `later` less that of `earlier`; None when one is empty.
 
     Args:
-        later: one log throughput an epoch.
+        later: of one log throughput an epoch.
         earlier: likewise; the runs may scatter differently, and no epoch of one belongs to an epoch of the other.
 
     Assumes: epochs of a run independent and roughly normal. The interval covers the scatter of restarts and what moved
@@ -353,11 +353,11 @@ def welch(later: Sequence[float], earlier: Sequence[float]) -> Unpaired | None:
     Source: B. L. Welch, The generalization of Student's problem when several different population variances are
     involved, Biometrika 34 (1947).
     """
-    n, m = len(later), len(earlier)
+    n, m = later.n, earlier.n
     if not n or not m:
         return None
-    mean = fmean(later) - fmean(earlier)
-    a, b = standard_deviation(later) ** 2 / n, standard_deviation(earlier) ** 2 / m
+    mean = later.mean - earlier.mean
+    a, b = later.sd**2 / n, earlier.sd**2 / m
     half_width: float
     p: float | None
     if min(n, m) < EPOCHS_MIN_UNPAIRED:
@@ -365,7 +365,7 @@ def welch(later: Sequence[float], earlier: Sequence[float]) -> Unpaired | None:
     elif a + b == 0:
         half_width, p = 0.0, 1.0 if mean == 0 else 0.0
     else:
-        degrees = (a + b) ** 2 / (a**2 / (n - 1) + b**2 / (m - 1))
+        degrees = (a + b) ** 2 / (a**2 / later.degrees + b**2 / earlier.degrees)
         error = math.sqrt(a + b)
         half_width = t_quantile(1 - ALPHA_T / 2, degrees) * error
         p = 2 * t_above(abs(mean) / error, degrees)

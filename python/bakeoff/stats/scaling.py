@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Band:
-    """A value with its interval over epochs; both ends None when there are too few epochs."""
+    """A value with its interval over epochs; both ends None with too few epochs, or several hosts."""
 
     value: float
     low: float | None = None
@@ -58,7 +59,7 @@ class ScalingFit:
             the last. The upper end of its interval is infinite when that reaches the last rung.
         curve: threads, and throughput by the law, between the first and the last rung.
         points: measured throughput on each rung (geometric mean over epochs).
-        lack_of_fit_p: p of the F test of the points against the law; None with one epoch.
+        lack_of_fit_p: p of the F test of the points against the law; None with one epoch, or with several hosts.
     """
 
     threads: tuple[int, ...]
@@ -73,22 +74,26 @@ class ScalingFit:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the law describes the points; None with one epoch."""
+        """Whether the law describes the points; None where there is no test."""
         return None if self.lack_of_fit_p is None else self.lack_of_fit_p >= LACK_OF_FIT_P
 
 
-def fit_scaling(rates: Mapping[int, Mapping[int, float]], *, seed: int = 0) -> ScalingFit | None:
+def fit_scaling(
+    rates: Mapping[int, Mapping[int, float]], *, seed: int = 0, host_of: Mapping[int, str] = MappingProxyType({})
+) -> ScalingFit | None:
     """Fit the law to one arm.
 
     Args:
         rates: threads -> epoch -> events per second, above zero.
         seed: of the resampling.
+        host_of: the host that measured each epoch; empty: the same one.
 
     Returns:
         The fit; None with fewer than four rungs, or when no epoch measured all of them.
 
     Assumes: epochs independent. Whatever moves a whole epoch moves all rungs of it alike and is no lack of fit. The
-    intervals are a cluster bootstrap: whole epochs are drawn, never single measurements.
+    intervals are a cluster bootstrap: whole epochs are drawn, never single measurements. Epochs of one of several hosts
+    are not independent: then there are no intervals and no test.
     """
     threads = tuple(sorted(rates))
     epochs = sorted(set.intersection(*(set(rates[n]) for n in threads))) if threads else []
@@ -98,7 +103,8 @@ def fit_scaling(rates: Mapping[int, Mapping[int, float]], *, seed: int = 0) -> S
     logs = np.log(np.array([[rates[n][epoch] for n in threads] for epoch in epochs]))  # (epochs, rungs)
     best = _fit(ladder, logs.mean(axis=0))
     grid = np.exp(np.linspace(math.log(ladder[0]), math.log(ladder[-1]), _CURVE_POINTS))
-    drawn = _resampled(ladder, logs, best, seed) if len(epochs) >= EPOCHS_MIN_BOOTSTRAP else None
+    independent = len({host_of.get(epoch, "") for epoch in epochs}) == 1
+    drawn = _resampled(ladder, logs, best, seed) if independent and len(epochs) >= EPOCHS_MIN_BOOTSTRAP else None
 
     def band(value: float, values: Floats | None) -> Band:
         if values is None:
@@ -125,7 +131,7 @@ def fit_scaling(rates: Mapping[int, Mapping[int, float]], *, seed: int = 0) -> S
             for i, (n, x) in enumerate(zip(grid, curve, strict=True))
         ),
         points=tuple(np.exp(logs.mean(axis=0)).tolist()),
-        lack_of_fit_p=_lack_of_fit(ladder, logs, best),
+        lack_of_fit_p=_lack_of_fit(ladder, logs, best) if independent else None,
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from bakeoff.stats import interval as iv
-from bakeoff.stats.interval import Paired, Unpaired, welch
+from bakeoff.stats.interval import Paired, Unpaired
 from bakeoff.stats.model import Estimate, Frozen
 
 WAITS, PLANS = "waits", "plans"
@@ -154,7 +154,8 @@ def instruments_cost(explaining: Mapping[int, float], counted: Mapping[int, floa
         explaining: epoch -> events per second with instruments.
         counted: likewise of the epochs that count.
     """
-    return welch([math.log(rate) for rate in explaining.values()], [math.log(rate) for rate in counted.values()])
+    explained, plain = (iv.moments([math.log(rate) for rate in each.values()]) for each in (explaining, counted))
+    return iv.welch(explained, plain)
 
 
 def _per_event(of: CellWaits, name: str, *, timed: bool) -> float:
