@@ -298,6 +298,20 @@ def test_the_interval_of_a_share_holds_the_truth():
     assert held >= 275
 
 
+def test_a_finding_takes_six_epochs_and_fewer_have_the_anytime_valid_interval():
+    study = study_of("mysql:8.0,o1=1,o2=1", "mysql:8.0,o1=2,o2=2")
+
+    def both(arm):
+        return math.prod(2.0 if option(arm, name) == "2" else 1.0 for name in ("o1", "o2"))
+
+    for epochs, carrying in ((5, set()), (6, {"o1", "o2"})):
+        found = effects_of(study, both, epochs=epochs)
+        assert {name for name, each in found.items() if each.carries} == carrying
+        assert (found["o1"].p_adjusted is None) is (epochs == 5)
+    few, enough = (effects_of(study, both, epochs=epochs)["o1"].effect.interval for epochs in (5, 6))
+    assert few.half_width > 1.5 * enough.half_width
+
+
 def test_shares_of_a_run_that_was_ended_early_have_the_anytime_valid_interval():
     """Its user chose when to end it, perhaps by its shares."""
     study = study_of("mysql:8.0,o1=1,o2=1", "mysql:8.0,o1=2,o2=2")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.plan.timing import EpochTime
+from bakeoff.spec.study import Design
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate
 from bakeoff.stats.model import Stop
@@ -63,6 +64,15 @@ def test_a_replay_goes_on_to_six_epochs_which_the_verdicts_on_its_queries_take()
     study = simulated_study(precision=0.01, budget_s=600.0)
     plan = plan_study(study, overhead_s=10, load_s=20)
     plan = plan.model_copy(update={"cells": tuple(c.model_copy(update={"replay": True}) for c in plan.cells)})
+    for n, stop in ((5, Stop.RUNNING), (6, Stop.DECISIVE)):
+        values = history({(CELL, "B"): alternating(0.02, around=-0.5)}, n)
+        assert decide(values, study, plan, elapsed_s=100).stop is stop
+
+
+def test_arms_between_two_others_go_on_to_six_epochs_which_the_findings_on_settings_take():
+    study = simulated_study(precision=0.01, budget_s=600.0)
+    study = study.model_copy(update={"design": Design(factors=(), levels={}, together=True)})
+    plan = plan_study(study, overhead_s=10, load_s=20)
     for n, stop in ((5, Stop.RUNNING), (6, Stop.DECISIVE)):
         values = history({(CELL, "B"): alternating(0.02, around=-0.5)}, n)
         assert decide(values, study, plan, elapsed_s=100).stop is stop

@@ -104,8 +104,7 @@ def _latency(
             continue
         half, unit = (estimate.interval.half_width if estimate else None), None
         if estimate and half:
-            anytime = analysis.stopped.anytime_only or estimate.n < iv.N_MIN
-            unit = iv.shown(0.0, 1.0, estimate.n, degrees, anytime=anytime).half_width
+            unit = iv.shown(0.0, 1.0, estimate.n, degrees, anytime=analysis.stopped.anytime_only).half_width
         if estimate is None or not half or not unit:
             return []
         ends = [quantiles.get(str(_P95_QUANTILE)) for quantiles in quantiles_ns]

@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations, product
 from statistics import fmean
 
@@ -544,15 +545,14 @@ def _step(design: Design, at: int, baseline: str) -> Steps:
 
 
 def _adjusted(columns: Sequence[Sequence[float]], analysis: Analysis) -> list[float | None]:
-    """Two-sided p-values of no effect after Holm; None below two epochs, and of a run that did not end by its rule."""
+    """Two-sided p-values of no effect after Holm; None below `N_MIN` epochs, and of a run not ended by its rule."""
     if analysis.stopped.anytime_only:
         return [None] * len(columns)
-    known = [iv.p_value(*iv.moments(column)) if len(column) > 1 else None for column in columns]
-    return iv.holm(known)
+    return iv.holm([iv.p_value(*iv.moments(column)) if len(column) >= iv.N_MIN else None for column in columns])
 
 
 def _estimate(values: Sequence[float], analysis: Analysis) -> Estimate:
-    return iv.estimate_of(values, iv.live_interval if analysis.stopped.anytime_only else iv.precision_interval)
+    return iv.estimate_of(values, partial(iv.shown, anytime=analysis.stopped.anytime_only))
 
 
 def _share(part: Sequence[float], whole: Sequence[float], analysis: Analysis) -> Estimate | None:

@@ -272,7 +272,7 @@ def _judged(
         family = family_of(counter)
         assert family
         tested = found.n >= iv.N_MIN_DECISIVE
-        estimate = iv.estimate(found, partial(iv.shown, anytime=anytime or found.n < iv.N_MIN))
+        estimate = iv.estimate(found, partial(iv.shown, anytime=anytime))
         # With five restarts the anytime-valid test at 5 % / M of more than 22 counters rejects nothing: Holm decides,
         # and what the interval does not show is no difference.
         made = claim.made and iv.excludes_zero(estimate.interval)

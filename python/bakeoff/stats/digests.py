@@ -137,9 +137,8 @@ def _found(
     measured_by = [host_of.get(epoch, "") for epoch, _ in values]
     found = hosts.moments([*values.values()], measured_by)
     share = _total_ns(baseline) / whole_ns if whole_ns > 0 else 0.0
-    anytime = ended.anytime_only or found.n < iv.N_MIN
     unlike = len({kinds.get(host, "") for host in measured_by}) > 1
-    interval_of = iv.no_interval if unlike else partial(iv.shown, anytime=anytime)
+    interval_of = iv.no_interval if unlike else partial(iv.shown, anytime=ended.anytime_only)
     estimate = iv.estimate(found, interval_of) if values else None
     untested = "the hosts are unlike machines" if unlike else ""
     if not {*pair}.isdisjoint(running):

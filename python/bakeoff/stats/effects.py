@@ -13,6 +13,7 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from itertools import combinations, product
 from statistics import median
 
@@ -49,8 +50,7 @@ def estimate_of(values: Mapping[int, float], analysis: Analysis) -> Estimate | N
     """Mean over epochs, with the interval of PRECISE, or the anytime-valid one where only this may be shown."""
     if analysis.by_machine:
         return None
-    anytime = analysis.stopped.anytime_only or len(values) < iv.N_MIN
-    interval_of = iv.live_interval if anytime else iv.precision_interval
+    interval_of = partial(iv.shown, anytime=analysis.stopped.anytime_only)
     return hosts.estimate_of([*values.values()], analysis.hosts_of(values), interval_of) if values else None
 
 

@@ -213,8 +213,9 @@ def family_claims(samples: Sequence[Moments], *, anytime: bool) -> list[Claim]:
 
 
 def shown(mean: float, sd: float, n: int, degrees: int | None = None, *, anytime: bool) -> Interval:
-    """The interval of what has no stopping rule of its own."""
-    return live_interval(mean, sd, n, degrees) if anytime else precision_interval(mean, sd, n, degrees)
+    """Mean +/- h_n; the anytime-valid interval below `N_MIN` epochs, and where only this may be shown (`anytime`)."""
+    of_rule = precision_interval if n >= N_MIN and not anytime else live_interval
+    return of_rule(mean, sd, n, degrees)
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:

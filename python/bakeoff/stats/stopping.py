@@ -126,12 +126,12 @@ def decide(
     """
     states = _states(history, study, plan, {} if study.combine_hosts else kinds)
     finished = frozenset(cell.name for cell in plan.cells if _is_finished(cell.name, states))
-    together = study.design is not None and study.design.together
     open_states = [state for state in states if state.cell not in finished]
     settled = frozenset(
         (state.cell, state.contender)
         for state in states
-        if state.cell in finished or (state.stop is not Stop.RUNNING and not state.is_control and not together)
+        if state.cell in finished
+        or (state.stop is not Stop.RUNNING and not state.is_control and not _is_together(study))
     )
     arms_left = Counter(state.cell for state in open_states if (state.cell, state.contender) not in settled)
     planned_s = plan.measuring_seconds({cell: arms + 1 for cell, arms in arms_left.items()})
@@ -191,7 +191,7 @@ def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan, kinds: 
             stop = stop_of(found, kinds, study, family=family)
             if len(by_kind(found, kinds)) > 1:
                 values, hosts = [], []  # there is no ratio over all of them
-            if cell.replay and n < iv.N_MIN:  # its queries have no verdicts yet
+            if n < iv.N_MIN and (cell.replay or _is_together(study)):  # no verdicts on its queries, or settings, yet
                 stop = Stop.RUNNING
             left = None
             if stop is not Stop.RUNNING:
@@ -209,6 +209,10 @@ def _has_failed(states: Sequence[_State], study: Study, plan: Plan) -> bool:
         return False
     samples = [Sample(state.values, state.stop, state.hosts) for state in states if not state.is_control]
     return Answer.FAIL in answers(samples, limit=study.limit, family=family_size(study, len(plan.cells)))
+
+
+def _is_together(study: Study) -> bool:
+    return study.design is not None and study.design.together
 
 
 def _is_finished(cell: str, states: Sequence[_State]) -> bool:

@@ -49,7 +49,7 @@ class AnalysisContext:
         """The interval that may be shown for a way of stopping."""
         if stop is Stop.DECISIVE:
             return iv.around(mean, iv.anytime_half_width(sd, n, degrees, alpha=iv.ALPHA_DECISIVE / self.family))
-        return iv.shown(mean, sd, n, degrees, anytime=stop.anytime_only or n < iv.N_MIN)
+        return iv.shown(mean, sd, n, degrees, anytime=stop.anytime_only)
 
     def quick_interval(self, mean: float, sd: float, n: int, degrees: int | None = None) -> Interval:
         """The interval for what has no stopping rule of its own: latency quantiles, the mean over cells."""
