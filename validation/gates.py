@@ -124,20 +124,15 @@ def run_gate(
     """Draw epochs until the stopping rule ends it; `truths`: log ratio of each cell."""
     truth = dict(zip((cell.name for cell in plan.cells), truths, strict=True))
     history: list[EpochEstimates] = []
-    finished: frozenset[str] = frozenset()
     settled: frozenset[tuple[str, str]] = frozenset()
     elapsed_s, stop = plan.load_s, Stop.RUNNING
     while stop is Stop.RUNNING:
-        open_cells = [cell.name for cell in plan.cells if cell.name not in finished]
-        pairs = [
-            _pair(cell, len(history), truth[cell] + float(rng.choice(noise)))
-            for cell in open_cells
-            if (cell, CONTENDER) not in settled
-        ]
+        open_cells = [cell.name for cell in plan.cells if (cell.name, CONTENDER) not in settled]
+        pairs = [_pair(cell, len(history), truth[cell] + float(rng.choice(noise))) for cell in open_cells]
         history.append(EpochEstimates(epoch=len(history), build=0, pairs=tuple(pairs)))
         elapsed_s += plan.overhead_s + plan.measuring_seconds(dict.fromkeys(open_cells, len(study.arms)))
         decision = decide(history, study, plan, elapsed_s=elapsed_s + report_seconds(len(plan.cells)))
-        finished, settled, stop = decision.finished, decision.settled, decision.stop
+        settled, stop = decision.settled, decision.stop
     samples = gate_samples(history, study, plan, ended=stop)
     found = answers(samples, limit=study.limit or 0.0, family=len(plan.cells))
     whole = Answer.FAIL if Answer.FAIL in found else Answer.PASS if set(found) == {Answer.PASS} else Answer.UNCLEAR

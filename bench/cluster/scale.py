@@ -149,7 +149,7 @@ class Timed(StudyRun):
     """The loop, with what it had cost when the last epoch was taken."""
 
     def _decide(self):
-        return replace(super()._decide(), stop=Stop.RUNNING, finished=frozenset(), settled=frozenset())
+        return replace(super()._decide(), stop=Stop.RUNNING, settled=frozenset())
 
     def _finish(self, stop):
         self.loop_peak = peak_bytes()

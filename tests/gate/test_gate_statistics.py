@@ -93,7 +93,7 @@ def test_measuring_ends_at_the_first_failure_and_not_at_the_first_pass():
     study, plan = study_and_plan()
     undecided = [LIMIT, LIMIT]
     passing = decide(history_of(study, plan, [0.0, *undecided]), study, plan, elapsed_s=100.0)
-    assert (passing.stop, len(passing.finished)) == (Stop.RUNNING, 1)
+    assert (passing.stop, len(passing.settled)) == (Stop.RUNNING, 1)
     failing = decide(history_of(study, plan, [-0.1, *undecided]), study, plan, elapsed_s=100.0)
     assert failing.stop is Stop.ANSWERED
     duel = study.model_copy(update={"limit": None})

@@ -101,7 +101,7 @@ def test_leaving_out_a_finished_cell_changes_no_other_choice():
     plan = plan_study(study(threads=(1, 2, 4, 8)), overhead_s=5, load_s=0)
     whole = epoch_draft(plan, study(), 9)
     gone = whole.cells[1].cell
-    rest = epoch_draft(plan, study(), 9, finished=frozenset({gone}))
+    rest = epoch_draft(plan, study(), 9, settled=frozenset((gone, arm) for arm in plan.arms[1:]))
     assert rest.cells == tuple(draft for draft in whole.cells if draft.cell != gone)
     assert rest.start_order == whole.start_order and rest.seeds == whole.seeds
 

@@ -51,7 +51,7 @@ def one(draw, n, **options):
 def test_precise_from_six_epochs_on_and_not_before():
     assert one(alternating(0.001), 5).stop is Stop.RUNNING
     decision = one(alternating(0.001), 6)
-    assert (decision.stop, decision.finished) == (Stop.PRECISE, frozenset({CELL}))
+    assert (decision.stop, decision.settled) == (Stop.PRECISE, {(CELL, "B")})
     assert decision.more_s == 0.0
 
 
@@ -146,7 +146,7 @@ def test_cells_finish_apart_and_the_eta_is_of_the_slowest():
     quick, slow = "oltp_point_select/1", "oltp_point_select/4"
     columns = {(quick, "B"): alternating(0.002), (slow, "B"): alternating(0.02)}
     decision = decide(history(columns, 7), study, plan, elapsed_s=250)
-    assert decision.finished == {quick}
+    assert decision.settled == {(quick, "B")}
     sd = iv.standard_deviation([alternating(0.02)(e) for e in range(7)])
     left = iv.epochs_needed(sd, 0.01) - 7
     assert decision.more_s == pytest.approx(min(left * (10 + plan.seconds_per_cell), 350))
@@ -179,7 +179,7 @@ def test_a_settled_arm_is_left_out_while_its_cell_goes_on_and_the_control_stays(
     plan = plan_study(study, overhead_s=10, load_s=20)
     columns = {(CELL, "B"): alternating(0.002), (CELL, "C"): alternating(0.02), (CELL, "A'"): alternating(0.002)}
     decision = decide(history(columns, 7), study, plan, elapsed_s=250)
-    assert (decision.finished, decision.settled) == (frozenset(), {(CELL, "B")})
+    assert decision.settled == {(CELL, "B")}
     draft = epoch_draft(plan, study, 7, settled=decision.settled)
     assert [cell.arms for cell in draft.cells] == [("A", "C", "A'")]
     # Each arm keeps its measuring time, so all epochs of a comparison weigh the same; the epoch gets shorter.

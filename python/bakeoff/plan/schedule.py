@@ -95,7 +95,6 @@ def epoch_draft(
     study: Study,
     epoch: int,
     *,
-    finished: frozenset[str] = frozenset(),
     settled: frozenset[tuple[str, str]] = frozenset(),
 ) -> EpochDraft:
     """Draw an epoch: start order, cells, build, padding and seeds.
@@ -108,8 +107,8 @@ def epoch_draft(
         plan: arms, cells and builds.
         study: its seed.
         epoch: number from 0.
-        finished: cells no longer measured; leaving them out changes no other choice.
-        settled: (cell, arm) no longer measured, likewise.
+        settled: (cell, arm) no longer measured, and with them the cells in which no two arms are left; leaving them out
+            changes no other choice.
     """
     seed = study.seed
     pair, second = divmod(epoch, 2)
@@ -119,7 +118,8 @@ def epoch_draft(
         keys=seed_for(seed, "keys", epoch),
         padding=seed_for(seed, "padding", epoch),
     )
-    by_name = {cell.name: cell for cell in plan.cells if cell.name not in finished}
+    arms = {cell.name: tuple(arm for arm in plan.arms if (cell.name, arm) not in settled) for cell in plan.cells}
+    by_name = {cell.name: cell for cell in plan.cells if len(arms[cell.name]) > 1}
     workloads = shuffled({cell.workload for cell in by_name.values()}, seed, "workloads", epoch)
     order = sorted(
         shuffled(by_name, seed, "cells", epoch),
@@ -134,7 +134,7 @@ def epoch_draft(
                 cell=name,
                 order_seed=seed_for(seeds.order, name),
                 key_seed=seed_for(seeds.keys, name),
-                arms=tuple(arm for arm in plan.arms if (name, arm) not in settled),
+                arms=arms[name],
             )
             for name in order
         ),

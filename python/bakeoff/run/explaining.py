@@ -261,6 +261,6 @@ class _Explanation:
         """Orders and seeds of its own, which follow from the study's."""
         study = self.tools.study
         study = study.model_copy(update={"seed": seed_for(study.seed, "explain", kind.name) % 2**31})
-        others = {(cell, arm) for cell, arms in self.arms_of.items() for arm in self.plan.arms if arm not in arms}
-        unmeasured = {cell.name for cell in self.plan.cells} - self.arms_of.keys()
-        return epoch_draft(self.plan, study, number, finished=frozenset(unmeasured), settled=frozenset(others))
+        every = ((cell.name, arm) for cell in self.plan.cells for arm in self.plan.arms)
+        others = frozenset((cell, arm) for cell, arm in every if arm not in self.arms_of.get(cell, ()))
+        return epoch_draft(self.plan, study, number, settled=others)

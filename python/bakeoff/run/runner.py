@@ -416,12 +416,11 @@ class StudyRun:
             self._join(self.plan, decision.joins)
         number = next(number for number in self._numbers if number not in self._given)
         plan = self.plan or self._first_plan()
-        finished, settled = (decision.finished, decision.settled) if decision else (frozenset(), frozenset())
         self._given.add(number)
         self.hosts.begin(
             EpochOrder(
                 plan,
-                epoch_draft(plan, self.study, number, finished=finished, settled=settled),
+                epoch_draft(plan, self.study, number, settled=decision.settled if decision else frozenset()),
                 share=decision.share if decision else 1.0,
                 pilot=self.plan is None,
                 compare_rows=not self._any_valid,

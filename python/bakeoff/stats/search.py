@@ -166,7 +166,6 @@ def search_decision(
         arm = next_arm(study, believed, values, skipped=skipped)
     return Decision(
         stop=stop,
-        finished=frozenset(),
         settled=frozenset((cell.name, each.name) for each in study.arms[1:] if each.name != arm.name),
         more_s=None if stop is Stop.RUNNING else 0.0,
         share=1.0,

@@ -27,15 +27,13 @@ class Decision:
 
     Attributes:
         stop: RUNNING: measure another epoch; else why measuring has ended.
-        finished: cells not to be measured any more.
-        settled: (cell, contender) not to be measured any more, including those of finished cells.
+        settled: (cell, arm) not to be measured any more: of a finished cell every arm but the baseline.
         more_s: wall seconds that the slowest cell would still take, at most the rest of the budget; None while unknown.
         share: the part of the planned measuring that fits into the budget in the next epoch; 0 to 1.
         joins: of a bisection, an arm to be measured next that the study does not have yet.
     """
 
     stop: Stop
-    finished: frozenset[str]
     settled: frozenset[tuple[str, str]]
     more_s: float | None
     share: float
@@ -150,7 +148,6 @@ def decide(
     more_s = None if left is None else min(left * next_s, max(study.budget_s - elapsed_s, 0.0))
     return Decision(
         stop=stop,
-        finished=finished,
         settled=settled,
         more_s=0.0 if stop is not Stop.RUNNING else more_s,
         share=share,
