@@ -15,10 +15,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from bakeoff.errors import RunInvalid
-from bakeoff.report.causes import compared_waits
 from bakeoff.report.context import Context
-from bakeoff.report.flame import compared_profiles
-from bakeoff.report.why import compared_off_cpu, evidence
+from bakeoff.report.why import evidence
 from bakeoff.results import open_run
 from bakeoff.stats.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
 from bakeoff.stats.model import Analysis, Frozen
@@ -242,9 +240,7 @@ def found_in(path: Path) -> Evidence:
     run = open_run(path)
     context = Context.read(run, Analysis.model_validate(run.read_json("analysis.json")))
     (explanation,) = context.explanations
-    return evidence(
-        context, explanation, compared_profiles(context), compared_waits(context), compared_off_cpu(context)
-    )
+    return evidence(context, explanation)
 
 
 def judge(name: str, found: Evidence, *, seed: int) -> Reported:

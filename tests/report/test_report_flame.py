@@ -17,7 +17,7 @@ from bakeoff.errors import ResultsError
 from bakeoff.report import build_view, render_html, render_json, render_markdown
 from bakeoff.report.charts import TEMPLATES
 from bakeoff.report.context import Context
-from bakeoff.report.flame import compared_profiles, flame_script, profile_section
+from bakeoff.report.flame import flame_script, profile_section
 from bakeoff.report.view import Section
 from bakeoff.results.profiles import PROFILE_FILE
 from bakeoff.units import format_ns
@@ -74,11 +74,10 @@ def test_the_last_arms_that_were_asked_for_are_shown_and_all_that_was_profiled_i
         add_profiles(run, cells=cells, arms=arms)
     run.write_json("explain/asked.json", [["A", "B"], ["B", "C"]])
     context = Context.read(run, plain_analysis(run, run.study()))
-    found = compared_profiles(context)
-    arms = [(pair.baseline, pair.contender) for pair in found]
+    arms = [(pair.baseline, pair.contender) for pair in context.profiles]
     assert arms == [("B", "C")] * 2 + [("A", "B")] * 2 + [("A", "C")] * 2
-    shown = profile_section(context, found)
-    assert len(found) == 6 and sum(isinstance(part, Section) for part in shown.parts) == 4
+    shown = profile_section(context)
+    assert sum(isinstance(part, Section) for part in shown.parts) == 4
 
 
 def test_a_page_without_profiles_has_no_script_and_allows_none(page):

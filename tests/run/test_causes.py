@@ -5,7 +5,6 @@ import math
 import pytest
 
 from bakeoff.report.context import Context
-from bakeoff.report.why import compared_off_cpu
 from bakeoff.results import open_run
 from bakeoff.run import off_cpu
 from bakeoff.stats.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
@@ -67,7 +66,7 @@ def test_a_commit_that_syncs_keeps_statements_off_the_cpu_for_the_redo_log(shell
         "--workload", "oltp_update_non_index", "--budget", "60s", "--no-explain", "--no-verdict",
     )  # fmt: skip
     explain(shell, run, "200s")
-    (found,) = compared_off_cpu(Context.read(run, run.read("analysis.json", Analysis))).values()
+    (found,) = Context.read(run, run.read("analysis.json", Analysis)).pauses.values()
     first = found.statements[0]
     assert first.waiting.part == "redo log" and first.time.difference.mean > 0.5 * found.all.difference.mean, found
     assert found.epochs < 3 or found.all.is_clear

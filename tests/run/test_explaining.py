@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from bakeoff.report.context import Context
-from bakeoff.report.flame import compared_profiles, without_profiler
 from bakeoff.results import open_run
 from bakeoff.run.perf import permission
 from bakeoff.stats.model import Analysis
@@ -30,7 +29,7 @@ def needs_perf():
 def profiles_of(run):
     """By cell what the profiles found in the only comparison."""
     context = Context.read(run, run.read("analysis.json", Analysis))
-    return {pair.cell: found for pair, found in compared_profiles(context).items()}
+    return {pair.cell: found for pair, found in context.profiles.items()}
 
 
 def digests(folder):
@@ -137,7 +136,7 @@ def test_widths_add_up_to_the_cpu_time_measured_without_a_profiler(shell):
     context = Context.read(run, run.read("analysis.json", Analysis))
     for cell, found in profiles_of(run).items():
         assert found.epochs >= 3
-        known = [without_profiler(context, cell, arm) for arm in "AB"]
+        known = [context.summaries[cell, arm].server_cpu_ns_per_event for arm in "AB"]
         for profiled, without in zip((found.all.baseline, found.all.contender), known, strict=True):
             assert profiled == pytest.approx(without, rel=0.2), cell  # what the profiler itself costs
         low, high = found.all.difference.interval.low, found.all.difference.interval.high

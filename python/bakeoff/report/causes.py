@@ -1,6 +1,5 @@
 """Parts of the section "Why": which setting carries a difference, how the plans differ, what the servers wait for."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
 
@@ -33,7 +32,6 @@ from bakeoff.stats.waits_and_plans import (
     StatementPlans,
     WaitDifference,
     instruments_cost,
-    wait_differences,
 )
 from bakeoff.units import shortened
 
@@ -266,25 +264,9 @@ def step_rows(plans: Iterable[Sequence[str]]) -> list[Row]:
 # ---- waits -----------------------------------------------------------------------------------------------------------
 
 
-def compared_waits(context: Context) -> dict[Pair, tuple[WaitDifference, ...]]:
-    """What was waited for in every comparison whose arms were recorded in the same epoch."""
-    epochs = [*context.explaining(WAITS, WAITS_DOCUMENT, dict[str, CellWaits]).values()]
-    return {
-        pair: wait_differences(
-            epochs, cell=pair.cell, baseline=pair.baseline, contender=pair.contender,
-            event_ns=event_ns(context, pair.cell, pair.baseline),
-        )
-        for pair in context.explained_pairs
-        if any(all(pair.cell in epoch.get(arm, {}) for arm in (pair.baseline, pair.contender)) for epoch in epochs)
-    }  # fmt: skip
-
-
-def waits_section(context: Context, waits: Mapping[Pair, Sequence[WaitDifference]]) -> Section | None:
-    """Waits and stages that differ, in ns an event; what the instruments cost; what a server cannot tell.
-
-    `waits`: of `compared_waits`.
-    """
-    parts = [part for pair, found in waits.items() for part in _waits_of(context, found, pair)]
+def waits_section(context: Context) -> Section | None:
+    """Waits and stages that differ, in ns an event; what the instruments cost; what a server cannot tell."""
+    parts = [part for pair, found in context.waits.items() for part in _waits_of(context, found, pair)]
     epochs = context.explaining(WAITS, WAITS_DOCUMENT, dict[str, CellWaits])
     missing = dict.fromkeys(
         sentence
@@ -297,7 +279,7 @@ def waits_section(context: Context, waits: Mapping[Pair, Sequence[WaitDifference
         "Waits",
         *context.explaining_notes(WAITS),
         *parts,
-        _cost_table(context) if waits else None,
+        _cost_table(context) if context.waits else None,
         Prose(text=" ".join(missing), small=True),
         anchor="why-waits",
         in_terminal=True,
@@ -380,14 +362,6 @@ def _cost_table(context: Context) -> Table:
 
 
 # ---- common ----------------------------------------------------------------------------------------------------------
-
-
-def event_ns(context: Context, cell: str, arm: str) -> float | None:
-    """Time of an event of one connection of an arm."""
-    rates = context.epoch_rates.get((cell, arm), {})
-    threads = next((each.threads for each in context.primary if each.cell == cell), 0)
-    per_s = math.fsum(rates.values()) / len(rates) if rates else 0.0
-    return threads / per_s * 1e9 if per_s else None
 
 
 def _where(context: Context, cell: str, baseline: str, contender: str) -> str:

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
@@ -20,13 +20,17 @@ from bakeoff.results import Manifest, Outcome, RunDirectory
 from bakeoff.results.epoch_data import COUNTERS, CellCounters
 from bakeoff.results.frame import Frame, quotients
 from bakeoff.results.manifest import Host, kinds_of
+from bakeoff.results.profiles import OFF_CPU, PROFILE_FILE, PROFILES, Profile
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.stats.answer_rules import DOCUMENT, ROWS_KINDS, Answers, Compared, DigestAnswers
 from bakeoff.stats.costs import Explanation, explain
+from bakeoff.stats.cpu_profile import ProfileComparison, compare_profiles
 from bakeoff.stats.digests import OTHER, DigestTimes, digest_times
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
+from bakeoff.stats.off_cpu_time import OffCpuComparison, compare_off_cpu
 from bakeoff.stats.search import Found, found, skipped_arms
+from bakeoff.stats.waits_and_plans import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference, wait_differences
 from bakeoff.units import format_bytes, format_ns
 
 # A chart has bins of slices: sums over sums, never every n-th slice.
@@ -39,6 +43,7 @@ DRAWN_EPOCHS = 12
 
 ByArm = TypeVar("ByArm", bound=Collection[str])
 T = TypeVar("T")
+ByEpoch = Mapping[int, Profile]
 
 CPU_KINDS = ("user", "system", "iowait", "steal", "idle")
 _NEEDED = (
@@ -114,6 +119,15 @@ class Pair(NamedTuple):
     cell: str
     baseline: str
     contender: str
+
+
+def sides_of(pair: Pair, epochs: Mapping[int, Mapping[str, Mapping[str, T]]]) -> tuple[dict[int, T], dict[int, T]]:
+    """What the baseline and the contender have of a cell, by epoch."""
+    baseline, contender = (
+        {epoch: by_arm[arm][pair.cell] for epoch, by_arm in epochs.items() if pair.cell in by_arm.get(arm, {})}
+        for arm in (pair.baseline, pair.contender)
+    )
+    return baseline, contender
 
 
 CONTROL_SLOT = 6
@@ -472,6 +486,38 @@ class Context:
         run = self.run.explaining(kind)
         valid = [epoch for epoch in run.finished_epochs() if run.outcome(epoch).valid]
         return {epoch: self.of_the_study(name, run.server_json(epoch, name, shape)) for epoch in valid}
+
+    @cached_property
+    def profiles(self) -> dict[Pair, ProfileComparison]:
+        """Every comparison that was profiled, in the order of `explained_pairs`."""
+        return self._compared(PROFILES, compare_profiles)
+
+    @cached_property
+    def pauses(self) -> dict[Pair, OffCpuComparison]:
+        """Every comparison of which switches were recorded, in the same order."""
+        return self._compared(OFF_CPU, compare_off_cpu)
+
+    def _compared(self, kind: str, compare: Callable[[ByEpoch, ByEpoch], T | None]) -> dict[Pair, T]:
+        epochs = self.explaining(kind, PROFILE_FILE, dict[str, Profile]) if self.explained_pairs else {}
+        found = {pair: compare(*sides_of(pair, epochs)) for pair in self.explained_pairs}
+        return {pair: each for pair, each in found.items() if each}
+
+    @cached_property
+    def waits(self) -> dict[Pair, tuple[WaitDifference, ...]]:
+        """What was waited for in every comparison whose arms were recorded in the same epoch."""
+        epochs = [*self.explaining(WAITS, WAITS_DOCUMENT, dict[str, CellWaits]).values()]
+        return {
+            pair: wait_differences(epochs, **pair._asdict(), event_ns=self.event_ns(pair.cell, pair.baseline))
+            for pair in self.explained_pairs
+            if any(all(pair.cell in epoch.get(arm, {}) for arm in pair[1:]) for epoch in epochs)
+        }
+
+    def event_ns(self, cell: str, arm: str) -> float | None:
+        """Time of an event of one connection of an arm."""
+        rates = self.epoch_rates.get((cell, arm), {})
+        threads = next((each.threads for each in self.primary if each.cell == cell), 0)
+        per_s = math.fsum(rates.values()) / len(rates) if rates else 0.0
+        return threads / per_s * 1e9 if per_s else None
 
     @cached_property
     def histograms(self) -> dict[int, list[dict[str, Any]]]:

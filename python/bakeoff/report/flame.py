@@ -6,25 +6,20 @@ The graphs are HTML that needs no script to be seen; the page's one script (`tem
 import base64
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from markupsafe import Markup
 
 from bakeoff.report import numbers
 from bakeoff.report.charts import TEMPLATES
-from bakeoff.report.context import Context, Pair
+from bakeoff.report.context import Context, Pair, sides_of
 from bakeoff.report.view import Flame, FlameFrame, FlameSide, Row, Section, Table, Value
 from bakeoff.results.epoch_data import CellCounters
-from bakeoff.results.profiles import PMU_FILE, PROFILE_FILE, PROFILES, Profile
-from bakeoff.stats.cpu_profile import ProfileComparison, Tree, compare_processors, compare_profiles
-from bakeoff.stats.estimate import quotient
+from bakeoff.results.profiles import PMU_FILE, PROFILES
+from bakeoff.stats.cpu_profile import ProfileComparison, Tree, compare_processors
 from bakeoff.stats.interval import Paired
 from bakeoff.units import format_ns
-
-T = TypeVar("T")
-_ByEpoch = Mapping[int, Profile]
 
 COMPARISONS_MAX = 4
 """Comparisons that are shown: the first of those that were measured (`Context.explained_pairs`)."""
@@ -40,44 +35,15 @@ _INCOMPLETE = 0.2
 _LABEL_SHARE = 0.06  # of the width: narrower frames get their name from the script
 
 
-def profile_section(context: Context, profiles: Mapping[Pair, ProfileComparison]) -> Section | None:
-    """The first comparisons that were profiled, at most `COMPARISONS_MAX`; why there is none, where that was noted.
-
-    `profiles`: of `compared_profiles`.
-    """
-    counted = context.explaining(PROFILES, PMU_FILE, dict[str, CellCounters]) if profiles else {}
-    shown = [*profiles.items()][:COMPARISONS_MAX]
+def profile_section(context: Context) -> Section | None:
+    """The first comparisons that were profiled, at most `COMPARISONS_MAX`; why there is none, where that was noted."""
+    counted = context.explaining(PROFILES, PMU_FILE, dict[str, CellCounters]) if context.profiles else {}
+    shown = [*context.profiles.items()][:COMPARISONS_MAX]
     parts = [
         _comparison_section(context, pair, found, _processors_table(context, pair, counted, number), number)
         for number, (pair, found) in enumerate(shown, start=1)
     ]
     return Section.of("Where the CPU goes", *context.explaining_notes(PROFILES), *parts, anchor="profiles")
-
-
-def compared(context: Context, kind: str, compare: Callable[[_ByEpoch, _ByEpoch], T | None]) -> dict[Pair, T]:
-    """Every comparison with profiles of a kind (`PROFILES`, `OFF_CPU`), in the order of `Context.explained_pairs`.
-
-    Raises:
-        ResultsError: a profile is damaged.
-    """
-    pairs = context.explained_pairs
-    epochs = context.explaining(kind, PROFILE_FILE, dict[str, Profile]) if pairs else {}
-    found = {pair: compare(*sides_of(pair, epochs)) for pair in pairs}
-    return {pair: each for pair, each in found.items() if each}
-
-
-def compared_profiles(context: Context) -> dict[Pair, ProfileComparison]:
-    """Every comparison that was profiled; see `compared`."""
-    return compared(context, PROFILES, compare_profiles)
-
-
-def sides_of(pair: Pair, epochs: Mapping[int, Mapping[str, Mapping[str, T]]]) -> tuple[dict[int, T], dict[int, T]]:
-    """What the baseline and the contender have of a cell, by epoch."""
-    baseline, contender = (
-        {epoch: by_arm[arm][pair.cell] for epoch, by_arm in epochs.items() if pair.cell in by_arm.get(arm, {})}
-        for arm in (pair.baseline, pair.contender)
-    )
-    return baseline, contender
 
 
 def title_of(context: Context, pair: Pair) -> str:
@@ -114,8 +80,9 @@ def _sentences(
         f"{labels[1]}'s: {_signed(cost)}{f' ({within})' if within else ''}, by CPU samples in "
         f"{found.epochs} epoch{'s' if found.epochs > 1 else ''} that count for no verdict."
     )
-    known = [without_profiler(context, pair.cell, arm) for arm in (pair.baseline, pair.contender)]
-    if all(known):
+    summaries = [context.summaries.get((pair.cell, arm)) for arm in pair[1:]]
+    known = [each.server_cpu_ns_per_event for each in summaries if each and each.server_cpu_ns_per_event]
+    if len(known) == 2:
         yield f"In the epochs that count, without a profiler: {format_ns(known[0])} and {format_ns(known[1])}."
     if any(event.endswith(":u") for event in found.events):
         yield "The kernel's part is missing: kernel.perf_event_paranoid allows none of it."
@@ -127,12 +94,6 @@ def _sentences(
                 f"{numbers.share(share)} of the stacks of {label} are incomplete, as of a binary without frame "
                 "pointers: what functions take themselves is right, and callers are missing."
             )
-
-
-def without_profiler(context: Context, cell: str, arm: str) -> float:
-    """CPU time an event in the epochs that count, ns; 0 when the server was not observed."""
-    mine = context.slices.rows((context.slices["cell"] == cell) & (context.slices["arm"] == arm))
-    return quotient(float(np.nansum(mine["server_cpu_ns"])), int(mine["events"].sum()))
 
 
 def _groups_table(found: ProfileComparison, labels: tuple[str, str], number: int) -> Table:

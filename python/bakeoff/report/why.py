@@ -3,7 +3,7 @@
 Its own tables are costs and off-CPU time; profiles, plans, waits and settings have modules of their own.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from bakeoff.report import causes, flame, numbers
 from bakeoff.report.context import Context, Pair
@@ -11,11 +11,9 @@ from bakeoff.report.verdicts import Record
 from bakeoff.report.view import Prose, Row, Section, Table, Value
 from bakeoff.results.profiles import OFF_CPU
 from bakeoff.stats.costs import BUSY, TIME, Cost, Explanation, name_of
-from bakeoff.stats.cpu_profile import ProfileComparison
 from bakeoff.stats.interval import Paired
 from bakeoff.stats.named_causes import Evidence, sentence
-from bakeoff.stats.off_cpu_time import OffCpuComparison, OffCpuCost, compare_off_cpu
-from bakeoff.stats.waits_and_plans import WaitDifference
+from bakeoff.stats.off_cpu_time import OffCpuComparison, OffCpuCost
 from bakeoff.units import format_bytes, format_ns
 
 _ROWS = 15
@@ -31,48 +29,34 @@ def why_section(context: Context) -> Section | None:
     """What differs beside the time, and what of it can be why; None where nothing is faster or slower."""
     explained = [each for each in context.explanations if each.claimed]
     explained.sort(key=lambda each: -abs(each.time.mean))
-    profiles, waits = flame.compared_profiles(context), causes.compared_waits(context)
-    pauses = compared_off_cpu(context)
     return Section.of(
         "Why",
-        *_sentences(context, explained, profiles, waits, pauses),
+        *_sentences(context, explained),
         _costs(context, explained),
-        flame.profile_section(context, profiles),
-        off_cpu_section(context, pauses),
+        flame.profile_section(context),
+        off_cpu_section(context),
         causes.attribution_section(context),
         causes.plans_section(context),
-        causes.waits_section(context, waits),
+        causes.waits_section(context),
         anchor="why",
         nav="Why",
         in_terminal=bool(explained),
     )
 
 
-def evidence(
-    context: Context,
-    explanation: Explanation,
-    profiles: Mapping[Pair, ProfileComparison],
-    waits: Mapping[Pair, Sequence[WaitDifference]],
-    pauses: Mapping[Pair, OffCpuComparison],
-) -> Evidence:
+def evidence(context: Context, explanation: Explanation) -> Evidence:
     """All that was found out about a comparison with the run's baseline."""
     pair = Pair(explanation.cell, context.analysis.baseline, explanation.contender)
-    mine, theirs = (causes.event_ns(context, pair.cell, arm) for arm in (pair.baseline, pair.contender))
+    mine, theirs = (context.event_ns(pair.cell, arm) for arm in (pair.baseline, pair.contender))
     longer_ns = theirs - mine if mine and theirs else 0.0
-    return Evidence(explanation, profiles.get(pair), waits.get(pair), longer_ns, pauses.get(pair))
+    profile, waits = context.profiles.get(pair), context.waits.get(pair)
+    return Evidence(explanation, profile, waits, longer_ns, context.pauses.get(pair))
 
 
-def _sentences(
-    context: Context,
-    explained: Sequence[Explanation],
-    profiles: Mapping[Pair, ProfileComparison],
-    waits: Mapping[Pair, Sequence[WaitDifference]],
-    pauses: Mapping[Pair, OffCpuComparison],
-) -> Iterator[Prose]:
+def _sentences(context: Context, explained: Sequence[Explanation]) -> Iterator[Prose]:
     for each in explained[:_COMPARISONS]:
         where = f"{context.cell_title(each.cell)}: " if len(context.cells) > 1 else ""
-        found = evidence(context, each, profiles, waits, pauses)
-        yield Prose(text=f"{where}{sentence(found, context.labels[each.contender])}")
+        yield Prose(text=f"{where}{sentence(evidence(context, each), context.labels[each.contender])}")
     if (left := len(explained) - _COMPARISONS) > 0:
         yield Prose(text=f"{left} more comparisons are explained in `--format json`.", small=True)
 
@@ -150,17 +134,9 @@ def _amount(counter: str, value: float) -> str:
     return f"{value:.2f}" if counter == BUSY else numbers.count(value)
 
 
-def compared_off_cpu(context: Context) -> dict[Pair, OffCpuComparison]:
-    """Every comparison of which switches were recorded; see `flame.compared`."""
-    return flame.compared(context, OFF_CPU, compare_off_cpu)
-
-
-def off_cpu_section(context: Context, pauses: Mapping[Pair, OffCpuComparison]) -> Section | None:
-    """A table for each of the first `flame.COMPARISONS_MAX` comparisons; why there is none, where that was noted.
-
-    `pauses`: of `compared_off_cpu`.
-    """
-    shown = [*pauses.items()][: flame.COMPARISONS_MAX]
+def off_cpu_section(context: Context) -> Section | None:
+    """A table for each of the first `flame.COMPARISONS_MAX` comparisons; why there is none, where that was noted."""
+    shown = [*context.pauses.items()][: flame.COMPARISONS_MAX]
     tables = (_off_cpu_table(context, pair, found, number) for number, (pair, found) in enumerate(shown, start=1))
     return Section.of("Off-CPU time", *context.explaining_notes(OFF_CPU), *tables, anchor="off-cpu", in_terminal=True)
 
