@@ -50,7 +50,8 @@ def plain_analysis(run: RunDirectory, study: Study) -> Analysis:
         latencies=tuple(
             LatencyRatio(
                 cell=cell, contender=other, operation="event", clock="service", quantile=quantile,
-                estimate=_estimate([-c for c in _points(rates, cell, baseline, other)]), differs=quantile == 0.99,
+                estimate=_estimate([-c for c in _points(rates, cell, baseline, other)]), error=0.01,
+                differs=quantile == 0.99,
             )
             for cell, _, _ in cells for other in contenders for quantile in (0.5, 0.95, 0.99)
         ),

@@ -25,7 +25,7 @@ from bakeoff.report.history_page import (
     otava_json,
     points_of,
 )
-from bakeoff.results.history_file import P95, Point
+from bakeoff.results.history_file import P95, THROUGHPUT, Point
 from bakeoff.stats import hosts
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
@@ -229,6 +229,15 @@ class TestPointsOfARun:
             found = hosts.moments(values, measured_by)
             assert (found.n, found.degrees) == (epochs, len(machines) - 1 if machines else epochs - 1)
             assert point.error == pytest.approx(found.sd / math.sqrt(found.n), rel=1e-6)
+
+    def test_an_analysis_without_errors_of_latencies_has_points_of_throughput(self, analysed):
+        analysis = json.loads((analysed.path / "analysis.json").read_text())
+        before = [{key: each[key] for key in each.keys() - {"error"}} for each in analysis["latencies"]]
+        try:
+            analysed.write_json("analysis.json", analysis | {"latencies": before})
+            assert {point.metric for point in points_of(analysed, series="x")} == {THROUGHPUT}
+        finally:
+            analysed.write_json("analysis.json", analysis)
 
     def test_it_can_be_of_another_day(self, analysed):
         day = datetime(2020, 1, 2, tzinfo=UTC)

@@ -92,31 +92,20 @@ def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime 
 def _latency(
     analysis: Analysis, compared: Comparison, shared: dict[str, Any], *quantiles_ns: dict[str, float]
 ) -> list[Point]:
-    """The point of the events' 95th percentile, where every epoch had enough events.
-
-    Its error is that of which its interval was made (`stats.summary.latency_ratios`).
-    """
-    hosts_used = len({point.host for point in compared.points})
-    degrees = hosts_used - 1 if hosts_used > 1 else None
-    for each in analysis.latencies:
-        estimate, what = each.estimate, (each.cell, each.contender, each.operation, each.quantile)
-        if what != (compared.cell, compared.contender, "event", _P95_QUANTILE):
-            continue
-        half, unit = (estimate.interval.half_width if estimate else None), None
-        if estimate and half:
-            unit = iv.shown(0.0, 1.0, estimate.n, degrees, anytime=analysis.stopped.anytime_only).half_width
-        if estimate is None or not half or not unit:
-            return []
-        ends = [quantiles.get(str(_P95_QUANTILE)) for quantiles in quantiles_ns]
-        reference, value = (None if ns is None else ns / 1e6 for ns in ends)
-        return [
-            Point(
-                **shared, metric=P95, ratio=estimate.mean, error=half / unit / math.sqrt(estimate.n),
-                low=estimate.interval.low, high=estimate.interval.high, epochs=estimate.n,
-                reference=reference, value=value,
-            )
-        ]  # fmt: skip
-    return []
+    """The point of the events' 95th percentile, where every epoch had enough events."""
+    what = (compared.cell, compared.contender, "event", _P95_QUANTILE)
+    found = (each for each in analysis.latencies if (each.cell, each.contender, each.operation, each.quantile) == what)
+    ratio = next(found, None)
+    if ratio is None or ratio.estimate is None or not ratio.error:
+        return []
+    estimate, ends = ratio.estimate, [quantiles.get(str(_P95_QUANTILE)) for quantiles in quantiles_ns]
+    reference, value = (None if ns is None else ns / 1e6 for ns in ends)
+    return [
+        Point(
+            **shared, metric=P95, ratio=estimate.mean, error=ratio.error, low=estimate.interval.low,
+            high=estimate.interval.high, epochs=estimate.n, reference=reference, value=value,
+        )
+    ]  # fmt: skip
 
 
 # ---- lines and their changes -----------------------------------------------------------------------------------------

@@ -175,7 +175,9 @@ class Comparison(Frozen):
 class LatencyRatio(Frozen):
     """A quantile's log ratio over epochs; exploratory. Without an estimate: too few events lie beyond the quantile.
 
-    `differs`: of response times, at a false discovery rate of 5 % over all quantiles of these in the run.
+    Attributes:
+        error: standard error of the mean; None below two epochs, and in analyses that were written before it was kept.
+        differs: of response times, at a false discovery rate of 5 % over all quantiles of these in the run.
     """
 
     cell: str
@@ -184,6 +186,7 @@ class LatencyRatio(Frozen):
     clock: str
     quantile: float
     estimate: Estimate | None
+    error: float | None = None
     differs: bool
 
 

@@ -15,7 +15,7 @@ from bakeoff.results.manifest import Network
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import quotient, with_rates
-from bakeoff.stats.model import ArmSummary, Estimate, Flag, LatencyRatio
+from bakeoff.stats.model import ArmSummary, Flag, LatencyRatio
 from bakeoff.units import format_bytes, format_ns
 
 _SERVER = ("server_cpu_ns", "server_read_bytes", "server_write_bytes")
@@ -206,7 +206,7 @@ def latency_ratios(
         for row in epoch.histograms:
             key = (row["cell"], row["operation"], row["clock"])
             rows.setdefault(key, {}).setdefault(row["arm"], {})[epoch.epoch, row.get("round", 0)] = row
-    found: list[tuple[LatencyRatio, float | None]] = []
+    ratios: list[tuple[LatencyRatio, float | None]] = []
     order = {cell: i for i, cell in enumerate(cells)}
     for (cell, operation, clock), arms in sorted(rows.items(), key=lambda item: (order.get(item[0][0], 0), item[0])):
         base = arms.get(baseline, {})
@@ -215,38 +215,36 @@ def latency_ratios(
             pairs = [(base[at], arms[contender][at]) for at in common]
             measured_by = [host_of[at[0]] for at in common]
             for quantile in sorted(pairs[0][0]["quantiles_ns"], key=float) if pairs else ():
-                estimate, p = _ratio(pairs, measured_by, quantile, interval_of)
+                found = _moments(pairs, measured_by, quantile)
                 ratio = LatencyRatio(
                     cell=cell,
                     contender=contender,
                     operation=operation,
                     clock=clock,
                     quantile=float(quantile),
-                    estimate=estimate,
+                    estimate=iv.estimate(found, interval_of) if found else None,
+                    error=found.sd / math.sqrt(found.n) if found and found.n > 1 else None,
                     differs=False,
                 )
-                found.append((ratio, p))
-    return _with_discoveries(found)
+                ratios.append((ratio, iv.p_value(*found) if found else None))
+    return _with_discoveries(ratios)
 
 
-def _ratio(
-    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
-    measured_by: Sequence[str],
-    quantile: str,
-    interval_of: iv.IntervalOf,
-) -> tuple[Estimate | None, float | None]:
+def _moments(
+    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], measured_by: Sequence[str], quantile: str
+) -> iv.Moments | None:
+    """Of a quantile's log ratios; None where too few events lie beyond it."""
     fewest = min(min(base["count"], row["count"]) for base, row in pairs)
     needed = math.ceil(TAIL_MIN / (1 - float(quantile)) - 1e-6) if float(quantile) < 1 else math.inf
     if fewest < needed:
-        return None, None
+        return None
     values = []
     for base, row in pairs:
         theirs, ours = row["quantiles_ns"].get(quantile) or 0, base["quantiles_ns"].get(quantile) or 0
         if theirs <= 0 or ours <= 0:
-            return None, None
+            return None
         values.append(math.log(theirs / ours))
-    found = hosts.moments(values, measured_by)
-    return iv.estimate(found, interval_of), iv.p_value(*found)
+    return hosts.moments(values, measured_by)
 
 
 def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tuple[LatencyRatio, ...]:
