@@ -52,7 +52,7 @@ def measured(study, rate, *, epochs=6, noise=0.005, seed=1):
             cell=CELL,
             contender=name,
             points=[EpochPoint(epoch=e, build=0, value=own[e] - logs["A"][e]) for e in range(epochs)],
-            flags=(),
+            estimate=SimpleNamespace(n=epochs),
         )
         for name, own in logs.items()
         if name != "A"

@@ -39,8 +39,8 @@ def epoch_values(analysis: Analysis) -> EpochValues:
     """Every arm's epochs; none of an arm that completed nothing in one of them: it has no ratio."""
     values: EpochValues = {}
     for comparison in analysis.comparisons:
-        dead = any(flag.kind == "NOTHING DONE" for flag in comparison.flags)  # the points are without those epochs
-        own = {} if dead else {point.epoch: point.value for point in comparison.points}
+        # Without an estimate the points are those of the other epochs.
+        own = {point.epoch: point.value for point in comparison.points} if comparison.estimate.n else {}
         values[comparison.cell, comparison.contender] = own
         values.setdefault((comparison.cell, analysis.baseline), {}).update(dict.fromkeys(own, 0.0))
     return values

@@ -140,7 +140,7 @@ def judge(comparisons: Sequence[Comparison], *, limit: float, family: int, trust
     """
     own = [each for each in comparisons if not each.is_control]
     # An arm that completed nothing has no ratio in some epoch, which leaves those of the others without meaning.
-    dead = [any(flag.kind == "NOTHING DONE" for flag in each.flags) for each in own]
+    dead = [not each.estimate.n for each in own]
     unlike = [any(flag.kind == "UNLIKE MACHINES" for flag in each.flags) for each in own]
     usable = [not (nothing or several) for nothing, several in zip(dead, unlike, strict=True)]
     points = [each.points if may else () for each, may in zip(own, usable, strict=True)]
