@@ -16,7 +16,7 @@ from bakeoff.spec.study import OptionPair, Search
 from bakeoff.stats.first_slow_build import EPOCHS_FIRST
 from bakeoff.stats.gate_rule import PRECISION_SHARE, Answer, Sample, answers
 from bakeoff.stats.model import Stop
-from bakeoff.stats.search import arm_with, found, next_arm, subset
+from bakeoff.stats.search import arm_with, beliefs_of, next_arm, subset
 from bakeoff.stats.stopping import stop_state
 from validation.gates import read_epochs
 
@@ -38,7 +38,7 @@ def searched(study: Study, measure: Callable[[Arm], float]) -> Bisected:
     """Search as `bakeoff bisect` does, with values of one's own."""
     values: dict[str, list[float]] = {study.arms[1].name: [measure(study.arms[1])]}
     for epochs in range(1, _EPOCHS_MAX):
-        believed = found(study, values)
+        believed = beliefs_of(study, values)
         assert believed
         if believed.named is not None:
             return Bisected(believed.named, epochs)
@@ -160,9 +160,9 @@ def table(seed: int, *, runs: int) -> Iterator[str]:
     none = find_nothing(seed, runs=runs)
     yield f"| 64 builds | all alike | {none.right:.1%} ({none.undecided:.1%} undecided) | {none.epochs:.1f} | | |"
     for options, percents in ((12, (5.0, 4.0, 3.0)), (40, (10.0,)), (40, (5.0, 3.0, 3.0))):
-        found_ = find_options(seed, runs=runs, options=options, percents=percents)
+        found = find_options(seed, runs=runs, options=options, percents=percents)
         truth = " and ".join(f"{percent:g} %" for percent in percents)
-        yield f"| {options} options | {truth} | {found_.right:.1%} | {found_.epochs:.1f} | | |"
+        yield f"| {options} options | {truth} | {found.right:.1%} | {found.epochs:.1f} | | |"
 
 
 def find_nothing(seed: int, *, runs: int, builds: int = 64) -> OptionsFound:

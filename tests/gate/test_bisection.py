@@ -33,7 +33,7 @@ from bakeoff.spec.study import Search
 from bakeoff.stats import guilty
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate
 from bakeoff.stats.model import Stop
-from bakeoff.stats.search import arm_with, found, next_arm, search_decision, subset
+from bakeoff.stats.search import arm_with, beliefs_of, next_arm, search_decision, subset
 from validation import bisections
 from validation.check import fewest
 
@@ -266,14 +266,14 @@ def test_it_ends_when_only_builds_that_cannot_be_measured_are_left():
     study = study.model_copy(update={"arms": (*study.arms, *(study.search.builds[each] for each in (2, 3, 1)))})
     values = {"E": [-0.1, -0.101, -0.099], "D": [-0.1, -0.1], "B": [0.001, -0.001]}
     assert decision(study, values).stop is Stop.ANSWERED
-    assert found(study, values, skipped={"C"}).named == (2, 3)
+    assert beliefs_of(study, values, skipped={"C"}).named == (2, 3)
 
 
 def test_a_last_build_that_is_the_first_slow_one_is_measured_until_its_difference_is_shown():
     study = bisections.study_of_builds(3)
     study = study.model_copy(update={"arms": (*study.arms, study.search.builds[1])})
     values = {"C": [-0.11, -0.1, -0.12], "B": [0.01, -0.01, 0.0, 0.02]}
-    believed = found(study, values)
+    believed = beliefs_of(study, values)
     assert believed.probabilities[2] > 0.99 and believed.named is None
     again = decision(study, values)
     assert (again.stop, {arm for _, arm in again.settled}) == (Stop.RUNNING, {"B"})
@@ -292,7 +292,7 @@ def test_it_ends_when_it_is_known_or_time_is_over():
 
 def test_builds_that_are_all_alike_have_no_culprit():
     study = bisections.study_of_builds(9)
-    believed = found(study, {"I": [0.001, -0.001, 0.0005, -0.0005, 0.0, 0.0002, 0.001, -0.001]})
+    believed = beliefs_of(study, {"I": [0.001, -0.001, 0.0005, -0.0005, 0.0, 0.0002, 0.001, -0.001]})
     assert believed.nothing and believed.named == ()
 
 
@@ -308,7 +308,7 @@ def test_an_arm_of_options_has_the_options_that_were_chosen():
 def test_the_same_values_ask_for_the_same_arm():
     study = bisections.study_of_options(12, 1)
     values = {"B": [-0.1, -0.101, -0.099, -0.1]}
-    first, second = (next_arm(study, found(study, values), values) for _ in range(2))
+    first, second = (next_arm(study, beliefs_of(study, values), values) for _ in range(2))
     assert first == second and first.name == "C"
 
 

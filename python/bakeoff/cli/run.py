@@ -212,9 +212,9 @@ def show_report(run: RunDirectory, view: ReportView, options: RunOptions) -> Non
 
 
 def _differences(analysis: Analysis, view: ReportView) -> frozenset[FailOn]:
-    """What was found that a run may fail on: by the verdicts, and by the records of a replay's queries and tables."""
+    """What was found that a run may fail on: by the verdicts, and by a replay's queries and tables."""
     found = {FailOn.SLOWER} if _is_slower(analysis) else set()
-    for record in view.records:
+    for record in view.queries:
         kinds = str(record.get("differs", "")).split()
         found |= {FailOn(kind) for kind in kinds if kind in list(FailOn)}
         found |= {FailOn.ROWS} if set(ROWS_KINDS) & set(kinds) else set()

@@ -6,7 +6,7 @@ from bakeoff.report.view import Bisected, Row, Section, Table
 from bakeoff.spec.study import Search
 from bakeoff.stats import interval as iv
 from bakeoff.stats.guilty import CONFIDENCE, SMALL_SHARE
-from bakeoff.stats.search import Found, by_build
+from bakeoff.stats.search import Believed, by_build
 from bakeoff.units import percent_text
 
 _LIKELY = 0.95  # of the builds or options that are listed while nothing is decided
@@ -61,7 +61,7 @@ def _probability(share: float) -> str:
     return "> 99.9%" if share > 0.9995 else "< 0.1%" if share < 0.0005 else f"{share * 100:.1f}%"
 
 
-def _whole(believed: Found) -> str:
+def _whole(believed: Believed) -> str:
     """`−3.1% (−3.9% to −2.3%)`."""
     interval = believed.whole.interval
     whole = numbers.change(believed.whole.mean, interval.half_width)
@@ -77,7 +77,7 @@ def _nothing(context: Context, search: Search) -> str:
 # ---- builds ----------------------------------------------------------------------------------------------------------
 
 
-def _of_builds(context: Context, search: Search, believed: Found) -> str:
+def _of_builds(context: Context, search: Search, believed: Believed) -> str:
     if believed.nothing:
         return _nothing(context, search).replace("the first", search.builds[0].label)
     labels = [arm.label for arm in search.builds]
@@ -100,7 +100,7 @@ def _of_builds(context: Context, search: Search, believed: Found) -> str:
     return f"Not decided: with a probability of {_probability(_LIKELY)} the first changed build is {which}."
 
 
-def _builds_table(context: Context, search: Search, believed: Found) -> Table:
+def _builds_table(context: Context, search: Search, believed: Believed) -> Table:
     of_builds = by_build(search, context.values)
     rows, left_out = [], 0
     for number, arm in enumerate(search.builds):
@@ -131,7 +131,7 @@ def _builds_table(context: Context, search: Search, believed: Found) -> Table:
 # ---- options ---------------------------------------------------------------------------------------------------------
 
 
-def _of_options(context: Context, search: Search, believed: Found) -> str:
+def _of_options(context: Context, search: Search, believed: Believed) -> str:
     if believed.nothing:
         return _nothing(context, search)
     names = [pair.name for pair in search.options]
@@ -153,7 +153,7 @@ def _of_options(context: Context, search: Search, believed: Found) -> str:
     return f"Not decided. All {len(names)} options together make {_whole(believed)}: {known}{listed}{more} may."
 
 
-def _options_table(search: Search, believed: Found) -> Table:
+def _options_table(search: Search, believed: Believed) -> Table:
     shares, effects, half = believed.probabilities, believed.effects, believed.whole.interval.half_width
     rows = []
     for each in sorted(range(len(shares)), key=lambda number: (-shares[number], number)):

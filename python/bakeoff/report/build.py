@@ -82,7 +82,8 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
         footnotes=context.footnotes,
         gate=gate_view.gate_of(context),
         bisection=bisection.bisected(context),
-        records=(*verdicts.records(context), *queries.records(context)),
+        records=verdicts.records(context),
+        queries=tuple(queries.records(context)),
         costs=why.records(context),
     )
 

@@ -16,7 +16,8 @@ from bakeoff.results.manifest import Host
 from bakeoff.spec import Arm, Study
 from bakeoff.stats import hosts
 from bakeoff.stats.estimate import epoch_rates
-from bakeoff.stats.interval import Moments, Unpaired, excludes_zero, holm, welch
+from bakeoff.stats.interval import ALPHA_T, Moments, Unpaired, excludes_zero, holm, welch
+from bakeoff.stats.stopping import control_name
 from bakeoff.units import format_rate
 
 CAVEAT = (
@@ -53,7 +54,7 @@ class Line:
         """Whether the interval excludes 1 and the claim survives correction; None without an interval."""
         if self.p_adjusted is None:
             return None
-        return excludes_zero(self.found.estimate.interval) and self.p_adjusted <= 0.05
+        return excludes_zero(self.found.estimate.interval) and self.p_adjusted <= ALPHA_T
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False)
 def _measured(run: RunDirectory) -> _Measured:
     study = run.study()
     labels = arm_labels(study)
-    base = study.baseline.name
+    base, control = study.baseline.name, control_name(study)
     slices = run.slices("cell", "arm", "epoch", "events", "busy_ns", "connections", "length_ns")
     rates = {key: {epoch: math.log(tps) for epoch, tps in found.items()} for key, found in epoch_rates(slices).items()}
     epochs_of = Counter((row["cell"], row["arm"]) for row in slices.by("cell", "arm", "epoch").keys.records())
@@ -128,7 +129,7 @@ def _measured(run: RunDirectory) -> _Measured:
     host_of = {epoch: run.outcome(epoch).host for epoch in run.finished_epochs()}
     values: dict[tuple[str, str, str], Moments] = {}
     for (cell, arm), found in rates.items():
-        if arm.endswith("'") or (cell, arm) in nothing:  # a control is another baseline
+        if arm == control or (cell, arm) in nothing:  # a control is another baseline
             continue
         values[cell, "throughput", labels[arm]] = _moments(found, host_of)
         own = rates.get((cell, base), {}) if (cell, base) not in nothing else {}
@@ -150,7 +151,7 @@ def _measured(run: RunDirectory) -> _Measured:
     notes = [
         f"{labels[arm]} completed nothing in {_epochs(k)} of {cell}"
         for (cell, arm), k in nothing.items()
-        if arm[-1] != "'"
+        if arm != control
     ]
     return _Measured(run, study, values, versions, notes)
 
@@ -186,7 +187,8 @@ def adjusted(lines: Sequence[Line]) -> tuple[Line, ...]:
 def arm_labels(study: Study) -> dict[str, str]:
     """What arms are called here, by name; arms that are set up alike (a server against itself) by their name, too."""
     labels = {arm.name: _label(arm) for arm in study.arms}
-    often = Counter(label for name, label in labels.items() if not name.endswith("'"))
+    control = control_name(study)
+    often = Counter(label for name, label in labels.items() if name != control)
     return {name: f"{label} ({name})" if often[label] > 1 else label for name, label in labels.items()}
 
 

@@ -29,7 +29,7 @@ from bakeoff.stats.digests import OTHER, DigestTimes, digest_times
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
 from bakeoff.stats.off_cpu_time import OffCpuComparison, compare_off_cpu
-from bakeoff.stats.search import Found, found, skipped_arms
+from bakeoff.stats.search import Believed, beliefs_of, skipped_arms
 from bakeoff.stats.waits_and_plans import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference, wait_differences
 from bakeoff.units import format_bytes, format_ns
 
@@ -313,13 +313,13 @@ class Context:
         return {each.contender: [point.value for point in each.points] for each in self.primary}
 
     @cached_property
-    def bisected(self) -> Found | None:
+    def bisected(self) -> Believed | None:
         """What a bisection believes of its builds or options; None of a run that is none, or has measured nothing."""
         if not self.study.search:
             return None
         last_tried = bool(self.outcomes) and self.study.arms[-1].name in self.outcomes[-1].start_order
         skipped = skipped_arms(self.study, self.values, last_tried=last_tried)
-        return found(self.study, self.values, skipped=skipped)
+        return beliefs_of(self.study, self.values, skipped=skipped)
 
     @cached_property
     def detail_cells(self) -> tuple[str, ...]:

@@ -357,26 +357,24 @@ def _strip(row: ForestRow, one: float) -> str:
 
 
 def render_csv(view: ReportView) -> str:
-    """Rows of `view.records` with a heading; ratios as ratios, times in ns, rates per second; empty where unknown."""
-    columns = list(dict.fromkeys(key for record in view.records for key in record))
+    """Rows of `view.records`, and of a replay its queries, with a heading; empty where unknown."""
+    records = (*view.records, *view.queries)
+    columns = list(dict.fromkeys(key for record in records for key in record))
     out = io.StringIO()
     writer = csv.DictWriter(out, fieldnames=columns, restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows(view.records)
+    writer.writerows(records)
     return out.getvalue()
 
 
 def render_json(view: ReportView) -> str:
     """One document: the head, `tables` (by id); unrounded `comparisons`, `costs`, and of a replay `queries`."""
     unasked = [name for name in ("gate", "bisection") if getattr(view, name) is None]
-    left_out = {"forest", "sections", "records", "costs", "arms_table", *unasked}
+    left_out = {"forest", "sections", "records", "queries", "costs", "arms_table", *unasked}
     document = view.model_dump(mode="json", exclude=left_out)
     document["tables"] = {name: table.model_dump(mode="json") for name, table in view.tables.items()}
-    document["comparisons"] = [record for record in view.records if "differs" not in record]
-    if queries := [record for record in view.records if "differs" in record]:
-        document["queries"] = queries
-    if view.costs:
-        document["costs"] = list(view.costs)
+    document["comparisons"] = view.records
+    document |= {name: found for name in ("queries", "costs") if (found := getattr(view, name))}
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 

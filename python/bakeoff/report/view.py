@@ -476,6 +476,7 @@ class ReportView(Frozen):
         gate: the answer of a gate; None: the run is none.
         bisection: of a bisection; None: the run is none.
         records: one flat record a comparison, unrounded: ratios, times in ns, rates per second.
+        queries: of a replay one for each query, and for each table that differs.
         costs: one for each comparison and counter.
     """
 
@@ -502,6 +503,7 @@ class ReportView(Frozen):
     gate: Gate | None = None
     bisection: Bisected | None = None
     records: tuple[dict[str, str | int | float | bool | None], ...]
+    queries: tuple[dict[str, str | int | float | bool | None], ...] = ()
     costs: tuple[dict[str, str | int | float | bool | None], ...] = ()
 
     @property

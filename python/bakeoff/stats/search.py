@@ -30,7 +30,7 @@ Values = Mapping[str, Sequence[float]]
 
 
 @dataclass(frozen=True)
-class Found:
+class Believed:
     """What is believed of the builds, or of the options.
 
     Attributes:
@@ -52,7 +52,7 @@ class Found:
     beliefs: guilty.Beliefs | None = None
 
 
-def found(study: Study, values: Values, *, skipped: Collection[str] = ()) -> Found | None:
+def beliefs_of(study: Study, values: Values, *, skipped: Collection[str] = ()) -> Believed | None:
     """What is believed after these values; None before the bad arm was measured.
 
     Args:
@@ -64,8 +64,8 @@ def found(study: Study, values: Values, *, skipped: Collection[str] = ()) -> Fou
     if not values.get(study.arms[1].name):
         return None
     if not study.search.builds:
-        return _found_options(study, values)
-    return _found_builds(study, study.search, values, _build_numbers(study.search, skipped))
+        return _of_options(study, values)
+    return _of_builds(study, study.search, values, _build_numbers(study.search, skipped))
 
 
 def by_build(search: Search, values: Values) -> dict[int, list[float]]:
@@ -78,7 +78,7 @@ def _build_numbers(search: Search, names: Collection[str]) -> list[int]:
     return [number for number, arm in enumerate(search.builds) if arm.name in names]
 
 
-def _found_builds(study: Study, search: Search, values: Values, without: Collection[int]) -> Found:
+def _of_builds(study: Study, search: Search, values: Values, without: Collection[int]) -> Believed:
     of_builds = by_build(search, values)
     probabilities = first_slow_build.posterior(of_builds, len(search.builds))
     named = first_slow_build.culprits(probabilities, without=without)
@@ -88,7 +88,7 @@ def _found_builds(study: Study, search: Search, values: Values, without: Collect
     enough = len(of_builds[len(search.builds) - 1]) >= first_slow_build.EPOCHS_FIRST
     shown = enough and iv.excludes_zero(whole.interval)
     nothing = _is_nothing(bad, study)
-    return Found(
+    return Believed(
         tuple(probabilities.tolist()),
         (),
         () if nothing else named if shown else None,
@@ -97,7 +97,7 @@ def _found_builds(study: Study, search: Search, values: Values, without: Collect
     )
 
 
-def _found_options(study: Study, values: Values) -> Found:
+def _of_options(study: Study, values: Values) -> Believed:
     assert study.search
     arms = [arm for arm in study.arms[1:] if values.get(arm.name)]
     rows = [(subset(arm, study.search), value) for arm in arms for value in values[arm.name]]
@@ -105,7 +105,7 @@ def _found_options(study: Study, values: Values) -> Found:
     whole = list(values[study.arms[1].name])
     named = believed.named() if len(whole) >= first_slow_build.EPOCHS_FIRST else None
     nothing = len(rows) == len(whole) and _is_nothing(whole, study)
-    return Found(
+    return Believed(
         tuple(believed.guilty.tolist()),
         tuple(believed.effects.tolist()),
         () if nothing else named or None,
@@ -151,7 +151,7 @@ def search_decision(
         for (_, arm), pairs in by_comparison(history).items()
     }
     skipped = skipped_arms(study, values, last_tried=last_tried)
-    believed = found(study, values, skipped=skipped)
+    believed = beliefs_of(study, values, skipped=skipped)
     epoch_time = epoch_time or EpochTime(overhead_s=plan.overhead_s, wall_per_planned=1.0)
     next_s = load_s + epoch_time.epoch_s(plan.measuring_seconds({cell.name: 2}))
     stop = Stop.RUNNING
@@ -195,7 +195,7 @@ def skipped_arms(study: Study, values: Values, *, last_tried: bool) -> set[str]:
     return {arm.name for arm in tried if not values.get(arm.name)} | (did_nothing - {study.arms[1].name})
 
 
-def next_arm(study: Study, believed: Found, values: Values, *, skipped: Collection[str] = ()) -> Arm:
+def next_arm(study: Study, believed: Believed, values: Values, *, skipped: Collection[str] = ()) -> Arm:
     """The arm that the next epoch measures beside the baseline; of options it may be a new one.
 
     Args:
