@@ -215,7 +215,8 @@ def _stability_table(context: Context) -> Table:
         note=(
             "Slice to slice: standard deviation of a slice's throughput over its epoch's. Slowest slice: likewise, in "
             f"per cent. Stalled: below {STALL:.0%} of it. Restart to restart: standard deviation of the epochs over "
-            "their mean; the machine's own ups and downs are in it, which cancel in the ratios."
+            "their mean; the machine's own ups and downs are in it, which cancel in the ratios. A slice whose time "
+            "went to events that began before its counting has no throughput: neither this table nor a chart has it."
         ),
     )
 

@@ -264,6 +264,9 @@ def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tup
 def stability(slices: Frame) -> Frame:
     """How steady throughput was from slice to slice and from epoch to epoch, in the slices of the valid epochs.
 
+    Those without busy time are left out: an event that began in the guard took all of it, perhaps of a server that
+    stood still, perhaps only as long as such events take.
+
     Returns:
         Columns cell, arm, of which there is a row each; slice_cv (standard deviation of a slice's throughput over its
         epoch's mean, over epochs the root of the mean square); slowest (the slowest slice over its epoch's mean);
