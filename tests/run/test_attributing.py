@@ -28,7 +28,7 @@ class FakePool:
     def __exit__(self, *_error):
         pass
 
-    def create(self, _name, _installation, options, *, env):
+    def create(self, _name, _installation, options):
         def start():
             if options.get("gtid_mode") == "ON" and "enforce_gtid_consistency" not in options:
                 raise ServerError("it does not start")

@@ -37,6 +37,6 @@ def make(pool):
         spec = parse_server(text)
         installation = install(spec)
         settings = settings_for(installation, spec, profile, data or Data(), memory, connections=connections)
-        return pool.create(name, installation, settings, env=dict(spec.env), **more)
+        return pool.create(name, installation, settings, **more)
 
     return create

@@ -30,6 +30,7 @@ from bakeoff.servers.paths import (
     require_reachable,
 )
 from bakeoff.servers.process import ProcessId, run, server_identity, spawn, tail
+from bakeoff.servers.profile import Settings
 
 
 @pytest.fixture
@@ -239,7 +240,7 @@ class Pool(pool_module.ServerPool):
 
     def make(self):
         installation = SimpleNamespace(name="x", environment={}, container_image="")
-        return self.create("A", installation, SimpleNamespace(init_options=()))
+        return self.create("A", installation, Settings({}))
 
 
 def test_a_servers_folders_are_anothers_only_when_they_are_gone(tmp_path, monkeypatch):

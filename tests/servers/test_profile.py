@@ -237,6 +237,10 @@ def test_tables_get_the_engine_that_the_server_was_asked_for_with(options, engin
     assert table_engine(parse_server(f"mariadb:10.11{options}"), Data(engine=engine)) == expected
 
 
+def test_the_environment_belongs_to_the_settings():
+    assert settings("mysql", "8.0.15", ",env.LD_PRELOAD=libx.so").env == {"LD_PRELOAD": "libx.so"}
+
+
 def test_myisam_gets_the_memory_as_key_buffer():
     options = settings("mysql", "5.7.22", ",default_storage_engine=MyISAM").options
     assert options["key_buffer_size"] == str(512 << 20)

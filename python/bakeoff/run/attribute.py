@@ -226,7 +226,7 @@ class _Trial:
             ServerError: it does not start. SpecError: it does not know one of them.
         """
         settings = settings_of(arm, self.installation, self.study, self.memory)
-        instance = self.pool.create("trial", self.installation, settings, env=dict(arm.server.env))
+        instance = self.pool.create("trial", self.installation, settings)
         try:
             instance.start()
             return instance.ignored_settings()

@@ -259,7 +259,6 @@ class EpochServers:
             setup.installation,
             setup.settings,
             snapshot=self._tools.snapshots[(setup.build_key, self._draft.build)],
-            env=dict(setup.arm.server.env),
             padding_bytes=self._draft.padding_bytes[setup.arm.name],
         )
         self._restored.append(instance)

@@ -227,7 +227,7 @@ class Loader:
         assert setup.installation
         assert setup.settings
         name, home = f"load-{setup.arm.name}", kept.home if kept else None
-        instance = self.pool.create(name, setup.installation, setup.settings, env=dict(setup.arm.server.env), home=home)
+        instance = self.pool.create(name, setup.installation, setup.settings, home=home)
         try:
             if kept:
                 kept.start(instance)

@@ -4,7 +4,7 @@
     memory = ServerMemory(buffer_pool_bytes=512 << 20, redo_bytes=256 << 20)
     settings = settings_for(installation, spec, profile, data, memory, connections=64)
     with ServerPool(work_root) as pool:                         # first removes what killed bakeoffs left behind
-        instance = pool.create("A", installation, settings, env=..., cpus=..., padding_bytes=...)
+        instance = pool.create("A", installation, settings, cpus=..., padding_bytes=...)
         pool.start_all([instance, ...])                         # in parallel; or instance.start()
         readiness.analyze(instance, database)                   # once, after loading
         instance.stop(slow=True)

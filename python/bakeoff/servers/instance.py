@@ -168,7 +168,6 @@ class Instance(Server):
         settings: Settings,
         home: Path,
         socket_folder: Path,
-        env: Mapping[str, str] | None,
         cpus: frozenset[int] | None,
         padding_bytes: int,
         *,
@@ -185,7 +184,7 @@ class Instance(Server):
         self.access = access
         self.removed = False
         self.stopped_cleanly = True  # a clone or a restored snapshot is
-        self.environment = environment(installation, env or {}, padding_bytes)
+        self.environment = environment(installation, settings.env, padding_bytes)
         self._container = ""
         self._on_spawn = on_spawn
         self._child: subprocess.Popen[bytes] | None = None

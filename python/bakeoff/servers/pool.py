@@ -14,7 +14,7 @@ import secrets
 import shlex
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -114,7 +114,6 @@ class ServerPool:
         settings: Settings,
         *,
         snapshot: Snapshot | None = None,
-        env: Mapping[str, str] | None = None,
         cpus: frozenset[int] | None = None,
         padding_bytes: int = 0,
         home: Path | None = None,
@@ -139,7 +138,7 @@ class ServerPool:
             slot = next(f"{number:03d}" for number in range(1000) if f"{number:03d}" not in taken)
             home, sockets = home or self.work / slot, self.runtime / slot
             instance = Instance(
-                name, installation, settings, home, sockets, env, cpus, padding_bytes,
+                name, installation, settings, home, sockets, cpus, padding_bytes,
                 on_spawn=self._spawned, access=self._access,
             )  # fmt: skip
             self._instances.append(instance)
@@ -293,7 +292,7 @@ def sandbox(
     memory = ServerMemory(buffer_pool_bytes=128 * 2**20, redo_bytes=96 * 2**20)
     settings = settings_for(installation, spec, profile, Data(), memory, connections=100)
     with ServerPool(progress=progress) as pool:
-        instance = pool.create("sandbox", installation, settings, env=dict(spec.env))
+        instance = pool.create("sandbox", installation, settings)
         instance.start()
         ignored = tuple(f"{line} (ignored by the server)" for line in instance.ignored_settings())
         yield Sandbox(instance, instance.account("tcp"), (*settings.notes, *ignored))

@@ -79,11 +79,13 @@ class Settings:
         options: mysqld options in order, names with underscores; an empty value is a bare flag.
         init_options: those that count when the data directory is initialised; they key the template.
         notes: what was translated or left out, each with its reason, for the report.
+        env: the spec's `env.NAME=value`.
     """
 
     options: Mapping[str, str]
     init_options: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 def settings_for(
@@ -100,7 +102,7 @@ def settings_for(
 
     Args:
         installation: the binaries.
-        spec: with the user's own options and cnf files.
+        spec: with the user's own options, cnf files and environment.
         profile: `matched` or `stock`.
         memory: the same for every arm; `stock` ignores it. A buffer pool that the user asks for is the cache of the
             tables' engine, unless the cache is asked for, too.
@@ -136,7 +138,7 @@ def settings_for(
     if target.family == "mariadb" and options.get("plugin_load_add") == "ha_rocksdb":
         notes.append("ha_rocksdb was loaded: the engine is a plugin")
     init_options = translated.init_options | counting_at_init(target, options)
-    return Settings(options, init_options, tuple(notes))
+    return Settings(options, init_options, tuple(notes), dict(spec.env))
 
 
 def table_engine(spec: ServerSpec, data: Data, installation: Installation | None = None) -> str:
