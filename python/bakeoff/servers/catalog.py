@@ -4,7 +4,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -112,34 +112,49 @@ def options_in_help(help_text: str) -> frozenset[str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Installation:
+class Layout:
+    """Where the parts of one server are.
+
+    Attributes:
+        argv: the mysqld command, through its own loader where the host's C library is too old for it.
+        share: folder with the messages and the system table scripts.
+        environment: variables that the binary needs (`LD_LIBRARY_PATH`).
+        base_options: `--basedir` and the like, the same for initialising and starting.
+        own_loader: it runs through an ELF loader of its own, not the host's.
+    """
+
+    basedir: Path
+    argv: tuple[str, ...]
+    share: Path
+    plugin_dir: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    base_options: tuple[str, ...] = ()
+    own_loader: bool = False
+
+    @property
+    def daemon(self) -> Path:
+        """The binary, mysqld or mariadbd."""
+        return Path(self.argv[-1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installation(Layout):
     """Server binaries on this machine: what `install` returns.
 
     Attributes:
         flavour: one of `FLAVOURS`.
         version_text: as the binary prints it (`10.11.19-MariaDB-0+deb12u1`), not what was asked for.
-        argv: the mysqld command, through its own loader where the host's C library is too old for it.
-        base_options: `--basedir` and the like, the same for initialising and starting.
-        share: folder of the system table scripts.
-        environment: variables that the binary needs (`LD_LIBRARY_PATH`).
         sha256: of the mysqld binary; distinguishes builds of one version.
         known_options: every option of this binary, names with underscores; empty when it could not be asked.
         engines: storage engines that can be used, lower case (`innodb`, `rocksdb`).
-        own_loader: it runs through an ELF loader of its own, not the host's.
         container_image: image that it runs in, for `docker:`; empty otherwise.
     """
 
     flavour: str
     version_text: str
-    basedir: Path
-    argv: tuple[str, ...]
-    base_options: tuple[str, ...] = ()
-    share: Path
-    environment: Mapping[str, str]
     sha256: str
     known_options: frozenset[str] = frozenset()
     engines: frozenset[str] = frozenset({"innodb", "myisam"})
-    own_loader: bool = False
     container_image: str = ""
 
     @property

@@ -140,7 +140,6 @@ def installation(image: str, progress: Progress) -> Installation:
         basedir=Path("/usr"),
         argv=(daemon,),
         share=Path("/nonexistent"),
-        environment={},
         sha256=digest.removeprefix("sha256:"),
         known_options=options_in_help(described.stdout),
         engines=frozenset({"innodb", "myisam"} | ({"rocksdb"} if has_myrocks else set())),

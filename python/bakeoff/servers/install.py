@@ -17,8 +17,7 @@ import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from bakeoff.servers.catalog import (
     Catalog,
     Entry,
     Installation,
+    Layout,
     Source,
     flavour_and_version,
     options_in_help,
@@ -89,37 +89,6 @@ _LIBRARY_PACKAGES = {
 _RENAMED = {"libaio1": " (from Debian 13 and Ubuntu 24.04 on libaio1t64, and link libaio.so.1 to its libaio.so.1t64)"}
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Where the parts of one server are.
-
-    Attributes:
-        daemon: mysqld or mariadbd.
-        argv: how to run it: the daemon, or its loader with the library path and the daemon.
-        share: folder with the messages and the system table scripts.
-        environment: variables that the daemon needs to find its own libraries.
-        own_loader: argv starts with a loader of the tree.
-    """
-
-    basedir: Path
-    daemon: Path
-    argv: tuple[str, ...]
-    share: Path
-    plugin_dir: Path | None
-    environment: Mapping[str, str] = field(default_factory=dict)
-    own_loader: bool = False
-
-    @property
-    def base_options(self) -> tuple[str, ...]:
-        """Options for init and start alike that say where the parts are."""
-        options = [f"--basedir={self.basedir}", f"--lc-messages-dir={self.share}"]
-        if (self.share / "charsets" / "Index.xml").exists():
-            options.append(f"--character-sets-dir={self.share / 'charsets'}")
-        if self.plugin_dir:
-            options.append(f"--plugin-dir={self.plugin_dir}")
-        return tuple(options)
-
-
 def detect(path: Path) -> Layout:
     """The layout of a basedir, an unpacked root file system, or a mysqld binary, from the files present.
 
@@ -151,17 +120,30 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
             f"path {basedir} holds {daemon.name} and no share/english/errmsg.sys.",
             hint="Name a complete basedir; message files are needed.",
         )
+    options = [f"--basedir={basedir}", f"--lc-messages-dir={messages}"]
+    if (messages / "charsets" / "Index.xml").exists():
+        options.append(f"--character-sets-dir={messages / 'charsets'}")
     plugin_dir = next((basedir / each for each in _PLUGINS if (basedir / each).is_dir()), None)
+    if plugin_dir:
+        options.append(f"--plugin-dir={plugin_dir}")
+    # Some packages ship libaio in the basedir or under libs/, where the loader does not look.
+    libaio = next((each for each in (basedir, basedir / "libs") if (each / "libaio.so.1").exists()), None)
+    environment = {"LD_LIBRARY_PATH": str(libaio)} if libaio and not loader else {}
+    argv: tuple[str, ...] = (str(daemon),)
     if loader and root:
         libraries = [
             each for each in (root / "lib/x86_64-linux-gnu", root / "usr/lib/x86_64-linux-gnu") if each.is_dir()
         ]
-        argv = (str(loader), "--library-path", ":".join(str(each) for each in libraries), str(daemon))
-        return Layout(basedir, daemon, argv, messages, plugin_dir, own_loader=True)
-    # Some packages ship libaio in the basedir or under libs/, where the loader does not look.
-    libaio = next((each for each in (basedir, basedir / "libs") if (each / "libaio.so.1").exists()), None)
-    environment = {"LD_LIBRARY_PATH": str(libaio)} if libaio else {}
-    return Layout(basedir, daemon, (str(daemon),), messages, plugin_dir, environment)
+        argv = (str(loader), "--library-path", ":".join(str(each) for each in libraries), *argv)
+    return Layout(
+        basedir=basedir,
+        argv=argv,
+        share=messages,
+        plugin_dir=plugin_dir,
+        environment=environment,
+        base_options=tuple(options),
+        own_loader=loader is not None,
+    )
 
 
 def install(spec: ServerSpec, progress: Progress = no_progress) -> Installation:
@@ -390,17 +372,12 @@ def _installation(layout: Layout, flavour: str, text: str, sha256: str, options:
     if layout.plugin_dir and (layout.plugin_dir / "ha_rocksdb.so").exists():
         engines.add("rocksdb")
     return Installation(
+        **vars(layout),
         flavour=flavour,
         version_text=text,
-        basedir=layout.basedir,
-        argv=layout.argv,
-        base_options=layout.base_options,
-        share=layout.share,
-        environment=layout.environment,
         sha256=sha256,
         known_options=options,
         engines=frozenset(engines),
-        own_loader=layout.own_loader,
     )
 
 
