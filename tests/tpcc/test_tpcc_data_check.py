@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 from tpcc_epochs import CELL, epoch_of
 
+from bakeoff.results.epoch_data import Reading, ServerCounts
 from bakeoff.run.data_check import read_counts
 from bakeoff.run.epoch import UnreliableCountError, discards_epoch
-from bakeoff.stats.tpcc import ServerCounts, compare_counts, cross_checks
+from bakeoff.stats.tpcc import compare_counts, cross_checks
 
 COUNTED = {
     "new_order": 10_000, "new_order.rollback": 100, "payment": 10_000, "order_status": 1_000, "delivery": 1_000,
@@ -18,7 +19,7 @@ EXACT = ServerCounts(next_order_ids=69_920, commits=22_905, rollbacks=100)
 
 
 def compared(after):
-    return compare_counts(epoch_of(COUNTED).histograms, [(BEFORE, after)])
+    return compare_counts(epoch_of(COUNTED).histograms, [Reading(before=BEFORE, after=after)])
 
 
 def test_the_server_has_at_least_what_was_counted():
@@ -43,12 +44,13 @@ def test_rounds_of_one_epoch_add_up():
     between = ServerCounts(next_order_ids=65_000, commits=12_000, rollbacks=50)
     later = ServerCounts(next_order_ids=80_000, commits=40_000, rollbacks=50)
     end = ServerCounts(next_order_ids=84_920, commits=50_905, rollbacks=100)
-    check = compare_counts(epoch_of(COUNTED).histograms, [(BEFORE, between), (later, end)])
+    readings = [Reading(before=BEFORE, after=between), Reading(before=later, after=end)]
+    check = compare_counts(epoch_of(COUNTED).histograms, readings)
     assert (check.server_new_orders, check.server_commits, check.agrees) == (9_900, 22_900, True)
 
 
 def test_checks_come_from_what_the_run_directory_keeps():
-    kept = {"A": {CELL: [{"before": BEFORE.model_dump(), "after": EXACT.model_dump()}]}}
+    kept = {"A": {CELL: [Reading(before=BEFORE, after=EXACT)]}}
     epochs = [replace(epoch_of(COUNTED, epoch=0), server_counts=kept), epoch_of(COUNTED, epoch=1)]
     found = cross_checks(epochs)
     assert list(found) == [(CELL, "A")]

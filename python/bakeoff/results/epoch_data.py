@@ -99,19 +99,25 @@ class HistogramMessage(TypedDict):
     hdr: str
 
 
-class Counts(TypedDict):
-    """What a server counted of TPC-C (`bakeoff.stats.tpcc.ServerCounts`)."""
+class ServerCounts(Frozen):
+    """What a server itself has counted of TPC-C at one moment.
+
+    Attributes:
+        next_order_ids: sum of D_NEXT_O_ID over all districts: rises by one for each committed New-Order.
+        commits: `Com_commit` of SHOW GLOBAL STATUS.
+        rollbacks: `Com_rollback`.
+    """
 
     next_order_ids: int
     commits: int
     rollbacks: int
 
 
-class Reading(TypedDict):
-    """One reading of `data-check.json`."""
+class Reading(Frozen):
+    """What a server had counted before and after a measured cell (`data-check.json`)."""
 
-    before: Counts
-    after: Counts
+    before: ServerCounts
+    after: ServerCounts
 
 
 class FailureRow(TypedDict):

@@ -13,12 +13,12 @@ from typing import Any
 
 from bakeoff.errors import ResultsError, RunInvalid
 from bakeoff.results import RunDirectory
+from bakeoff.results.epoch_data import ServerCounts
 from bakeoff.servers import Server
 from bakeoff.spec import Study
 from bakeoff.spec.dumps import TABLE_TYPES, quoted
 from bakeoff.stats.differences import AllAnswers, Answer, RowAnswers, row_differences
 from bakeoff.stats.progress import Listener
-from bakeoff.stats.tpcc import ServerCounts
 
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
 _NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year"})

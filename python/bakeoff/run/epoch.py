@@ -21,6 +21,7 @@ from bakeoff.plan import Cell, EpochDraft, Plan, SliceLength, guard_ns, whole_bl
 from bakeoff.plan.epochs import ROUND_BLOCKS, database_of
 from bakeoff.plan.timing import warm_seconds
 from bakeoff.results import EpochWriter, Outcome
+from bakeoff.results.epoch_data import Reading, ServerCounts
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.captures import capture_facts, chunk_events
 from bakeoff.run.counters import CellCounts, read_after, read_before
@@ -32,7 +33,7 @@ from bakeoff.run.workload_checks import takes
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
 from bakeoff.spec import Data, Workload
 from bakeoff.stats.diagnostics import is_warm
-from bakeoff.stats.tpcc import ServerCounts, compare_counts
+from bakeoff.stats.tpcc import compare_counts
 
 _WARM_LIMIT = 4  # times the study's warm-up, while the arms are seen to move apart
 _WARM_SLICES = SliceLength(slice_ns=20_000_000, guard_ns=2_000_000)
@@ -373,9 +374,10 @@ class Epoch:
         wrong = []
         for arm, counts in before.items():
             kept = self._server_counts.setdefault(arm, {}).setdefault(cell.name, [])
-            kept.append({"before": counts.model_dump(), "after": after[arm].model_dump()})
+            reading = Reading(before=counts, after=after[arm])
+            kept.append(reading.model_dump())
             self._writer.write_server_json(arm, "data-check.json", self._server_counts[arm])
-            compared = compare_counts([each for each in histograms if each["arm"] == arm], [(counts, after[arm])])
+            compared = compare_counts([each for each in histograms if each["arm"] == arm], [reading])
             if not compared.agrees:
                 wrong.append(f"arm {arm}, {cell.name}: {compared}")
         if wrong:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from bakeoff.results.epoch_data import EpochData, quantiles_of
+from bakeoff.results.epoch_data import EpochData, Reading, quantiles_of
 from bakeoff.results.frame import Frame
 from bakeoff.stats import hosts
 from bakeoff.stats.estimate import quotient, with_rates
@@ -211,20 +211,6 @@ def _judge_share(count: int, of: int, *, least: float, most: float, nominal: flo
     return Judgement.TOO_FEW if missed_by < _NOISE_SD * deviation else Judgement.NOT_OK
 
 
-class ServerCounts(Frozen):
-    """What the server itself has counted at one moment, read before and after each measured cell (`data-check.json`).
-
-    Attributes:
-        next_order_ids: sum of D_NEXT_O_ID over all districts: rises by one for each committed New-Order.
-        commits: `Com_commit` of SHOW GLOBAL STATUS.
-        rollbacks: `Com_rollback`.
-    """
-
-    next_order_ids: int
-    commits: int
-    rollbacks: int
-
-
 class CrossCheck(Frozen):
     """The engine's counts beside the growth of the server's own over the same time.
 
@@ -249,21 +235,19 @@ class CrossCheck(Frozen):
         )
 
 
-def compare_counts(
-    histograms: Iterable[Mapping[str, Any]], readings: Sequence[tuple[ServerCounts, ServerCounts]]
-) -> CrossCheck:
+def compare_counts(histograms: Iterable[Mapping[str, Any]], readings: Sequence[Reading]) -> CrossCheck:
     """Compare what one arm completed in one cell with its server's growth.
 
     Args:
         histograms: the engine's `histogram` messages of that arm and cell.
-        readings: before and after; several when the cell was measured in several rounds.
+        readings: several when the cell was measured in several rounds.
     """
     counts = _counts(histograms)
     rollbacks = counts["new_order.rollback"]
     orders = counts["new_order"] - rollbacks
     commits = sum(counts[name] for name in TYPES) - rollbacks
-    server_orders = sum(after.next_order_ids - before.next_order_ids for before, after in readings)
-    server_commits = sum(after.commits - before.commits for before, after in readings)
+    server_orders = sum(each.after.next_order_ids - each.before.next_order_ids for each in readings)
+    server_commits = sum(each.after.commits - each.before.commits for each in readings)
     return CrossCheck(
         counted_new_orders=orders,
         server_new_orders=server_orders,
@@ -279,11 +263,7 @@ def cross_checks(epochs: Iterable[EpochData]) -> dict[tuple[str, str], list[Cros
     found: dict[tuple[str, str], list[CrossCheck]] = {}
     for epoch in epochs:
         for arm, cells in epoch.server_counts.items():
-            for cell, kept in cells.items():
+            for cell, readings in cells.items():
                 own = [each for each in epoch.histograms if (each["cell"], each["arm"]) == (cell, arm)]
-                readings = [
-                    (ServerCounts.model_validate(each["before"]), ServerCounts.model_validate(each["after"]))
-                    for each in kept
-                ]
                 found.setdefault((cell, arm), []).append(compare_counts(own, readings))
     return found
