@@ -6,7 +6,6 @@ import pytest
 
 from bakeoff.errors import SpecError
 from bakeoff.servers import Installation, ServerMemory
-from bakeoff.servers import profile as profile_module
 from bakeoff.servers.catalog import parse_version
 from bakeoff.servers.options import read_cnf
 from bakeoff.servers.profile import settings_for, table_engine
@@ -163,12 +162,12 @@ def test_a_server_reads_the_groups_that_are_for_it_and_no_others(tmp_path, flavo
     assert set(found) == {f"loose_{group.replace('-', '_')}" for group in read.split()}
 
 
-def test_the_engine_of_another_servers_group_is_not_that_of_the_tables(tmp_path, monkeypatch):
+def test_the_engine_of_another_servers_group_is_not_that_of_the_tables(tmp_path):
     cnf = tmp_path / "my.cnf"
     cnf.write_text("[mariadb]\ndefault_storage_engine=MyISAM\n")
-    monkeypatch.setattr(profile_module, "install", lambda spec: installation(spec.flavour, spec.version))
-    assert table_engine(parse_server(f"mysql:8.0.15,@{cnf}"), Data()) == "innodb"
-    assert table_engine(parse_server(f"mariadb:10.11.19,@{cnf}"), Data()) == "myisam"
+    for flavour, version, engine in (("mysql", "8.0.15", "innodb"), ("mariadb", "10.11.19", "myisam")):
+        spec = parse_server(f"{flavour}:{version},@{cnf}")
+        assert table_engine(spec, Data(), installation(flavour, version)) == engine
 
 
 @pytest.mark.parametrize(

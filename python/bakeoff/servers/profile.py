@@ -18,7 +18,6 @@ from pathlib import Path
 
 from bakeoff.errors import KeyPath, SpecError
 from bakeoff.servers.catalog import Catalog, Installation, Version
-from bakeoff.servers.install import install
 from bakeoff.servers.options import (
     Target,
     counting_at_init,
@@ -144,7 +143,7 @@ def settings_for(
 def table_engine(spec: ServerSpec, data: Data, installation: Installation | None = None) -> str:
     """The storage engine of the arm's tables, lower case: the data's, or the one in the server's options.
 
-    Without an `installation` the binaries are looked up for cnf files, whose groups may be for some versions only.
+    Without an `installation` there must be no cnf files, whose groups may be for some versions only.
     """
     asked = _asked(spec, installation)
     if data.engine.lower() != Data().engine:
@@ -157,7 +156,7 @@ def table_engine(spec: ServerSpec, data: Data, installation: Installation | None
 def _asked(spec: ServerSpec, installation: Installation | None) -> dict[str, str]:
     asked: dict[str, str] = {}
     for file in spec.cnf_files:
-        installation = installation or install(spec)
+        assert installation
         asked |= read_cnf(Path(file), installation.family, installation.version)
     return asked | dict(spec.options)
 
