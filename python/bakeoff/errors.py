@@ -27,7 +27,7 @@ class ExitCode(IntEnum):
 
 
 class BakeoffError(Exception):
-    """Base class: a message for people, a stable code for programs, an exit code for shells.
+    """Base class: a message for people, an exit code for shells.
 
     Args:
         message: what failed, where and why.
@@ -35,7 +35,6 @@ class BakeoffError(Exception):
         field: the value of the study at fault; a study file's line is found by it. Empty: none.
     """
 
-    code = "internal"
     exit_code = ExitCode.INTERNAL
 
     def __init__(self, message: str, *, hint: str = "", field: KeyPath = ()) -> None:
@@ -51,7 +50,6 @@ class BakeoffError(Exception):
 class SpecError(BakeoffError):
     """The command line or study is wrong: a typo, an unknown name, a contradiction."""
 
-    code = "spec"
     exit_code = ExitCode.USAGE
 
 
@@ -72,7 +70,6 @@ class ServerError(BakeoffError):
         log_tail: last lines of the server's error log, shown under the message.
     """
 
-    code = "server"
     exit_code = ExitCode.NOT_READY
 
     def __init__(self, message: str, *, hint: str = "", log_tail: str = "") -> None:
@@ -83,7 +80,6 @@ class ServerError(BakeoffError):
 class HostError(BakeoffError):
     """This machine lacks something: a library, a program, disk, memory, a port."""
 
-    code = "host"
     exit_code = ExitCode.NOT_READY
 
 
@@ -114,12 +110,10 @@ class EngineError(BakeoffError):
 class RunInvalid(BakeoffError):
     """The run finished, but its result cannot be used (crash, error rate)."""
 
-    code = "run_invalid"
     exit_code = ExitCode.RUN_INVALID
 
 
 class ResultsError(BakeoffError):
     """A run directory is missing, damaged, being written, or of a version that this program cannot read."""
 
-    code = "results"
     exit_code = ExitCode.NOT_READY
