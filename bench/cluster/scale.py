@@ -63,8 +63,8 @@ class FakeHosts:
                     study, truth, cell=cell.name, cell_index=0, threads=cell.threads, epoch=kind,
                     blocks=slices // (2 * len(study.arms)), slice_ns=100_000_000,
                 )  # fmt: skip
-                writer.add_slices(row | {"errors": {}, "threads": {}} for row in made.records())
-                writer.add_histograms(histograms_of(made))
+                writer.slices.extend(row | {"errors": {}, "threads": {}} for row in made.records())
+                writer.histograms.extend(histograms_of(made))
             for arm in study.arms:
                 writer.write_server_json(arm.name, "variables.json", {f"variable_{at}": "ON" for at in range(500)})
             writer.finish(Outcome(epoch=0, build=0, started_at=datetime.now(UTC), wall_s=16.0, measured_s=MEASURED_S))

@@ -139,7 +139,7 @@ def search(tmp_path, monkeypatch):
                 run.study().model_copy(update={"arms": tuple(arms)}), Truth(effect={"C": -0.1}, sd_restart=0.04),
                 cell="oltp_read_only/4", cell_index=0, threads=4, epoch=number, blocks=4, slice_ns=100_000_000,
             )  # fmt: skip
-            writer.add_slices(row | {"errors": {}, "threads": {}} for row in slices.records())
+            writer.slices.extend(row | {"errors": {}, "threads": {}} for row in slices.records())
         at = datetime(2026, 11, 20, tzinfo=UTC) + timedelta(seconds=next(clock))
         reason = "arm B: it does not start" if arm == "B" else ""
         writer.finish(

@@ -318,8 +318,8 @@ def _write_epoch(
             blocks=blocks, slice_ns=slice_ns,
         )  # fmt: skip
         messages = [row | {"type": "slice", "id": 3, "errors": {}, "threads": {}} for row in slices.records()]
-        writer.add_slices(messages)
-        writer.add_histograms(histograms_of(slices))
+        writer.slices.extend(messages)
+        writer.histograms.extend(histograms_of(slices))
     hottest = plan.cells[len(study.threads) - 1]
     warming = slices_of_cell(
         study, truth, cell=hottest.name, cell_index=9, threads=hottest.threads, epoch=epoch, blocks=8,
@@ -327,9 +327,9 @@ def _write_epoch(
     )  # fmt: skip
     warmth = 1 - np.exp(-warming["start_ns"] / 5e8)
     cold = warming.with_columns(events=(warming["events"] * warmth).astype(np.int64))
-    writer.add_warm_up(row | {"type": "slice", "id": 2, "errors": {}, "threads": {}} for row in cold.records())
+    writer.warm_up.extend(row | {"type": "slice", "id": 2, "errors": {}, "threads": {}} for row in cold.records())
     measured = len(plan.cells) * blocks * 2 * len(arms) * slice_ns * 1.07e-9
-    writer.add_host_samples(host_samples(epoch, round(6 + measured), arms))
+    writer.host_samples.extend(host_samples(epoch, round(6 + measured), arms))
     for arm in study.arms:
         changed = dict(arm.server.options)
         if arm.name == "B":

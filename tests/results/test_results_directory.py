@@ -24,10 +24,10 @@ def new_run(root: Path, **options: object) -> RunDirectory:
 
 def write_epoch(run: RunDirectory, number: int, **fields: object) -> None:
     writer = run.epoch(number, number % 2)
-    writer.add_slices([slice_message(), slice_message(arm="B", server_cpu_ns=None)])
+    writer.slices.extend([slice_message(), slice_message(arm="B", server_cpu_ns=None)])
     counted = {"clock": "service", "count": 0, "mean_ns": 0.0, "max_ns": 0}
-    writer.add_histograms([counted | {"cell": "oltp_read_only/4", "arm": "A", "operation": "event", "hdr": ""}])
-    writer.add_host_samples([{"time_ns": 1_000_000_000, "user": 0.5, "rss_bytes:A'": 7}])
+    writer.histograms.extend([counted | {"cell": "oltp_read_only/4", "arm": "A", "operation": "event", "hdr": ""}])
+    writer.host_samples.extend([{"time_ns": 1_000_000_000, "user": 0.5, "rss_bytes:A'": 7}])
     writer.write_server_json("A'", "variables.json", {"version": "5.7.22"})
     writer.finish(outcome(number, number % 2, **fields))
 
@@ -37,7 +37,7 @@ def test_in_an_open_loop_the_time_of_a_slice_is_its_length(tmp_path):
     asked = study().model_copy(update={"workloads": (Workload(script="oltp_read_only", rate_per_s=100.0),)})
     writer = run.epoch(0, 0)
     times = {"busy_ns": 7_000, "length_ns": 5_000, "connections": 4}
-    writer.add_slices([slice_message(**times), slice_message(cell="other/4", **times)])
+    writer.slices.extend([slice_message(**times), slice_message(cell="other/4", **times)])
     writer.finish(outcome(0, 0))
     assert run.load_epoch(0).slices["busy_ns"].tolist() == [7_000, 7_000]
     run.write_json("plan.json", plan_study(asked, overhead_s=1.0, load_s=1.0))
@@ -87,10 +87,10 @@ def test_what_was_written_is_read_back(tmp_path):
 def test_the_checksums_say_what_an_epoch_has(tmp_path):
     run = new_run(tmp_path)
     writer = run.epoch(0, 0)
-    writer.add_slices([slice_message()])
-    writer.add_warm_up([slice_message()])
+    writer.slices.extend([slice_message()])
+    writer.warm_up.extend([slice_message()])
     failed = {"operation": "event", "sql_errno": 1064, "count": 1, "message": "syntax"}
-    writer.add_failures([{"cell": "oltp_read_only/4", "arm": "A", "failures": [failed]}])
+    writer.failures.extend([{"cell": "oltp_read_only/4", "arm": "A", "failures": [failed]}])
     writer.finish(outcome())
     sums = run.path / "epochs/000/SHA256SUMS"
     for read, name in ((run.failures, "failures.json"), (lambda _: run.warm_up(), "warm-up.parquet")):
@@ -165,7 +165,7 @@ def test_voided_epochs_are_read_but_their_slices_are_not_summed(tmp_path):
 def test_a_slice_of_another_format_stops_the_epoch_from_counting(tmp_path):
     run = new_run(tmp_path)
     writer = run.epoch(0, 0)
-    writer.add_slices([slice_message(surprise=1)])
+    writer.slices.extend([slice_message(surprise=1)])
     with pytest.raises(ResultsError, match="surprise"):
         writer.finish(outcome())
     assert run.finished_epochs() == ()
@@ -212,7 +212,7 @@ def test_no_secret_reaches_the_disk(tmp_path):
     secret = "tr0ub4dor&3"
     run = new_run(tmp_path, command=["bakeoff", "duel", f"mysql://root:{secret}@db/", secret], secrets=[secret])
     writer = run.epoch(0, 0)
-    writer.add_slices([slice_message()])
+    writer.slices.extend([slice_message()])
     writer.write_server_text("A", "error.log", f"[Note] root password is {secret}\n")
     writer.write_server_text("A", "my.cnf", f"[client]\npassword = {secret}\n")
     writer.write_server_json("A", "variables.json", {"init_connect": f"SET PASSWORD = '{secret}'", "password": secret})

@@ -305,39 +305,22 @@ class EpochWriter:
         epoch: number from 0.
         build: which load of the data its servers run on.
         path: its directory.
+        slices, histograms, failures: the engine's messages of these types of measured cells.
+        warm_up: its `slice` messages from before measuring: the warm-up curve, not evidence.
+        host_samples: of the machine, one a second: fields of `HOST_SCHEMA`, and `rss_bytes:ARM`.
     """
 
     def __init__(self, path: Path, *, epoch: int, build: int, redactor: Redactor) -> None:
         self.path = path
         self.epoch = epoch
         self.build = build
+        self.slices: list[Mapping[str, Any]] = []
+        self.histograms: list[Mapping[str, Any]] = []
+        self.failures: list[Mapping[str, Any]] = []
+        self.warm_up: list[Mapping[str, Any]] = []
+        self.host_samples: list[Mapping[str, Any]] = []
         self._redactor = redactor
-        self._slices: list[Mapping[str, Any]] = []
-        self._histograms: list[Mapping[str, Any]] = []
-        self._warm_up: list[Mapping[str, Any]] = []
-        self._host: list[Mapping[str, Any]] = []
-        self._failures: list[Mapping[str, Any]] = []
         self._digests: dict[str, str] = {}
-
-    def add_slices(self, messages: Iterable[Mapping[str, Any]]) -> None:
-        """Add the engine's `slice` messages of a measured cell."""
-        self._slices.extend(messages)
-
-    def add_warm_up(self, messages: Iterable[Mapping[str, Any]]) -> None:
-        """Add the engine's `slice` messages from before measuring: the warm-up curve, not evidence."""
-        self._warm_up.extend(messages)
-
-    def add_histograms(self, messages: Iterable[Mapping[str, Any]]) -> None:
-        """Add the engine's `histogram` messages of a measured cell."""
-        self._histograms.extend(messages)
-
-    def add_failures(self, messages: Iterable[Mapping[str, Any]]) -> None:
-        """Add the engine's `failures` messages of a measured cell: statements of a replay that failed."""
-        self._failures.extend(messages)
-
-    def add_host_samples(self, samples: Iterable[Mapping[str, Any]]) -> None:
-        """Add samples of the machine, one a second: fields of `HOST_SCHEMA`, and `rss_bytes:ARM`."""
-        self._host.extend(samples)
 
     def server_directory(self, arm: str) -> Path:
         """Where an arm's server files of this epoch go; made when it is not there."""
@@ -365,15 +348,15 @@ class EpochWriter:
         Raises:
             ResultsError: a slice does not fit the format; the outcome is then not written.
         """
-        self._write_slices("slices.parquet", self._slices)
-        if self._warm_up:
-            self._write_slices("warm-up.parquet", self._warm_up)
-        self._write("host.parquet", write_parquet(*_host_frame(self._host)))
-        lines = "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in self._histograms)
+        self._write_slices("slices.parquet", self.slices)
+        if self.warm_up:
+            self._write_slices("warm-up.parquet", self.warm_up)
+        self._write("host.parquet", write_parquet(*_host_frame(self.host_samples)))
+        lines = "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in self.histograms)
         self._write("histograms.jsonl", lines.encode())
-        if self._failures:
+        if self.failures:
             # Messages of servers can hold what a statement held.
-            self._write("failures.json", self._redactor.json_bytes(_failure_rows(self._failures)))
+            self._write("failures.json", self._redactor.json_bytes(_failure_rows(self.failures)))
         sums = "".join(f"{digest}  {name}\n" for name, digest in self._digests.items())
         write_atomically(self.path / CHECKSUMS, sums.encode())
         write_atomically(self.path / "outcome.json", self._redactor.json_bytes(outcome))

@@ -153,7 +153,7 @@ class Epoch:
             self._other_bakeoffs.update(other_bakeoffs(RUNTIME_ROOT))
             if host:
                 rows = ({**sample, "time_ns": sample["time_ns"] + later_ns} for sample in host.samples)
-                self._writer.add_host_samples(rows)
+                self._writer.host_samples.extend(rows)
 
     def compare_rows(self) -> None:
         """Check before measuring that the restored servers hold the same rows, by a few rows of each table.
@@ -191,7 +191,7 @@ class Epoch:
         with self.phases.measure("pilot" if for_pilot else "warm"):
             for cell in hottest.values():
                 if cell.workload_index == self._loaded and not for_pilot:
-                    self._writer.add_warm_up(self.warmed[cell.workload_index])
+                    self._writer.warm_up.extend(self.warmed[cell.workload_index])
                     continue
                 self._report(f"warming {cell.name}")
                 if cell.replay and not capture_facts(cell.script).reads:
@@ -211,7 +211,7 @@ class Epoch:
                 if for_pilot:
                     self.warmed[cell.workload_index] = warmed.slices
                 else:
-                    self._writer.add_warm_up(warmed.slices)
+                    self._writer.warm_up.extend(warmed.slices)
 
     def pilot(self, cell: Cell, seconds: float, slice_ns: int) -> list[Message]:
         """Short slices, from which the slice length is chosen; they are not evidence."""
@@ -289,11 +289,11 @@ class Epoch:
         self._costs.add(cell.name, measured.slices, idle, read_after(ours), guard_ns=cell.guard_ns)
         self._measured.append(cell.name)
         self._cell_order[cell.name] = None
-        self._writer.add_slices(self._in_this_round(cell.name, measured.slices))
+        self._writer.slices.extend(self._in_this_round(cell.name, measured.slices))
         # A contender's latencies are compared with those of the baseline in its own round.
         mark = {"round": self._round} if self._round else {}
-        self._writer.add_histograms(message | mark for message in measured.histograms)
-        self._writer.add_failures(measured.failures)
+        self._writer.histograms.extend(message | mark for message in measured.histograms)
+        self._writer.failures.extend(measured.failures)
         if cell.replay:
             self._note_limits(cell, measured.slices)
         else:
