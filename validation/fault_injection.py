@@ -17,13 +17,13 @@ from rich.console import Console
 
 from bakeoff.errors import EngineError
 from bakeoff.report import build_view, render_terminal
-from bakeoff.report.live import LiveView
 from bakeoff.results import RunDirectory
 from bakeoff.run.epoch import discards_epoch
 from bakeoff.run.runner import run_study
 from bakeoff.spec import Arm, Origin, ServerSpec, Study, Workload
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Comparison, Stop, Word
+from bakeoff.stats.progress import Listener
 from validation.check import Check, Finding, Setting, Size
 from validation.fake_server import MS, FakeArm, FakeBench, FakeServer, Load, judge, on_fake_server
 
@@ -178,7 +178,7 @@ def _fakes() -> Iterator[_Fakes]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Listener(LiveView):
+class _Listener(Listener):
     """Keeps the notes of a run, and its report as a terminal shows it."""
 
     def __init__(self) -> None:

@@ -19,7 +19,6 @@ from bakeoff.engine import Engine, Message
 from bakeoff.errors import ServerError
 from bakeoff.plan.epochs import database_of, seed_for, shuffled
 from bakeoff.plan.timing import guard_ns
-from bakeoff.report.live import LiveView
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import EpochData, slices_frame
 from bakeoff.run.arms import ArmSetup, address_of, prepare_arms, share_memory
@@ -30,6 +29,7 @@ from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 from bakeoff.stats.estimate import PairEstimate, epoch_estimates, with_rates
 from bakeoff.stats.interval import INFLATION, standard_deviation, t_interval
 from bakeoff.stats.model import Estimate
+from bakeoff.stats.progress import Listener
 from validation.check import TOO_BUSY, Finding
 from validation.huge_pages import use_huge_pages
 
@@ -121,7 +121,7 @@ class RealBench:
             run = RunDirectory.create(folder, study)
             report("loading")
             with Engine() as engine:
-                self._snapshots = Loader(study, self._pool, run, LiveView(), engine).load_all(self._setups)
+                self._snapshots = Loader(study, self._pool, run, Listener(), engine).load_all(self._setups)
         except BaseException:
             self._stack.close()
             raise

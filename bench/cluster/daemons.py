@@ -28,7 +28,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 from bakeoff.cluster.nodes import LOCAL, connected
 from bakeoff.engine import Engine
 from bakeoff.plan import epoch_draft, plan_study
-from bakeoff.report.live import LiveView
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import prepare_arms, share_memory
 from bakeoff.run.epoch import Epoch
@@ -38,6 +37,7 @@ from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Arm, Connection, Data, Study, Workload, parse_server
 from bakeoff.stats.interval import t_interval
+from bakeoff.stats.progress import Listener
 
 
 class Daemons:
@@ -111,7 +111,7 @@ def study_of(server):
 
 def measure(server, pairs, seconds, folder):
     """Log ratios of throughput with daemons over that without, one a pair; and the share of a CPU that they took."""
-    study, view, stop = study_of(server), LiveView(), threading.Event()
+    study, view, stop = study_of(server), Listener(), threading.Event()
     share = share_memory(study)
     setups = prepare_arms(study, share.memory, passwords={}, on_progress=lambda *_: None)
     with ServerPool(work_root()) as pool, Engine() as engine:

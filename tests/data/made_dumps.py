@@ -4,13 +4,13 @@ import gzip
 import json
 
 from bakeoff.engine import Engine
-from bakeoff.report.live import LiveView
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.own_data import databases_in, load_dump
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
+from bakeoff.stats.progress import Listener
 
 
-class Listening(LiveView):
+class Listening(Listener):
     """Keeps the notes and the progress."""
 
     def __init__(self):

@@ -10,7 +10,6 @@ from messages import study
 
 from bakeoff.errors import RunInvalid, ServerError, UnreachableError
 from bakeoff.plan import epoch_draft, plan_study
-from bakeoff.report.live import LiveView
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import epoch_servers, explaining, runner
 from bakeoff.run.arms import ArmSetup
@@ -23,6 +22,7 @@ from bakeoff.servers import RemoteServer
 from bakeoff.servers.profile import Settings
 from bakeoff.servers.readiness import Warmth
 from bakeoff.spec import parse_server
+from bakeoff.stats.progress import Listener
 
 
 class Server:
@@ -57,7 +57,7 @@ class SignalledPool(Pool):
         super().start_all(servers)
 
 
-class Recorder(LiveView):
+class Recorder(Listener):
     """Remembers the stages reported."""
 
     def __init__(self):

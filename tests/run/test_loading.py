@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import pytest
 from messages import study
 
-from bakeoff.report.live import LiveView
 from bakeoff.results import RunDirectory
 from bakeoff.run import loading
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.loading import Loader
 from bakeoff.spec import parse_server
+from bakeoff.stats.progress import Listener
 
 
 class Pool:
@@ -66,7 +66,7 @@ def setups():
 def test_a_load_that_is_ended_by_hand_is_not_kept_and_no_other_begins(tmp_path, pretended):
     stop, pool, run = threading.Event(), Pool(), RunDirectory.create(tmp_path, study())
     engine = Engine(stop.set)
-    loader = Loader(study(), pool, run, LiveView(), engine, stop)
+    loader = Loader(study(), pool, run, Listener(), engine, stop)
     with pytest.raises(KeyboardInterrupt):
         loader.load_all(setups())
     # Two servers may have started together; the engine fills one at a time.
@@ -79,7 +79,7 @@ def test_a_load_that_is_ended_by_hand_is_not_kept_and_no_other_begins(tmp_path, 
 def test_nothing_is_loaded_once_the_end_was_asked_for(tmp_path, pretended):
     stop, pool = threading.Event(), Pool()
     stop.set()
-    loader = Loader(study(), pool, RunDirectory.create(tmp_path, study()), LiveView(), Engine(None), stop)
+    loader = Loader(study(), pool, RunDirectory.create(tmp_path, study()), Listener(), Engine(None), stop)
     with pytest.raises(KeyboardInterrupt):
         loader.load_all(setups())
     assert pool.made == []
@@ -96,7 +96,7 @@ def test_rows_beside_a_running_server_are_the_same_whatever_the_seed(monkeypatch
         arms = (arms[0].model_copy(update={"server": url}), *arms[1:]) if running else arms
         asked = study().model_copy(update={"seed": seed, "arms": arms})
         engine = Engine(lambda: None)
-        loader = Loader(asked, None, None, LiveView(), engine, threading.Event())
+        loader = Loader(asked, None, None, Listener(), engine, threading.Event())
         loader.load_remote(ArmSetup(arms[0], remote=object()))
         loader._fill_all(ArmSetup(arms[1], installation=object()), SimpleNamespace(ours=True), build=0, kept=None)
         assert len(set(engine.seeds)) == 1 and len(engine.seeds) == 2

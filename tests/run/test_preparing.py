@@ -8,9 +8,9 @@ import pytest
 from messages import study
 
 from bakeoff.errors import ServerError
-from bakeoff.report.live import LiveView
 from bakeoff.run import arms
 from bakeoff.run.listener import download_reporter
+from bakeoff.stats.progress import Listener
 
 
 def prepare(stop, monkeypatch, install):
@@ -45,7 +45,7 @@ def test_a_download_that_a_thread_watches_ends_too():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     stop = threading.Event()
     stop.set()
-    report = download_reporter(LiveView(), stop)
+    report = download_reporter(Listener(), stop)
 
     def watch():
         time.sleep(0.1)
@@ -64,7 +64,7 @@ def test_a_download_that_a_thread_watches_ends_too():
 
 def test_a_download_ends_at_its_next_piece():
     stop = threading.Event()
-    report = download_reporter(LiveView(), stop)
+    report = download_reporter(Listener(), stop)
     report("fetching mysql:8.0", 1, 2)
     stop.set()
     with pytest.raises(KeyboardInterrupt):

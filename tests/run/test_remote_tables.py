@@ -7,12 +7,12 @@ import pytest
 from messages import study
 
 from bakeoff.errors import SpecError
-from bakeoff.report.live import LiveView
 from bakeoff.results import open_run
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.loading import Loader, objection
 from bakeoff.servers import RemoteServer
 from bakeoff.spec import Workload, parse_server
+from bakeoff.stats.progress import Listener
 
 
 class Holding:
@@ -79,7 +79,7 @@ def load(server, *, measured=False, **workload):
     asked = study().model_copy(
         update={"tables": 2, "table_size": 1000, "workloads": (Workload(**{"script": "oltp_read_only"} | workload),)}
     )
-    loader = Loader(asked, None, None, LiveView(), None, threading.Event())
+    loader = Loader(asked, None, None, Listener(), None, threading.Event())
     loader.load_remote(ArmSetup(asked.arms[1], remote=server), measured=measured)
 
 

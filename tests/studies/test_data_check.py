@@ -13,7 +13,6 @@ from bakeoff import servers
 from bakeoff.errors import ResultsError, RunInvalid
 from bakeoff.plan.factorial import make_study
 from bakeoff.report import setups
-from bakeoff.report.live import LiveView
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import loading
 from bakeoff.run.data_check import ask_tables, write_answers
@@ -21,6 +20,7 @@ from bakeoff.run.runner import StudyRun, run_study
 from bakeoff.spec import parse_server
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.differences import Answer, row_differences
+from bakeoff.stats.progress import Listener
 
 STUDY = """\
 title: same rows
@@ -179,7 +179,7 @@ def test_restored_servers_are_compared_until_an_epoch_is_valid(run, before, comp
     hosts = SimpleNamespace(begin=orders.append)
     history = [epoch_of(quads([0.9] * 4), epoch=number, valid=valid) for number, valid in enumerate(before)]
     loop = StudyRun(
-        run.study(), run, hosts, LiveView(), threading.Event(), begin=0.0, builds=1, at_once=2, history=history
+        run.study(), run, hosts, Listener(), threading.Event(), begin=0.0, builds=1, at_once=2, history=history
     )
     loop._begin_epoch(None)
     assert [each.compare_rows for each in orders] == [compares]
@@ -251,7 +251,7 @@ def test_a_injected_difference_ends_the_run_before_anything_is_measured(shell, m
     monkeypatch.setattr(loading, "ask_tables", meddle)
     with pytest.raises(RunInvalid) as caught:
         run_study(
-            study, shell.folder / "runs", listener=LiveView(), stop=threading.Event(), passwords={}, command_line=()
+            study, shell.folder / "runs", listener=Listener(), stop=threading.Event(), passwords={}, command_line=()
         )
     found = str(caught.value)
     assert "sbtest.sbtest2" in found

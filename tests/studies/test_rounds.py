@@ -11,7 +11,6 @@ from slices import epoch_of, quads, slice_row
 from bakeoff.errors import HostError
 from bakeoff.plan.epochs import ROUND_BLOCKS, rounds
 from bakeoff.plan.factorial import arm_names, make_study
-from bakeoff.report.live import LiveView
 from bakeoff.run import runner
 from bakeoff.run.arms import control_groups, free_memory_bytes, servers_by_aio, share_memory
 from bakeoff.run.machine_check import times_throttled
@@ -20,6 +19,7 @@ from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.stats.interval import around
+from bakeoff.stats.progress import Listener
 from bakeoff.stats.summary import latency_ratios
 
 
@@ -154,7 +154,7 @@ def test_pairs_with_the_baseline_on_real_servers(shell, monkeypatch):
     run, analysis = run_study(
         study,
         shell.folder / "runs",
-        listener=LiveView(),
+        listener=Listener(),
         stop=threading.Event(),
         passwords={},
         command_line=("test",),

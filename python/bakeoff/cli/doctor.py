@@ -13,12 +13,12 @@ from bakeoff.cli.printing import print_sentence, print_table
 from bakeoff.cli.run import ending_in_order
 from bakeoff.errors import ExitCode, HostError, SpecError
 from bakeoff.report import numbers
-from bakeoff.report.live import LiveView
 from bakeoff.run.machine_check import PROOF_S, TEST_RUN_S, Finding, Proof, Severity, examine, resolve, smallest_budget_s
 from bakeoff.run.machine_check import prove as run_duels
 from bakeoff.servers import Catalog, is_installed
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, parse_server
+from bakeoff.stats.progress import Listener
 from bakeoff.stats.resolution import Resolution
 from bakeoff.units import format_duration
 
@@ -78,7 +78,7 @@ def doctor(
         typer.echo(f"bakeoff: a test run of two equal servers {name}, about {TEST_RUN_S:.0f} s …", err=True)
         stop = threading.Event()
         with ending_in_order(stop):
-            found = resolve(name, seed=seed, threads=threads, listener=LiveView(), stop=stop)
+            found = resolve(name, seed=seed, threads=threads, listener=Listener(), stop=stop)
         if stop.is_set():
             return ExitCode.INTERRUPTED
     if output is Format.JSON:
@@ -108,7 +108,7 @@ def _prove(findings: list[Finding], server: str | None, seed: int, threads: int,
     if possible:
         typer.echo(f"bakeoff: two to four duels of {server}, each at most {PROOF_S:.0f} s …", err=True)
         with ending_in_order(stop):
-            proofs = run_duels(server, seed=seed, threads=threads, listener=LiveView(), stop=stop)
+            proofs = run_duels(server, seed=seed, threads=threads, listener=Listener(), stop=stop)
     if stop.is_set():
         return ExitCode.INTERRUPTED
     if output is Format.JSON:

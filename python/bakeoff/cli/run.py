@@ -44,7 +44,7 @@ from bakeoff.cluster import Wanted
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.report import build_view, render_html, render_json, render_terminal
 from bakeoff.report.gate_view import DEFAULT_NAME
-from bakeoff.report.live import LiveView, live_for
+from bakeoff.report.live import live_for
 from bakeoff.report.renderers import objection, publish
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
@@ -59,6 +59,7 @@ from bakeoff.spec import Apart, Origin, Study
 from bakeoff.spec.study import GateEnd, is_capture
 from bakeoff.stats.answer_rules import ROWS_KINDS
 from bakeoff.stats.model import Analysis, Word
+from bakeoff.stats.progress import Listener
 from bakeoff.stats.stopping import control_name
 from bakeoff.units import parse_duration_s
 
@@ -175,7 +176,7 @@ def run_and_report(study: Study, options: RunOptions) -> int:
     return ExitCode.DIFFERENCE if _differences(analysis, view) & (options.fail_on or set()) else ExitCode.DONE
 
 
-def _run(study: Study, options: RunOptions, live: LiveView, stop: threading.Event) -> tuple[RunDirectory, Analysis]:
+def _run(study: Study, options: RunOptions, live: Listener, stop: threading.Event) -> tuple[RunDirectory, Analysis]:
     """Run a study here or on the nodes of a cluster."""
     if options.cluster:
         from bakeoff.cluster.driver import run_over_cluster

@@ -203,8 +203,6 @@ class Reports(Listener):
         """Keep all."""
         self.notes.append(text)
 
-    left_behind = note
-
     def take(self) -> "Reports":
         """What has happened since the last call."""
         taken = Reports(self.stage_text, list(self.notes), dict(self.rates), dict(self.amounts))

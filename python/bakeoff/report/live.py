@@ -34,27 +34,7 @@ _WIDE = 112  # columns from which it fits beside the numbers
 _AXIS_LEAST = math.log(1.03)  # the axis shows at least a factor of 1.03 to both sides
 
 
-class LiveView(Listener):
-    """This view shows nothing, the others override.
-
-    Use as a context manager, or call `close`.
-    """
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def left_behind(self, text: str) -> None:
-        """What stays on a running server: a note."""
-        self.note(text)
-
-    def close(self) -> None:
-        """Nothing more will come; give the terminal back."""
-
-
-class QuietLive(LiveView):
+class QuietLive(Listener):
     """Reports only what stays on running servers."""
 
     def left_behind(self, text: str) -> None:
@@ -62,7 +42,7 @@ class QuietLive(LiveView):
         print(f"note: {visible(text)}", file=sys.stderr)
 
 
-class JsonLinesLive(LiveView):
+class JsonLinesLive(Listener):
     """One JSON object a line, each with a `type`."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -109,7 +89,7 @@ class JsonLinesLive(LiveView):
             print(line, file=self._stream, flush=True)
 
 
-class PlainLive(LiveView):
+class PlainLive(Listener):
     """A line for everything that changes: for logs, pipes and dumb terminals."""
 
     def __init__(self, study: Study, stream: TextIO) -> None:
@@ -164,7 +144,7 @@ class PlainLive(LiveView):
             print(f"[{_clock(time.monotonic() - self._begin)}] {visible(text)}", file=self._stream, flush=True)
 
 
-class RichLive(LiveView):
+class RichLive(Listener):
     """A table that keeps its place: ratios narrowing, throughput, what happens now, time gone and left."""
 
     def __init__(self, study: Study, console: Console) -> None:
@@ -281,7 +261,7 @@ class RichLive(LiveView):
         return table
 
 
-def live_for(study: Study, *, quiet: bool = False, json: bool = False, stream: TextIO | None = None) -> LiveView:
+def live_for(study: Study, *, quiet: bool = False, json: bool = False, stream: TextIO | None = None) -> Listener:
     """The view that fits where standard error goes."""
     stream = stream or sys.stderr
     if quiet:

@@ -1,6 +1,7 @@
 """What a run reports while it goes on. The run itself prints nothing: whoever listens decides what a person sees."""
 
 from collections.abc import Sequence
+from typing import Self
 
 from bakeoff.spec import Arm
 from bakeoff.stats.model import Comparison
@@ -10,8 +11,18 @@ from bakeoff.stats.resolution import NoiseCard
 class Listener:
     """Hears everything and does nothing; others override what they show.
 
-    Called from the run's own thread, and from the loaders' threads for `progress`; must return at once.
+    Called from the run's own thread, and from the loaders' threads for `progress`; must return at once. Use as a
+    context manager, or call `close`.
     """
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Nothing more will come; give the terminal back."""
 
     def stage(self, text: str) -> None:
         """What happens now: `loading mysql:8.0.15 (build 1 of 2)`."""
@@ -38,3 +49,4 @@ class Listener:
 
     def left_behind(self, text: str) -> None:
         """What stays on a running server when the run has ended, in whatever way; shown with --quiet, too."""
+        self.note(text)
