@@ -1,11 +1,9 @@
 """`bakeoff list`: studies, servers, workloads, runs; `bakeoff runs rm|prune` and `bakeoff cache prune` delete."""
 
 import json
-import os
 import re
 import shutil
 from collections import Counter
-from contextlib import suppress
 from datetime import UTC, datetime
 from enum import StrEnum
 from importlib.resources import files
@@ -152,23 +150,13 @@ def _verdict(run: RunSummary) -> str:
     return ", ".join(f"{count} {word}" if len(compared) > 1 else word for word, count in words.most_common())
 
 
-def _size_bytes(folder: Path) -> int:
-    """Of all files; one that is renamed meanwhile, since the run goes on, is left out."""
-    found = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with suppress(FileNotFoundError):
-                found += Path(parent, name).lstat().st_size
-    return found
-
-
 def _runs(root: Path | None) -> list[dict[str, Any]]:
     return [
         {
             "name": run.name,
             "started": run.created_at.isoformat(timespec="minutes") if run.created_at else None,
             "epochs": run.epochs,
-            "size": format_bytes(_size_bytes(run.path)),
+            "size": format_bytes(bytes_on_disk(run.path)),
             "verdict": _verdict(run) if run.analysed and not run.problem else "",
             "state": run.problem or ("complete" if run.analysed else "broken off"),
             "question": run.title,
