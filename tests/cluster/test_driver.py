@@ -219,7 +219,7 @@ def test_a_resumed_run_refuses_a_new_node_on_which_less_fits(tmp_path):
     assert kept_share(None, []) is kept_share(run, [node("a", share=share(400, 4))]) is None
     given = smallest_share([node("a", share=share(400, 3))])
     keep_memory(run, given)
-    run.write_json(f"{driver.HOSTS}/a.json", node("a").host)
+    run.write_json("hosts/a.json", node("a").host)
     enough, known = node("b", share=share(400, 4)), node("a", share=share(300, 2))
     assert kept_share(run, [known, enough]) == given
     for less in (share(300, 4), share(400, 2), None):

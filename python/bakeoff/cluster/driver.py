@@ -36,7 +36,7 @@ from bakeoff.cluster.worker import Answer, Parcel, Preparation, Ready, Reports, 
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, ServerError, SpecError
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
-from bakeoff.results.manifest import NETWORK, Host
+from bakeoff.results.manifest import NETWORK
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.captures import with_captures
 from bakeoff.run.data_check import other_answers
@@ -63,9 +63,6 @@ from bakeoff.stats.differences import AllAnswers
 from bakeoff.stats.model import Analysis
 from bakeoff.stats.progress import Listener
 from bakeoff.units import format_bytes
-
-HOSTS = "hosts"
-"""Folder of the run directory: `NAME.json`, the machine of each node."""
 
 _LOOK_S = 0.5  # how soon a Ctrl-C is seen
 _REPORT_S = 2.0  # a call costs the node a fraction of a millisecond
@@ -120,7 +117,7 @@ def run_over_cluster(
             check_sources(run, study)
             keep_memory(run, share)
             for node in nodes:
-                run.write_json(f"{HOSTS}/{arm_directory_name(node.name)}.json", node.host)
+                run.write_json(f"hosts/{arm_directory_name(node.name)}.json", node.host)
             begin_notes(study, listener)
             for sentence in one_machine(nodes) if client else differences(nodes):
                 listener.note(sentence)
@@ -196,8 +193,9 @@ def kept_share(run: RunDirectory | None, nodes: Sequence[Node]) -> MemoryShare |
     kept = kept_memory(run) if run else None
     if not (run and kept):
         return None
+    known = run.machines()
     for node in nodes:
-        if run.read(f"{HOSTS}/{arm_directory_name(node.name)}.json", Host):
+        if node.name in known:
             continue
         there = smallest_share([node])
         pool, given = (each.memory.buffer_pool_bytes for each in (there, kept))
@@ -216,8 +214,9 @@ def _check_machines(run: RunDirectory, nodes: Sequence[Node]) -> None:
     Raises:
         ResultsError: processors or memory are not those of the node's epochs.
     """
+    known = run.machines()
     for node in nodes:
-        then = run.read(f"{HOSTS}/{arm_directory_name(node.name)}.json", Host)
+        then = known.get(node.name)
         if then and then.differences(node.host):
             raise ResultsError(
                 f"run {run.name} has epochs of another machine named {node.name}: {then.cpu_model}, {then.cpus} CPUs.",
