@@ -165,7 +165,7 @@ def test_the_pilots_slices_are_taken_over():
 
 @pytest.mark.parametrize(("seconds", "blocks"), [(17.45, 2), (24.2, 3), (8.1, 1), (5.0, 1)])
 def test_blocks_of_long_slices_fill_the_measuring_and_no_more(seconds, blocks):
-    slices, counted = whole_blocks(SliceLength(slice_ns=2_000_000_000, guard_ns=10_000_000), seconds=seconds, arms=2)
+    slices, counted = whole_blocks(SliceLength(slice_ns=2_000_000_000, guard_ns=10_000_000), seconds=seconds, turns=2)
     assert counted == blocks
     assert slices.slice_ns >= 2_000_000_000
     measured = blocks * 4 * (slices.slice_ns + slices.guard_ns) / 1e9
@@ -174,7 +174,7 @@ def test_blocks_of_long_slices_fill_the_measuring_and_no_more(seconds, blocks):
 
 def test_many_short_slices_stay_as_the_pilot_chose_them():
     chosen = SliceLength(slice_ns=100_000_000, guard_ns=5_000_000)
-    assert whole_blocks(chosen, seconds=20.0, arms=2) == (chosen, None)
+    assert whole_blocks(chosen, seconds=20.0, turns=2) == (chosen, None)
 
 
 @given(studies, st.integers(1, 8))

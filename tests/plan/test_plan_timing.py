@@ -47,7 +47,7 @@ def test_each_arm_starts_first_about_as_often():
     ],
 )
 def test_seconds_from_the_budget(budget_s, overhead_s, cells, expected):
-    got = seconds_per_cell(budget_s=budget_s, load_s=0, overhead_s=overhead_s, cells=cells, comfortable_s=20.0)
+    got = seconds_per_cell(budget_s=budget_s, load_s=0, overhead_s=overhead_s, cells=cells, comfortable_s=20.0, turns=2)
     assert got == pytest.approx(expected)
 
 
@@ -68,13 +68,13 @@ def test_a_comfortable_measuring_holds_enough_of_every_arm_and_of_long_slices():
     assert comfortable_seconds(overhead_s=100, cells=1) == 20.0
     longest = pilot_slice_max_ns(budget_s=600, cells=1, turns=2)
     assert longest == 1_250_000_000
-    assert needed_seconds(slice_ns=longest, events_per_s=1e6) == pytest.approx(20.0)  # four blocks
+    assert needed_seconds(slice_ns=longest, events_per_s=1e6, turns=2) == pytest.approx(20.0)  # four blocks
 
 
 def test_slow_events_are_measured_long_enough_for_a_99th_percentile():
-    assert needed_seconds(slice_ns=100_000_000, events_per_s=1000.0) == 10.0
-    assert needed_seconds(slice_ns=100_000_000, events_per_s=100_000.0) == pytest.approx(1.6)  # four blocks
-    assert needed_seconds(slice_ns=100_000_000, events_per_s=0.0) == pytest.approx(1.6)
+    assert needed_seconds(slice_ns=100_000_000, events_per_s=1000.0, turns=2) == 10.0
+    assert needed_seconds(slice_ns=100_000_000, events_per_s=100_000.0, turns=2) == pytest.approx(1.6)  # four blocks
+    assert needed_seconds(slice_ns=100_000_000, events_per_s=0.0, turns=2) == pytest.approx(1.6)
 
 
 @given(st.floats(1, 60), st.integers(1, 10), st.floats(1e-6, 1e-2), st.floats(1e-8, 1e-3))

@@ -179,7 +179,7 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
         freeze = changes_data if study.freeze is None else study.freeze
         freeze = freeze and not study.apart and not study.has_running_server
         slices = timing.default_slices(
-            writes=changes_data, frozen=freeze, open_loop=open_loop, seconds=seconds, arms=turns
+            writes=changes_data, frozen=freeze, open_loop=open_loop, seconds=seconds, turns=turns
         )
         cells += [
             Cell(
@@ -219,5 +219,5 @@ def slice_bounds(plan: Plan, cell: Cell) -> tuple[int, int]:
     """Shortest and longest slice (ns) that the pilot may choose for a cell."""
     seconds = plan.seconds_per_cell if cell.seconds is None else cell.seconds
     return timing.slice_bounds(
-        writes=cell.writes, frozen=cell.freeze, open_loop=cell.open_loop, seconds=seconds, arms=plan.turns
+        writes=cell.writes, frozen=cell.freeze, open_loop=cell.open_loop, seconds=seconds, turns=plan.turns
     )

@@ -75,7 +75,7 @@ def smallest_budget_s(*, load_s: float, overhead_s: float, cells: int, turns: in
     return math.ceil(needed_s / _BUDGET_STEP_S) * _BUDGET_STEP_S
 
 
-def needed_seconds(*, slice_ns: int, events_per_s: float, turns: int = 2) -> float:
+def needed_seconds(*, slice_ns: int, events_per_s: float, turns: int) -> float:
     """Measuring seconds of a cell in which enough blocks of its slices fit, and enough events of each arm for a p99."""
     blocks_s = _BLOCKS_AIM * 2 * turns * slice_ns / 1e9
     return max(blocks_s, turns * _EVENTS_AIM / events_per_s) if events_per_s > 0 else blocks_s
@@ -115,7 +115,7 @@ def comfortable_seconds(
 
 
 def seconds_per_cell(
-    *, budget_s: float, load_s: float, overhead_s: float, cells: int, comfortable_s: float, turns: int = 2
+    *, budget_s: float, load_s: float, overhead_s: float, cells: int, comfortable_s: float, turns: int
 ) -> float:
     """Measuring seconds of a cell in an epoch before anything is known about the noise.
 
@@ -136,7 +136,7 @@ def seconds_per_cell(
     return max(seconds, at(fitting)) if fitting >= EPOCHS_MIN else seconds
 
 
-def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, turns: int = 2) -> dict[str, float]:
+def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, turns: int) -> dict[str, float]:
     """The measuring seconds of an epoch shared among its cells by their noise: most where it is largest.
 
     A cell's variance within an epoch is its rate over its seconds, so seconds in proportion to the rates make all
@@ -189,18 +189,18 @@ def best_seconds_per_cell(*, overhead_s: float, cells: int, variance_rate_s: flo
     return min(max(math.sqrt(overhead_s * variance_rate_s / (cells * restart_variance)), 5.0), SECONDS_MAX)
 
 
-def whole_blocks(slices: SliceLength, *, seconds: float, arms: int) -> tuple[SliceLength, int | None]:
+def whole_blocks(slices: SliceLength, *, seconds: float, turns: int) -> tuple[SliceLength, int | None]:
     """Lengthen slices so that whole blocks fill a measuring; returns them and the number of blocks.
 
     Blocks of long slices fill it badly otherwise: three of 8 s take 24 s where 17 s are planned. The number is None,
     and the slices stay as they are, when there are so many blocks that it does not matter.
     """
-    turns = 2 * arms
-    blocks = int(seconds * 1e9 / (turns * (slices.slice_ns + slices.guard_ns)) + 1e-6)
+    slices_a_block = 2 * turns
+    blocks = int(seconds * 1e9 / (slices_a_block * (slices.slice_ns + slices.guard_ns)) + 1e-6)
     if blocks >= _BLOCKS_MANY:
         return slices, None
     blocks = max(blocks, 1)
-    longer_ns = int(seconds * 1e9 / (turns * blocks)) - slices.guard_ns
+    longer_ns = int(seconds * 1e9 / (slices_a_block * blocks)) - slices.guard_ns
     return SliceLength(slice_ns=max(longer_ns, slices.slice_ns), guard_ns=slices.guard_ns), blocks
 
 
@@ -209,9 +209,9 @@ def guard_ns(slice_ns: int) -> int:
     return min(max(slice_ns // 20, 5 * _MS), 10 * _MS, slice_ns // 10)
 
 
-def longest_slice_ns(*, seconds: float, arms: int, blocks: int = _BLOCKS_AIM) -> int:
+def longest_slice_ns(*, seconds: float, turns: int, blocks: int = _BLOCKS_AIM) -> int:
     """Longest slice with which that many blocks (each arm twice) fit into one measuring; at least 5 ms."""
-    return max(int(seconds * 1e9) // (blocks * 2 * max(arms, 1)), _SLICE_MIN_NS)
+    return max(int(seconds * 1e9) // (blocks * 2 * max(turns, 1)), _SLICE_MIN_NS)
 
 
 def pilot_slice_max_ns(*, budget_s: float, cells: int, turns: int) -> int:
@@ -219,10 +219,10 @@ def pilot_slice_max_ns(*, budget_s: float, cells: int, turns: int) -> int:
     seconds = seconds_per_cell(
         budget_s=budget_s, load_s=0, overhead_s=0, cells=cells, comfortable_s=LONG_S, turns=turns
     )
-    return longest_slice_ns(seconds=seconds, arms=turns)
+    return longest_slice_ns(seconds=seconds, turns=turns)
 
 
-def slice_bounds(*, writes: bool, frozen: bool, open_loop: bool, seconds: float, arms: int) -> tuple[int, int]:
+def slice_bounds(*, writes: bool, frozen: bool, open_loop: bool, seconds: float, turns: int) -> tuple[int, int]:
     """Shortest and longest slice (ns) that a cell may have, whatever its pilot says.
 
     Writes take 2 s at least, so that each server flushes in its own slices; 1 s where the resting server is stopped and
@@ -234,19 +234,19 @@ def slice_bounds(*, writes: bool, frozen: bool, open_loop: bool, seconds: float,
         frozen: resting servers are stopped.
         open_loop: events come at a given rate.
         seconds: of measuring, all arms together.
-        arms: that share them.
+        turns: arms that share them.
     """
     if writes:
         lowest = _FROZEN_WRITE_SLICE_NS if frozen else _WRITE_SLICE_NS
     else:
         lowest = _OPEN_SLICE_NS if open_loop else _SLICE_MIN_NS
-    highest = longest_slice_ns(seconds=seconds, arms=arms, blocks=2 if writes or open_loop else _BLOCKS_AIM)
+    highest = longest_slice_ns(seconds=seconds, turns=turns, blocks=2 if writes or open_loop else _BLOCKS_AIM)
     return min(lowest, highest), highest
 
 
-def default_slices(*, writes: bool, frozen: bool, open_loop: bool, seconds: float, arms: int) -> SliceLength:
+def default_slices(*, writes: bool, frozen: bool, open_loop: bool, seconds: float, turns: int) -> SliceLength:
     """Slice and guard before (or without) a pilot: 100 ms for reads, else the shortest allowed."""
-    lowest, highest = slice_bounds(writes=writes, frozen=frozen, open_loop=open_loop, seconds=seconds, arms=arms)
+    lowest, highest = slice_bounds(writes=writes, frozen=frozen, open_loop=open_loop, seconds=seconds, turns=turns)
     length = lowest if writes or open_loop else min(_READ_SLICE_NS, highest)
     return SliceLength(slice_ns=length, guard_ns=guard_ns(length))
 

@@ -269,7 +269,7 @@ class Epoch:
         before = self._read_counts(cell, setups)
         slices, blocks = cell.slices, None
         if not cell.replay:  # whose work is no multiple of any time
-            slices, blocks = whole_blocks(slices, seconds=seconds, arms=len(setups))
+            slices, blocks = whole_blocks(slices, seconds=seconds, turns=len(setups))
         ours = {setup.arm.name: server for setup in setups if (server := self.servers.ours.get(setup.arm.name))}
         if cache_line_ns := self._engine.cache_line_ns():
             self._cache_line_ns[cell.name] = cache_line_ns
