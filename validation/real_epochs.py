@@ -226,7 +226,7 @@ class RealBench:
             setup.arm.name,
             setup.installation,
             setup.settings,
-            snapshot=self._snapshots[(setup.build_key, 0)],
+            snapshot=self._snapshots[(setup.load_key, 0)],
             cpus=cpus,
             padding_bytes=seed_for(self._study.seed, "padding", number, setup.arm.name) % 4096,
         )

@@ -351,7 +351,7 @@ def test_ctrl_c_soon_after_the_start_leaves_nothing(shell):
 def setup_of(source, sha256="a"):
     return SimpleNamespace(
         arm=study_of(source).arms[0],
-        build_key=("key",),
+        load_key=("key",),
         installation=SimpleNamespace(name="mysql-8.0.15", sha256=sha256),
         settings=SimpleNamespace(init_options={}),
     )

@@ -217,7 +217,7 @@ class Loading:
 
     def load_further(self, setup, build, **_):
         self.clock[0] += 40.0
-        return {(setup.build_key, build): None}
+        return {(setup.load_key, build): None}
 
 
 @pytest.mark.parametrize(("before", "reload_s"), [({"B-0"}, 40.0), ({"A-0"}, 0.0)])
@@ -239,7 +239,7 @@ def test_what_a_resumed_search_loads_again_is_not_taken_from_the_budget(tmp_path
     plan = plan_study(study, overhead_s=5, load_s=5, builds=1)
     run = RunDirectory.create(tmp_path, study)
     setups = tuple(ArmSetup(arm) for arm in study.arms)
-    snapshots = {(setup.build_key, 0): None for setup in setups if setup.arm.name != "B"}
+    snapshots = {(setup.load_key, 0): None for setup in setups if setup.arm.name != "B"}
     tools = EpochTools(study, setups, None, snapshots, QuietLive(), threading.Event(), at_once=2)
     machine = ThisMachine(tools, run, Joining(None, Loading(clock), run, read_before(run), before))
     went_on = StudyRun(study, run, machine, QuietLive(), threading.Event(), 100.0, builds=1, at_once=2)

@@ -72,7 +72,7 @@ def tools_of(pool, stop):
     asked, recorder = study(), Recorder()
     recorder.note = recorder.stage
     setups = tuple(ArmSetup(arm, installation=object(), settings=object()) for arm in asked.arms)
-    snapshots = {(setup.build_key, build): None for setup in setups for build in range(asked.builds)}
+    snapshots = {(setup.load_key, build): None for setup in setups for build in range(asked.builds)}
     plan = plan_study(asked, overhead_s=0.0, load_s=0.0)
     return EpochTools(asked, setups, pool, snapshots, recorder, stop, at_once=3), plan
 
@@ -149,7 +149,7 @@ def test_the_log_of_a_server_that_does_not_start_is_kept(tmp_path):
         asked,
         setups,
         Pool(),
-        {(setup.build_key, 0): None for setup in setups},
+        {(setup.load_key, 0): None for setup in setups},
         recorder,
         threading.Event(),
         at_once=3,
@@ -190,7 +190,7 @@ def test_what_is_left_out_or_ignored_is_kept_and_noted_once_for_each_arm_also_fo
     recorder.note = notes.append
     settings = Settings({}, notes=("thread_concurrency=8 was left out",))
     setups = tuple(ArmSetup(arm, installation=object(), settings=settings) for arm in asked.arms)
-    snapshots = {(setup.build_key, 0): None for setup in setups}
+    snapshots = {(setup.load_key, 0): None for setup in setups}
     first = EpochTools(asked, setups[:1], Starting(), snapshots, recorder, threading.Event(), at_once=3)
     run = RunDirectory.create(tmp_path, asked)
     draft = epoch_draft(plan_study(asked, overhead_s=0.0, load_s=0.0), asked, 0)

@@ -16,7 +16,7 @@ from bakeoff.cli.arguments import request_study
 from bakeoff.errors import SpecError
 from bakeoff.plan import plan_study
 from bakeoff.plan.factorial import arm_names, make_study
-from bakeoff.run.arms import build_key
+from bakeoff.run.arms import load_key
 from bakeoff.spec import Connection
 from bakeoff.spec.factors import rows_of
 from bakeoff.spec.study import Part
@@ -152,7 +152,7 @@ workloads: [oltp_point_select]
 """,
     )
     assert len(study.arms) == 32
-    assert len({build_key(arm) for arm in study.arms}) == 4  # page size × collation
+    assert len({load_key(arm) for arm in study.arms}) == 4  # page size × collation
 
 
 def test_a_buffer_pool_can_be_a_ratio_of_the_data(tmp_path):

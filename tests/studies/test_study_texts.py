@@ -14,7 +14,7 @@ from bakeoff.cli.arguments import request_study
 from bakeoff.errors import SpecError
 from bakeoff.plan.epochs import workload_bytes
 from bakeoff.plan.factorial import make_study
-from bakeoff.run.arms import build_key
+from bakeoff.run.arms import load_key
 from bakeoff.run.loading import script_options
 from bakeoff.servers import install
 from bakeoff.spec import parse_server
@@ -45,7 +45,7 @@ def made(tmp_path, text=GOOD):
 def test_texts_are_data_and_reach_the_script(tmp_path):
     study = made(tmp_path)
     assert len(study.arms) == 12
-    assert len({build_key(arm) for arm in study.arms}) == 12
+    assert len({load_key(arm) for arm in study.arms}) == 12
     arm = next(arm for arm in study.arms if arm.label == "japanese · 0.5 · utf8mb4_bin · 280")
     options = script_options(study, study.workloads[0], arm.data)
     assert options["create_table_options"] == "DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"

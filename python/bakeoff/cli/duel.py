@@ -54,7 +54,7 @@ from bakeoff.spec import (
 )
 from bakeoff.spec.factors import DEFAULT, ArmParts, check_level, rows_of
 from bakeoff.spec.server_name import running_at, url_password
-from bakeoff.spec.study import BUILDS_MAX, CONNECTION_WORDS, RATE_MAX, THREADS_MAX, OptionValue, is_capture
+from bakeoff.spec.study import CONNECTION_WORDS, LOADS_MAX, RATE_MAX, THREADS_MAX, OptionValue, is_capture
 from bakeoff.units import parse_duration_s, parse_percent, parse_precision
 
 
@@ -98,7 +98,7 @@ def duel(
         str, typer.Option("--warm-up", metavar="DURATION", help="Load before each workload is measured: 2s, 5m.")
     ] = "3s",
     builds: Annotated[
-        int, typer.Option(metavar="N", min=1, max=BUILDS_MAX, help="Independent loads of the data per arm.")
+        int, typer.Option(metavar="N", min=1, max=LOADS_MAX, help="Independent loads of the data per arm.")
     ] = 2,
     profile: ProfileOption = Profile.MATCHED,
     control: Annotated[

@@ -66,12 +66,12 @@ class Joining:
         """
         needed = [setup for setup in tools.setups if setup.arm.name in arms]
         if tools.study.search and tools.study.search.options:
-            kept = {setup.build_key for setup in (*tools.setups[:2], *needed)}
+            kept = {setup.load_key for setup in (*tools.setups[:2], *needed)}
             for key in [key for key in tools.snapshots if key[0] not in kept]:
                 shutil.rmtree(tools.snapshots.pop(key).path, ignore_errors=True)
         reload_s = 0.0
         for setup in needed:
-            if (setup.build_key, build) in tools.snapshots:
+            if (setup.load_key, build) in tools.snapshots:
                 continue
             began_s, name = time.monotonic(), f"{setup.arm.name}-{build}"
             try:

@@ -156,7 +156,7 @@ def _started(tools: EpochTools, arms: Sequence[str]) -> Iterator[dict[str, Serve
     try:
         for name, setup in setups.items():
             if setup.installation and setup.settings:
-                snapshot = tools.snapshots[(setup.build_key, 0)]
+                snapshot = tools.snapshots[(setup.load_key, 0)]
                 created[name] = tools.pool.create(name, setup.installation, setup.settings, snapshot=snapshot)
         tools.pool.start_all(created.values())
         yield {arm: server for arm in arms if (server := created.get(arm) or setups[arm].remote)}

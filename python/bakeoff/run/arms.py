@@ -72,7 +72,7 @@ class ArmSetup:
     """One arm ready to be started, or a running server to be used as it is (`remote`).
 
     Attributes:
-        build_key: arms with equal keys have equal binaries, settings and data, and share their loads.
+        load_key: arms with equal keys have equal binaries, settings and data, and share their loads.
     """
 
     arm: Arm
@@ -81,12 +81,12 @@ class ArmSetup:
     remote: RemoteServer | None = field(default=None, repr=False)
 
     @property
-    def build_key(self) -> tuple[object, ...]:
+    def load_key(self) -> tuple[object, ...]:
         """What the loaded data depends on."""
-        return build_key(self.arm)
+        return load_key(self.arm)
 
 
-def build_key(arm: Arm) -> tuple[object, ...]:
+def load_key(arm: Arm) -> tuple[object, ...]:
     """What an arm's loaded data depends on: binaries, the options that touch it, what the tables hold."""
     kept = tuple(pair for pair in arm.server.options if pair[0] not in _NOT_IN_DATA)
     return (arm.server.model_copy(update={"env": (), "options": kept}), arm.data)

@@ -258,7 +258,7 @@ class EpochServers:
             setup.arm.name,
             setup.installation,
             setup.settings,
-            snapshot=self._tools.snapshots[(setup.build_key, self._draft.build)],
+            snapshot=self._tools.snapshots[(setup.load_key, self._draft.build)],
             padding_bytes=self._draft.padding_bytes[setup.arm.name],
         )
         self._restored.append(instance)

@@ -9,7 +9,7 @@ from pathlib import Path
 from bakeoff.errors import HostError, SpecError, within
 from bakeoff.plan import Plan, plan_study, timing
 from bakeoff.plan.epochs import data_bytes, turns
-from bakeoff.run.arms import MemoryShare, build_key, servers_by_aio, settings_of, share_memory
+from bakeoff.run.arms import MemoryShare, load_key, servers_by_aio, settings_of, share_memory
 from bakeoff.run.captures import with_captures
 from bakeoff.run.own_data import check_source
 from bakeoff.servers import RemoteServer, find_entry, install, is_installed
@@ -98,7 +98,7 @@ def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
     for arm in () if elsewhere else ours:
         preload_libraries(dict(arm.server.env).get("LD_PRELOAD", ""))
     downloads = {arm.name: _check(arm, study, share, elsewhere=elsewhere) for arm in study.arms}
-    sizes = {build_key(arm): data_bytes(study, arm.data) for arm in ours}
+    sizes = {load_key(arm): data_bytes(study, arm.data) for arm in ours}
     kept = len(sizes) + bool(study.search)  # and one further arm
     load_bytes = max(sizes.values(), default=0)
     fixed = _DATADIR_BYTES + share.memory.redo_bytes
@@ -204,7 +204,7 @@ def _arms(study: Study, downloads: dict[str, int | None]) -> list[ArmForecast]:
         letter = "-"
         if arm.server.origin is not Origin.URL:
             turn, place = divmod(len(builds), 26)
-            letter = builds.setdefault(build_key(arm), string.ascii_lowercase[place] + (str(turn) if turn else ""))
+            letter = builds.setdefault(load_key(arm), string.ascii_lowercase[place] + (str(turn) if turn else ""))
         number = settings.setdefault((arm.server, arm.data), str(len(settings) + 1))
         name = f"{arm.server.origin}:{arm.server.flavour}:{arm.server.version}:{arm.server.location}"
         bytes_left = downloads.get(arm.name)

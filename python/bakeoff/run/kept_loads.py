@@ -199,7 +199,7 @@ class KeptLoads:
         assert setup.settings
         parts = {
             "the server": [setup.installation.name, setup.installation.sha256],
-            "its settings": [repr(setup.build_key), sorted(setup.settings.init_options.items())],
+            "its settings": [repr(setup.load_key), sorted(setup.settings.init_options.items())],
             "bakeoff": [bakeoff_version(), self.program],
         }
         digests = {name: hashlib.sha256(repr(part).encode()).hexdigest() for name, part in parts.items()}

@@ -46,7 +46,7 @@ _OTHER_TEXT = "Name a character set and a collation that this server has."
 _FULL = frozenset({1021, 1114})
 _NO_SPACE = re.compile(r"\b(?:error|errcode|errno):? 28\b", re.IGNORECASE)
 
-SnapshotKey = tuple[tuple[object, ...], int]  # (ArmSetup.build_key, build)
+SnapshotKey = tuple[tuple[object, ...], int]  # (ArmSetup.load_key, build)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Loader:
         """
         setups = setups[:2] if self.study.search else setups
         snapshots: dict[SnapshotKey, Snapshot] = {}
-        distinct = {setup.build_key: setup for setup in reversed(setups) if setup.installation is not None}
+        distinct = {setup.load_key: setup for setup in reversed(setups) if setup.installation is not None}
         if sum(expected_bytes(self.study, setup.arm.data) for setup in distinct.values()) <= _SMALL_BYTES:
             rounds, at_once = [range(self.study.builds)], _LOADS_AT_ONCE
         else:
@@ -100,11 +100,11 @@ class Loader:
                     f"loading is slow here ({spent_s:.0f} s): {build} of {self.study.builds} builds, to keep the budget"
                 )
                 return snapshots
-            jobs = [(setup, build) for build in builds for setup in setups if distinct.get(setup.build_key) is setup]
+            jobs = [(setup, build) for build in builds for setup in setups if distinct.get(setup.load_key) is setup]
             with ThreadPoolExecutor(max_workers=at_once) as pool:
                 loaded = pool.map(lambda job: self._load(*job, sharing=setups), jobs)
                 snapshots |= {
-                    (setup.build_key, build): snapshot for (setup, build), snapshot in zip(jobs, loaded, strict=True)
+                    (setup.load_key, build): snapshot for (setup, build), snapshot in zip(jobs, loaded, strict=True)
                 }
             for build in builds:
                 self._compare_rows(setups, build)
@@ -120,7 +120,7 @@ class Loader:
         snapshot = self._load(setup, build, sharing=setups)
         self._compare_rows(setups, build)
         self._end_if_stopped()
-        return {(setup.build_key, build): snapshot}
+        return {(setup.load_key, build): snapshot}
 
     def load_remote(self, setup: ArmSetup, *, measured: bool = False) -> None:
         """Load a running server, unless its tables are there already: then they are used as they are.
@@ -172,7 +172,7 @@ class Loader:
             RunInvalid: they do not, although a script of bakeoff's own loaded them.
             ResultsError: the run has finished epochs, of other rows.
         """
-        found = {s.arm.name: self.answers[key] for s in setups if (key := (s.build_key, build)) in self.answers}
+        found = {s.arm.name: self.answers[key] for s in setups if (key := (s.load_key, build)) in self.answers}
         write_answers(self.run, found, f"rows/{build}.json")
         judge_rows(self.study, found, self.listener)
 
@@ -189,7 +189,7 @@ class Loader:
             data_bytes = {database: instance.data_bytes(database) for database in loaded.databases}
             parts = {database: _parts(instance, database) for database in data_bytes}
             with readiness.flushing_fast(instance):  # pages are written while the rows are read
-                self.answers[(setup.build_key, build)] = ask_tables(instance, data_bytes)
+                self.answers[(setup.load_key, build)] = ask_tables(instance, data_bytes)
                 readiness.finish_pending_work(instance, _READINESS_LIMIT_S, stop=self.stop)
             self._end_if_stopped()
             instance.stop(_SHUTDOWN_LIMIT_S + sum(data_bytes.values()) / _MERGED_BYTES_A_S, slow=True)
@@ -207,7 +207,7 @@ class Loader:
             record,
             {
                 "arm": arm.name,
-                "arms": [each.arm.name for each in sharing if each.build_key == setup.build_key],
+                "arms": [each.arm.name for each in sharing if each.load_key == setup.load_key],
                 "build": build,
                 "rows": row_count(self.study, arm.data),
                 "threads": loader_threads(),

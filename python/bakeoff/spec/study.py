@@ -128,7 +128,7 @@ class Design(Frozen):
     published: Published | None = None
 
 
-BUILDS_MAX = 1_000
+LOADS_MAX = 1_000
 RATE_MAX = 1e9
 """Events per second: one a nanosecond."""
 DATABASE_PATTERN = r"^[A-Za-z0-9_$-]{1,64}$"

@@ -16,8 +16,8 @@ from pydantic_core import PydanticCustomError
 from bakeoff.errors import KeyPath, SpecError
 from bakeoff.spec.factors import check_level, part_of, rows_of, settings_behind
 from bakeoff.spec.study import (
-    BUILDS_MAX,
     DATABASE_PATTERN,
+    LOADS_MAX,
     RATE_MAX,
     SEED_MAX,
     THREADS_MAX,
@@ -109,7 +109,7 @@ class Sizes(Form):
     precision: Precision | None = Field(default=None, description="Half-width at which to stop: 1%.")
     equivalence: Precision | None = Field(default=None, description="Margin of EQUIVALENT; the precision by default.")
     budget: Seconds | None = Field(default=None, description="Wall time from loading to verdict: 90s, 2h.")
-    builds: int | None = Field(default=None, ge=1, le=BUILDS_MAX, description="Independent loads of the data per arm.")
+    builds: int | None = Field(default=None, ge=1, le=LOADS_MAX, description="Independent loads of the data per arm.")
     warm_up: Seconds | None = Field(default=None, description="Load before each workload is measured: 30s, 5m.")
 
 
