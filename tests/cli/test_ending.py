@@ -111,6 +111,29 @@ def test_a_download_under_nohup_outlives_the_terminal(fetching):
     assert command.wait(60) == 130
 
 
+SCRIPT = """
+function thread_init() con = sysbench.sql.driver():connect() end
+function event() con:query("SELECT 1") end
+"""
+# Reading the text of a row takes some milliseconds, so that a checksum over all rows takes minutes.
+SLOW = "ALTER TABLE t ADD COLUMN v text AS (SHA2(REPEAT(a, 500000), 512)) VIRTUAL;\n"
+
+
+@pytest.mark.server
+def test_ctrl_c_ends_a_statement_without_end_and_leaves_nothing(shell):
+    (shell.folder / "own.lua").write_text(SCRIPT)
+    rows = ",".join(f"({number})" for number in range(10_000, 30_000))
+    made = f"CREATE TABLE t (a int PRIMARY KEY);\nINSERT INTO t VALUES {rows};\n"
+    (shell.folder / "own.sql").write_text(made + SLOW)
+    process = shell.start("duel", *["mysql:8.0.15"] * 2, "--data", "own.sql", "-w", "own.lua", "--no-verdict")
+    loaded = shell.cache / "bakeoff" / "work"
+    wait_for(lambda: [file for file in loaded.glob("load-*/*/load.json") if '"loaded":{' in file.read_text()])
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    ran = shell.finish(process, limit_s=20)
+    assert (ran.code, shell.runs) == (130, []), ran
+
+
 @pytest.mark.parametrize("option", ["--version", "-V"])
 def test_the_version(inside, option):
     ran = inside(option)

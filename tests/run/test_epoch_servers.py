@@ -221,6 +221,32 @@ def test_of_several_databases_the_coldest_is_recorded(monkeypatch):
     assert given == [cold]
 
 
+def test_a_statement_without_end_ends_with_the_run(monkeypatch):
+    class Scanned(Server):
+        def __init__(self, name):
+            super().__init__(name)
+            self.killed = threading.Event()
+
+        def kill(self):
+            self.killed.set()
+
+    def warm(server, *_):
+        stop.set()
+        assert server.killed.wait(30)
+        raise ServerError("server A: 'SELECT COUNT(*)' failed: Lost connection.")
+
+    stop = threading.Event()
+    monkeypatch.setattr(epoch_servers, "Instance", Server)
+    monkeypatch.setattr(epoch_servers, "databases", lambda *_: ("sbtest",))
+    monkeypatch.setattr(epoch_servers.readiness, "warm", warm)
+    tools, plan = tools_of(None, stop)
+    servers = EpochServers(tools, epoch_draft(plan, study(), 0), None, Phases())
+    servers.all |= {name: Scanned(name) for name in "AB"}
+    with pytest.raises(ServerError, match="Lost connection"):
+        servers.make_ready()
+    assert all(server.killed.is_set() for server in servers.all.values())
+
+
 def test_discarded_epochs_are_named_as_their_folders(tmp_path, monkeypatch):
     directory = RunDirectory.create(tmp_path, study())
 

@@ -6,9 +6,11 @@ from types import SimpleNamespace
 import pytest
 from messages import study
 
+from bakeoff.errors import ServerError
 from bakeoff.results import RunDirectory
 from bakeoff.run import loading
 from bakeoff.run.arms import ArmSetup
+from bakeoff.run.kept_loads import CannotGoOnError
 from bakeoff.run.loading import Loader
 from bakeoff.spec import parse_server
 from bakeoff.stats.progress import Listener
@@ -34,6 +36,9 @@ class Server:
 
     def remove(self, **_):
         self._removed.append(self.name)
+
+    def kill(self):
+        pass
 
 
 class Engine:
@@ -74,6 +79,36 @@ def test_a_load_that_is_ended_by_hand_is_not_kept_and_no_other_begins(tmp_path, 
     assert sorted(pool.made) == sorted(pool.removed)
     assert not (run.path / "builds").exists()
     assert not (run.path / "rows").exists()
+
+
+@pytest.mark.parametrize("failure", [CannotGoOnError("the server cannot use it"), ServerError("it was killed")])
+def test_what_was_killed_for_the_end_has_not_failed_and_a_kept_load_stays(tmp_path, monkeypatch, failure):
+    """A server that recovers from a crash may take an hour for it; the next run goes on with it."""
+
+    class Recovering(Server):
+        def __init__(self, *given):
+            super().__init__(*given)
+            self.killed, self.kept = threading.Event(), None
+
+        def kill(self):
+            self.killed.set()
+
+        def remove(self, *, keep_files=False):
+            self.kept = keep_files
+
+    def start(server):
+        stop.set()
+        assert server.killed.wait(30)
+        raise failure
+
+    stop, pool, run = threading.Event(), Pool(), RunDirectory.create(tmp_path, study())
+    kept = SimpleNamespace(home=tmp_path, start=start, write=lambda: None)
+    loader = Loader(study(), pool, run, Listener(), Engine(None), stop)
+    monkeypatch.setattr(pool, "create", lambda name, *_, **__: Recovering(name, []))
+    monkeypatch.setattr(Loader, "_load", lambda self, setup, build, **_: self._filled(setup, build, kept))
+    with pytest.raises(KeyboardInterrupt):
+        loader.load_further(setups()[0], 0, setups=setups())
+    assert [server.kept for server in loader.servers] == [True]
 
 
 def test_nothing_is_loaded_once_the_end_was_asked_for(tmp_path, pretended):

@@ -21,6 +21,7 @@ from bakeoff.results import RunDirectory
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
 from bakeoff.run.kept_loads import CannotGoOnError, KeptLoad, KeptLoads, Loaded
+from bakeoff.run.killing import killed_once
 from bakeoff.run.own_data import check_databases, databases_in, databases_of, load_dump
 from bakeoff.run.workload_checks import takes
 from bakeoff.servers import Instance, Server, ServerPool, Snapshot, readiness, table_engine
@@ -54,11 +55,13 @@ class Loader:
     """Loads the data of a run.
 
     Attributes:
-        stop: once it is set, the present load is given up: the engine ends a cancelled load as if it were complete.
+        stop: once it is set, the present loads are given up, and their servers killed: the engine ends a cancelled
+            load as if it were complete.
         engine_lock: held while the engine fills one server: it keeps all CPUs busy alone.
         answers: of the tables of each load, to compare the arms.
         left: what stays behind on running servers, a sentence for each arm and database.
         kept: loads of one's own data, which a resumed run goes on with.
+        servers: those that are filled, or were.
     """
 
     study: Study
@@ -71,6 +74,7 @@ class Loader:
     answers: dict[SnapshotKey, dict[str, dict[str, Answer]]] = field(default_factory=dict)
     left: dict[tuple[str, str], str] = field(default_factory=dict)
     kept: KeptLoads | None = None
+    servers: list[Instance] = field(default_factory=list)
 
     def load_all(self, setups: Sequence[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
         """Load the builds of every distinct setup, of every setup as many; returns snapshots of stopped servers.
@@ -101,11 +105,7 @@ class Loader:
                 )
                 return snapshots
             jobs = [(setup, build) for build in builds for setup in setups if distinct.get(setup.load_key) is setup]
-            with ThreadPoolExecutor(max_workers=at_once) as pool:
-                loaded = pool.map(lambda job: self._load(*job, sharing=setups), jobs)
-                snapshots |= {
-                    (setup.load_key, build): snapshot for (setup, build), snapshot in zip(jobs, loaded, strict=True)
-                }
+            snapshots |= self._load_jobs(jobs, sharing=setups, at_once=at_once)
             for build in builds:
                 self._compare_rows(setups, build)
             self._end_if_stopped()
@@ -117,10 +117,10 @@ class Loader:
         Raises:
             as `load_all`.
         """
-        snapshot = self._load(setup, build, sharing=setups)
+        snapshots = self._load_jobs([(setup, build)], sharing=setups, at_once=1)
         self._compare_rows(setups, build)
         self._end_if_stopped()
-        return {(setup.load_key, build): snapshot}
+        return snapshots
 
     def load_remote(self, setup: ArmSetup, *, measured: bool = False) -> None:
         """Load a running server, unless its tables are there already: then they are used as they are.
@@ -176,6 +176,17 @@ class Loader:
         write_answers(self.run, found, f"rows/{build}.json")
         judge_rows(self.study, found, self.listener)
 
+    def _load_jobs(
+        self, jobs: Sequence[tuple[ArmSetup, int]], *, sharing: Sequence[ArmSetup], at_once: int
+    ) -> dict[SnapshotKey, Snapshot]:
+        try:
+            with killed_once(self.stop, self.servers), ThreadPoolExecutor(max_workers=at_once) as pool:
+                loaded = pool.map(lambda job: self._load(*job, sharing=sharing), jobs)
+                return {(setup.load_key, build): each for (setup, build), each in zip(jobs, loaded, strict=True)}
+        except BakeoffError:
+            self._end_if_stopped()  # the server was killed for it
+            raise
+
     def _load(self, setup: ArmSetup, build: int, *, sharing: Sequence[ArmSetup]) -> Snapshot:
         self._end_if_stopped()
         arm = setup.arm
@@ -228,6 +239,7 @@ class Loader:
         assert setup.settings
         name, home = f"load-{setup.arm.name}", kept.home if kept else None
         instance = self.pool.create(name, setup.installation, setup.settings, home=home)
+        self.servers.append(instance)
         try:
             if kept:
                 kept.start(instance)
@@ -235,7 +247,8 @@ class Loader:
                 instance.start()
             return instance, self._fill_all(setup, instance, build=build, kept=kept)
         except CannotGoOnError as error:
-            instance.remove()
+            instance.remove(keep_files=self.stop.is_set())  # the user's end may have killed it while it recovered
+            self._end_if_stopped()
             assert self.kept
             assert kept
             self.kept.note_anew(setup, build, str(error))
