@@ -5,7 +5,7 @@ import pytest
 from bakeoff.engine import ArmAddress, Engine
 from bakeoff.run.data_check import ask_tables
 from bakeoff.servers import RemoteServer
-from bakeoff.spec import Data, parse_server
+from bakeoff.spec import parse_server
 from bakeoff.spec.factors import CONTENTS, client_charset, holds
 
 CHARSETS = (
@@ -29,7 +29,7 @@ def engine():
 def load(server, engine, charset, content):
     """What the tables answer, for one content stored in one character set."""
     server.query(f"CREATE DATABASE held CHARACTER SET {charset}")
-    spoken = client_charset(Data(charset=charset))
+    spoken = client_charset(charset)
     spoken = spoken if spoken in ("utf8", "latin1") else "utf8mb4"
     try:
         engine.open(

@@ -4,6 +4,7 @@ import codecs
 import re
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import study_files
@@ -14,10 +15,11 @@ from bakeoff.cli.arguments import request_study
 from bakeoff.errors import SpecError
 from bakeoff.plan.epochs import workload_bytes
 from bakeoff.plan.factorial import make_study
-from bakeoff.run.arms import load_key
+from bakeoff.run.arms import ArmSetup, address_of, load_key
 from bakeoff.run.loading import script_options
 from bakeoff.servers import install
-from bakeoff.spec import parse_server
+from bakeoff.servers.client import ROOT
+from bakeoff.spec import Arm, Data, parse_server
 from bakeoff.spec.factors import CONTENTS, client_charset, holds
 from bakeoff.spec.study_file import read_study
 
@@ -79,7 +81,7 @@ def test_a_character_set_may_stand_at_every_level(tmp_path):
     arms = dict(zip(("server", "database", "table", "column", "connection", "ucs2"), study.arms, strict=True))
     assert dict(arms["server"].server.options) == {"character_set_server": "latin1"}
     assert arms["server"].data.text_charset is None
-    spoken = {name: arm.connection.charset or client_charset(arm.data) for name, arm in arms.items()}
+    spoken = {name: arm.connection.charset or client_charset(arm.data.text_charset) for name, arm in arms.items()}
     assert spoken == {
         "server": "latin1", "database": "latin1", "table": "latin1", "column": "latin1", "connection": "utf8mb4",
         "ucs2": "utf8mb4",
@@ -89,6 +91,21 @@ def test_a_character_set_may_stand_at_every_level(tmp_path):
     column = script_options(study, workload, arms["column"].data)
     assert (column["column_charset"], column["column_collation"]) == ("latin1", "latin1_bin")
     assert arms["column"].data.charset == "utf8mb4"
+
+
+def test_a_database_in_a_character_set_that_no_client_can_speak_is_spoken_to_in_utf8mb4():
+    """A server's default, or that of a running server's database: the study names none."""
+
+    def spoken(charset):
+        server = SimpleNamespace(
+            address=lambda _: {"socket": "/s"}, account=lambda *_, **__: ROOT, query=lambda *_, **__: [(charset,)]
+        )
+        arm = Arm(name="A", label="A", server=parse_server("mysql:8.0"), data=Data())
+        return address_of(ArmSetup(arm), server, "d").charset
+
+    assert {charset: spoken(charset) for charset in ("ucs2", "utf16le", "latin1")} == {
+        "ucs2": "utf8mb4", "utf16le": "utf8mb4", "latin1": "latin1",
+    }  # fmt: skip
 
 
 COLLATIONS = """\
@@ -111,7 +128,8 @@ def test_a_collation_wins_over_a_charset_in_either_order(tmp_path):
     assert (first.charset, first.collation) == (last.charset, last.collation) == ("utf8mb4", "utf8mb4_bin")
     assert (no_charset.charset, no_charset.collation) == ("utf8mb4", "uca1400_ai_ci")
     assert (table.table_charset, table.table_collation) == ("utf8mb3", "uca1400_ai_ci")
-    assert (upper.charset, upper.collation, client_charset(not_spoken)) == ("latin1", "latin1_bin", "utf8mb4")
+    assert (upper.charset, upper.collation) == ("latin1", "latin1_bin")
+    assert client_charset(not_spoken.text_charset) == "utf8mb4"
 
 
 changed = partial(study_files.changed, GOOD)

@@ -174,7 +174,7 @@ def address_of(
     transport = transport or arm.connection.transport
     place = server.address(transport)
     account = server.account(transport, encrypted=arm.connection.tls == "required")
-    charset = arm.connection.charset or client_charset(arm.data) or _database_charset(server, database)
+    charset = arm.connection.charset or client_charset(arm.data.text_charset or _database_charset(server, database))
     collation = arm.connection.collation
     if collation is None and charset == arm.data.text_charset:
         collation = arm.data.text_collation

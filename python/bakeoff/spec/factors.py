@@ -85,9 +85,8 @@ def holds(charset: str, content: str) -> bool:
     return charset in _HOLD.get(content, ()) or (charset in _BASIC_PLANE and content != "emoji")
 
 
-def client_charset(data: Data) -> str | None:
-    """Default of a connection: the character set of the texts, or utf8mb4 where clients cannot use it."""
-    charset = data.text_charset
+def client_charset(charset: str) -> str:
+    """Default of a connection to texts in this character set: the same, or utf8mb4 where clients cannot use it."""
     return "utf8mb4" if charset in _NOT_FOR_CLIENTS else charset
 
 
@@ -120,7 +119,7 @@ def check_texts(data: Data, connection: Connection) -> None:
             hint="Leave the combination out with where, or choose a content of ASCII.",
             field=("data", "options", "content"),
         )
-    spoken = connection.charset or client_charset(data)
+    spoken = connection.charset or (charset and client_charset(charset))
     if spoken is not None and content not in _ENCODABLE.get(spoken, _ASCII):
         raise SpecError(
             f"content {content} cannot be sent over a connection in {spoken}.",
