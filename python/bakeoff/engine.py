@@ -31,6 +31,7 @@ _GRACE_S = 150.0
 _CHUNK_S = 600.0
 _LOAD_S = 24 * 3600.0  # between two answers to a command or a load
 _DESCRIBE_S = 30.0  # of loading scripts, to see what they declare
+_HEAD_S = 60.0
 
 # Of the engine's log; what scripts print (`Creating table …`) does not interest somebody who compares servers.
 _REPORTED_LEVELS = frozenset({"fatal", "alert", "warning"})
@@ -167,7 +168,12 @@ def head_of(path: str) -> bytes:
     Raises:
         HostError: it cannot be read.
     """
-    ran = subprocess.run([str(engine_path()), "head", path], capture_output=True, timeout=60, check=False)
+    try:
+        ran = subprocess.run([str(engine_path()), "head", path], capture_output=True, timeout=_HEAD_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise HostError(
+            f"data {path}: its first megabyte was not read within {_HEAD_S:g} s.", field=("data", "source")
+        ) from None
     if ran.returncode:
         reason = " ".join(ran.stderr.decode(errors="replace").split()).removeprefix("bakeoff-engine: ")
         raise HostError(f"data {reason}.", field=("data", "source"))

@@ -8,10 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from bakeoff.errors import HostError
 from bakeoff.results.profiles import KERNEL, Function
 from bakeoff.run import off_cpu, perf
 from bakeoff.run.explaining import KINDS
-from bakeoff.run.perf import Slices, Window, counters_of, plain_name, samples_of, without_beginning
+from bakeoff.run.perf import Recorder, Slices, Window, counters_of, plain_name, samples_of, without_beginning
 from tests.conftest import wait_for
 
 TEXT = """\
@@ -121,6 +122,19 @@ def test_without_permission_it_is_said_why(asked_anew, monkeypatch, tmp_path):
     perf.permission.cache_clear()
     (tmp_path / "paranoid").write_text("1\n")
     assert "Access to performance monitoring is limited" in perf.hindrance([])
+
+
+@pytest.mark.parametrize("script", ["echo line; exec >&-; exec sleep 60", "exec sleep 60"])
+def test_a_perf_that_does_not_end_is_ended(monkeypatch, tmp_path, script):
+    program = tmp_path / "perf"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr(perf, "_READ_S", 0.5)
+    monkeypatch.setattr(perf, "_FOLD_S", 0.2)
+    recorder = Recorder({"A": 1}, tmp_path, (), whole=False)
+    with pytest.raises(HostError, match="perf failed"), recorder.text() as lines:
+        list(lines)
 
 
 @pytest.mark.parametrize(("refused", "event"), [("--all-cpus", "cpu-clock"), ("--all-cpus*|*:k", "cpu-clock:u")])

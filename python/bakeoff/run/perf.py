@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,6 +42,7 @@ _PERIOD_NS = 1_000_003  # a prime: never in step with slices
 _PERIOD_A_CPU_NS = 25_000  # of large machines samples are fewer, so that 40,000 a second are the most
 _BYTES_MAX = "256M"  # of the raw samples of one server in one cell
 _READY_S, _END_S, _FOLD_S = 20.0, 20.0, 120.0
+_READ_S = 1800.0  # of all samples of a recording, which are folded meanwhile
 _PROBE_S = 20.0
 _PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
 _HARDWARE = ("instructions", "cycles", "cache-misses", "branch-misses")
@@ -328,7 +330,7 @@ class Recorder:
         """The lines of `perf script` with these arguments: samples of the servers, by time.
 
         Raises:
-            HostError: perf cannot read its own file.
+            HostError: perf cannot read its own file, or does not end.
         """
         argv = [
             shutil.which("perf") or "perf", "script", "--input", str(self._data), "--no-inline", "--ns",
@@ -339,10 +341,15 @@ class Recorder:
             subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace") as reading,
         ):
             assert reading.stdout
+            limit = threading.Timer(_READ_S, reading.kill)
+            limit.start()
             try:
                 yield reading.stdout
-                failed = reading.wait(_FOLD_S) != 0
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    reading.wait(_FOLD_S)
+                failed = reading.returncode != 0
             finally:
+                limit.cancel()
                 reading.kill()
         if failed:
             raise self._failed()
