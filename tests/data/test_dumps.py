@@ -3,15 +3,18 @@
 import gzip
 import json
 import lzma
+import os
 from pathlib import Path
 
 import pytest
 from made_dumps import mydumper, mysql_shell, study_of, zstd
 
-from bakeoff.errors import SpecError
+from bakeoff import engine
+from bakeoff.errors import HostError, SpecError
 from bakeoff.plan.epochs import data_bytes, database_of
 from bakeoff.run.forecast import forecast
 from bakeoff.run.own_data import check_source, own_data
+from bakeoff.spec import Workload
 from bakeoff.spec.dumps import as_loaded, read_dump
 
 SHOP = Path(__file__).parent / "shop.sql"
@@ -93,6 +96,19 @@ def test_the_copy_of_a_running_servers_data_counts_on_the_disk_once(tmp_path):
 def test_all_workloads_use_the_studys_database():
     study = study_of(SHOP)
     assert database_of(study, study.workloads[0]) == "shop"
+
+
+def test_a_script_with_any_name_has_a_database_in_ascii():
+    """The folders of others are not known (`folder_of`), so their size would be 0."""
+    study = study_of("")
+    assert database_of(study, Workload(script="/x/größe-2.lua")) == "shop_gr__e_2"
+
+
+def test_a_dump_that_is_not_read_in_time_is_one_line(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "shop.sql")  # as on a mount that hangs
+    monkeypatch.setattr(engine, "_HEAD_S", 0.2)
+    with pytest.raises(HostError, match=r"^data .*/shop\.sql: its first megabyte was not read within 0\.2 s\.$"):
+        engine.head_of(str(tmp_path / "shop.sql"))
 
 
 def refusal(path):

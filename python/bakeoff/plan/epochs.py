@@ -342,13 +342,13 @@ def sized_options(workload: Workload, data: Data, *, tables: int, table_size: in
 def database_of(study: Study, workload: Workload) -> str:
     """The study's (`sbtest`) for captures and sysbench's scripts that use the same tables, else the script's own.
 
-    With own data it is the study's for every script.
+    With own data it is the study's for every script. It is ASCII: `Instance.data_bytes` finds the folders of such.
     """
     if study.baseline.data.source:
         return study.database
     if uses_sysbench_tables(workload) or is_capture(workload.script):
         return study.database
-    return f"{study.database}_" + "".join(c if c.isalnum() else "_" for c in _stem(workload.script))
+    return f"{study.database}_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in _stem(workload.script))
 
 
 def uses_sysbench_tables(workload: Workload) -> bool:
