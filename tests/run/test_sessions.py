@@ -1,14 +1,21 @@
 """Sessions of captured connections, and the pass that compares what they answer, without a server."""
 
+import contextlib
+import threading
 from collections import Counter
 from types import SimpleNamespace
 
 import pytest
+from messages import study
 
+from bakeoff.report.live import LiveView
+from bakeoff.results import RunDirectory
 from bakeoff.run import answers
 from bakeoff.run.answers import AnswersPass
+from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.sessions import TOO_LONG, Sessions, _Session
-from bakeoff.stats.answer_rules import Reply
+from bakeoff.spec import Workload
+from bakeoff.stats.answer_rules import Answers, Reply
 
 
 def test_names_come_before_the_variables_that_they_would_set_again(monkeypatch):
@@ -154,3 +161,31 @@ def test_of_digests_that_a_capture_does_not_keep_apart_reads_are_run_and_their_r
 def test_a_session_does_not_end_itself(monkeypatch):
     found = Stub(monkeypatch).judge({"sql": "KILL CONNECTION_ID()", "writes": "KILL"}, "INSERT t")
     assert (found.skipped, found.executed) == ({"KILL": 1}, 1)
+
+
+def test_a_capture_that_is_measured_at_several_speeds_is_compared_once_with_its_writes(monkeypatch, tmp_path):
+    passes = []
+
+    class Pass:
+        without_table = frozenset()
+
+        def __init__(self, _servers, _totals, *, capture, limit_s, reads_only, **_):
+            passes.append((capture, limit_s, reads_only))
+
+        def run(self, _events):
+            given = dict.fromkeys(("seconds", "limit_s", "executed", "not_reached"), 0)
+            return Answers(capture=passes[-1][0], skipped={}, digests={}, **given)
+
+    monkeypatch.setattr(answers, "AnswersPass", Pass)
+    monkeypatch.setattr(answers, "is_capture", lambda _: True)
+    monkeypatch.setattr(answers, "capture_totals", lambda _: None)
+    monkeypatch.setattr(answers, "capture_events", lambda _: contextlib.ExitStack())
+    monkeypatch.setattr(answers, "_started", lambda *_: contextlib.nullcontext({}))
+    named = [("shop", 1.0, False), ("shop", 10.0, True), ("shop", None, False), ("blog", None, False)]
+    workloads = tuple(Workload(script=script, speed=speed, writes=writes) for script, speed, writes in named)
+    asked = study().model_copy(update={"workloads": workloads, "budget_s": 400.0})
+    tools = EpochTools(asked, (), None, {}, LiveView(), threading.Event(), at_once=2)
+    run = RunDirectory.create(tmp_path, asked)
+    answers.compare_answers(tools, run)
+    assert passes == [("shop", 20.0, False), ("blog", 20.0, True)]
+    assert list(run.read_json("answers.json")) == ["shop", "blog"]

@@ -32,6 +32,7 @@ from bakeoff.run.sessions import (
     statement_of,
 )
 from bakeoff.servers import Instance, Server, readiness
+from bakeoff.spec import Workload
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS, quoted
 from bakeoff.spec.study import is_capture
 from bakeoff.stats.answer_rules import (
@@ -85,7 +86,10 @@ def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
         KeyboardInterrupt: the stop flag was set.
     """
     study = tools.study
-    captures = [each for each in study.workloads if is_capture(each.script)]
+    captures: dict[str, Workload] = {}  # by path: one may be measured at several speeds, or with its writes and without
+    for each in study.workloads:
+        if is_capture(each.script) and (each.writes or each.script not in captures):
+            captures[each.script] = each
     if not captures or run.read_json(DOCUMENT) is not None:
         return
     found: dict[str, Answers] = {}
@@ -94,7 +98,7 @@ def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
     groups = rounds(names, at_once=tools.at_once, seed=study.seed, epoch=0)
     limit_s = max(LIMIT_LEAST_S, BUDGET_SHARE * study.budget_s) / len(groups) / len(captures)
     for together in groups:
-        for workload in captures:  # each on data as they were loaded
+        for workload in captures.values():  # each on data as they were loaded
             with _started(tools, together) as servers:
                 answers_pass = AnswersPass(
                     servers,
