@@ -1,8 +1,6 @@
 """Arms made ready, until the user ends it."""
 
-import signal
 import threading
-import time
 
 import pytest
 from messages import study
@@ -39,27 +37,6 @@ def test_a_download_that_ends_with_ctrl_c_has_not_failed(monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         prepare(stop, monkeypatch, install)
-
-
-def test_a_download_that_a_thread_watches_ends_too():
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    stop = threading.Event()
-    stop.set()
-    report = download_reporter(Listener(), stop)
-
-    def watch():
-        time.sleep(0.1)
-        for _ in range(3):  # the second and third must not disturb what the first has begun
-            report("fetching mysql:8.0", 1, 2)
-
-    watching = threading.Thread(target=watch)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            watching.start()
-            threading.Event().wait(10)
-        watching.join()
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def test_a_download_ends_at_its_next_piece():

@@ -3,7 +3,6 @@
 import io
 import os
 import stat
-import subprocess
 import tarfile
 import time
 import zipfile
@@ -83,22 +82,18 @@ def test_what_maven_leaves_of_a_broken_download_is_removed(clients, tmp_path):
     assert begun.parent.is_dir() and not begun.exists()
 
 
-def test_a_client_has_its_own_session_and_ends_with_all_it_started(clients, tmp_path, monkeypatch):
+def test_a_client_has_its_own_session_and_ends_with_all_it_started(clients, tmp_path):
     pids = tmp_path / "pids"
     program(clients, "mvn", f"sleep 60 & echo $$ $! > {pids}.part; mv {pids}.part {pids}; wait")
-    sessions, wait = [], subprocess.Popen.wait
+    sessions = []
 
-    def interrupted(child):
-        if sessions:  # it was killed
-            return wait(child)
-        while not pids.exists():
-            time.sleep(0.01)
-        sessions.append(os.getsid(child.pid))
-        raise KeyboardInterrupt
+    def interrupted(*_):
+        if pids.exists():
+            sessions.append(os.getsid(int(pids.read_text().split()[0])))
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fetch(entry(MAVEN), tmp_path)
+        fetch(entry(MAVEN), tmp_path, interrupted)
     client, helper = map(int, pids.read_text().split())
     assert sessions == [client]
     assert not psutil.pid_exists(client)

@@ -1,7 +1,5 @@
 """Throughput and downloads, as a run reports them to its listener."""
 
-import os
-import signal
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -41,21 +39,15 @@ class ThroughputReporter:
 def download_reporter(listener: Listener, stop: threading.Event) -> Callable[[str, int, int | None], None]:
     """A callback for downloads: (what, bytes done, bytes in all or None).
 
-    A known total is reported as progress, an unknown one (unpacking) as a stage. Once `stop` is set the callback
-    ends the download with KeyboardInterrupt in the main thread.
+    A known total is reported as progress, an unknown one (unpacking) as a stage. Once `stop` is set it raises
+    KeyboardInterrupt, which ends the download.
     """
-    interrupted = threading.Event()
     last_stage = ""
 
     def report(what: str, done: int, total: int | None) -> None:
         nonlocal last_stage
-        if stop.is_set() and threading.current_thread() is threading.main_thread():
+        if stop.is_set():
             raise KeyboardInterrupt
-        if stop.is_set() and not interrupted.is_set():
-            # This is a thread that watches a download: the main thread waits for its end, and only a signal wakes it.
-            interrupted.set()
-            ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # as of a shell's background job
-            os.kill(os.getpid(), signal.SIGTERM if ignored else signal.SIGINT)
         if total:
             listener.progress(what, done, total, "bytes")
         elif what != last_stage:

@@ -6,15 +6,12 @@ work as for any other server. The container's first process watches its standard
 SIGKILL reaches only the client, and the server must not outlive it.
 """
 
-import contextlib
 import math
 import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,13 +22,12 @@ from bakeoff.errors import ServerError
 from bakeoff.servers.catalog import Installation, flavour_and_version, options_in_help
 from bakeoff.servers.fetch import Progress
 from bakeoff.servers.paths import cache_root, locked, make_open_folder, remove_unfinished, unfinished
-from bakeoff.servers.process import Identity, last_line, server_identity
+from bakeoff.servers.process import Identity, last_line, run_as_us, server_identity
 
 _ENGINES = ("docker", "podman")
 # Within which the engine has answered, by the first word; others are questions. Images are large, and disks are slow.
 _LIMITS_S = {"pull": math.inf, "run": 600.0, "create": 600.0, "cp": 600.0}
 _LIMIT_S = 60.0
-_POLL_S = 0.2
 _SHARES = ("/usr/share/mysql", "/usr/share/mariadb", "/usr/local/mysql/share", "/usr/share/percona-server")
 # Variables that would act on the engine's client itself.
 _OF_CLIENT = re.compile(
@@ -214,38 +210,18 @@ def _inside(engine: str, image: str, script: str) -> "subprocess.CompletedProces
 
 
 def _call(engine: str, *arguments: str, watch: Callable[[], None] = lambda: None) -> "subprocess.CompletedProcess[str]":
-    """Run the engine's client, in a session of its own so that Ctrl-C in the terminal reaches only bakeoff.
-
-    One that does not answer in time is ended, and has failed.
+    """Run the engine's client; one that does not answer in time is ended, and has failed.
 
     Args:
         engine: the client program.
         arguments: its command.
-        watch: called five times a second; what it raises ends the client.
+        watch: as of `run_as_us`.
     """
-    command, limit_s, began_s = [engine, *arguments], _LIMITS_S.get(arguments[0], _LIMIT_S), time.monotonic()
-    pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
-    with subprocess.Popen(
-        command, stdin=nothing, stdout=pipe, stderr=pipe, text=True, start_new_session=True
-    ) as client:
-        try:
-            while True:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    output, errors = client.communicate(timeout=_POLL_S)
-                    return subprocess.CompletedProcess(command, client.returncode, output, errors)
-                watch()
-                if time.monotonic() - began_s > limit_s:
-                    _end(client)
-                    return subprocess.CompletedProcess(command, 1, "", f"no answer within {limit_s:g} s")
-        except BaseException:
-            _end(client)
-            raise
-
-
-def _end(client: "subprocess.Popen[str]") -> None:
-    """End a client at once, and what it has started."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(client.pid, signal.SIGKILL)
+    command, limit_s = [engine, *arguments], _LIMITS_S.get(arguments[0], _LIMIT_S)
+    try:
+        return run_as_us(command, watch=watch, limit_s=limit_s)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "", f"no answer within {limit_s:g} s")
 
 
 def _must(answer: "subprocess.CompletedProcess[str]", image: str, failure: str) -> str:

@@ -5,7 +5,6 @@ catalogue's SHA-256 before they are unpacked; apt checks Debian packages against
 decides for every packing which files stay, so that a distribution of 700 MB becomes a third of that.
 """
 
-import contextlib
 import fnmatch
 import hashlib
 import http.client
@@ -14,12 +13,9 @@ import lzma
 import os
 import re
 import shutil
-import signal
 import stat
 import subprocess
 import tarfile
-import tempfile
-import threading
 import urllib.request
 import zipfile
 import zlib
@@ -31,7 +27,7 @@ from urllib.parse import urlsplit
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers.catalog import DebianSource, Entry
 from bakeoff.servers.paths import bytes_on_disk, expanded
-from bakeoff.servers.process import Identity, spawn
+from bakeoff.servers.process import run_as_us
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, bytes done, bytes in all (0: unknown); never from two threads at once."""
@@ -120,48 +116,27 @@ def need_client(kind: str, what_for: str) -> str:
 def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes: int, progress: Progress) -> str:
     """Run a download client and return its output; progress is reported four times a second.
 
-    The client has a session of its own, so that Ctrl-C in the terminal reaches only bakeoff. On an interrupt it is
-    killed with all that it started; when bakeoff itself is killed, the client is, too.
-
     Args:
         argv: program by absolute path, and its arguments.
         what: the server, for messages.
         watch: gives the bytes on disk so far.
         total_bytes: expected; 0: unknown.
-        progress: gets the reports.
+        progress: gets the reports; what it raises ends the client.
 
     Raises:
         ServerError: the client failed; the message holds its error line.
     """
-    done = threading.Event()
 
     def report() -> None:
-        while not done.wait(0.25):
-            progress(f"fetching {what}", min(watch(), total_bytes) if total_bytes else watch(), total_bytes)
+        progress(f"fetching {what}", min(watch(), total_bytes) if total_bytes else watch(), total_bytes)
 
-    us = Identity(os.geteuid(), os.getegid(), switch=False)
-    with tempfile.TemporaryDirectory(prefix="bakeoff-client-") as folder:
-        output, errors = Path(folder) / "output", Path(folder) / "errors"
-        child = spawn(argv, us, env=os.environ, cwd=Path(), log=output, error_log=errors)
-        reporter = threading.Thread(target=report, daemon=True)
-        reporter.start()
-        try:
-            status = child.wait()
-        except BaseException:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
-            raise
-        finally:
-            done.set()
-            reporter.join()
-        said, complained = (each.read_text("utf-8", "replace") for each in (output, errors))
-    if status != 0:
-        plain = re.sub(r"\x1b\[[0-9;]*m", "", complained + said)
+    ran = run_as_us(argv, watch=report)
+    if ran.returncode != 0:
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", ran.stderr + ran.stdout)
         lines = [line.strip() for line in plain.splitlines() if line.strip()] or ["no message"]
         line = next((line for line in lines if "error" in line.lower() or line.startswith("E:")), lines[-1])
         raise ServerError(f"{what} could not be fetched: {Path(argv[0]).name} says: {line[:300]}")
-    return said
+    return ran.stdout
 
 
 def _maven(entry: Entry, coordinate: str, folder: Path, progress: Progress) -> Path:

@@ -7,16 +7,20 @@ as soon as that worker ends. So one thread that lives as long as the process for
 `launch.py` runs between fork and exec, since Python code in `preexec_fn` is not safe in a process with threads.
 """
 
+import contextlib
 import json
+import math
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +31,7 @@ from bakeoff.errors import HostError, ServerError
 DEFAULT_ACCOUNT = "bakeoff"
 LAUNCHER = Path(__file__).with_name("launch.py")
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
+_POLL_S = 0.25
 _AIO_LIMIT = "The kernel's limit of asynchronous I/O is used up: raise fs.aio-max-nr, or stop other servers."
 _DISK_FULL = "The disk of {folder} is full: make room there, or set XDG_CACHE_HOME."
 _ADVICE = {
@@ -224,17 +229,52 @@ def run(
     with (stdin or Path(os.devnull)).open("rb") as opened:
         child = spawn(argv, identity, env=env, cwd=cwd, log=log, error_log=error_log, stdin=opened)
     try:
-        status = child.wait(timeout_s)
-    except BaseException as problem:
-        child.kill()
-        child.wait()
-        if isinstance(problem, subprocess.TimeoutExpired):
-            raise ServerError(
-                f"{Path(argv[0]).name} did not end within {timeout_s:.0f} s.", log_tail=tail(error_log)
-            ) from None
-        raise
+        status = _wait(child, timeout_s)
+    except subprocess.TimeoutExpired:
+        raise ServerError(
+            f"{Path(argv[0]).name} did not end within {timeout_s:.0f} s.", log_tail=tail(error_log)
+        ) from None
     output, errors = (each.read_text("utf-8", "replace") for each in (log, error_log))
     return subprocess.CompletedProcess(argv, status, output, errors)
+
+
+def run_as_us(
+    argv: Sequence[str], *, watch: Callable[[], None] = lambda: None, limit_s: float = math.inf
+) -> subprocess.CompletedProcess[str]:
+    """Run a program of this machine as ourselves to its end; it dies with us, and when it is broken off.
+
+    Args:
+        argv: program by absolute path, and its arguments.
+        watch: called four times a second; what it raises breaks it off.
+        limit_s: seconds that it may take.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer. ServerError: it cannot be started.
+    """
+    us = Identity(os.geteuid(), os.getegid(), switch=False)
+    with tempfile.TemporaryDirectory(prefix="bakeoff-client-") as folder:
+        log, error_log = Path(folder) / "output", Path(folder) / "errors"
+        child = spawn(argv, us, env=os.environ, cwd=Path(), log=log, error_log=error_log)
+        status = _wait(child, limit_s, watch)
+        output, errors = (each.read_text("utf-8", "replace") for each in (log, error_log))
+    return subprocess.CompletedProcess(argv, status, output, errors)
+
+
+def _wait(child: subprocess.Popen[bytes], limit_s: float, watch: Callable[[], None] = lambda: None) -> int:
+    """The status of a child that ends; when the wait does not, the child is killed with all that it has started."""
+    began_s = time.monotonic()
+    try:
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return child.wait(_POLL_S)
+            watch()
+            if time.monotonic() - began_s > limit_s:
+                raise subprocess.TimeoutExpired(child.args, limit_s)
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        raise
 
 
 def tail(file: Path, lines: int = 12) -> str:
@@ -260,7 +300,7 @@ def advice(log: str, folder: Path) -> str:
     return next((hint.format(folder=folder) for complaint, hint in _ADVICE.items() if complaint in log), "")
 
 
-@contextmanager
+@contextlib.contextmanager
 def in_memory(text: str) -> Iterator[int]:
     """A descriptor from which we or a child can read a text that is on no disk, and that nobody else here sees."""
     with os.fdopen(os.memfd_create("bakeoff"), "w+", encoding="utf-8") as file:
