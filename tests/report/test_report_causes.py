@@ -8,7 +8,7 @@ from plain_analysis import plain_analysis
 from profiled import add_profiles
 from synthetic import HOST, Truth, duel_study, make_run
 
-from bakeoff.errors import BakeoffError
+from bakeoff.errors import BakeoffError, SpecError
 from bakeoff.report import build_view, render_html
 from bakeoff.report.causes import _ratio
 from bakeoff.report.renderers import render_markdown
@@ -108,6 +108,14 @@ def test_where_explaining_is_refused_the_settings_alone_are_said(tmp_path, where
     assert "`sort_buffer_size` (4M, 32K)" in text and "--attribute" not in text
     with pytest.raises(BakeoffError, match="bakeoff duel, which explains by itself"):
         require_explainable(Explaining(60.0), run)
+
+
+def test_arms_that_were_running_already_are_not_explained(tmp_path):
+    study = options_study()
+    running = study.arms[1].model_copy(update={"server": parse_server("mysql://root@db1/")})
+    run = make_run(tmp_path, study.model_copy(update={"arms": (study.arms[0], running)}), truth=Truth())
+    with pytest.raises(SpecError, match=r"nothing of a running server is read, .*: mysql://root@db1/"):
+        require_explainable(Explaining(60.0, ("A", "B")), run)
 
 
 @pytest.mark.parametrize("lost", [DOCUMENT, "analysis.json"])

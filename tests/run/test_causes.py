@@ -59,7 +59,7 @@ def test_the_log_that_is_synced_at_every_commit_is_waited_for(shell, server):
 @pytest.mark.parametrize("server", ["mysql:8.0.15", "mysql:5.7.22"])
 def test_a_commit_that_syncs_keeps_statements_off_the_cpu_for_the_redo_log(shell, server):
     """By MySQL 5.7 in the connection's own thread, by 8.0 in another one, for which it waits."""
-    if reason := off_cpu.hindrance([]):
+    if reason := off_cpu.hindrance():
         pytest.skip(reason)
     run = duel(
         shell, f"{server},innodb_flush_log_at_trx_commit=2", f"{server},innodb_flush_log_at_trx_commit=1",

@@ -93,7 +93,7 @@ def test_an_explaining_epoch_that_the_stop_signal_broke_off_is_dropped(tmp_path)
     run, stop = RunDirectory.create(tmp_path, study()), threading.Event()
     tools, plan = tools_of(SignalledPool(stop), stop)
     asked = explaining._Explanation(Explaining(60.0), tools, run, plan, {plan.cells[0].name: ("A", "B")})
-    kind = explaining.Kind("plans", lambda _: "", lambda _: None)
+    kind = explaining.Kind("plans", lambda _: None)
     assert asked._run_epoch(kind, 1.0) == "interrupted"
     assert run.explaining("plans").finished_epochs() == ()
 

@@ -105,17 +105,6 @@ def test_arms_that_are_not_there_are_refused(inside, finished, arms):
     assert ran.code == 2 and "does not name two arms of the run" in ran.complaint
 
 
-@pytest.mark.slow
-def test_running_servers_are_not_profiled(shell, sandbox):
-    url = f"mysql://root@localhost/?socket={sandbox['socket']}"
-    ran = shell.run(
-        "duel", url, "mysql:5.7.22", "--workload", "oltp_point_select", *SMALL, "--budget", "25s", "--no-verdict",
-    )  # fmt: skip
-    assert ran.code == 0, ran
-    ran = shell.run("explain", "latest", "--arms", "A,B", "--explain-budget", "20s")
-    assert ran.code == 0 and "a running server is not profiled" in ran.out + ran.err, ran
-
-
 # Slow: what the profiles say is compared with what is known without them.
 
 

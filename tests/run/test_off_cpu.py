@@ -106,7 +106,7 @@ def test_time_of_connections_is_divided_by_the_stacks_of_all_of_them():
 def test_user_code_alone_has_no_switches(monkeypatch):
     off_cpu._reason.cache_clear()
     monkeypatch.setattr(perf, "permission", lambda: perf.Permission("", "cpu-clock:u"))
-    assert off_cpu.hindrance([]).startswith("Off-CPU time cannot be had: kernel.perf_event_paranoid")
+    assert off_cpu.hindrance().startswith("Off-CPU time cannot be had: kernel.perf_event_paranoid")
     off_cpu._reason.cache_clear()
 
 
@@ -165,7 +165,7 @@ def test_the_stacks_of_long_slices_fit_into_a_recording(connections, seconds):
 @pytest.mark.timeout(120)
 def test_connections_that_lock_one_row_wait_for_its_lock(sandbox, tmp_path):
     """Where switches cannot be recorded, it is said why: nothing else can be tested there."""
-    if reason := off_cpu.hindrance([]):
+    if reason := off_cpu.hindrance():
         assert reason.endswith(".") and ("off-CPU time cannot be had" in reason or "Off-CPU time cannot" in reason)
         pytest.skip(reason)
     with contextlib.closing(connect(sandbox)) as connection, connection.cursor() as cursor:

@@ -4,14 +4,12 @@ import os
 import shutil
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
 from bakeoff.errors import HostError
 from bakeoff.results.profiles import KERNEL, Function
 from bakeoff.run import off_cpu, perf
-from bakeoff.run.explaining import KINDS
 from bakeoff.run.perf import Recorder, Slices, Window, counters_of, plain_name, samples_of, without_beginning
 from tests.conftest import wait_for
 
@@ -104,7 +102,7 @@ def asked_anew():
 
 def test_without_perf_it_is_said_in_a_sentence(asked_anew, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert perf.hindrance([]) == (
+    assert perf.permission().reason == (
         "perf is not installed, so profiles and off-CPU time cannot be had (Debian: linux-perf)."
     )
 
@@ -118,10 +116,10 @@ def test_without_permission_it_is_said_why(asked_anew, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr(perf, "_PARANOID", tmp_path / "paranoid")
     (tmp_path / "paranoid").write_text("4\n")
-    assert "kernel.perf_event_paranoid is 4" in perf.hindrance([])
+    assert "kernel.perf_event_paranoid is 4" in perf.permission().reason
     perf.permission.cache_clear()
     (tmp_path / "paranoid").write_text("1\n")
-    assert "Access to performance monitoring is limited" in perf.hindrance([])
+    assert "Access to performance monitoring is limited" in perf.permission().reason
 
 
 @pytest.mark.parametrize("script", ["echo line; exec >&-; exec sleep 60", "exec sleep 60"])
@@ -197,7 +195,7 @@ def needs_rights_to_lose():
 
 def test_root_without_capabilities_sees_user_code_only_and_says_so(needs_rights_to_lose):
     said = without_rights(
-        "from bakeoff.run import off_cpu, perf; print(perf.permission().event, '|', off_cpu.hindrance([]))"
+        "from bakeoff.run import off_cpu, perf; print(perf.permission().event, '|', off_cpu.hindrance())"
     )
     event, _, why = said.partition(" | ")
     if event:
@@ -222,11 +220,3 @@ def test_a_server_of_another_account_that_may_not_be_profiled_is_said_in_a_line(
         sleeping.kill()
         sleeping.wait()
     assert said.startswith("perf failed: ") and "\n" not in said and "limited" in said.lower(), said
-
-
-def test_of_running_servers_every_kind_of_explanation_says_why_it_is_not_to_be_had():
-    setup = SimpleNamespace(remote=True, arm=SimpleNamespace(server="mysql://root@db1/", label="mysql://root@db1/"))
-    said = {kind.name: kind.hindrance([setup]) for kind in KINDS}
-    assert said.keys() == {"plans", "profile", "waits", "off-cpu"}
-    assert all("mysql://root@db1/" in sentence and sentence.endswith(".") for sentence in said.values())
-    assert said["profile"] == said["off-cpu"], "it is said once"

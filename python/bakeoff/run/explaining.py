@@ -16,9 +16,9 @@ from bakeoff.plan.epochs import rounds, seed_for
 from bakeoff.results import EpochWriter, RunDirectory
 from bakeoff.results.profiles import OFF_CPU, PROFILES
 from bakeoff.run import off_cpu, perf, statement_plans, waits
-from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch import Epoch, Interrupted, UnreliableCountError, Watch, broken_off
 from bakeoff.run.epoch_servers import EpochTools
+from bakeoff.spec import Origin
 from bakeoff.stats.interval import EPOCHS_MIN_PAIRED
 from bakeoff.stats.model import Analysis
 from bakeoff.stats.waits_and_plans import PLANS, WAITS
@@ -40,8 +40,8 @@ class Kind:
 
     Attributes:
         name: of its folder.
-        hindrance: why it cannot be had for these arms, in a sentence; empty: it can.
         watch: what surrounds the measuring of every cell, and writes what it found through the epoch's writer.
+        hindrance: why it cannot be had on this machine, in a sentence; empty: it can.
         prepare: changes the servers of its epochs.
         epochs: how many are of use.
         replays: it is of use for a replay, too.
@@ -49,8 +49,8 @@ class Kind:
     """
 
     name: str
-    hindrance: Callable[[Sequence[ArmSetup]], str]
     watch: Callable[[EpochWriter], Watch]
+    hindrance: Callable[[], str] = lambda: ""
     prepare: Callable[[EpochTools], EpochTools] = lambda tools: tools
     epochs: int = _EPOCHS_MAX
     replays: bool = True
@@ -58,10 +58,10 @@ class Kind:
 
 
 KINDS = (
-    Kind(PLANS, statement_plans.hindrance, statement_plans.Plans, epochs=1, replays=False),
-    Kind(PROFILES, perf.hindrance, perf.Profiler),
-    Kind(WAITS, waits.hindrance, waits.Waits, waits.with_instruments),
-    Kind(OFF_CPU, off_cpu.hindrance, off_cpu.OffCpu, spare=True),
+    Kind(PLANS, statement_plans.Plans, epochs=1, replays=False),
+    Kind(PROFILES, perf.Profiler, lambda: perf.permission().reason),
+    Kind(WAITS, waits.Waits, prepare=waits.with_instruments),
+    Kind(OFF_CPU, off_cpu.OffCpu, off_cpu.hindrance, spare=True),
 )
 
 
@@ -94,9 +94,10 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
 
     Raises:
         ResultsError: it has no analysis, or nodes of a cluster measured it.
-        SpecError: no arms are named, and nothing is FASTER or SLOWER; or it is a bisection.
+        SpecError: no arms are named, and nothing is FASTER or SLOWER; it is a bisection; or an arm was running already.
     """
-    if run.study().search:
+    study = run.study()
+    if study.search:
         raise SpecError(
             f"explain: run {run.name} is a bisection, whose arms are hardly ever measured together.",
             hint="Compare the two that matter: bakeoff duel, which explains by itself.",
@@ -105,6 +106,14 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
         raise ResultsError(
             f"explain: run {run.name} was measured on the nodes of a cluster.",
             hint="Compare its arms on one machine: bakeoff duel, which explains by itself.",
+        )
+    # Nothing is FASTER or SLOWER than one.
+    in_question = [arm for arm in study.arms if arm.name in (explaining.arms or ())]
+    if running := [str(arm.server) for arm in in_question if arm.server.origin is Origin.URL]:
+        raise SpecError(
+            f"explain: nothing of a running server is read, logged or changed, since others use it: "
+            f"{' and '.join(running)}.",
+            hint="Compare two servers that bakeoff starts.",
         )
     analysis = run.read("analysis.json", Analysis)
     if analysis is None or run.read("plan.json", Plan) is None:
@@ -157,14 +166,12 @@ class _Explanation:
 
     def run_all(self) -> None:
         notes = dict(self.run.read("explain/notes.json", dict[str, list[str]]) or {})
-        wanted = {arm for arms in self.arms_of.values() for arm in arms}
-        setups = [setup for setup in self.tools.setups if setup.arm.name in wanted]
         kinds, said = [], set[str]()  # two kinds may need the same
         only_replays = all(self.plan.cell(cell).replay for cell in self.arms_of)
         for kind in KINDS:
             if only_replays and not kind.replays:
                 continue
-            hindrance = kind.hindrance(setups)
+            hindrance = kind.hindrance()
             notes[kind.name] = [hindrance] if hindrance and hindrance not in said else []
             said.add(hindrance)
             kinds += [] if hindrance else [kind]

@@ -25,7 +25,6 @@ from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
 from bakeoff.results.profiles import BACKGROUND, PREEMPTED, PROFILE_FILE, SERVING, Stack
 from bakeoff.run import perf
-from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.run.perf import Recorder, Slices, Stacks, Window, records_of, without_beginning
 from bakeoff.stats.off_cpu_time import CONNECTION
@@ -47,9 +46,9 @@ _HEADER = re.compile(
 )
 
 
-def hindrance(setups: Sequence[ArmSetup]) -> str:
-    """Why the switches of these arms' servers cannot be recorded, in a sentence; empty: they can."""
-    return perf.hindrance(setups) or _reason()
+def hindrance() -> str:
+    """Why the switches of servers cannot be recorded here, in a sentence; empty: they can."""
+    return perf.permission().reason or _reason()
 
 
 @cache

@@ -30,7 +30,6 @@ from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
 from bakeoff.results.epoch_data import CellCounters
 from bakeoff.results.profiles import KERNEL, PMU_FILE, PROFILE_FILE, Function, Profile, Stack
-from bakeoff.run.arms import ArmSetup
 from bakeoff.run.counters import sum_of
 from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.servers.process import Identity, spawn
@@ -98,17 +97,6 @@ def permission() -> Permission:
     paranoid = int(_PARANOID.read_text("ascii")) if _PARANOID.exists() else 0
     why = f"kernel.perf_event_paranoid is {paranoid}" if paranoid > 2 else complaint(asked.stderr)
     return Permission(f"perf may not profile here ({why}), so profiles and off-CPU time cannot be had.")
-
-
-def hindrance(setups: Sequence[ArmSetup]) -> str:
-    """Why the servers of these arms cannot be profiled, in a sentence; empty: they can."""
-    running = [str(setup.arm.server) for setup in setups if setup.remote]
-    if running:
-        return (
-            f"{', '.join(running)}: a running server is not profiled, on the CPU or off it; bakeoff profiles servers "
-            "that it starts."
-        )
-    return permission().reason
 
 
 def probe(*sampling: str) -> subprocess.CompletedProcess[str]:

@@ -15,7 +15,6 @@ from bakeoff.engine import Message, capture_events, capture_totals, make_capture
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
 from bakeoff.run.answers import READ_HANDLERS, READS, first_word
-from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.run.sessions import Event, Sessions, Step, same_plan, statement_of
 from bakeoff.servers import Server
@@ -27,14 +26,6 @@ STATEMENTS_MAX = 200
 _SAMPLES = 2  # of a digest
 _EXPLAINED = (*READS, "UPDATE", "DELETE", "REPLACE", "INSERT")
 _LOG = "statements.log"
-
-
-def hindrance(setups: Sequence[ArmSetup]) -> str:
-    """Why the statements of these arms cannot be recorded; empty: they can."""
-    running = [setup.arm.label for setup in setups if setup.remote]
-    if running:
-        return f"Plans: {' and '.join(running)} were running already, and bakeoff does not log their statements."
-    return ""
 
 
 class Plans:

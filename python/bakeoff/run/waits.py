@@ -7,14 +7,13 @@ summaries are read before and after the measuring of each cell.
 import contextlib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from bakeoff.engine import Message
 from bakeoff.errors import ServerError
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
-from bakeoff.run.arms import ArmSetup
 from bakeoff.run.counters import all_events, read_after, read_before, spent_between
 from bakeoff.run.epoch_servers import EpochServers, EpochTools
 from bakeoff.servers import Installation, Instance, Server
@@ -31,14 +30,6 @@ _SEMAPHORES = {
 }  # fmt: skip
 ROW_LOCK = "innodb/row lock"
 """Name of the wait for row locks, which the server's status counts and no instrument does."""
-
-
-def hindrance(setups: Sequence[ArmSetup]) -> str:
-    """Why the waits of these arms cannot be recorded; empty: they can."""
-    running = [setup.arm.label for setup in setups if setup.remote]
-    if running:
-        return f"Waits: {' and '.join(running)} were running already, and bakeoff does not switch their instruments on."
-    return ""
 
 
 def with_instruments(tools: EpochTools) -> EpochTools:
