@@ -92,9 +92,10 @@ def test_an_epoch_that_the_stop_signal_broke_off_is_dropped_and_a_failed_one_is_
 def test_an_explaining_epoch_that_the_stop_signal_broke_off_is_dropped(tmp_path):
     run, stop = RunDirectory.create(tmp_path, study()), threading.Event()
     tools, plan = tools_of(SignalledPool(stop), stop)
-    asked = explaining._Explanation(Explaining(60.0), tools, run, plan, {plan.cells[0].name: ("A", "B")})
+    cells = {plan.cells[0].name: ("A", "B")}
+    asked = explaining._Explanation(Explaining(60.0), run, tools.listener, lambda: tools, plan, cells)
     kind = explaining.Kind("plans", lambda _: None)
-    assert asked._run_epoch(kind, 1.0) == "interrupted"
+    assert asked._run_epoch(kind, tools, 1.0) == "interrupted"
     assert run.explaining("plans").finished_epochs() == ()
 
 

@@ -18,9 +18,10 @@ from bakeoff.results.profiles import OFF_CPU, PROFILES
 from bakeoff.run import off_cpu, perf, statement_plans, waits
 from bakeoff.run.epoch import Epoch, Interrupted, UnreliableCountError, Watch, broken_off
 from bakeoff.run.epoch_servers import EpochTools
-from bakeoff.spec import Origin
+from bakeoff.spec import Origin, Study
 from bakeoff.stats.interval import EPOCHS_MIN_PAIRED
 from bakeoff.stats.model import Analysis
+from bakeoff.stats.progress import Listener
 from bakeoff.stats.waits_and_plans import PLANS, WAITS
 from bakeoff.units import format_duration
 
@@ -124,10 +125,16 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
         )
 
 
-def explain(explaining: Explaining, tools: EpochTools, run: RunDirectory) -> Analysis:
+def explain(explaining: Explaining, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
     """Measure epochs of every kind in turn within the budget; nothing when there is nothing to explain.
 
     What cannot be had is written down (`explain/notes.json`: by kind its sentences) and said; the verdicts stand.
+
+    Args:
+        explaining: what is explained.
+        run: it has ended.
+        listener: receives what happens.
+        load: called once if anything is measured; its time is not part of the budget.
 
     Returns:
         The run's analysis, unchanged.
@@ -141,7 +148,7 @@ def explain(explaining: Explaining, tools: EpochTools, run: RunDirectory) -> Ana
         before = [pair for pair in asked if pair != explaining.arms]
         run.write_json("explain/asked.json", [list(pair) for pair in (*before, explaining.arms)])
     if arms_of:
-        _Explanation(explaining, tools, run, plan, arms_of).run_all()
+        _Explanation(explaining, run, listener, load, plan, arms_of).run_all()
     return analysis
 
 
@@ -159,8 +166,9 @@ class _Explanation:
     """The loop over epochs of all kinds."""
 
     explaining: Explaining
-    tools: EpochTools
     run: RunDirectory
+    listener: Listener
+    load: Callable[[], EpochTools]
     plan: Plan
     arms_of: Mapping[str, tuple[str, ...]]
 
@@ -177,14 +185,14 @@ class _Explanation:
             kinds += [] if hindrance else [kind]
         for sentences in notes.values():
             for sentence in sentences:
-                self.tools.listener.note(sentence)
+                self.listener.note(sentence)
         if kinds:
             self._take_turns(kinds, notes)
         self.run.write_json("explain/notes.json", notes)
 
     def _take_turns(self, kinds: list[Kind], notes: dict[str, list[str]]) -> None:
         """An epoch of each kind after the other, as long as another is expected to fit."""
-        overhead_s, begin = self._overhead_s(), time.monotonic()
+        overhead_s = self._overhead_s()
         turns = sum(map(len, self.arms_of.values()))
         kinds = self._affordable(kinds, notes, overhead_s + turns * _ARM_MIN_S)
         share_s = self.explaining.budget_s / sum(min(kind.epochs, EPOCHS_MIN_PAIRED) for kind in kinds)
@@ -196,12 +204,13 @@ class _Explanation:
             self._note(notes, kinds, f"Explaining needs about {needed}: write --explain-budget {needed_s}s.")
             return
         failures = dict.fromkeys(longest_s, 0)
+        tools, begin = self.load(), time.monotonic()
         for turn in range(_EPOCHS_MAX):
             for place, kind in enumerate(kinds):
                 if turn >= kind.epochs or failures[kind.name] >= _FAILURES_MAX:
                     continue
                 left_s = self.explaining.budget_s - (time.monotonic() - begin)
-                if self.tools.stop.is_set() or left_s < longest_s[kind.name]:
+                if tools.stop.is_set() or left_s < longest_s[kind.name]:
                     return
                 # Fewer epochs give no interval, so the kinds before this one have time reserved for theirs.
                 earlier = (each for each in kinds[:place] if failures[each.name] < _FAILURES_MAX)
@@ -211,7 +220,7 @@ class _Explanation:
                 if left_s < longest_s[kind.name] + reserved_s:
                     continue
                 begun = time.monotonic()
-                reason = self._run_epoch(kind, arm_s)
+                reason = self._run_epoch(kind, tools, arm_s)
                 longest_s[kind.name] = max(longest_s[kind.name], time.monotonic() - begun)
                 failures[kind.name] = failures[kind.name] + 1 if reason else 0
                 if failures[kind.name] >= _FAILURES_MAX:
@@ -230,7 +239,7 @@ class _Explanation:
         return [kind for kind in kinds if not kind.spare]
 
     def _note(self, notes: dict[str, list[str]], kinds: Sequence[Kind], sentence: str) -> None:
-        self.tools.listener.note(sentence)
+        self.listener.note(sentence)
         for kind in kinds:
             notes[kind.name].append(sentence)
 
@@ -240,12 +249,12 @@ class _Explanation:
         spent = [each.wall_s - each.measured_s - each.phases_s.get("pilot", 0.0) for each in outcomes]
         return fmean(spent) if spent else self.plan.overhead_s
 
-    def _run_epoch(self, kind: Kind, arm_s: float) -> str:
+    def _run_epoch(self, kind: Kind, tools: EpochTools, arm_s: float) -> str:
         """Measure one epoch; returns why it was discarded, or nothing."""
         directory = self.run.explaining(kind.name)
         number = max(directory.finished_epochs(), default=-1) + 1
-        tools = replace(kind.prepare(self.tools), called=kind.name)
-        draft = self._draft(kind, number)
+        tools = replace(kind.prepare(tools), called=kind.name)
+        draft = self._draft(kind, tools.study, number)
         writer = directory.epoch(number, draft.build)
         epoch = Epoch(tools, draft, writer, watch=kind.watch(writer))
         arms = tuple(arm for arm in self.plan.arms if any(arm in each.arms for each in draft.cells))
@@ -260,13 +269,12 @@ class _Explanation:
             if broken_off(tools.stop):
                 return "interrupted"
             reason = str(error).rstrip(".")
-            self.tools.listener.note(f"{kind.name} {number} is discarded: {reason}")
+            self.listener.note(f"{kind.name} {number} is discarded: {reason}")
         writer.finish(epoch.outcome(discard_reason=reason))
         return reason
 
-    def _draft(self, kind: Kind, number: int) -> EpochDraft:
+    def _draft(self, kind: Kind, study: Study, number: int) -> EpochDraft:
         """Orders and seeds of its own, which follow from the study's."""
-        study = self.tools.study
         study = study.model_copy(update={"seed": seed_for(study.seed, "explain", kind.name) % 2**31})
         every = ((cell.name, arm) for cell in self.plan.cells for arm in self.plan.arms)
         others = frozenset((cell, arm) for cell, arm in every if arm not in self.arms_of.get(cell, ()))

@@ -11,6 +11,7 @@ from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, replace
+from functools import partial
 from itertools import count
 from operator import attrgetter
 from pathlib import Path
@@ -138,11 +139,11 @@ def run_study(
                 begin_notes(study, listener)
                 begin = time.monotonic()
                 limit_s = math.inf if before.plan else study.budget_s * LOADING_SHARE
-                measured = bool(before.plan or run.finished_epochs())
-                tools = load(loader, setups, share, limit_s=limit_s, measured=measured)
-                begin = budget_began(run, before, begin)
+                loading = partial(load, loader, setups, share, limit_s=limit_s)
                 if explaining and explaining.only:
-                    return run, explain(explaining, tools, run)
+                    return run, explain(explaining, run, listener, loading)
+                tools = loading()
+                begin = budget_began(run, before, begin)
                 compare_answers(tools, run)
                 joining = Joining(share.memory, loader, run, before, set(run.builds())) if study.search else None
                 machine = ThisMachine(tools, run, joining)
@@ -161,7 +162,7 @@ def run_study(
                     plan=before.plan and with_arms(before.plan, study),
                     history=run.load_epochs(),
                 ).run()
-                return run, explain(explaining, tools, run) if explaining else analysis
+                return run, explain(explaining, run, listener, lambda: tools) if explaining else analysis
             finally:
                 for sentence in loader.left.values():
                     listener.left_behind(sentence)
@@ -185,7 +186,6 @@ def load(
     share: MemoryShare,
     *,
     limit_s: float = math.inf,
-    measured: bool = False,
     host: str = "",
 ) -> EpochTools:
     """Load all data on this machine, and close the loader's engine: every epoch starts one of its own.
@@ -195,11 +195,11 @@ def load(
         setups: every arm.
         share: how many servers run at once.
         limit_s: wall seconds within which builds after the first are loaded.
-        measured: this run has epochs already.
         host: this machine's name in a cluster.
 
     Raises: as `Loader.load_all` and `Loader.load_remote`.
     """
+    measured = bool(loader.run.read("plan.json", Plan) or loader.run.finished_epochs())
     snapshots = loader.load_all(setups, limit_s=limit_s)
     for setup in setups:
         if setup.remote:
