@@ -151,15 +151,15 @@ def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
 
 
 @cache
-def declares(script: str, kind: str, name: str) -> bool:
-    """Whether a script declares an option (`kind` "options") or a command ("commands") of that name; captures do not.
+def declared_by(script: str) -> Message | None:
+    """As `describe_workloads`, of one script; None of a capture."""
+    return None if is_capture(script) else describe_workloads([script])[0]
 
-    Raises:
-        SpecError: as `describe_workloads`.
-    """
-    if is_capture(script):
-        return False
-    return any(declared["name"] == name for declared in describe_workloads([script])[0][kind])
+
+def declares(script: str, kind: str, name: str) -> bool:
+    """Whether `declared_by` has an option (`kind` "options") or a command ("commands") of that name."""
+    declared = declared_by(script)
+    return declared is not None and any(each["name"] == name for each in declared[kind])
 
 
 def head_of(path: str) -> bytes:
@@ -171,9 +171,7 @@ def head_of(path: str) -> bytes:
     try:
         ran = subprocess.run([str(engine_path()), "head", path], capture_output=True, timeout=_HEAD_S, check=False)
     except subprocess.TimeoutExpired:
-        raise HostError(
-            f"data {path}: its first megabyte was not read within {_HEAD_S:g} s.", field=("data", "source")
-        ) from None
+        raise HostError(f"data {path} was not read within {_HEAD_S:g} s.", field=("data", "source")) from None
     if ran.returncode:
         reason = " ".join(ran.stderr.decode(errors="replace").split()).removeprefix("bakeoff-engine: ")
         raise HostError(f"data {reason}.", field=("data", "source"))

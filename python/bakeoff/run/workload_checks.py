@@ -7,9 +7,8 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 
-from bakeoff.engine import Message, describe_workloads
+from bakeoff.engine import Message, declared_by, describe_workloads
 from bakeoff.errors import SpecError, within
 from bakeoff.plan.epochs import database_of, options_of, table_sizes, uses_sysbench_tables
 from bakeoff.run.captures import check_capture
@@ -278,15 +277,13 @@ def _options_of(data: Data) -> tuple[str, ...]:
 # ---- options of scripts ---------------------------------------------------------------------------------------------
 
 
-@cache
 def takes(script: str) -> Callable[[str], bool]:
     """Whether a script may be given an option of that name: it declares it, or no options at all, as sysbench 0.5's.
 
-    Raises:
-        SpecError: it does not load; with file and line.
+    Raises: as `declared_by`.
     """
-    declared = [] if is_capture(script) else describe_workloads([script])[0]["options"]
-    names = {option["name"] for option in declared}
+    declared = declared_by(script)
+    names = {option["name"] for option in declared["options"]} if declared else set()
     return lambda name: not names or name in names
 
 
