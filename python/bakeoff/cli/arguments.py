@@ -219,7 +219,7 @@ Interface = Annotated[
 ]
 
 
-def placed_apart(client: str | None, servers: str | None, interface: str | None) -> Apart | None:
+def apart_of(client: str | None, servers: str | None, interface: str | None) -> Apart | None:
     """Client and servers on two nodes; None: on one.
 
     Raises:

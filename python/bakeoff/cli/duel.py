@@ -30,9 +30,9 @@ from bakeoff.cli.arguments import (
     Servers,
     Tables,
     TableSize,
+    apart_of,
     format_option,
     nodes_wanted,
-    placed_apart,
 )
 from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.errors import SpecError
@@ -215,7 +215,7 @@ def duel(
         placement=placement,
         seed=secrets.randbelow(2**31) if seed is None else seed,
     )
-    apart = placed_apart(client, servers_on, interface)
+    apart = apart_of(client, servers_on, interface)
     study = study.placed_apart(apart) if apart else study
     run_options = RunOptions(
         runs_root=runs_root(runs),

@@ -38,8 +38,8 @@ from bakeoff.report.gate_view import DEFAULT_NAME
 from bakeoff.report.live import live_for
 from bakeoff.results import runs_root
 from bakeoff.results.history_file import History
-from bakeoff.run.listener import download_reporter
 from bakeoff.run.machine_check import Severity, examine
+from bakeoff.run.reporters import download_reporter
 from bakeoff.servers import install
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, Study

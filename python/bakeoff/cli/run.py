@@ -31,10 +31,10 @@ from bakeoff.cli.arguments import (
     Runs,
     Seed,
     Servers,
+    apart_of,
     format_option,
     naming_the_line,
     nodes_wanted,
-    placed_apart,
     request_study,
 )
 from bakeoff.cli.gate_outputs import codes_for, errors_in, outputs_of
@@ -287,7 +287,7 @@ def run(
 ) -> int:
     """Run a study: every arm in every cell, until the intervals are narrow enough or the budget is spent."""
     begun = open_run(resume, runs) if resume is not None else None
-    apart = placed_apart(client, servers, interface)
+    apart = apart_of(client, servers, interface)
     if begun and not apart:
         apart = begun.study().apart
     options = RunOptions(

@@ -31,9 +31,9 @@ from bakeoff.run.arms import MemoryShare, prepare_arms, servers_by_aio, share_me
 from bakeoff.run.captures import with_captures
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.forecast import forecast, require_disk
-from bakeoff.run.listener import download_reporter
 from bakeoff.run.loading import Loader
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
+from bakeoff.run.reporters import download_reporter
 from bakeoff.run.resume import script_digests, setup_digests, versions_of
 from bakeoff.run.runner import LOADING_SHARE, builds_of, load
 from bakeoff.run.workload_checks import check_workloads

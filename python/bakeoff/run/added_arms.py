@@ -13,8 +13,8 @@ from bakeoff.results.epoch_data import loading_seconds
 from bakeoff.run.arms import prepare_arms
 from bakeoff.run.epoch import Interrupted, broken_off, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
-from bakeoff.run.listener import download_reporter
 from bakeoff.run.loading import Loader
+from bakeoff.run.reporters import download_reporter
 from bakeoff.run.resume import Before, check_setups, check_versions, setup_digests, versions_of
 from bakeoff.servers import ServerMemory
 from bakeoff.spec import Study

@@ -11,7 +11,7 @@ from bakeoff.errors import ServerError, SpecError
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import settings_of, share_memory
 from bakeoff.run.forecast import forecast, require_disk
-from bakeoff.run.listener import download_reporter
+from bakeoff.run.reporters import download_reporter
 from bakeoff.run.runner import run_study
 from bakeoff.servers import Installation, ServerMemory, ServerPool, install
 from bakeoff.servers.options import option_text

@@ -27,8 +27,8 @@ from bakeoff.run.captures import capture_facts, chunk_events
 from bakeoff.run.counters import CellCounts, read_after, read_before
 from bakeoff.run.data_check import ask_tables, judge_rows, read_counts
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, HostWatch, Phases
-from bakeoff.run.listener import ThroughputReporter
 from bakeoff.run.loading import arm_options, check_data, databases, families, script_options
+from bakeoff.run.reporters import ThroughputReporter
 from bakeoff.run.workload_checks import takes
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
 from bakeoff.spec import Data, Workload

@@ -35,10 +35,10 @@ from bakeoff.run.epoch import Interrupted
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.explaining import Explaining, explain
 from bakeoff.run.kept_loads import KeptLoads
-from bakeoff.run.listener import download_reporter
 from bakeoff.run.loading import Loader
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.own_data import keep_snapshots, take_snapshots
+from bakeoff.run.reporters import download_reporter
 from bakeoff.run.resume import (
     budget_began,
     check_machine,

@@ -11,8 +11,8 @@ from bakeoff.stats.resolution import NoiseCard
 class Listener:
     """Hears everything and does nothing; others override what they show.
 
-    Called from the run's own thread, and from the loaders' threads for `progress`; must return at once. Use as a
-    context manager, or call `close`.
+    Called from the run's own thread and from its loaders' threads; must return at once. Use as a context manager, or
+    call `close`.
     """
 
     def __enter__(self) -> Self:
