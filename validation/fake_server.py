@@ -232,12 +232,8 @@ class FakeBench:
             self.counters = {name: server.counters for name, server in servers.items()}
         return EpochData(
             epoch=number,
-            build=0,
-            valid=True,
-            discard_reason="",
             slices=slices_frame(measured.slices, epoch=number, build=0),
             histograms=measured.histograms,
-            variables={},
         )
 
     def _request(self, arms: list[str], load: Load, number: int) -> Message:

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from bakeoff.plan import Plan, plan_study
 from bakeoff.plan.timing import report_seconds
 from bakeoff.spec import Study, Workload
-from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
+from bakeoff.stats.estimate import EpochEstimates, by_comparison
 from bakeoff.stats.gate_rule import Answer, Sample, answers, as_gate
 from bakeoff.stats.model import Stop
 from bakeoff.stats.stopping import decide, stop_state
 from validation.journal import read_entries
 from validation.procedures_measured import Series
-from validation.simulation import CONTENDER, simulated_study
+from validation.simulation import CONTENDER, pair_of, simulated_study
 
 ROOT = Path(__file__).parent.parent
 DUELS = ROOT / "bench/results/placement/duels-2026-11-25.jsonl"
@@ -128,8 +128,8 @@ def run_gate(
     elapsed_s, stop = plan.load_s, Stop.RUNNING
     while stop is Stop.RUNNING:
         open_cells = [cell.name for cell in plan.cells if (cell.name, CONTENDER) not in settled]
-        pairs = [_pair(cell, len(history), truth[cell] + float(rng.choice(noise))) for cell in open_cells]
-        history.append(EpochEstimates(epoch=len(history), build=0, pairs=tuple(pairs)))
+        pairs = [pair_of(cell, len(history), truth[cell] + float(rng.choice(noise))) for cell in open_cells]
+        history.append(EpochEstimates(epoch=len(history), pairs=tuple(pairs)))
         elapsed_s += plan.overhead_s + plan.measuring_seconds(dict.fromkeys(open_cells, len(study.arms)))
         decision = decide(history, study, plan, elapsed_s=elapsed_s + report_seconds(len(plan.cells)))
         settled, stop = decision.settled, decision.stop
@@ -150,13 +150,6 @@ def gate_samples(history: Sequence[EpochEstimates], study: Study, plan: Plan, *,
             stop = ended if ended.anytime_only else Stop.BUDGET
         samples.append(Sample(values, stop))
     return samples
-
-
-def _pair(cell: str, epoch: int, value: float) -> PairEstimate:
-    return PairEstimate(
-        cell=cell, contender=CONTENDER, epoch=epoch, build=0, value=value, trimmed=value, blocks=10, cut=0,
-        variance_of_mean=None, seconds=5.0, slice_s=0.1, carry_over={}, trend=None,
-    )  # fmt: skip
 
 
 def one_value_rule(ratios: Iterable[float], *, threshold: float) -> bool:

@@ -45,12 +45,8 @@ def quantile_interval(baseline: Floats, contender: Floats, quantile: float, cont
     epochs = [
         EpochData(
             epoch=number,
-            build=0,
-            valid=True,
-            discard_reason="",
             slices=_NO_SLICES,
             histograms=[_histogram(BASELINE, lower, quantile), _histogram(CONTENDER, upper, quantile)],
-            variables={},
         )
         for number, (lower, upper) in enumerate(zip(baseline, contender, strict=True))
     ]

@@ -15,7 +15,16 @@ from bakeoff.stats.model import Comparison, Stop, Word
 from bakeoff.stats.verdict import AnalysisContext
 from validation.check import Check, Finding, Setting, Size, seed_of
 from validation.methods import SOUND, Method
-from validation.simulation import BASELINE, CONTENDER, QUIET, Floats, epoch_of_slices, simulate_epoch, simulated_study
+from validation.simulation import (
+    BASELINE,
+    CONTENDER,
+    QUIET,
+    Floats,
+    epoch_of_slices,
+    pair_of,
+    simulate_epoch,
+    simulated_study,
+)
 
 MULTIPLIERS = {
     0.05: {4: 7.21, 5: 5.36, 6: 4.73, 8: 4.20, 10: 3.97, 15: 3.73, 20: 3.63, 40: 3.54},
@@ -158,13 +167,7 @@ def _pairs(epoch: EpochData, method: Method) -> list[PairEstimate]:
 
 
 def _judged(values: Sequence[float], study: Study, method: Method, *, ended: Stop = Stop.BUDGET) -> Comparison:
-    pairs = [
-        PairEstimate(
-            cell="", contender=CONTENDER, epoch=number, build=0, value=value, trimmed=value, blocks=20, cut=0,
-            variance_of_mean=None, seconds=8.0, slice_s=0.1, carry_over={}, trend=None,
-        )
-        for number, value in enumerate(values)
-    ]  # fmt: skip
+    pairs = [pair_of("", number, value) for number, value in enumerate(values)]
     return _judge(pairs, study, method, ended=ended)
 
 

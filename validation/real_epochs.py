@@ -194,9 +194,6 @@ class RealBench:
             variables = {name: server.variables() for name, server in servers.items()}
         return EpochData(
             epoch=number,
-            build=0,
-            valid=True,
-            discard_reason="",
             slices=slices_frame(slices, epoch=number, build=0),
             histograms=histograms,
             variables=variables,

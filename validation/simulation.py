@@ -20,7 +20,7 @@ from bakeoff.results.epoch_data import EpochData
 from bakeoff.results.frame import Frame
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.stats import interval as iv
-from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
+from bakeoff.stats.estimate import EpochEstimates, PairEstimate, epoch_estimates
 from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.model import Interval, Stop
 from bakeoff.stats.stopping import stop_state
@@ -184,9 +184,15 @@ def epoch_of_slices(
             "events": events.ravel(),
         }
     )
-    return EpochData(
-        epoch=epoch, build=build, valid=True, discard_reason="", slices=slices, histograms=[], variables={}
-    )
+    return EpochData(epoch=epoch, build=build, slices=slices)
+
+
+def pair_of(cell: str, epoch: int, value: float, *, contender: str = CONTENDER) -> PairEstimate:
+    """An epoch's estimate of this log ratio, for rules that read nothing else of it."""
+    return PairEstimate(
+        cell=cell, contender=contender, epoch=epoch, build=0, value=value, trimmed=value, blocks=10, cut=0,
+        variance_of_mean=None, seconds=5.0, slice_s=0.1, carry_over={}, trend=None,
+    )  # fmt: skip
 
 
 def simulated_study(

@@ -31,11 +31,12 @@ from bakeoff.run.runner import StudyRun, ThisMachine
 from bakeoff.spec import Data, parse_server
 from bakeoff.spec.study import Search
 from bakeoff.stats import guilty
-from bakeoff.stats.estimate import EpochEstimates, PairEstimate
+from bakeoff.stats.estimate import EpochEstimates
 from bakeoff.stats.model import Stop
 from bakeoff.stats.search import arm_with, beliefs_of, next_arm, search_decision, subset
 from validation import bisections
 from validation.check import fewest
+from validation.simulation import pair_of
 
 SERVER = "mysql:8.0.15"
 
@@ -89,11 +90,7 @@ def decision(study, values, *, last_tried=False, aborted=False, elapsed_s=0.0):
     (cell,) = plan.cells
     pairs = [(arm, value) for arm, own in values.items() for value in own]
     history = [
-        EpochEstimates(
-            epoch=number,
-            build=0,
-            pairs=(PairEstimate(cell.name, arm, number, 0, value, value, 9, 0, None, 10, 0.1, {}, None),),
-        )
+        EpochEstimates(epoch=number, pairs=(pair_of(cell.name, number, value, contender=arm),))
         for number, (arm, value) in enumerate(pairs)
     ]
     return search_decision(

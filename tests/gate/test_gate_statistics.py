@@ -14,6 +14,7 @@ from bakeoff.stats.verdict import AnalysisContext, compare
 from validation import gates, gates_measured
 from validation.check import fewest, most
 from validation.journal import read_entries
+from validation.simulation import pair_of
 
 LIMIT = math.log(0.98)
 NOISE = np.array([-0.006, 0.004, -0.001, 0.007, -0.005, 0.001, 0.002, -0.002])
@@ -76,7 +77,7 @@ def history_of(study, plan, means):
     values = {cell.name: sample(mean, scale=0.2).values for cell, mean in zip(plan.cells, means, strict=True)}
     return [
         gates.EpochEstimates(
-            epoch=epoch, build=0, pairs=tuple(gates._pair(cell, epoch, each[epoch]) for cell, each in values.items())
+            epoch=epoch, pairs=tuple(pair_of(cell, epoch, each[epoch]) for cell, each in values.items())
         )
         for epoch in range(8)
     ]
@@ -119,7 +120,7 @@ def test_what_is_decisive_about_the_limit_alone_lends_no_strength_to_other_claim
     half = iv.precision_half_width(iv.standard_deviation(noisy), 8)
     first, second = (cell.name for cell in plan.cells)
     history = [
-        gates.EpochEstimates(epoch=at, build=0, pairs=(each.pairs[0], gates._pair(second, at, noisy[at] + 1.02 * half)))
+        gates.EpochEstimates(epoch=at, pairs=(each.pairs[0], pair_of(second, at, noisy[at] + 1.02 * half)))
         for at, each in enumerate(equal)
     ]
     context = AnalysisContext(study=study, family=2, control=None, ended=Stop.BUDGET, epoch_s=20.0)
@@ -138,10 +139,8 @@ def test_simulated_runs_are_judged_as_real_ones_are():
         history = [
             gates.EpochEstimates(
                 epoch=each.epoch,
-                build=0,
                 pairs=tuple(
-                    gates._pair(pair.cell, each.epoch, truth + float(rng.choice(recorded.values)))
-                    for pair in each.pairs
+                    pair_of(pair.cell, each.epoch, truth + float(rng.choice(recorded.values))) for pair in each.pairs
                 ),
             )
             for each in history

@@ -194,4 +194,4 @@ def test_the_order_of_rows_does_not_matter(seed):
 
 
 def epoch_like(epoch, slices):
-    return type(epoch)(epoch.epoch, epoch.build, True, "", slices, [], {})
+    return type(epoch)(epoch.epoch, slices, epoch.build)

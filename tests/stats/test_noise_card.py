@@ -19,10 +19,8 @@ def card_of(values, *, within=1e-7, seconds=20.0, overhead_s=10.0, budget_s=600.
     plan = plan_study(study, overhead_s=overhead_s, load_s=20, seconds_per_cell=seconds)
     entries = []
     for e, value in enumerate(values):
-        one = pair(CELL, "B", e, value)
-        entries.append(
-            EpochEstimates(e, 0, (type(one)(**{**one.__dict__, "variance_of_mean": within, "seconds": seconds}),))
-        )
+        one = replace(pair(CELL, "B", e, value), variance_of_mean=within, seconds=seconds)
+        entries.append(EpochEstimates(e, (one,)))
     slices = simulate_epoch(np.random.default_rng(0), epoch=0, effects={"A": 0.0, "B": 0.0}).slices
     return noise_card(entries, study, plan, slices=slices), better_seconds(entries, study, plan, elapsed_s=120)
 

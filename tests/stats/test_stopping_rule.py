@@ -1,6 +1,7 @@
 """The rule: when it stops, why, and that it never stops for a verdict too early."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,26 +12,23 @@ from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.plan.timing import EpochTime
 from bakeoff.spec.study import Design
 from bakeoff.stats import interval as iv
-from bakeoff.stats.estimate import EpochEstimates, PairEstimate
+from bakeoff.stats.estimate import EpochEstimates
 from bakeoff.stats.model import Stop
 from bakeoff.stats.stopping import contenders, control_name, decide, family_size, stop_state
-from validation.simulation import simulated_study
+from validation.simulation import pair_of, simulated_study
 
 EVEN = (0.001, -0.001)
 
 
 def pair(cell, contender, epoch, value):
-    return PairEstimate(
-        cell=cell, contender=contender, epoch=epoch, build=0, value=value, trimmed=value, blocks=8, cut=0,
-        variance_of_mean=1e-7, seconds=8.0, slice_s=0.1, carry_over={}, trend=0.0,
-    )  # fmt: skip
+    plain = pair_of(cell, epoch, value, contender=contender)
+    return replace(plain, variance_of_mean=1e-7, seconds=8.0, trend=0.0)
 
 
 def history(columns, n):
     """`columns`: (cell, contender) -> function of the epoch's number."""
     return [
-        EpochEstimates(epoch=e, build=0, pairs=tuple(pair(*key, e, draw(e)) for key, draw in columns.items()))
-        for e in range(n)
+        EpochEstimates(epoch=e, pairs=tuple(pair(*key, e, draw(e)) for key, draw in columns.items())) for e in range(n)
     ]
 
 

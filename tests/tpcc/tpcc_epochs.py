@@ -44,10 +44,8 @@ def epoch_of(counts, *, seconds=30.0, arm="A", epoch=0, latency_ns=2_000_000, va
     }
     return EpochData(
         epoch=epoch,
-        build=0,
         valid=valid,
         discard_reason="" if valid else "server crashed",
         slices=Frame.of_rows([row], SLICE_SCHEMA),
         histograms=[histogram(name, latencies, arm=arm) for name, latencies in given.items()],
-        variables={},
     )

@@ -167,12 +167,12 @@ class EpochData:
     """
 
     epoch: int
-    build: int
-    valid: bool
-    discard_reason: str
     slices: Frame
-    histograms: list[dict[str, Any]]
-    variables: dict[str, dict[str, str]]
+    build: int = 0
+    valid: bool = True
+    discard_reason: str = ""
+    histograms: list[dict[str, Any]] = field(default_factory=list)
+    variables: dict[str, dict[str, str]] = field(default_factory=dict)
     server_counts: dict[str, OwnCounts] = field(default_factory=dict)
     failures: list[FailureRow] = field(default_factory=list)
     host: str = ""

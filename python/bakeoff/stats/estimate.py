@@ -63,7 +63,6 @@ class EpochEstimates:
     """A whole epoch: `pairs` in the order of cells as they were measured, then of contenders by name."""
 
     epoch: int
-    build: int
     pairs: tuple[PairEstimate, ...]
 
 
@@ -83,7 +82,7 @@ def epoch_estimates(epoch: EpochData, *, baseline: str) -> EpochEstimates:
     by_round = needed.with_columns(round=needed["block"] // ROUND_BLOCKS).by("round").frames()
     pairs = [pair for slices in by_round.values() for pair in _round_pairs(replace(epoch, slices=slices), baseline)]
     pairs.sort(key=lambda pair: (order[pair.cell], pair.contender))
-    return EpochEstimates(epoch=epoch.epoch, build=epoch.build, pairs=tuple(pairs))
+    return EpochEstimates(epoch=epoch.epoch, pairs=tuple(pairs))
 
 
 def by_comparison(history: Sequence[EpochEstimates]) -> dict[tuple[str, str], list[PairEstimate]]:
