@@ -19,21 +19,14 @@ use crate::session::{Delivery, Reply, Session};
 const READ_BUFFER_BYTES: usize = 64 << 10;
 /// A resting connection keeps no buffer above this: ten thousand of them must fit.
 const KEPT_BUFFER_BYTES: usize = 4 << 10;
+/// The last stretch of a wait is spun, for precision.
+const SPIN_NS: u64 = 60_000;
 const INBOX: EventData = EventData::new_u64(u64::MAX);
 
 /// CLOCK_MONOTONIC in ns.
 pub(crate) fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-}
-
-/// How waits are done.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    /// CLOCK_MONOTONIC at the law's time zero.
-    pub(crate) origin_ns: u64,
-    /// The last stretch of a wait is spun.
-    pub(crate) spin_ns: u64,
 }
 
 /// New connections for a loop, handed over by the accepting threads.
@@ -90,7 +83,8 @@ struct Connection {
 pub(crate) struct EventLoop {
     server: Arc<Server>,
     inbox: Arc<Inbox>,
-    waiting: Waiting,
+    /// CLOCK_MONOTONIC at the law's time zero.
+    origin_ns: u64,
     epoll: OwnedFd,
     connections: Vec<Option<Box<Connection>>>,
     free: Vec<usize>,
@@ -101,13 +95,13 @@ pub(crate) struct EventLoop {
 }
 
 impl EventLoop {
-    pub(crate) fn new(server: Arc<Server>, inbox: Arc<Inbox>, waiting: Waiting) -> io::Result<Self> {
+    pub(crate) fn new(server: Arc<Server>, inbox: Arc<Inbox>, origin_ns: u64) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &inbox.wake, INBOX, EventFlags::IN)?;
         Ok(Self {
             server,
             inbox,
-            waiting,
+            origin_ns,
             epoll,
             connections: Vec::new(),
             free: Vec::new(),
@@ -119,7 +113,7 @@ impl EventLoop {
     }
 
     fn now_ns(&self) -> u64 {
-        monotonic_ns().saturating_sub(self.waiting.origin_ns)
+        monotonic_ns().saturating_sub(self.origin_ns)
     }
 
     /// Serves until the process ends.
@@ -160,7 +154,7 @@ impl EventLoop {
             let &Reverse((due_ns, slot, generation)) = self.due.peek()?;
             let left_ns = due_ns.saturating_sub(self.now_ns());
             if left_ns > 0 {
-                let sleep_ns = left_ns.saturating_sub(self.waiting.spin_ns);
+                let sleep_ns = left_ns.saturating_sub(SPIN_NS);
                 return Some(Timespec {
                     tv_sec: (sleep_ns / 1_000_000_000) as i64,
                     tv_nsec: (sleep_ns % 1_000_000_000) as i64,

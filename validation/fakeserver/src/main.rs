@@ -28,7 +28,7 @@ use std::sync::Arc;
 use clap::Parser;
 use serde_json::json;
 
-use crate::event_loop::{EventLoop, Inbox, Waiting, monotonic_ns};
+use crate::event_loop::{EventLoop, Inbox, monotonic_ns};
 use crate::options::Options;
 use crate::server::{Counters, Server, count_one};
 
@@ -54,7 +54,7 @@ fn run(options: &Options) -> io::Result<()> {
 
     let started_ns = monotonic_ns();
     let server = Arc::new(Server { config: options.config(started_ns), counters: Counters::default() });
-    let waiting = Waiting { origin_ns: options.origin_ns.unwrap_or(started_ns), spin_ns: options.spin };
+    let origin_ns = options.origin_ns.unwrap_or(started_ns);
     let mut inboxes = Vec::new();
     for index in 0..options.threads {
         let inbox = Arc::new(Inbox::new()?);
@@ -62,7 +62,7 @@ fn run(options: &Options) -> io::Result<()> {
         let server = Arc::clone(&server);
         spawn(&format!("serve-{index}"), move || {
             process::sleep_precisely();
-            match EventLoop::new(server, inbox, waiting) {
+            match EventLoop::new(server, inbox, origin_ns) {
                 Ok(serving) => serving.run(),
                 Err(error) => error,
             }
@@ -73,7 +73,7 @@ fn run(options: &Options) -> io::Result<()> {
 
     print_line(&json!({
         "type": "ready", "socket": options.socket, "pid": std::process::id(), "seed": server.config.seed,
-        "instance_factor": server.config.law.instance_factor, "origin_ns": waiting.origin_ns,
+        "instance_factor": server.config.law.instance_factor, "origin_ns": origin_ns,
     }))?;
     signals.wait();
     // Best effort: the path may be gone with its folder.

@@ -6,7 +6,7 @@ use clap::Parser;
 
 use crate::fault::Fault;
 use crate::law::{Draw, Drift, Law, Stall};
-use crate::server::{Config, RowShape};
+use crate::server::Config;
 
 /// A MySQL-speaking server with a known latency law, for tests of bakeoff. Answers every statement with injected rows.
 ///
@@ -26,16 +26,6 @@ pub(crate) struct Options {
     /// Password of every user (mysql_native_password); without it anyone comes in.
     #[arg(long)]
     password: Option<String>,
-
-    /// Rows of a SELECT without BETWEEN.
-    #[arg(long, default_value_t = 1)]
-    rows: usize,
-    /// Rows of a SELECT with BETWEEN and without an aggregate.
-    #[arg(long, default_value_t = 100)]
-    range_rows: usize,
-    /// Bytes of each text value.
-    #[arg(long, default_value_t = 119)]
-    row_bytes: usize,
 
     /// Latency of each statement: constant:50us, exp:MEAN or lognormal:MEDIAN,SIGMA. Setting up a session is free of it.
     #[arg(long, default_value = "constant:0us", value_parser = read_draw)]
@@ -58,9 +48,6 @@ pub(crate) struct Options {
     /// Origin of time for drifts and stalls, in ns of CLOCK_MONOTONIC, so that two servers can share them; without it the start.
     #[arg(long)]
     pub(crate) origin_ns: Option<u64>,
-    /// The last stretch of a wait is spun, for precision.
-    #[arg(long, default_value = "60us", value_parser = read_duration_ns)]
-    pub(crate) spin: u64,
 
     /// Every n-th statement fails: CODE/N, as 1213/1000.
     #[arg(long, value_parser = read_injected_error)]
@@ -81,7 +68,6 @@ impl Options {
         Config {
             version: self.server_version.clone(),
             password: self.password.clone(),
-            shape: RowShape { rows: self.rows, range_rows: self.range_rows, text_bytes: self.row_bytes },
             law: Law {
                 draw: self.latency,
                 slow_factor: self.slow_factor,

@@ -6,24 +6,12 @@ use crate::fault::{Fault, FaultKind};
 use crate::law::Law;
 use crate::resultset::SqlError;
 
-/// Size of the answers to SELECT from a table.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RowShape {
-    /// Rows of a SELECT without BETWEEN.
-    pub(crate) rows: usize,
-    /// Rows of a SELECT with BETWEEN and without an aggregate.
-    pub(crate) range_rows: usize,
-    /// Length of each text value.
-    pub(crate) text_bytes: usize,
-}
-
 /// Fixed at the start.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) version: String,
     /// None: anyone may come in, whatever they answer.
     pub(crate) password: Option<String>,
-    pub(crate) shape: RowShape,
     pub(crate) law: Law,
     /// Server error, and every how many timed statements it comes.
     pub(crate) injected_error: Option<(u16, u64)>,

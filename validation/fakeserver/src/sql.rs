@@ -2,8 +2,12 @@
 
 use crate::resultset::{Column, Kind, SqlError, Table, Value};
 use crate::scanner::{contains, find_word, list_items, scan, strip};
-use crate::server::RowShape;
 use crate::settings::{self, SessionFacts};
+
+/// Rows of a SELECT with BETWEEN and without an aggregate: as many as sysbench's scripts ask for; of any other, one.
+const RANGE_ROWS: usize = 100;
+/// Of each text value: as long as sysbench's `c`.
+const TEXT_BYTES: usize = 119;
 
 /// What a statement does.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +63,6 @@ pub(crate) fn read(text: &str, facts: &SessionFacts) -> Statement {
 }
 
 fn select(rest: &str, facts: &SessionFacts) -> Statement {
-    let shape = &facts.server.config.shape;
     let from = find_word(rest, "FROM");
     let end = from.or_else(|| find_word(rest, "LIMIT")).unwrap_or(rest.len());
     let list = rest[..end].trim();
@@ -72,25 +75,24 @@ fn select(rest: &str, facts: &SessionFacts) -> Statement {
     }
     let columns: Vec<Column> = list_items(list).into_iter().map(column).collect();
     if about_itself {
-        return free(Action::Rows(repeated_row(columns, 1, shape)));
+        return free(Action::Rows(repeated_row(columns, 1)));
     }
     let rows = match (aggregate, contains(rest, " BETWEEN ")) {
-        (true, _) => 1,
-        (false, true) => shape.range_rows,
-        (false, false) => shape.rows,
+        (false, true) => RANGE_ROWS,
+        _ => 1,
     };
     let limit = find_word(rest, "LIMIT").and_then(|position| rest[position + 5..].trim().parse().ok());
     let rows = rows.min(limit.unwrap_or(usize::MAX));
-    timed(Action::Rows(repeated_row(columns, rows, shape)))
+    timed(Action::Rows(repeated_row(columns, rows)))
 }
 
-fn repeated_row(columns: Vec<Column>, rows: usize, shape: &RowShape) -> Table {
+fn repeated_row(columns: Vec<Column>, rows: usize) -> Table {
     let row = columns
         .iter()
         .map(|column| match column.kind {
             Kind::Integer => Value::Integer(5000),
             Kind::Decimal => Value::text("500000"),
-            Kind::Text => Value::Text((0..shape.text_bytes).map(|index| b'0' + (index % 10) as u8).collect()),
+            Kind::Text => Value::Text((0..TEXT_BYTES).map(|index| b'0' + (index % 10) as u8).collect()),
         })
         .collect();
     Table { columns, rows: vec![row], repeat: rows }
