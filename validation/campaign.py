@@ -394,11 +394,8 @@ def judged(outcomes: Iterable[Outcome]) -> list[Judged]:
 
 def ever_excludes(points: Sequence[float], truth: float) -> bool:
     """Whether the live interval excluded the truth after any epoch: who watches it would have stopped there."""
-    for n in range(2, len(points) + 1):
-        mean = math.fsum(points[:n]) / n
-        if abs(mean - truth) > iv.anytime_half_width(iv.standard_deviation(points[:n]), n, alpha=iv.ALPHA_LIVE):
-            return True
-    return False
+    looks = (iv.estimate_of(points[:n], iv.live_interval).interval for n in range(2, len(points) + 1))
+    return any(live.low is not None and not live.holds(truth) for live in looks)
 
 
 def summary_table(outcomes: Iterable[Outcome]) -> str:

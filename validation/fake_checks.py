@@ -13,12 +13,13 @@ from scipy.stats import binom, norm
 from bakeoff.plan.timing import guard_ns
 from bakeoff.results.epoch_data import EpochData, Histogram, decode_histogram
 from bakeoff.stats.estimate import PairEstimate, epoch_estimates
-from bakeoff.stats.interval import excludes_zero, precision_interval, standard_deviation, t_quantile
+from bakeoff.stats.interval import precision_interval, standard_deviation, t_quantile
 from bakeoff.stats.model import Interval, Word
 from bakeoff.stats.summary import latency_ratios
 from validation.check import TOO_BUSY, Check, Finding, Setting, Size, fewest, most
 from validation.fake_server import MS, FakeArm, FakeBench, Load, judge, on_fake_server
 from validation.real_epochs import SAME_AT_EVERY_LENGTH, at_every_length
+from validation.simulation import misled_by_blocks
 
 # G4 and G13: what both arms share cancels, and no slice length changes the result.
 
@@ -328,7 +329,7 @@ def restarts(setting: Setting) -> Finding:
         sd = max(_INSTANCE_SD_MIN, _INSTANCE_SD_PER_WITHIN * within)
         arm = FakeArm((*_LATENCY, "--instance-sd", f"{sd:.4f}"))
         epochs = [bench.epoch({"A": arm, "B": arm}, load) for _ in range(duels * _EPOCHS)]
-    misled = sum(_misled(epoch_estimates(epoch, baseline="A").pairs[0]) for epoch in epochs)
+    misled = sum(misled_by_blocks(epoch_estimates(epoch, baseline="A").pairs[0]) for epoch in epochs)
     false = 0
     for first in range(0, len(epochs), _EPOCHS):
         (comparison,) = judge(epochs[first : first + _EPOCHS], load).comparisons
@@ -354,14 +355,6 @@ def _within_sd(pairs: Sequence[PairEstimate]) -> float:
     """Median over starts: one disturbance of the machine must not decide how much is injected."""
     known = [math.sqrt(pair.variance_of_mean) for pair in pairs if pair.variance_of_mean is not None]
     return statistics.median(known) if known else 0.0
-
-
-def _misled(pair: PairEstimate) -> bool:
-    """Whether a t interval over the blocks of one start, the usual mistake, excludes the truth of 0."""
-    if pair.variance_of_mean is None:
-        return False
-    half = t_quantile(0.975, pair.blocks - 1) * math.sqrt(pair.variance_of_mean)
-    return excludes_zero(Interval(low=pair.value - half, high=pair.value + half))
 
 
 FAKE_CHECKS = (

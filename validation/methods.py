@@ -105,8 +105,7 @@ def every_block_counts(epoch: EpochData) -> tuple[EpochEstimates, ...]:
 
 
 def _t_interval(values: Sequence[float]) -> Interval:
-    n = len(values)
-    return iv.t_interval(math.fsum(values) / n, iv.standard_deviation(values), n, alpha=0.05)
+    return iv.t_interval(*iv.moments(values), alpha=0.05)
 
 
 def judge_by_p(pairs: Pairs, plan: Plan, context: AnalysisContext) -> tuple[Comparison, ...]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -27,7 +28,7 @@ from bakeoff.servers import Instance, ServerPool, readiness
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 from bakeoff.stats.estimate import PairEstimate, epoch_estimates, with_rates
-from bakeoff.stats.interval import INFLATION, standard_deviation, t_interval
+from bakeoff.stats.interval import INFLATION, estimate_of, t_interval
 from bakeoff.stats.model import Estimate
 from bakeoff.stats.progress import Listener
 from validation.check import TOO_BUSY, Finding
@@ -298,9 +299,7 @@ def rate(epoch: EpochData) -> float:
 
 def mean_of(values: Sequence[float], *, looks: int = 1) -> Estimate:
     """Mean and interval of 95 % over epochs and over `looks` such estimates together, as wide as a run reports them."""
-    n, mean = len(values), math.fsum(values) / len(values)
-    interval = t_interval(mean, standard_deviation(values), n, alpha=_ALPHA / looks, inflation=INFLATION)
-    return Estimate(mean=mean, interval=interval, n=n)
+    return estimate_of(values, partial(t_interval, alpha=_ALPHA / looks, inflation=INFLATION))
 
 
 def agrees(one: Estimate, other: Estimate) -> bool:

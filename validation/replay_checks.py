@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bakeoff.results import decode_histogram
-from bakeoff.stats.interval import t_quantile
 from validation.check import Bias, Check, Count, Finding, Setting, Size, finding, scaled, seed_of
 from validation.histograms import encode_values
 from validation.machines import DRIFTS, EPOCH_S, OVERHEAD_S, Machine, Recorded, Simulated, recorded_sets
@@ -106,7 +105,7 @@ def instances(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> F
     machine = Simulated("starts of 1%")
     ends = _Runs("G6", setting, method, scale).of(machine, Question(), 800)
     one_pair = _Runs("G6", setting, NO_RESTARTS, scale).of(machine, Question(), 150, "one pair")
-    misled = sum(abs(end.values[0]) > t_quantile(0.975, end.within[1] - 1) * end.within[0] for end in ends)
+    misled = sum(end.misled for end in ends)
     return finding(
         [
             false_claims("restarted for every epoch", ends),

@@ -23,7 +23,7 @@ from bakeoff.stats.model import Comparison, Stop, Word
 from bakeoff.stats.verdict import AnalysisContext
 from validation.machines import Machine
 from validation.methods import SOUND, Method
-from validation.simulation import CONTENDER, simulated_study
+from validation.simulation import CONTENDER, misled_by_blocks, simulated_study
 
 # A pool of worker processes, started at the first use and ended with the program.
 #
@@ -165,7 +165,7 @@ class End:
     Attributes:
         claim: 1: FASTER, -1: SLOWER, 0: no claim.
         values: what the mean is made of.
-        within: spread of the first value as its own blocks show it (standard deviation), and how many blocks.
+        misled: an interval over the blocks of the first value alone excludes 0.
     """
 
     claim: int
@@ -176,7 +176,7 @@ class End:
     values: tuple[float, ...]
     trimmed: float
     disagree: bool
-    within: tuple[float, int]
+    misled: bool
 
     @property
     def half_width(self) -> float:
@@ -282,7 +282,6 @@ def _judge(units: Sequence[_Unit], study: Study, plan: Plan, question: Question,
 
 def _end(comparison: Comparison, pairs: Sequence[PairEstimate]) -> End:
     words, interval = comparison.verdict.words, comparison.estimate.interval
-    first = pairs[0]
     return End(
         claim=int(Word.FASTER in words) - int(Word.SLOWER in words),
         mean=comparison.estimate.mean,
@@ -292,5 +291,5 @@ def _end(comparison: Comparison, pairs: Sequence[PairEstimate]) -> End:
         values=tuple(point.value for point in comparison.points),
         trimmed=comparison.trimmed.mean,
         disagree=comparison.disagree,
-        within=((first.variance_of_mean or 0.0) ** 0.5, first.blocks),
+        misled=misled_by_blocks(pairs[0]),
     )
