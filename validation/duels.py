@@ -310,18 +310,21 @@ def _read_run(run: RunDirectory) -> dict[str, Any]:
     }
 
 
+def start_bakeoff(
+    words: Sequence[str], *, stdout: int | None = None, stderr: int | None = None
+) -> "subprocess.Popen[str]":
+    """Start a command as the leader of a process group; `end_in_order` ends it."""
+    command = [sys.executable, "-m", "bakeoff.cli.start", *words]
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, text=True, start_new_session=True,
+        env=os.environ | {"NO_COLOR": "1"},
+    )  # fmt: skip
+
+
 def run_bakeoff(words: Sequence[str], limit_s: float, stop: threading.Event | None = None) -> tuple[int, str, str]:
     """Run a command in a process group of its own; returns exit code, standard output and standard error."""
     stop = stop or threading.Event()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bakeoff.cli.start", *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env=os.environ | {"NO_COLOR": "1"},
-    )
+    process = start_bakeoff(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + limit_s
     try:
         while time.monotonic() < deadline and not stop.is_set():

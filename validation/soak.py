@@ -1,10 +1,7 @@
 """Soak test: one long duel whose servers crash at random must keep its memory, its epochs and nothing else."""
 
-import os
 import random
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +11,7 @@ import psutil
 
 from bakeoff.errors import ServerError
 from bakeoff.results import RunDirectory, open_run
-from validation.duels import end_in_order
+from validation.duels import end_in_order, start_bakeoff
 
 _POLL_S = 1.0
 _GROWTH_MAX = 1.15  # of the memory, from the second quarter to the last
@@ -80,10 +77,7 @@ def soak(folder: Path, *, server: str, minutes: float, seed: int, report: Callab
     """
     chance, earlier = random.Random(seed), _studies(folder)
     options = ["--budget", f"{minutes}m", "--precision", "0.05%", "--tables", "1", "--table-size", "10000", "--quiet"]
-    command = [sys.executable, "-m", "bakeoff.cli.start", "duel", server, server, "-w", "oltp_read_write", *options]
-    process = subprocess.Popen(
-        [*command, "--runs", str(folder)], env=os.environ | {"NO_COLOR": "1"}, text=True, start_new_session=True
-    )
+    process = start_bakeoff(["duel", server, server, "-w", "oltp_read_write", *options, "--runs", str(folder)])
     seen = Soak()
     watched = psutil.Process(process.pid)
     known: set[psutil.Process] = set()

@@ -5,7 +5,6 @@ have the same minutes. The points are put a second apart in the order of the ver
 """
 
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +14,7 @@ from bakeoff.report.history_page import points_of
 from bakeoff.results import RunDirectory, open_run
 from bakeoff.results.history_file import History, Point
 from bakeoff.servers import Catalog
-from validation.duels import end_in_order
+from validation.duels import end_in_order, start_bakeoff
 
 WORKLOADS = "oltp_point_select,oltp_read_only"
 ROWS = ("--threads", "4", "--tables", "2", "--table-size", "10000")
@@ -36,11 +35,11 @@ def measure(servers: Sequence[str], *, reference: str, budget: str, seed: int, r
     Raises:
         RunInvalid: the duel failed.
     """
-    command = [
-        sys.executable, "-m", "bakeoff.cli.start", "duel", reference, *servers, "--workload", WORKLOADS, *ROWS,
+    words = [
+        "duel", reference, *servers, "--workload", WORKLOADS, *ROWS,
         "--budget", budget, "--no-verdict", "--no-explain", "--seed", str(seed), "--runs", str(runs),
     ]  # fmt: skip
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, text=True, start_new_session=True)
+    process = start_bakeoff(words, stdout=subprocess.DEVNULL)
     try:
         code = process.wait()
     except BaseException:  # SIGTERM or Ctrl-C
