@@ -85,7 +85,7 @@ def plain(measure: Measure, builds: int, *, limit: float) -> Bisected:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class BothWays:
     """Of many bisections: how often the culprit was found, and the mean number of epochs."""
 
     right: float
@@ -94,7 +94,7 @@ class Comparison:
     epochs_plain: float
 
 
-def compare(seed: int, *, runs: int, builds: int = 64, slowdown_percent: float = 3.0) -> Comparison:
+def compare(seed: int, *, runs: int, builds: int = 64, slowdown_percent: float = 3.0) -> BothWays:
     """Bisect so many times for culprits drawn at random, in both ways."""
     noise, rng = read_epochs().values, np.random.default_rng((seed, builds, round(10 * slowdown_percent)))
     truth = float(np.log1p(-slowdown_percent / 100))
@@ -111,7 +111,7 @@ def compare(seed: int, *, runs: int, builds: int = 64, slowdown_percent: float =
         ends[1].append(plain(measure, builds, limit=truth / 2))
     right = [np.mean([end.found == (place,) for end, place in zip(way, places, strict=True)]) for way in ends]
     epochs = [np.mean([end.epochs for end in way]) for way in ends]
-    return Comparison(float(right[0]), float(epochs[0]), float(right[1]), float(epochs[1]))
+    return BothWays(float(right[0]), float(epochs[0]), float(right[1]), float(epochs[1]))
 
 
 @dataclass(frozen=True)

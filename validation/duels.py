@@ -168,7 +168,7 @@ class Judgement(Frozen):
         return Interval(low=self.low, high=self.high).holds(truth)
 
 
-class Machine(Frozen):
+class ProcessorShares(Frozen):
     """Shares of all processors' time while a duel measured.
 
     Attributes:
@@ -187,7 +187,7 @@ class Machine(Frozen):
         return LoadClass.of(self.other)
 
     @classmethod
-    def of(cls, slices: Frame) -> "Machine | None":
+    def of(cls, slices: Frame) -> "ProcessorShares | None":
         """Over all slices; None when the kernel's ticks (10 ms) were too coarse to say anything."""
         names = [name for name in slices.columns if name.startswith(("host_", "client_", "server_cpu_"))]
         sums = {name: float(np.nansum(slices[name])) for name in names}
@@ -228,7 +228,7 @@ class Outcome(Frozen):
     measured_s: float = 0.0
     discarded: int = 0
     phases_s: dict[str, float] = {}
-    machine: Machine | None = None
+    machine: ProcessorShares | None = None
     background: bool = False
     commit: str | None = None
     engine: str | None = None
@@ -299,7 +299,7 @@ def _read_run(run: RunDirectory) -> dict[str, Any]:
     variables = run.variables(outcomes[-1].epoch)
     phases = dict.fromkeys(name for outcome in outcomes for name in outcome.phases_s)
     return {
-        "machine": Machine.of(run.slices()),
+        "machine": ProcessorShares.of(run.slices()),
         "judgements": tuple(Judgement.of(each) for each in analysis.comparisons if not each.is_control),
         "measured_s": sum(outcome.measured_s for outcome in outcomes),
         "phases_s": {name: round(sum(each.phases_s.get(name, 0.0) for each in outcomes), 3) for name in phases},

@@ -43,7 +43,7 @@ _WORKLOADS = ("oltp_point_select", "oltp_read_only", "oltp_read_write")
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedEpochs:
     """Epochs of equal servers.
 
     Attributes:
@@ -60,7 +60,7 @@ class Recorded:
     measure_s: float
 
 
-def read_epochs() -> Recorded:
+def read_epochs() -> RecordedEpochs:
     """The epochs of the duels in `DUELS` of one server against itself whose restores were fresh copies."""
     duels = [json.loads(line) for line in DUELS.read_text("utf-8").splitlines()]
     kept = [
@@ -74,7 +74,7 @@ def read_epochs() -> Recorded:
         return float(median(seconds))
 
     points = [point + math.log1p(duel["slowdown_percent"] / 100) for duel in kept for point in duel["points"]]
-    return Recorded(
+    return RecordedEpochs(
         values=np.array([*points, *(-point for point in points)]),
         load_s=median(duel["phases_s"]["load"] for duel in kept),
         overhead_s=of_an_epoch("restore", "start", "readiness", "check", "stop", "other"),
@@ -109,7 +109,7 @@ def gate_study(*, cells: int, budget_s: float = 600.0) -> Study:
     return as_gate(simulated_study(budget_s=budget_s).model_copy(update={"workloads": workloads}), MAX_SLOWDOWN)
 
 
-def gate_plan(study: Study, recorded: Recorded) -> Plan:
+def gate_plan(study: Study, recorded: RecordedEpochs) -> Plan:
     """Its plan, with the recorded seconds."""
     cells = len(study.workloads)
     overhead_s = recorded.overhead_s + cells * recorded.warm_s
@@ -163,7 +163,7 @@ def mean_rule(ratios: Sequence[float]) -> bool:
 
 
 @dataclass(frozen=True)
-class Rates:
+class GateRates:
     """What many gates of one known slowdown, in so many of their cells, said; shares of 1."""
 
     cells: int
@@ -186,7 +186,7 @@ def others(ratios: Sequence[float]) -> tuple[bool, bool, bool]:
 
 def rates(
     seed: int, *, runs: int, cells: int, slow_cells: int, slowdown_percent: float, budget_s: float = 600.0
-) -> Rates:
+) -> GateRates:
     """Simulate gates of one known slowdown in the first cells; the others are equal."""
     recorded, serial = read_epochs(), serial_ratios()
     study = gate_study(cells=cells, budget_s=budget_s)
@@ -199,7 +199,7 @@ def rates(
     unpaired = np.mean([others((truths + rng.choice(serial, cells)).tolist()) for _ in range(runs)], axis=0)
     named = {f"{rule}; first epoch": float(share) for rule, share in zip(OTHER_RULES, paired, strict=True)}
     named |= {f"{rule}; serial runs": float(share) for rule, share in zip(OTHER_RULES, unpaired, strict=True)}
-    return Rates(
+    return GateRates(
         cells=cells,
         slow_cells=slow_cells,
         budget_s=budget_s,
@@ -211,7 +211,7 @@ def rates(
     )
 
 
-def all_rates(seed: int, *, runs: int) -> list[Rates]:
+def all_rates(seed: int, *, runs: int) -> list[GateRates]:
     """Gates of one cell, and of three of which one or all are slower; what is hard with more time, too."""
     asked = [(cells, slow, 600.0, percent) for cells, slow in ((1, 1), (3, 1), (3, 3)) for percent in SLOWDOWNS]
     asked += [(3, slow, 900.0, percent) for slow in (1, 3) for percent in (1.0, 3.0)]
@@ -222,7 +222,7 @@ def all_rates(seed: int, *, runs: int) -> list[Rates]:
     ]
 
 
-def table(found: Sequence[Rates]) -> str:
+def table(found: Sequence[GateRates]) -> str:
     """A Markdown table of gates, and below it one of the other rules' failures."""
     heads = ["cells", "slower in", "by", "budget", *(answer.value for answer in Answer), "median minutes"]
     heads_of_others = ["cells", "slower in", "by", *found[0].others]

@@ -17,7 +17,7 @@ from bakeoff.errors import RunInvalid
 from bakeoff.results import open_run
 from bakeoff.stats.gate_rule import Answer
 from bakeoff.stats.model import Analysis, Frozen
-from validation.duels import Machine, run_bakeoff
+from validation.duels import ProcessorShares, run_bakeoff
 from validation.gates import OTHER_RULES, markdown, others
 from validation.journal import append_entry, read_entries
 
@@ -68,7 +68,7 @@ def run(server: str, slowdown_percent: float, *, seed: int, folder: Path) -> Gat
         directory = open_run("latest", runs)
         analysis = directory.read("analysis.json", Analysis)
         assert analysis
-        machine = Machine.of(directory.slices())
+        machine = ProcessorShares.of(directory.slices())
         return GateOutcome(
             server=server,
             slowdown_percent=slowdown_percent,

@@ -118,8 +118,8 @@ DRIFTS = tuple(name for name in DISTURBANCES if name and name != "bursts")
 """The drifts of test G4."""
 
 
-class Machine(Protocol):
-    """Where epochs come from. Machines are sent to other processes: they hold names, not functions."""
+class EpochSource(Protocol):
+    """Where epochs come from. Sources are sent to other processes: they hold names, not functions."""
 
     def levels(self, rng: np.random.Generator, runs: int) -> Floats:
         """Log level at which each server comes up when it is started: (runs, 2)."""

@@ -49,7 +49,7 @@ class Serial:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Said:
     """What a procedure says of a pair once.
 
     Attributes:
@@ -97,7 +97,7 @@ def serial(procedure: Procedure, *, wall_s: float, overhead_s: float) -> Serial:
     return Serial(order=order, seconds=max(wall_s / len(order) - overhead_s, 0.0))
 
 
-def judge_serial(procedure: Procedure, baseline: Sequence[float], contender: Sequence[float]) -> Judgement:
+def judge_serial(procedure: Procedure, baseline: Sequence[float], contender: Sequence[float]) -> Said:
     """What a serial procedure says.
 
     Args:
@@ -109,10 +109,10 @@ def judge_serial(procedure: Procedure, baseline: Sequence[float], contender: Seq
     claim = 0 if abs(log_ratio) <= VISIBLE else int(math.copysign(1, log_ratio))
     if procedure is Procedure.THREE_APART:
         claim = int(min(contender) > max(baseline)) - int(max(contender) < min(baseline))
-    return Judgement(log_ratio=log_ratio, claim=claim)
+    return Said(log_ratio=log_ratio, claim=claim)
 
 
-def rates(judgements: Sequence[Judgement], *, truth: float) -> Rates:
+def rates(judgements: Sequence[Said], *, truth: float) -> Rates:
     """Add up judgements of pairs whose true log ratio is `truth`; at least one."""
     sign = int(math.copysign(1, truth)) if truth else 0
     errors = np.abs([judgement.log_ratio - truth for judgement in judgements])
@@ -135,7 +135,7 @@ class Asked:
 
     procedure: Procedure
     slowdown_percent: float
-    judgement: Judgement
+    judgement: Said
 
     @property
     def truth(self) -> float:
@@ -199,7 +199,7 @@ def replayed(machine: Recorded, *, repeats: int, seed: int) -> list[Asked]:
 
 def by_serial(
     procedure: Procedure, recorded: Moments, effect: float, *, repeats: int, seed: Sequence[int]
-) -> list[Judgement]:
+) -> list[Said]:
     """What a serial procedure says, `repeats` times."""
     rng = np.random.default_rng(seed)
     order = serial(procedure, wall_s=WALL_S, overhead_s=0.0).order
@@ -221,7 +221,7 @@ def by_serial(
     return said
 
 
-def _by_bakeoff(machine: Recorded, effect: float, *, repeats: int, seed: Sequence[int]) -> list[Judgement]:
+def _by_bakeoff(machine: Recorded, effect: float, *, repeats: int, seed: Sequence[int]) -> list[Said]:
     question = Question(precision=_PRECISION, epochs_max=epochs_in(WALL_S / 60), effect=effect)
     ends = single_runs(machine, question, runs=repeats, seed=seed)
-    return [Judgement((end.low + end.high) / 2, end.claim, end.half_width) for end in ends]
+    return [Said((end.low + end.high) / 2, end.claim, end.half_width) for end in ends]

@@ -32,9 +32,9 @@ from bakeoff.stats.interval import N_MIN_DECISIVE
 from bakeoff.stats.model import Frozen
 from bakeoff.units import parse_duration_s
 from validation.campaign import Campaign, planned
-from validation.duels import Duel, LoadClass, Machine, Outcome
+from validation.duels import Duel, LoadClass, Outcome, ProcessorShares
 from validation.journal import append_entry
-from validation.procedures import INJECTED, Asked, Judgement, Procedure, judge_serial, serial
+from validation.procedures import INJECTED, Asked, Procedure, Said, judge_serial, serial
 from validation.real_epochs import RealBench, Variant
 from validation.simulation import run_to_end
 
@@ -59,7 +59,7 @@ class SerialRun(Frozen):
     per_s: float
     seconds: float
     wall_s: float
-    machine: Machine | None
+    machine: ProcessorShares | None
     commit: str | None
 
 
@@ -114,7 +114,7 @@ class SerialServer:
             per_s=float(slices["events"].sum()) / busy_s,
             seconds=round(busy_s, 3),
             wall_s=round(wall_s, 3),
-            machine=Machine.of(slices),
+            machine=ProcessorShares.of(slices),
             commit=checkout_commit(),
         )
 
@@ -222,29 +222,29 @@ def judgements(series: Iterable[Series], duels: Iterable[Outcome]) -> Iterator[A
             yield Asked(
                 Procedure.BAKEOFF,
                 outcome.duel.slowdown_percent,
-                Judgement(judgement.mean, judgement.claim, judgement.half_width),
+                Said(judgement.mean, judgement.claim, judgement.half_width),
             )
 
 
-def _serial(procedure: Procedure, runs: Sequence[SerialRun], percent: float) -> Judgement:
+def _serial(procedure: Procedure, runs: Sequence[SerialRun], percent: float) -> Said:
     slowed = [run.per_s / (1 + percent / 100) for run in runs[1::2]]
     return judge_serial(procedure, [run.per_s for run in runs[::2]], slowed)
 
 
-def _bakeoff(outcome: Outcome, percent: float) -> Judgement:
+def _bakeoff(outcome: Outcome, percent: float) -> Said:
     """What the rule says of an A/A duel's epochs when the contender is slower by a known amount."""
     shift = -math.log1p(percent / 100)
     judgement = outcome.only
     if not percent:
-        return Judgement(judgement.mean, judgement.claim, judgement.half_width)
+        return Said(judgement.mean, judgement.claim, judgement.half_width)
     if len(judgement.points) < N_MIN_DECISIVE:  # too few for any verdict, wherever the truth lies
-        return Judgement(judgement.mean + shift, 0, judgement.half_width)
+        return Said(judgement.mean + shift, 0, judgement.half_width)
     end = run_to_end([point + shift for point in judgement.points], precision=outcome.duel.target)
     assert end.interval.low is not None
     assert end.interval.high is not None
     middle = (end.interval.low + end.interval.high) / 2
     claim = int(math.copysign(1, middle)) if end.claimed else 0
-    return Judgement(middle, claim, (end.interval.high - end.interval.low) / 2)
+    return Said(middle, claim, (end.interval.high - end.interval.low) / 2)
 
 
 def conditions(series: Sequence[Series], duels: Sequence[Outcome], budget: str) -> str:

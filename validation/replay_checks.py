@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bakeoff.results import decode_histogram
 from validation.check import Bias, Check, Count, Finding, Setting, Size, finding, scaled, seed_of
 from validation.histograms import encode_values
-from validation.machines import DRIFTS, EPOCH_S, OVERHEAD_S, Machine, Recorded, Simulated, recorded_sets
+from validation.machines import DRIFTS, EPOCH_S, OVERHEAD_S, EpochSource, Recorded, Simulated, recorded_sets
 from validation.methods import NO_RESTARTS, SOUND, Method
 from validation.replay_runs import End, Question, complete_runs, single_runs
 from validation.simulation import ONE_CELL, Floats, peeking
@@ -28,7 +28,7 @@ class _Runs:
     def __init__(self, test: str, setting: Setting, method: Method, scale: float) -> None:
         self._test, self._setting, self._method, self._scale = test, setting, method, scale
 
-    def of(self, machine: Machine, question: Question, runs: float, *names: object) -> list[End]:
+    def of(self, machine: EpochSource, question: Question, runs: float, *names: object) -> list[End]:
         """Ends of runs of one cell; `names` give each part of a check a seed of its own."""
         return single_runs(
             machine,
@@ -73,7 +73,7 @@ def equal_arms(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> 
 def bursty_load(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
     """G2: other work takes 0 to 100 % of the cores, in bursts of 1 to 20 s."""
     runs = _Runs("G2", setting, method, scale)
-    machines: list[Machine] = [Recorded(each.name, "bursts") for each in recorded_sets()]
+    machines: list[EpochSource] = [Recorded(each.name, "bursts") for each in recorded_sets()]
     machines.append(Simulated("quiet", "bursts"))
     return finding(
         [false_claims(str(machine), runs.of(machine, Question(precision=_WIDE), 400)) for machine in machines]
@@ -118,7 +118,7 @@ def instances(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> F
 def adversary(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
     """G7: the user ends the run at the first moment at which that gives a claim."""
     runs = _Runs("G7", setting, method, scale)
-    machines: list[tuple[Machine, float, int]] = [(each, _PRECISION, 500) for each in recorded_sets()]
+    machines: list[tuple[EpochSource, float, int]] = [(each, _PRECISION, 500) for each in recorded_sets()]
     machines.append((Simulated("cloud"), 0.004, 1500))
     counts = [
         false_claims(
@@ -165,7 +165,7 @@ def injected(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Fi
     """G3: 1, 2, 5 and 10 % on a cloud-class machine and on every set of traces."""
     runs = _Runs("G3", setting, method, scale)
     held, right, wrong = [], [], []
-    machines: list[Machine] = [Simulated("cloud"), *recorded_sets()]
+    machines: list[EpochSource] = [Simulated("cloud"), *recorded_sets()]
     for machine in machines:
         cloud = isinstance(machine, Simulated)
         label = "cloud" if cloud else str(machine)
@@ -194,7 +194,7 @@ def swapped(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Fin
     """G5: B over A and A over B are each other's inverse."""
     runs = _Runs("G5", setting, method, scale)
     counts = []
-    machines: list[Machine] = [Simulated("cloud"), *recorded_sets()]
+    machines: list[EpochSource] = [Simulated("cloud"), *recorded_sets()]
     for machine in machines:
         there, back = (
             runs.of(machine, Question(effect=effect), 300, machine, effect) for effect in (slowed_by(3), -slowed_by(3))
@@ -223,7 +223,7 @@ def stalls(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Find
 
 def repeated(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
     """G16: 20 repeats of one question, in hours that are calm, busy and crowded."""
-    hours: list[Machine] = [Simulated("quiet"), Simulated("cloud"), Simulated("loaded"), *recorded_sets()]
+    hours: list[EpochSource] = [Simulated("quiet"), Simulated("cloud"), Simulated("loaded"), *recorded_sets()]
     groups = scaled(40, scale)
     runs = _Runs("G16", setting, method, 1.0)
     by_hour = [runs.of(hour, Question(effect=slowed_by(2)), groups * -(-20 // len(hours))) for hour in hours]

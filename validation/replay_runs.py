@@ -21,7 +21,7 @@ from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.interval import N_MIN, excludes_zero
 from bakeoff.stats.model import Comparison, Stop, Word
 from bakeoff.stats.verdict import AnalysisContext
-from validation.machines import Machine
+from validation.machines import EpochSource
 from validation.methods import SOUND, Method
 from validation.simulation import CONTENDER, misled_by_blocks, simulated_study
 
@@ -192,7 +192,7 @@ class End:
 class Batch:
     """Runs that are done in one process."""
 
-    machine: Machine
+    machine: EpochSource
     question: Question
     method: Method
     runs: int
@@ -200,7 +200,7 @@ class Batch:
 
 
 def complete_runs(
-    machine: Machine, question: Question, *, runs: int, seed: Sequence[int], method: Method = SOUND
+    machine: EpochSource, question: Question, *, runs: int, seed: Sequence[int], method: Method = SOUND
 ) -> list[tuple[End, ...]]:
     """Do many runs in several processes; returns the ends of each run's cells."""
     at_once = max(1, _AT_ONCE // question.cells)
@@ -210,7 +210,7 @@ def complete_runs(
 
 
 def single_runs(
-    machine: Machine, question: Question, *, runs: int, seed: Sequence[int], method: Method = SOUND
+    machine: EpochSource, question: Question, *, runs: int, seed: Sequence[int], method: Method = SOUND
 ) -> list[End]:
     """The same for runs of one cell."""
     return [end for (end,) in complete_runs(machine, question, runs=runs, seed=seed, method=method)]

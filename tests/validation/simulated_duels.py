@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from bakeoff.stats import interval as iv
 from bakeoff.stats.interval import around
 from bakeoff.stats.model import Stop, Word
-from validation.duels import Judgement, Machine, Outcome
+from validation.duels import Judgement, Outcome, ProcessorShares
 from validation.simulation import run_to_end
 
 NATURAL = 0.01  # what the two servers of a label swap differ by
@@ -63,7 +63,7 @@ def simulated_duel(judge=honest, *, spread=0.02, bias=0.0, epochs=7, seed=1):
             started_at=datetime.now(UTC),
             wall_s=100.0,
             measured_s=14.0,
-            machine=Machine(busy=0.6, other=0.02, steal=0.0),
+            machine=ProcessorShares(busy=0.6, other=0.02, steal=0.0),
             background=background,
         )
 

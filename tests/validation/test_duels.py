@@ -25,7 +25,7 @@ from validation.campaign import (
     summary_table,
 )
 from validation.causes import Reported
-from validation.duels import Background, Duel, Judgement, LoadClass, Machine, Outcome, run_bakeoff, run_duel
+from validation.duels import Background, Duel, Judgement, LoadClass, Outcome, ProcessorShares, run_bakeoff, run_duel
 from validation.gates_measured import GateOutcome
 from validation.journal import read_entries
 from validation.procedures_measured import Series
@@ -46,7 +46,7 @@ def outcome(duel=DUEL, *, mean=-0.02, half=0.01, words=(Word.INCONCLUSIVE,), poi
         started_at=datetime.now(UTC),
         wall_s=80.0,
         measured_s=12.0,
-        machine=Machine(busy=0.5, other=0.1, steal=0.0),
+        machine=ProcessorShares(busy=0.5, other=0.1, steal=0.0),
         error=error,
     )
 

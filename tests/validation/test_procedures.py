@@ -8,7 +8,7 @@ import pytest
 
 from validation.check import most
 from validation.machines import Moments, recorded_sets
-from validation.procedures import Judgement, Procedure, by_serial, judge_serial, rates, replayed, serial
+from validation.procedures import Procedure, Said, by_serial, judge_serial, rates, replayed, serial
 
 
 def test_a_visible_ratio_is_a_claim():
@@ -34,11 +34,11 @@ def test_every_serial_procedure_uses_all_of_the_time():
 
 
 def test_rates():
-    said = [Judgement(-0.02, -1, 0.01), Judgement(-0.005, 0, 0.01), Judgement(0.03, 1, 0.01)]
+    said = [Said(-0.02, -1, 0.01), Said(-0.005, 0, 0.01), Said(0.03, 1, 0.01)]
     found = rates(said, truth=-0.02)
     assert (found.right, found.wrong, found.held) == (1, 1, 1)
     assert found.half_width == 0.01
-    without = rates([*said, Judgement(-0.02, 0, math.inf)], truth=-0.02)
+    without = rates([*said, Said(-0.02, 0, math.inf)], truth=-0.02)
     assert (without.runs, without.intervals, without.held, without.half_width) == (4, 3, 1, 0.01)
     equal = rates(said, truth=0.0)
     assert (equal.right, equal.wrong) == (0, 2)
