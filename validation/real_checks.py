@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 
 import numpy as np
 
@@ -418,7 +418,9 @@ def unequal_pending_work(setting: Setting) -> Finding:
                 alone.append(math.log(rates["B"] / rates["A"]))
     pairs = by_variant(together)
     serial = mean_of(alone)
-    results = [f"alone {shown(serial)}"]
+    # In a round the machine is much the same for both: what it did from round to round is in neither difference.
+    of_round = [fmean(alone[begin : begin + _ALONE_PAIRS]) for begin in range(0, len(alone), _ALONE_PAIRS)]
+    results, in_rounds = [f"alone {shown(serial)}"], []
     figures = {"alone": figures_of(serial)}
     half_widths = {"alone": serial.interval.half_width or math.inf}
     agree: dict[str, bool] = {}
@@ -430,10 +432,13 @@ def unequal_pending_work(setting: Setting) -> Finding:
         flags[name] = carry_over_flag(carry_over(found), _PRECISION) is not None
         results.append(f"{name} {shown(estimate)}" + (" CARRY-OVER" if flags[name] else ""))
         figures[name] = figures_of(estimate) | {"agrees": agree[name], "carry_over_flag": flags[name]}
+        apart = mean_of([pair.value - by_itself for pair, by_itself in zip(found, of_round, strict=True)])
+        in_rounds.append(f"{name} minus alone {shown(apart)}")
+        figures[name]["minus_alone"] = figures_of(apart)
     held = agree["freeze"] or flags["freeze"]
     too_noisy = held and max(half_widths["alone"], half_widths["freeze"]) > _WIDEST
     return Finding(
-        found="B over A: " + ", ".join(results) + (TOO_BUSY if too_noisy else ""),
+        found=f"B over A: {', '.join(results)}; by rounds {', '.join(in_rounds)}" + (TOO_BUSY if too_noisy else ""),
         passed=None if too_noisy else held,
         figures=figures,
     )

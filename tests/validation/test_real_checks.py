@@ -1,5 +1,6 @@
 """G12, G13 on writes and G15: what they make of known epochs; the servers are in the sizes quick and full."""
 
+import itertools
 import math
 from types import SimpleNamespace
 
@@ -75,6 +76,24 @@ def test_writes_taken_in_turns_that_scatter_too_much_agree_with_nothing(monkeypa
     found = real_checks.unequal_pending_work(setting)
     assert found.figures["alone"]["half_width"] < 0.01 and found.figures["freeze"]["half_width"] > 0.1
     assert found.passed is None and "too busy" in found.found
+
+
+@pytest.mark.parametrize(("name", "bias"), [("freeze", 0.0), ("freeze", 0.05), ("no freeze", 0.05)])
+def test_what_the_machine_does_to_a_whole_round_is_not_between_its_epochs_and_the_arms_alone(
+    monkeypatch, setting, name, bias
+):
+    of_round, asked = np.random.default_rng(1).normal(0, 0.1, 12), itertools.count()
+    in_a_round = 2 + 4  # an epoch of each variant, and B alone four times
+
+    def effect(way):
+        return -0.1 + of_round[next(asked) // in_a_round] + (bias if way.name == name else 0.0)
+
+    monkeypatch.setattr(real_checks, "RealBench", simulated_bench(effect))
+    found = real_checks.unequal_pending_work(setting)
+    apart = found.figures[name]["minus_alone"]
+    assert found.figures[name]["half_width"] > 0.03 and apart["half_width"] < 0.01
+    assert apart["mean"] == pytest.approx(bias, abs=apart["half_width"]) and apart["n"] == 12
+    assert f"{name} minus alone {math.expm1(apart['mean']):+.2%} ± {apart['half_width']:.2%}" in found.found
 
 
 @pytest.mark.parametrize(
