@@ -7,11 +7,10 @@ dark pages.
 import math
 import re
 from collections.abc import Sequence
-from typing import Any
 
-import altair as alt
 import vl_convert
 
+from bakeoff.report.charts import CONFIG, Json, by_key, layer, number, stand_in
 from validation.procedures import VISIBLE, Asked, Procedure
 
 _WIDTH, _ROW_HEIGHT = 240, 62
@@ -19,15 +18,14 @@ _NAMES = {each: each.value for each in Procedure} | {Procedure.THREE_APART: "thr
 _CLAIMS = ("wrong claim", "right claim", "no claim")
 _WORDS = {"wrong claim": "wrong", "right claim": "right", "no claim": "none"}
 _SHAPES = ("cross", "circle", "diamond")
-# Stand-ins, replaced after drawing: light and dark value of each.
+# Light and dark value of each; the names of arms stand for a wrong claim and for a right one.
 _COLOURS = {
-    "#fe0001": ("ink", "#1d1d1b", "#e9e7e1"),
-    "#fe0002": ("muted", "#5f5d57", "#a9a69d"),
-    "#fe0003": ("grid", "#e2dfd7", "#34373a"),
-    "#fe0004": ("wrong", "#c8400c", "#f0883a"),
-    "#fe0005": ("right", "#0072b2", "#56b4e9"),
+    "ink": ("#1d1d1b", "#e9e7e1"),
+    "muted": ("#5f5d57", "#a9a69d"),
+    "grid": ("#e2dfd7", "#34373a"),
+    "arm-1": ("#c8400c", "#f0883a"),
+    "arm-0": ("#0072b2", "#56b4e9"),
 }
-_INK, _MUTED, _GRID, _WRONG, _RIGHT = _COLOURS
 _EDGE_SHARE = 0.98  # of all marks lie within the axis; the others stand at its ends
 _EDGE_MIN = 0.03
 
@@ -36,12 +34,13 @@ def draw(asked: Sequence[Asked]) -> str:
     """Draw all judgements as one SVG document."""
     truths = sorted({each.slowdown_percent for each in asked})
     edge = _edge(asked)
+    datasets: dict[str, Json] = {}
     panels = [
-        _panel([each for each in asked if each.slowdown_percent == percent], percent, edge, first=place == 0)
-        for place, percent in enumerate(truths)
+        _panel([each for each in asked if each.slowdown_percent == percent], percent, edge, datasets)
+        for percent in truths
     ]
-    chart = alt.hconcat(*panels, spacing=14).properties(background="transparent", padding=4)
-    return _alone(vl_convert.vegalite_to_svg(chart.to_dict() | {"config": _CONFIG}))
+    described = {"hconcat": panels, "spacing": 14, "background": "transparent", "padding": 4, "config": _CONFIG}
+    return _alone(vl_convert.vegalite_to_svg(described | {"datasets": datasets}))
 
 
 def _edge(asked: Sequence[Asked]) -> float:
@@ -52,61 +51,63 @@ def _edge(asked: Sequence[Asked]) -> float:
     return 100 * next((step for step in steps if step >= reach), 1.0)
 
 
-def _panel(asked: Sequence[Asked], percent: float, edge: float, *, first: bool) -> Any:  # noqa: ANN401 — Altair has no type for it
+def _panel(asked: Sequence[Asked], percent: float, edge: float, datasets: dict[str, Json]) -> Json:
+    """Marks over a row for each procedure; their data are added to `datasets`. The first panel names the rows."""
     truth = 100 * math.expm1(-math.log1p(percent / 100))
     names = [_NAMES[procedure] for procedure in Procedure]
     rows = _rows(asked, edge)
-    x = alt.X(
-        "percent:Q",
-        title="ratio, %",
-        scale=alt.Scale(domain=[-edge, edge], nice=False),
-        axis=alt.Axis(grid=False, tickCount=5, labelExpr="(datum.value > 0 ? '+' : '') + datum.value"),
-    )
-    y = alt.Y("procedure:N", sort=names, title=None, scale=alt.Scale(domain=names), axis=alt.Axis() if first else None)
-    offset = alt.YOffset("place:Q", scale=alt.Scale(domain=[-1.6, 1.2]))
-    colour = alt.Color("claim:N", legend=None, scale=alt.Scale(domain=_CLAIMS, range=[_WRONG, _RIGHT, _MUTED]))
-    shape = alt.Shape("claim:N", legend=None, scale=alt.Scale(domain=_CLAIMS, range=list(_SHAPES)))
-    data = _data(rows)
+    axis = {"grid": False, "tickCount": 5, "labelExpr": "(datum.value > 0 ? '+' : '') + datum.value"}
+    x = number("percent", title="ratio, %", scale={"domain": [-edge, edge], "nice": False}, axis=axis)
+    low, to_high = number("low", title="ratio, %"), {"field": "high"}
+    row: dict[str, Json] = {"field": "procedure", "type": "nominal", "title": None, "scale": {"domain": names}}
+    row |= {"axis": None} if datasets else {}
+    place = {"y": row, "yOffset": number("place", scale={"domain": [-1.6, 1.2]})}
+    colour = by_key(list(_CLAIMS), [stand_in(key) for key in ("arm-1", "arm-0", "muted")])
+    shape = by_key(list(_CLAIMS), list(_SHAPES))
     band = {"low": -100 * math.expm1(VISIBLE), "high": 100 * math.expm1(VISIBLE)}
+
+    def data(name: str) -> str:
+        return f"{name} {percent:g}"
+
+    datasets |= {
+        data("band"): [band],
+        data("truth"): [{"percent": truth}],
+        data("intervals"): [each for each in rows if "low" in each],
+        data("marks"): rows,
+        data("words"): _words(asked, edge),
+    }
     layers = [
-        alt.Chart(_data([band]))
-        .mark_rect(color=_MUTED, opacity=0.14)
-        .encode(x=alt.X("low:Q", title="ratio, %"), x2="high:Q"),
-        alt.Chart(_data([{"percent": truth}])).mark_rule(color=_INK, strokeWidth=1.2).encode(x=x),
-        alt.Chart(data)
-        .transform_filter("datum.low != null")
-        .mark_rule(opacity=0.3, strokeWidth=1)
-        .encode(x=alt.X("low:Q", title="ratio, %"), x2="high:Q", y=y, yOffset=offset, color=colour),
-        alt.Chart(data)
-        .mark_point(size=30, filled=True, opacity=0.85, strokeWidth=1.6)
-        .encode(x=x, y=y, yOffset=offset, color=colour, shape=shape),
-        alt.Chart(_data(_words(asked, edge)))
-        .mark_text(align="left", baseline="middle", fontSize=11, color=_INK)
-        .encode(x=alt.X("at:Q", title="ratio, %"), y=y, yOffset=offset, text="text:N"),
-    ]
-    title = "the same server twice" if not percent else f"B {-truth:.1f} % slower"
-    return alt.layer(*layers).properties(
-        width=_WIDTH,
-        height=_ROW_HEIGHT * len(names),
-        title=alt.TitleParams(title, anchor="start", color=_INK, fontSize=13, fontWeight="normal", offset=8),
-    )
+        layer(data("band"), "rect", {"x": low, "x2": to_high}, color=stand_in("muted"), opacity=0.14),
+        layer(data("truth"), "rule", {"x": x}, color=stand_in("ink"), strokeWidth=1.2),
+        layer(
+            data("intervals"), "rule", place | {"x": low, "x2": to_high, "color": colour}, opacity=0.3, strokeWidth=1
+        ),
+        layer(
+            data("marks"), "point", place | {"x": x, "color": colour, "shape": shape},
+            size=30, filled=True, opacity=0.85, strokeWidth=1.6,
+        ),
+        layer(
+            data("words"), "text",
+            place | {"x": number("at", title="ratio, %"), "text": {"field": "text", "type": "nominal"}},
+            align="left", baseline="middle", fontSize=11, color=stand_in("ink"),
+        ),
+    ]  # fmt: skip
+    title: Json = {"text": "the same server twice" if not percent else f"B {-truth:.1f} % slower"}
+    title |= {"anchor": "start", "color": stand_in("ink"), "fontSize": 13, "fontWeight": "normal", "offset": 8}
+    return {"layer": layers, "width": _WIDTH, "height": _ROW_HEIGHT * len(names), "title": title}
 
 
-def _data(values: list[dict[str, Any]]) -> alt.InlineData:
-    return alt.InlineData(values=values)
-
-
-def _rows(asked: Sequence[Asked], edge: float) -> list[dict[str, Any]]:
+def _rows(asked: Sequence[Asked], edge: float) -> list[dict[str, Json]]:
     """A mark each; those of one procedure in turn on a few lines, so that they do not overlap."""
     rows = []
     counts = dict.fromkeys(Procedure, 0)
     for each in asked:
         judgement = each.judgement
         counts[each.procedure] += 1
-        row: dict[str, Any] = {
+        row: dict[str, Json] = {
             "procedure": _NAMES[each.procedure],
             "percent": _clamped(judgement.log_ratio, edge),
-            "claim": _claim(each),
+            "k": _claim(each),
             "place": (counts[each.procedure] * 3 % 7) / 3 - 1,
         }
         if judgement.half_width is not None and math.isfinite(judgement.half_width):
@@ -116,7 +117,7 @@ def _rows(asked: Sequence[Asked], edge: float) -> list[dict[str, Any]]:
     return rows
 
 
-def _words(asked: Sequence[Asked], edge: float) -> list[dict[str, Any]]:
+def _words(asked: Sequence[Asked], edge: float) -> list[dict[str, Json]]:
     """What the marks of each row add up to."""
     words = []
     for procedure in Procedure:
@@ -141,31 +142,18 @@ def _clamped(log_ratio: float, edge: float) -> float:
     return round(min(max(100 * math.expm1(min(log_ratio, 5.0)), -edge), edge), 3)
 
 
-_CONFIG: dict[str, Any] = {
-    "view": {"stroke": _GRID},
-    "axis": {
-        "labelColor": _MUTED,
-        "titleColor": _MUTED,
-        "gridColor": _GRID,
-        "domain": False,
-        "tickColor": _GRID,
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
-        "labelLimit": 200,
-    },
-    "axisY": {"ticks": False, "labelColor": _INK, "labelPadding": 8},
-    "font": "sans-serif",
+_CONFIG = CONFIG | {
+    "view": {"stroke": stand_in("grid")},
+    "axisY": {"ticks": False, "labelColor": stand_in("ink"), "labelPadding": 8, "labelLimit": 200},
 }
 
 
 def _alone(svg: str) -> str:
     """Colours by CSS variables with a light and a dark value; what only a script could use is left out."""
-    light = "".join(f"--{name}:{value};" for name, value, _ in _COLOURS.values())
-    dark = "".join(f"--{name}:{value};" for name, _, value in _COLOURS.values())
+    light, dark = ("".join(f"--{name}:{values[shade]};" for name, values in _COLOURS.items()) for shade in (0, 1))
     style = f"<style>:root{{{light}}}@media (prefers-color-scheme:dark){{:root{{{dark}}}}}</style>"
-    for stand_in, (name, _, _) in _COLOURS.items():
-        svg = svg.replace(f'"{stand_in}"', f'"var(--{name})"')
+    for name in _COLOURS:
+        svg = svg.replace(f'"{stand_in(name)}"', f'"var(--{name})"')
     svg = re.sub(r' (?:aria-[a-z]+|role|pointer-events|class)="[^"]*"', "", svg)
     svg = re.sub(r"(\d+\.\d)\d+", r"\1", svg)
     return re.sub(r"(<svg [^>]*>)", rf"\1{style}", svg, count=1) + "\n"

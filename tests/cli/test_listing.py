@@ -34,7 +34,7 @@ COMMANDS = (
     "cache",
     "sysbench",
 )
-HEAVY = {"arro3", "numpy", "pydantic", "altair", "ray"}
+HEAVY = {"arro3", "numpy", "pydantic", "ray"}
 
 
 def test_the_help_names_every_command_and_imports_none_of_them(inside):
