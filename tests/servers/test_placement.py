@@ -45,6 +45,12 @@ def started(make, text, name="A", **options):
     return server
 
 
+@pytest.fixture(scope="module")
+def server(make_lasting):
+    """A MySQL 8.0.15 for the tests that do not count starts."""
+    return started(make_lasting, "mysql:8.0.15")
+
+
 def arm(server, name="A", *, pid=None, transport="socket"):
     place, account = server.address(transport), server.account(transport)
     return ArmAddress(
@@ -194,8 +200,8 @@ def test_a_thousand_starts_pair_no_connection_wrongly(make, tmp_path, text):
 
 
 @pytest.mark.server
-def test_256_connections_are_paired_within_a_second_and_released(make, tmp_path):
-    server, path = started(make, "mysql:8.0.15"), script(tmp_path, seconds=0)
+def test_256_connections_are_paired_within_a_second_and_released(server, tmp_path):
+    path = script(tmp_path, seconds=0)
     with Engine() as engine:
         engine.open([arm(server, pid=server.pid)])
         took = {}
@@ -212,8 +218,7 @@ def test_256_connections_are_paired_within_a_second_and_released(make, tmp_path)
 
 
 @pytest.mark.server
-def test_connections_that_are_killed_or_made_anew_are_paired_again(make, tmp_path):
-    server = started(make, "mysql:8.0.15")
+def test_connections_that_are_killed_or_made_anew_are_paired_again(server, tmp_path):
     with Engine() as engine:
         engine.open([arm(server, pid=server.pid)])
         assert not looks_while(engine, server, script(tmp_path, reconnects=True), 4, blocks=2)
@@ -237,9 +242,9 @@ def test_connections_that_are_killed_or_made_anew_are_paired_again(make, tmp_pat
 
 
 @pytest.mark.server
-def test_connections_change_their_cpus_in_the_same_way_for_all_arms(make, tmp_path):
+def test_connections_change_their_cpus_in_the_same_way_for_all_arms(server, tmp_path):
     # Connections that never rest leave this thread without a CPU for seconds on a busy machine.
-    server, path, workers, seen = started(make, "mysql:8.0.15"), script(tmp_path, seconds=0.002), 6, set()
+    path, workers, seen = script(tmp_path, seconds=0.002), 6, set()
     with Engine() as engine:
         engine.open([arm(server, name, pid=server.pid) for name in "AB"])
         measuring = threading.Thread(target=lambda: measure(engine, path, workers, arms="AB", blocks=15))
@@ -258,16 +263,15 @@ def test_connections_change_their_cpus_in_the_same_way_for_all_arms(make, tmp_pa
 
 @pytest.mark.server
 @pytest.mark.parametrize("transport", ["socket", "tcp"])
-def test_a_running_server_on_this_machine_is_asked_for_its_process(make, tmp_path, transport):
-    server = started(make, "mysql:8.0.15")
+def test_a_running_server_on_this_machine_is_asked_for_its_process(server, tmp_path, transport):
     with Engine() as engine:
         engine.open([arm(server, transport=transport)])
         assert not looks_while(engine, server, script(tmp_path), 4)
 
 
 @pytest.mark.server
-def test_no_arm_is_paired_while_another_is_not(make, tmp_path, fakeserver_binary):
-    server, path = started(make, "mysql:8.0.15"), script(tmp_path, seconds=0)
+def test_no_arm_is_paired_while_another_is_not(server, tmp_path, fakeserver_binary):
+    path = script(tmp_path, seconds=0)
     with FakeServer(tmp_path / "s.sock") as fake, Engine() as engine:
         other = ArmAddress("B", str(fake.socket), None, None, "root", "", "mysql", "utf8mb4", None)
         engine.open([arm(server, pid=server.pid), other])
@@ -275,13 +279,3 @@ def test_no_arm_is_paired_while_another_is_not(make, tmp_path, fakeserver_binary
             measure(engine, path, 2, arms=("A", "B"))
         assert (caught.value.code, caught.value.arm) == ("not_paired", "B")
         assert measure(engine, path, 2, arms=("A", "B"), placement="free").slices
-
-
-@pytest.mark.server
-def test_a_thread_pool_cannot_be_paired(make, tmp_path):
-    server = started(make, "mariadb:10.11,thread_handling=pool-of-threads")
-    with Engine() as engine:
-        engine.open([arm(server, pid=server.pid)])
-        with pytest.raises(EngineError, match="thread_handling=pool-of-threads") as caught:
-            measure(engine, script(tmp_path), 2)
-        assert caught.value.code == "not_paired"
