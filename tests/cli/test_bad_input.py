@@ -235,19 +235,19 @@ def test_a_terminal_without_our_characters_is_shown_their_codes(tmp_path):
 
 
 @pytest.mark.server
-def test_nothing_listens_at_a_url(shell):
+def test_nothing_listens_at_a_url(shell, inside):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    ran = shell.run("duel", f"mysql://root@127.0.0.1:{port}/", "mysql:8.0.15", *SMALL)
+    ran = inside("duel", f"mysql://root@127.0.0.1:{port}/", "mysql:8.0.15", *SMALL)
     assert ran.code == 3
     assert str(port) in ran.complaint
     assert shell.runs == []
 
 
 @pytest.mark.server
-def test_a_refused_password_is_named_and_never_shown(shell, sandbox):
-    ran = shell.run("duel", f"mysql://root:wr0ng-secret@127.0.0.1:{sandbox['port']}/", "mysql:8.0.15", *SMALL)
+def test_a_refused_password_is_named_and_never_shown(shell, inside, sandbox):
+    ran = inside("duel", f"mysql://root:wr0ng-secret@127.0.0.1:{sandbox['port']}/", "mysql:8.0.15", *SMALL)
     assert ran.code == 3
     assert "refuses user root" in ran.complaint
     assert "wr0ng-secret" not in ran.out + ran.err
@@ -276,10 +276,10 @@ def test_a_script_without_tables_is_refused_before_anything_is_loaded(inside, sh
 
 
 @pytest.mark.server
-def test_a_script_that_does_not_parse_names_file_and_line(shell):
+def test_a_script_that_does_not_parse_names_file_and_line(shell, inside):
     script = shell.folder / "broken.lua"
     script.write_text("function event(\n")
-    ran = shell.run("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--workload", str(script))
+    ran = inside("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL, "--workload", str(script))
     assert ran.code in (2, 4)
     assert "broken.lua:" in ran.complaint
     assert shell.runs == []

@@ -15,7 +15,7 @@ TINY = "--tables 1 --table-size 1000 --builds 1 --threads 1 -w oltp_point_select
 
 
 def test_looking_around(walked):
-    walked("bakeoff", "bakeoff --help", "bakeoff --version", "bakeoff -V", "bakeoff duel --help")
+    walked("bakeoff", "bakeoff --help", "bakeoff --version", "bakeoff -V", "bakeoff duel --help", inside=True)
 
 
 def test_what_there_is(walked):
@@ -72,7 +72,7 @@ def test_what_it_would_take(walked):
 
 
 def test_the_doctor_looks(typed, shell):
-    seen = typed("bakeoff doctor --quick")
+    seen = typed("bakeoff doctor --quick", inside=True)
     lines = seen.screen.splitlines()
     assert seen.code in (0, 3)
     assert {line.split()[0] for line in lines if line[0] != " "} <= {"ok", "note", "warning", "PROBLEM"}

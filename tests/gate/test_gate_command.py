@@ -168,9 +168,9 @@ class TestAGateThatFails:
         (run,) = shell.runs
         assert "The gate failed" in (run / "report.html").read_text()
 
-    def test_is_reported_again_as_what_it_was(self, failed):
+    def test_is_reported_again_as_what_it_was(self, failed, inside):
         shell, _ = failed
-        ran = shell.run("report", "latest", "--format", "text")
+        ran = inside("report", "latest", "--runs", str(shell.folder / "runs"), "--format", "text")
         assert ran.code == 0 and "The gate failed" in ran.out
 
     def test_says_first_what_this_machine_can_tell(self, failed):

@@ -49,9 +49,15 @@ def pair_of_mariadb():
         yield started
 
 
-def replayed(shell, log, *arguments):
+@pytest.fixture
+def served(request):
+    """The servers of a fixture; before `inside`, which has a cache of its own."""
+    return request.getfixturevalue(request.param)
+
+
+def replayed(command, shell, log, *arguments):
     """The run, the answers of its capture, and what was said beside."""
-    ran = shell.run("replay", log, *arguments, *SHORT)
+    ran = command("replay", log, *arguments, *SHORT)
     assert ran.code == 0, ran
     run = open_run(next(path for path in shell.runs if path.name != "captures"))
     (answers,) = run.read_json("answers.json").values()
@@ -65,17 +71,17 @@ def failures(run):
 
 
 @pytest.mark.server
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     "form", ["url", *(pytest.param(form, marks=pytest.mark.slow) for form in ("option", "qualified"))]
 )
-def test_statements_without_a_schema_run_in_the_database_that_is_named(pair, shell, form):
+def test_statements_without_a_schema_run_in_the_database_that_is_named(pair, shell, inside, form):
     table = "shop.t" if form == "qualified" else "t"
     (shell.folder / "log.sql").write_text(
         "".join(f"SELECT v FROM {table} WHERE id = {n % 3 + 1};\n" for n in range(60))
     )
     urls = [url(each, "shop" if form == "url" else "") for each in pair]
-    run, answers, _ = replayed(shell, "log.sql", *urls, *(("--database", "shop") if form == "option" else ()))
+    run, answers, _ = replayed(inside, shell, "log.sql", *urls, *(("--database", "shop") if form == "option" else ()))
     assert failures(run) == []
     (only,) = answers["digests"].values()
     assert only["compared"]["B"]["failed"] == {}
@@ -84,19 +90,19 @@ def test_statements_without_a_schema_run_in_the_database_that_is_named(pair, she
 
 @pytest.mark.server
 @pytest.mark.timeout(200)
-def test_a_database_that_is_not_there_or_not_named_is_said_in_a_line(pair, shell):
+def test_a_database_that_is_not_there_or_not_named_is_said_in_a_line(pair, shell, inside):
     (shell.folder / "log.sql").write_text("SELECT v FROM t;\n" * 9)
-    missing = shell.run("replay", "log.sql", *(url(each, "nowhere") for each in pair), *SHORT)
+    missing = inside("replay", "log.sql", *(url(each, "nowhere") for each in pair), *SHORT)
     assert (missing.code, "Unknown database 'nowhere'" in missing.complaint) == (3, True), missing
-    unnamed = shell.run("replay", "log.sql", *map(url, pair), *SHORT)
+    unnamed = inside("replay", "log.sql", *map(url, pair), *SHORT)
     assert unnamed.code == 2, unnamed
     assert "every statement fails on every server" in unnamed.complaint
     assert "mysql://user@host/DATABASE" in unnamed.err and "--data" not in unnamed.err
 
 
 @pytest.mark.server
-@pytest.mark.timeout(300)
-def test_digests_of_a_running_server_which_have_no_connection_are_replayed(pair, shell):
+@pytest.mark.timeout(240)
+def test_digests_of_a_running_server_which_have_no_connection_are_replayed(pair, shell, inside):
     pair[0].query("TRUNCATE performance_schema.events_statements_summary_by_digest", database="performance_schema")
     connection = pair[0].connect("shop")
     with connection.cursor() as cursor:
@@ -104,19 +110,18 @@ def test_digests_of_a_running_server_which_have_no_connection_are_replayed(pair,
             cursor.execute(f"SELECT v FROM t WHERE id = {number % 3}")
     connection.close()
     source = ("--from", "performance-schema", "-o", "kept.capture")
-    ran = shell.run("capture", url(pair[0], "shop"), *source)
+    ran = inside("capture", url(pair[0], "shop"), *source)
     assert ran.code == 0, ran
-    run, answers, _ = replayed(shell, "kept.capture", *map(url, pair))
+    run, answers, _ = replayed(inside, shell, "kept.capture", *map(url, pair))
     assert failures(run) == []
     assert answers["executed"] > 90, "of one digest as many as are compared"
     assert {each["text"].split()[0] for each in answers["digests"].values()} >= {"SELECT"}
 
 
 @pytest.mark.server
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", ["pair", pytest.param("pair_of_mariadb", marks=pytest.mark.slow)])
-def test_the_server_refuses_a_read_that_writes_in_both_passes(request, shell, name):
-    pair = request.getfixturevalue(name)
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("served", ["pair", pytest.param("pair_of_mariadb", marks=pytest.mark.slow)], indirect=True)
+def test_the_server_refuses_a_read_that_writes_in_both_passes(served, shell, inside):
     lines = [
         "SET SESSION TRANSACTION READ WRITE",
         "SELECT * FROM shop.innocent",
@@ -124,12 +129,12 @@ def test_the_server_refuses_a_read_that_writes_in_both_passes(request, shell, na
     ] * 20
     lines += ["START TRANSACTION READ WRITE", "SELECT * FROM shop.innocent", "COMMIT", "SELECT * FROM shop.gone"]
     (shell.folder / "log.sql").write_text("".join(f"{line};\n" for line in lines))
-    run, answers, said = replayed(shell, made(shell.folder, shell.folder / "log.sql").name, *map(url, pair))
+    run, answers, said = replayed(inside, shell, made(shell.folder, shell.folder / "log.sql").name, *map(url, served))
     assert {row["sql_errno"] for row in failures(run)} == {1792, 1146}
     assert "log.capture: queries with a table that no server has (error 1146): 1" in said
     (seen,) = [each for each in answers["digests"].values() if "innocent" in each["text"]]
     assert seen["compared"]["B"]["failed"] == {"A": 21, "B": 21}
-    assert [each.query("SELECT COUNT(*) FROM shop.t WHERE id = 4") for each in pair] == [[(0,)]] * 2
+    assert [each.query("SELECT COUNT(*) FROM shop.t WHERE id = 4") for each in served] == [[(0,)]] * 2
 
 
 @pytest.mark.server
@@ -148,7 +153,7 @@ def test_servers_that_know_no_read_only_transactions_are_replayed_by_their_own_s
         connection.close()
         taken = shell.run("capture", url(old.instance, "shop"), "-o", "kept.capture", "--from", "slow-log")
         assert taken.code == 0, taken
-        run, answers, _ = replayed(shell, "kept.capture", url(old.instance), url(new.instance))
+        run, answers, _ = replayed(shell.run, shell, "kept.capture", url(old.instance), url(new.instance))
     assert failures(run) == []
     assert answers["executed"] >= 50
 

@@ -116,7 +116,7 @@ def test_a_database_of_ones_own_is_filled_and_named_at_the_end(shell, sandbox):
 
 
 @pytest.mark.server
-def test_what_is_left_is_named_after_an_error_and_with_quiet(shell, sandbox):
+def test_what_is_left_is_named_after_an_error_and_with_quiet(shell, inside, sandbox):
     url = f"mysql://root@localhost/?socket={sandbox['socket']}"
     (shell.folder / "broken.lua").write_text(
         "function prepare() local c = sysbench.sql.driver():connect() c:query('CREATE TABLE t (id INT)') "
@@ -124,7 +124,7 @@ def test_what_is_left_is_named_after_an_error_and_with_quiet(shell, sandbox):
     )
     server = RemoteServer(parse_server(url))
     try:
-        ran = shell.run("duel", url, url, "--allow-same", "--database", "mine", "-w", "broken.lua", "--quiet")
+        ran = inside("duel", url, url, "--allow-same", "--database", "mine", "-w", "broken.lua", "--quiet")
         assert ran.code != 0 and "no more" in ran.complaint
         (note,) = [line for line in ran.err.splitlines() if line.startswith("note:")]
         assert "keeps the database mine_broken, which bakeoff has begun to fill" in note

@@ -143,7 +143,7 @@ def test_another_study_is_refused_and_a_run_that_is_being_written_too(shell, ins
     assert ran.code == 2
     assert "threads differ" in ran.complaint
     with begun.hold():
-        ran = shell.run("run", "--resume", begun.name)
+        ran = inside("run", "--resume", begun.name)
     assert ran.code == 3
     assert "another bakeoff" in ran.complaint
     assert shell.runs == [begun.path]
