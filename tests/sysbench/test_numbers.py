@@ -1,10 +1,50 @@
 """What is better than the original's: percentiles, JSON, HdrHistogram logs, rates, warm-up. Without a server."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from bakeoff.results.epoch_data import decode_histogram
+
+USLEEP = 'ffi.cdef("int usleep(unsigned int);")\n'
+# Events of the first second take 1 ms, later ones 50 ms.
+FAST_FIRST = f"""{USLEEP}
+local began = os.time()
+function event() ffi.C.usleep(os.time() - began < 1 and 1000 or 50000) end
+"""
+ONE_NEVER_ENDS = f"{USLEEP} function event() ffi.C.usleep(sysbench.tid == 2 and 60000000 or 1000) end"
+BREAKS_OFF = f"""{USLEEP}
+function event() ffi.C.usleep(2500000) error("broken off") end
+function sysbench.hooks.report_cumulative() ffi.C.usleep(2000000) end
+"""
+LATE = ("sleepy.lua", "--sleep-us=20000", "--rate=10000", "--time=1", "run")
+# Runs that mostly sleep: command line and script.
+SLEEPING = {
+    "percentiles": (("sleepy.lua", "--time=1", "--percentile=50,95,99.9,100", "run"), ""),
+    "json": (("sleepy.lua", "--time=2", "--json", "--threads=2", "--report-interval=1", "run"), ""),
+    "too fast a rate": (
+        ("sleepy.lua", "--sleep-us=50000", "--rate=100", "--time=2", "--json", "--percentile=50", "run"), "",
+    ),
+    "late": (LATE, ""),
+    "late with remarks": ((*LATE, "--remarks"), ""),
+    "warm-up": (
+        ("/dev/stdin", "--warmup-time=3", "--time=2", "--json", "--report-interval=1", "run"), FAST_FIRST,
+    ),
+    "outlasts the warm-up": (
+        ("sleepy.lua", "--sleep-us=2500000", "--threads=2", "--warmup-time=1", "--time=1", "run"), "",
+    ),
+    "unfinished": (("/dev/stdin", "--threads=8", "--time=1", "--forced-shutdown=1", "run"), ONE_NEVER_ENDS),
+    "broken off": (("/dev/stdin", "--time=1", "--forced-shutdown=1", "run"), BREAKS_OFF),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def slept(ours):
+    """`slept(name)`: what a run of `SLEEPING` left; all are begun together."""
+    with ThreadPoolExecutor(len(SLEEPING)) as pool:
+        begun = {name: pool.submit(ours, *words, stdin=script) for name, (words, script) in SLEEPING.items()}
+        yield lambda name: begun[name].result()
 
 
 def result_of(ran) -> dict:
@@ -12,16 +52,16 @@ def result_of(ran) -> dict:
     return json.loads(ran.out)
 
 
-def test_several_percentiles_in_order_and_never_above_max(ours):
-    ran = ours("sleepy.lua", "--time=1", "--percentile=50,95,99.9,100", "run")
+def test_several_percentiles_in_order_and_never_above_max(slept):
+    ran = slept("percentiles")
     values = [ran.number(f"{label}th percentile:") for label in ("50", "95", "99.9", "100")]
     assert values == sorted(values)
     assert values[-1] <= ran.number("max:")
     assert values[0] >= ran.number("min:")
 
 
-def test_json_alone_is_all_there_is_on_standard_output(ours):
-    ran = ours("sleepy.lua", "--time=2", "--json", "--threads=2", "--report-interval=1", "run")
+def test_json_alone_is_all_there_is_on_standard_output(slept):
+    ran = slept("json")
     result = result_of(ran)
     assert "General statistics:" in ran.err
     assert result["format"] == 1
@@ -74,62 +114,43 @@ def test_the_hdr_log_holds_every_event(ours, tmp_path):
     assert starts == sorted(starts) and starts[0] == 0
 
 
-def test_latency_with_a_rate_counts_from_the_intended_start(ours):
+def test_latency_with_a_rate_counts_from_the_intended_start(slept):
     """A worker that takes 50 ms an event cannot keep 100 events a second: the wait is part of the latency."""
-    result = result_of(
-        ours("sleepy.lua", "--sleep-us=50000", "--rate=100", "--time=2", "--json", "--percentile=50", "run")
-    )
+    result = result_of(slept("too fast a rate"))
     assert result["latency_ms"]["percentiles"]["50"] > 200
     assert result["dropped"] > 50
     assert result["intervals"][0]["queue_length"] > 30
 
 
-def test_events_that_were_due_are_remarked_on_when_asked_for(ours):
-    late = ("sleepy.lua", "--sleep-us=20000", "--rate=10000", "--time=1", "run")
-    assert "events were due and never begun" in ours(*late, "--remarks").out
-    ran = ours(*late)
+def test_events_that_were_due_are_remarked_on_when_asked_for(slept):
+    assert "events were due and never begun" in slept("late with remarks").out
+    ran = slept("late")
     assert ran.number("total number of events:") > 10
     assert "due and never begun" not in ran.out
 
 
-def test_warm_up_leaks_nowhere(ours):
-    """Events of the first second take 1 ms, later ones 50 ms: none of the fast ones may be counted."""
-    script = """
-    ffi.cdef("int usleep(unsigned int);")
-    local began = os.time()
-    function event() ffi.C.usleep(os.time() - began < 1 and 1000 or 50000) end
-    """
-    result = result_of(
-        ours("/dev/stdin", "--warmup-time=3", "--time=2", "--json", "--report-interval=1", "run", stdin=script)
-    )
+def test_warm_up_leaks_nowhere(slept):
+    """None of the fast events may be counted."""
+    result = result_of(slept("warm-up"))
     assert result["latency_ms"]["min"] >= 49
     assert result["events"] <= 45
     assert all(interval["events"] <= 25 for interval in result["intervals"])
 
 
-def test_an_event_that_outlasts_the_warm_up_counts(ours):
-    ran = ours("sleepy.lua", "--sleep-us=2500000", "--threads=2", "--warmup-time=1", "--time=1", "run")
+def test_an_event_that_outlasts_the_warm_up_counts(slept):
+    ran = slept("outlasts the warm-up")
     assert ran.number("total number of events:") == 2
     assert "Threads started!\n\nWarming up for 1 seconds...\n\n" in ran.out
 
 
-def test_unfinished_events_are_counted_not_guessed(ours):
-    script = """
-    ffi.cdef("int usleep(unsigned int);")
-    function event() ffi.C.usleep(sysbench.tid == 2 and 60000000 or 1000) end
-    """
-    ran = ours("/dev/stdin", "--threads=8", "--time=1", "--forced-shutdown=1", "run", stdin=script)
+def test_unfinished_events_are_counted_not_guessed(slept):
+    ran = slept("unfinished")
     assert ran.code == 2
     assert "Number of unfinished transactions on forced shutdown: 1\n" in ran.out
 
 
-def test_what_a_forced_shutdown_breaks_is_reported_as_no_failure(ours):
-    script = """
-    ffi.cdef("int usleep(unsigned int);")
-    function event() ffi.C.usleep(2500000) error("broken off") end
-    function sysbench.hooks.report_cumulative() ffi.C.usleep(2000000) end
-    """
-    ran = ours("/dev/stdin", "--time=1", "--forced-shutdown=1", "run", stdin=script)
+def test_what_a_forced_shutdown_breaks_is_reported_as_no_failure(slept):
+    ran = slept("broken off")
     assert ran.code == 2
     assert "broken off" not in ran.out
 
