@@ -34,7 +34,7 @@ def opened(browser, page_file, request):
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("request", lambda wanted: asked.append(wanted.url))
-    page.goto(page_file.as_uri(), wait_until="networkidle")
+    page.goto(page_file.as_uri(), wait_until="load")
     yield page, said, asked
     context.close()
 
@@ -45,6 +45,7 @@ DESKTOP, DARK, PHONE = (1100, "light"), (1100, "dark"), (400, "light")
 @pytest.mark.parametrize("opened", [DESKTOP, DARK, PHONE], indirect=True)
 def test_it_opens_from_a_disk_without_a_request_or_a_complaint(opened, page_file):
     page, said, asked = opened
+    page.wait_for_load_state("networkidle")
     assert said == []
     assert [url for url in asked if not url.startswith("data:")] == [page_file.as_uri()]
     assert "mysql:8.0" in page.title()
@@ -205,7 +206,7 @@ def study_file(tmp_path_factory):
 def test_it_is_accessible_by_axe_core_when_all_is_unfolded(opened, study_file, of_study):
     page, _, _ = opened
     if of_study:
-        page.goto(study_file.as_uri(), wait_until="networkidle")
+        page.goto(study_file.as_uri(), wait_until="load")
         assert page.locator("table[id^='table-pairs'], [id^='table-pairs'] table").count() > 0
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     assert page.locator("details:not([open])").count() == 0 < page.locator("details[open]").count()

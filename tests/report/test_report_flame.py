@@ -142,7 +142,7 @@ def opened(browser, html, tmp_path, request):
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     (tmp_path / "report.html").write_text(html, "utf-8")
-    page.goto((tmp_path / "report.html").as_uri(), wait_until="networkidle")
+    page.goto((tmp_path / "report.html").as_uri(), wait_until="load")
     yield page
     assert said == []
     context.close()

@@ -281,7 +281,7 @@ def test_a_run_without_answers_still_has_its_times(run, analysis):
 def test_it_is_accessible_by_axe_core_and_fits_a_phone(browser, view, tmp_path, width, scheme):
     (tmp_path / "report.html").write_text(render_html(view), encoding="utf-8")
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    page.goto((tmp_path / "report.html").as_uri(), wait_until="networkidle")
+    page.goto((tmp_path / "report.html").as_uri(), wait_until="load")
     page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
