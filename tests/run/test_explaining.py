@@ -12,6 +12,7 @@ import pytest
 
 from bakeoff.report.context import Context
 from bakeoff.results import open_run
+from bakeoff.run.loading import Loader
 from bakeoff.run.perf import permission
 from bakeoff.stats.model import Analysis
 
@@ -63,8 +64,10 @@ def test_a_finished_run_is_explained_and_keeps_its_evidence(shell, finished):
     assert not list(finished.path.rglob("*.data")) and not list(finished.path.rglob(".perf-*"))
 
 
-def test_a_budget_too_small_is_said_in_a_line(shell, inside, finished):
-    ran = shell.run("explain", "latest", "--explain-budget", "1s")
+def test_a_budget_too_small_is_said_in_a_line(inside, finished, monkeypatch):
+    # It is seen before any load is used.
+    monkeypatch.setattr(Loader, "load_all", lambda *_, **__: {})
+    ran = inside("explain", "latest", "--explain-budget", "1s")
     assert ran.code == 0 and "Explaining needs about" in ran.out + ran.err, ran
     assert re.search(r"write --explain-budget \d+s\.", " ".join((ran.out + ran.err).split())), ran
     assert "Explaining needs about" in inside("report", "latest", "--format", "md").out
