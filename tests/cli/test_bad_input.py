@@ -5,13 +5,11 @@ import signal
 import socket
 import subprocess
 import time
-from pathlib import Path
 
 import psutil
 import pytest
 
 from bakeoff.cli import start
-from bakeoff.servers import ServerPool
 from tests.conftest import wait_for
 
 SMALL = (
@@ -344,24 +342,6 @@ def test_ctrl_c_while_the_first_of_two_loads_ends_before_the_second(shell):
     assert ran.code == 130, ran
     assert "interrupted" in ran.complaint
     assert shell.runs == []
-
-
-@pytest.mark.server
-def test_kill_minus_nine_leaves_no_server(shell):
-    process = shell.start("duel", "mysql:8.0.15", "mysql:8.0.15", *SMALL)
-    wait_for(lambda: list(Path(shell.folder).glob("runs/*/epochs/000/servers/B/status-before.json")), limit_s=120)
-    process.kill()
-    process.communicate()
-    running = [line for line in shell.left_behind() if not line.startswith(str(shell.cache))]
-    deadline = time.monotonic() + 10
-    while running and time.monotonic() < deadline:
-        time.sleep(0.2)
-        running = [line for line in shell.left_behind() if not line.startswith(str(shell.cache))]
-    assert running == []
-    assert shell.left_behind()
-    with ServerPool(shell.cache / "bakeoff" / "work"):
-        pass  # whoever starts servers next removes what the dead one left on disk
-    assert shell.left_behind() == []
 
 
 @pytest.mark.server
