@@ -138,17 +138,20 @@ def test_cpus_of_their_own_take_turns_with_shared_ones(monkeypatch: pytest.Monke
     assert result.says == "3 starts of two equal servers; apart: the client has 1 of 4 CPUs."
 
 
-def test_an_unknown_experiment_is_named() -> None:
+@pytest.fixture(scope="module")
+def nonsense() -> subprocess.CompletedProcess[str]:
+    """What an unknown experiment gives."""
     asked = [sys.executable, str(ROOT / "bench" / "method" / "run.py"), "nonsense"]
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert "nonsense" in done.stderr
+    return subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_docs_name_experiments_that_there_are() -> None:
-    asked = [sys.executable, str(ROOT / "bench" / "method" / "run.py"), "nonsense"]
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False)
-    choices = set(re.findall(r"[a-z-]+", done.stderr.partition("choose from")[2]))
+def test_an_unknown_experiment_is_named(nonsense: subprocess.CompletedProcess[str]) -> None:
+    assert nonsense.returncode == 2
+    assert "nonsense" in nonsense.stderr
+
+
+def test_docs_name_experiments_that_there_are(nonsense: subprocess.CompletedProcess[str]) -> None:
+    choices = set(re.findall(r"[a-z-]+", nonsense.stderr.partition("choose from")[2]))
     pages = [ROOT / "bench" / "README.md", *(ROOT / "docs").rglob("*.md")]
     named = {name for page in pages for name in re.findall(r"bench/method/run\.py ([a-z-]+)", page.read_text("utf-8"))}
     table_of_page = table.PAGE.read_text("utf-8").partition(table.BEGIN)[0]
