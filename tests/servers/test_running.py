@@ -23,6 +23,7 @@ from bakeoff.servers import instance as instance_module
 from bakeoff.servers.paths import OWNER_FILE
 from bakeoff.servers.process import server_identity
 from bakeoff.spec import Data, Profile, parse_server
+from bakeoff.spec.dumps import SYSTEM_SCHEMAS, quoted
 
 pytestmark = pytest.mark.server
 
@@ -82,10 +83,27 @@ def test_from_nothing_to_a_crash_and_back(make, pool, name):
     assert str(pool.work) in again.my_cnf
 
 
+@pytest.fixture(scope="module")
+def lasting(make_lasting):
+    """`lasting(name)`: a server that several tests use, without a database of theirs."""
+    started = {}
+
+    def emptied(name):
+        if name not in started:
+            server = make_lasting(name)
+            server.start()
+            started[name] = server
+        for (database,) in started[name].query("SHOW DATABASES"):
+            if database not in SYSTEM_SCHEMAS:
+                started[name].query(f"DROP DATABASE {quoted(database)}")
+        return started[name]
+
+    return emptied
+
+
 @pytest.mark.parametrize("name", [*OLDER, "mysql:8.0.15", "mariadb:10.11"])
-def test_tcp_with_an_account_of_its_own(make, name):
-    server = make(name)
-    server.start()
+def test_tcp_with_an_account_of_its_own(lasting, name):
+    server = lasting(name)
     account = server.account("tcp")
     assert account.password
     assert account.password not in repr(account)
@@ -230,17 +248,15 @@ def test_rocksdb(make):
 
 
 @pytest.mark.parametrize(("name", "how"), [("mysql:8.0.15", "INVISIBLE"), ("mariadb:10.11", "IGNORED")])
-def test_an_index_that_a_server_may_not_use_is_not_read(make, name, how):
-    server = make(name)
-    server.start()
+def test_an_index_that_a_server_may_not_use_is_not_read(lasting, name, how):
+    server = lasting(name)
     load(server)
     server.query(f"ALTER TABLE sbtest.t ADD KEY unused (c) {how}")
     assert readiness.warm(server, "sbtest").warm
 
 
-def test_tables_with_system_versioning_are_analysed_warmed_and_compared(make):
-    server = make("mariadb:10.11")
-    server.start()
+def test_tables_with_system_versioning_are_analysed_warmed_and_compared(lasting):
+    server = lasting("mariadb:10.11")
     server.query("CREATE DATABASE d")
     server.query("CREATE TABLE d.t (id INT PRIMARY KEY, a INT, KEY k (a)) WITH SYSTEM VERSIONING")
     server.query("INSERT INTO d.t VALUES (1, 1), (2, 2)")
@@ -253,9 +269,8 @@ def test_tables_with_system_versioning_are_analysed_warmed_and_compared(make):
 
 
 @pytest.mark.parametrize("name", ["mysql:8.0.15", "mariadb:10.11"])
-def test_a_database_of_any_name_has_its_size(make, name):
-    server = make(name)
-    server.start()
+def test_a_database_of_any_name_has_its_size(lasting, name):
+    server = lasting(name)
     for database in ("my-shop", "a$b", "a b.c", "日本"):
         server.query(f"CREATE DATABASE `{database}` CHARACTER SET utf8")
         server.query(f"CREATE TABLE `{database}`.t (id INT PRIMARY KEY)")
