@@ -22,6 +22,15 @@ TRANSACTIONS = [
     "oltp_delete",
 ]
 OTHERS = ["select_random_points", "select_random_ranges"]
+# Reads, writes and others of a transaction.
+COUNTED = {
+    "oltp_read_only": (14, 0, 2),
+    "oltp_read_write": (14, 4, 2),
+    "oltp_write_only": (0, 4, 2),
+    "oltp_point_select": (1, 0, 0),
+    "oltp_update_non_index": (0, 1, 0),
+    "oltp_insert": (0, 1, 0),
+}
 
 
 @pytest.fixture
@@ -47,53 +56,34 @@ def shape(statement: str) -> str:
 
 
 @pytest.mark.parametrize("tables", [(name, ONE_ROW) for name in TRANSACTIONS], indirect=True, ids=TRANSACTIONS)
-@pytest.mark.parametrize("mode", ["auto", "disable"])
-def test_the_stream_is_the_originals_statement_by_statement(ours, original, server, tables, mode):
+def test_the_stream_is_the_originals_statement_by_statement(ours, original, server, tables):
     workload, size = tables
     extra = ("--skip_trx=off", "--range_size=7") if workload == "oltp_read_only" else ()
-    run = (workload, *server.options, *size, *extra, f"--db-ps-mode={mode}", "--events=3", "--time=0", "run")
-    mine, theirs = (server.statements_of(lambda command=command: command(*run)) for command in (ours, original))
-    if workload == "oltp_insert":
-        # k is drawn between 1 and table_size; the ids come from AUTO_INCREMENT.
-        assert [shape(statement) for statement in mine] == [shape(statement) for statement in theirs]
-    else:
-        assert [without_texts(statement) for statement in mine] == [without_texts(statement) for statement in theirs]
-    assert mine
+    # k is drawn between 1 and table_size; the ids come from AUTO_INCREMENT.
+    alike = shape if workload == "oltp_insert" else without_texts
+    for mode in ("auto", "disable"):
+        run = (workload, *server.options, *size, *extra, f"--db-ps-mode={mode}", "--events=3", "--time=0", "run")
+        mine, theirs = (server.statements_of(lambda c=command, r=run: c(*r)) for command in (ours, original))
+        assert mine
+        assert list(map(alike, mine)) == list(map(alike, theirs)), mode
 
 
 @pytest.mark.parametrize(
     "tables", [(name, MANY_ROWS) for name in TRANSACTIONS + OTHERS], indirect=True, ids=TRANSACTIONS + OTHERS
 )
-def test_the_mix_is_the_originals(ours, original, server, tables):
+def test_the_mix_is_the_originals_and_is_counted_as_the_original_counts_it(ours, original, server, tables):
     workload, size = tables
     run = (workload, *server.options, *size, "--events=60", "--time=0", "run")
+    rans = []
     mine, theirs = (
-        Counter(map(shape, server.statements_of(lambda c=command: c(*run)))) for command in (ours, original)
+        Counter(map(shape, server.statements_of(lambda c=command: rans.append(c(*run)))))
+        for command in (ours, original)
     )
     assert mine == theirs
     assert sum(mine.values()) >= 60
-
-
-@pytest.mark.parametrize(
-    ("workload", "mix"),
-    [
-        ("oltp_read_only", (14, 0, 2)),
-        ("oltp_read_write", (14, 4, 2)),
-        ("oltp_write_only", (0, 4, 2)),
-        ("oltp_point_select", (1, 0, 0)),
-        ("oltp_update_non_index", (0, 1, 0)),
-        ("oltp_insert", (0, 1, 0)),
-    ],
-)
-def test_statements_are_counted_as_the_original_counts_them(ours, original, server, workload, mix):
-    ours(workload, *server.options, *MANY_ROWS, "cleanup")
-    ours(workload, *server.options, *MANY_ROWS, "prepare")
-    run = (workload, *server.options, *MANY_ROWS, "--events=50", "--time=0", "run")
-    for command in (ours, original):
-        ran = command(*run)
-        assert tuple(ran.number(kind) / 50 for kind in ("read:", "write:", "other:")) == mix
-        assert ran.number("transactions:") == 50
-    ours(workload, *server.options, *MANY_ROWS, "cleanup")
+    for ran in rans if workload in COUNTED else ():
+        assert tuple(ran.number(kind) / 60 for kind in ("read:", "write:", "other:")) == COUNTED[workload]
+        assert ran.number("transactions:") == 60
 
 
 def test_bulk_insert_fills_the_same_tables(ours, original, server):
