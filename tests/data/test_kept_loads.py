@@ -1,5 +1,6 @@
 """Loads that are interrupted: a resumed load gives what an uninterrupted one gives, and nothing is left for ever."""
 
+import functools
 import gzip
 import json
 import os
@@ -173,6 +174,20 @@ def pool():
         yield pool
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """`whole(name, make)`: a load in one go, made once: the dump, what `load_kept` gave, and the server's files."""
+    with ServerPool(work_root()) as pool:
+
+        @functools.cache
+        def loaded(name, make):
+            source = make(tmp_path_factory.mktemp("whole") / "dump")
+            home = pool.work / f"whole-{make.__name__}-{name.replace(':', '-')}"
+            return source, load_kept(pool, name, home, source), home
+
+        yield loaded
+
+
 @pytest.mark.server
 @pytest.mark.parametrize(
     ("name", "make"),
@@ -182,10 +197,9 @@ def pool():
         for make in (mysqldump, mydumper, mysql_shell)
     ],
 )
-def test_a_load_whose_server_is_killed_again_and_again_is_that_of_one_go(pool, tmp_path, name, make):
-    source = make(tmp_path / "dump")
-    whole, inserts, listener = load_kept(pool, name, pool.work / "whole", source)
-    assert whole[0][3] == [(ROWS_PER_INSERT * INSERTS,)]
+def test_a_load_whose_server_is_killed_again_and_again_is_that_of_one_go(pool, whole, name, make):
+    source, (at_once, inserts, _), _ = whole(name, make)
+    assert at_once[0][3] == [(ROWS_PER_INSERT * INSERTS,)]
     # The last kills may come too late: that load is then complete, and is not begun again.
     killed = 0
     for share in (0.1, 0.35, 0.6, 0.85, 0.97, None):
@@ -195,40 +209,23 @@ def test_a_load_whose_server_is_killed_again_and_again_is_that_of_one_go(pool, t
         killed += 1
     assert killed >= 3
     parts, inserts_at_last, listener = ended
-    assert parts == whole
+    assert parts == at_once
     assert inserts_at_last < 0.6 * inserts
     assert all(done == total for done, total, _ in listener.seen[-1:])
 
 
 @pytest.mark.server
-def test_a_table_of_which_a_crash_has_left_the_definition_alone_is_made(pool, tmp_path):
+def test_a_table_of_which_a_crash_has_left_the_definition_alone_is_made(pool, whole):
     """MySQL 5.7 killed within CREATE TABLE: the file of the definition is there, and the table is not."""
-    source = mysqldump(tmp_path / "dump")
-    whole, _, _ = load_kept(pool, "mysql:5.7.22", pool.work / "whole", source)
+    source, (at_once, _, _), home = whole("mysql:5.7.22", mysqldump)
     assert load_kept(pool, "mysql:5.7.22", pool.work / "parts", source, 0.1) is None
     definition = "data/shop/child.frm"
-    made, missing = pool.work / "whole" / definition, pool.work / "parts" / definition
+    made, missing = home / definition, pool.work / "parts" / definition
     assert made.exists() and not missing.exists()
     shutil.copy2(made, missing)
     shutil.chown(missing, made.owner(), made.group())
     parts, _, _ = load_kept(pool, "mysql:5.7.22", pool.work / "parts", source)
-    assert parts == whole
-
-
-@pytest.mark.server
-@pytest.mark.parametrize("name", NAMES)
-def test_tables_that_a_crash_can_damage_are_not_gone_on_with(pool, name):
-    server = start(pool, name, pool.work / "server")
-    server.query("CREATE DATABASE shop")
-    server.query("CREATE TABLE shop.`in` (a int) ENGINE = InnoDB")
-    kept_loads._check_safe_from_crash(server, same_boot=False)
-    server.query("CREATE TABLE shop.`view's` (a int) ENGINE = MyISAM")
-    kept_loads._check_safe_from_crash(server, same_boot=True)
-    with pytest.raises(kept_loads.CannotGoOnError, match="tables of MyISAM"):
-        kept_loads._check_safe_from_crash(server, same_boot=False)
-    server.query("INSERT INTO shop.`view's` VALUES (1)")
-    with pytest.raises(kept_loads.CannotGoOnError, match="tables of MyISAM"):
-        kept_loads._check_safe_from_crash(server, same_boot=True)
+    assert parts == at_once
 
 
 OWN = """

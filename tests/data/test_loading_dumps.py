@@ -11,6 +11,7 @@ from test_dumps import SHOP
 
 from bakeoff import servers
 from bakeoff.errors import EngineError, HostError, ServerError
+from bakeoff.run import kept_loads
 from bakeoff.run.own_data import dump_database, take_snapshots
 from bakeoff.servers import RemoteServer
 from bakeoff.spec import parse_server
@@ -142,6 +143,22 @@ def test_a_deadlock_repeats_a_statement_but_no_part_of_a_transaction(running, tm
     dump.write_text(f"{DEADLOCK_AT_2}BEGIN;\nINSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2), (3);\nCOMMIT;\n")
     with pytest.raises(EngineError, match=r"deadlock\.sql:13: Deadlock found"):
         load(server, dump, "mysql:8.0.15")
+
+
+@pytest.mark.parametrize("name", ["mysql:5.7.22", "mysql:8.0.15"])
+def test_tables_that_a_crash_can_damage_are_not_gone_on_with(running, name):
+    server = running[name]
+    server.query("DROP DATABASE IF EXISTS shop")
+    server.query("CREATE DATABASE shop")
+    server.query("CREATE TABLE shop.`in` (a int) ENGINE = InnoDB")
+    kept_loads._check_safe_from_crash(server, same_boot=False)
+    server.query("CREATE TABLE shop.`view's` (a int) ENGINE = MyISAM")
+    kept_loads._check_safe_from_crash(server, same_boot=True)
+    with pytest.raises(kept_loads.CannotGoOnError, match="tables of MyISAM"):
+        kept_loads._check_safe_from_crash(server, same_boot=False)
+    server.query("INSERT INTO shop.`view's` VALUES (1)")
+    with pytest.raises(kept_loads.CannotGoOnError, match="tables of MyISAM"):
+        kept_loads._check_safe_from_crash(server, same_boot=True)
 
 
 @pytest.mark.parametrize("make", [mydumper, mysql_shell])
