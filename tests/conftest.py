@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import hypothesis
-import psutil
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
@@ -207,12 +206,13 @@ class Shell:
     def left_behind(self) -> list[str]:
         """Servers and engines of this folder that still run, and files in its work folder."""
         left = [str(path) for path in (self.cache / "bakeoff" / "work").glob("*/*")]
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                command = " ".join(process.cmdline())
-                ours = str(self.cache) in command or process.environ().get("XDG_CACHE_HOME") == str(self.cache)
-                if ours and process.status() != psutil.STATUS_ZOMBIE:
-                    left.append(command)
+        cache = bytes(self.cache)
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has ended, or is another account's
+                # Of a zombie both are empty.
+                command = (process / "cmdline").read_bytes()
+                if cache in command or b"\0XDG_CACHE_HOME=%s\0" % cache in b"\0" + (process / "environ").read_bytes():
+                    left.append(command.replace(b"\0", b" ").decode(errors="replace").strip())
         return left
 
 
