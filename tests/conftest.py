@@ -1,6 +1,7 @@
 """Fixtures that run bakeoff's command, in a process of its own or inside the test, and shared servers and runs."""
 
 import contextlib
+import functools
 import gc
 import json
 import os
@@ -19,7 +20,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from bakeoff import servers
 from bakeoff.cli import main
-from bakeoff.results import RunDirectory, open_run
+from bakeoff.results import RunDirectory, directory, open_run
 from bakeoff.servers.paths import cache_root, make_open_folder
 from bakeoff.spec import parse_server
 from bakeoff.stats.model import Analysis
@@ -27,6 +28,9 @@ from bakeoff.stats.model import Analysis
 # A busy machine is no defect of what is tested.
 hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
+
+# Asks git three times, for every run directory that a test makes.
+directory.checkout_commit = functools.cache(directory.checkout_commit)
 
 COMMAND = (sys.executable, "-m", "bakeoff.cli.start")
 

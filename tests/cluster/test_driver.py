@@ -1,6 +1,7 @@
 """What the driver decides without a cluster: refusals, which nodes, what a node sends back."""
 
 import contextlib
+import functools
 import io
 import socket
 import subprocess
@@ -29,9 +30,11 @@ from bakeoff.servers import ServerMemory
 from bakeoff.spec import Apart, Arm, Study, Workload, parse_server
 from bakeoff.spec.study import OptionPair, Search
 
+facts_of_here = functools.cache(worker.facts)
+
 
 def node(name, *, resources=None, **facts):
-    here = worker.facts()
+    here = facts_of_here()
     changed = {key: value for key, value in facts.items() if key not in here["host"]}
     host = here["host"] | {key: value for key, value in facts.items() if key in here["host"]}
     return Node(name, name * 8, resources or {"CPU": 1.0}, here | {"boot": name} | changed | {"host": host})
