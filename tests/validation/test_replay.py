@@ -47,7 +47,8 @@ def test_every_target_holds(tmp_path, scale):
     ids=["G10: requests as n", "G6: slices as n", "G6: no restarts", "G7: peeking at p", "G11: no correction"],
 )
 def test_a_broken_method_is_caught(setting, check, method, scale):
-    assert check(setting, scale=scale).passed, "so few runs must not fail the sound method"
+    if scale != 0.1:  # of which test_every_target_holds makes the same runs
+        assert check(setting, scale=scale).passed, "so few runs must not fail the sound method"
     found = check(setting, method=method, scale=scale)
     assert not found.passed, found.found
 
