@@ -113,20 +113,25 @@ def test_a_server_with_old_versions_of_tls_alone_is_asked_without_unless_tls_is_
 
 
 @pytest.mark.server
-def test_a_running_server_is_read_and_left_as_it_is(make):
-    ours = make("mysql:8.0.15")
-    ours.start()
-    account = ours.account("tcp")
-    remote = RemoteServer(parse_server(f"mysql://{account.user}@127.0.0.1:{ours.port}/"), password=account.password)
-    assert remote.version_string == "8.0.15"
-    ours.query("CREATE DATABASE d")
-    ours.query("CREATE TABLE d.t (id INT PRIMARY KEY)")
-    before = remote.variables()
-    assert readiness.warm(remote, "d").warm
-    readiness.finish_pending_work(remote, 0.5)
-    after = remote.variables()
-    assert {name for name in before if before[name] != after[name] and name.startswith("innodb")} == set()
-    assert remote.data_bytes("d") > 0
-    with pytest.raises(ServerError, match="wrong password") as caught:
-        RemoteServer(parse_server(f"mysql://{account.user}@127.0.0.1:{ours.port}/"), password="secret").connect()
-    assert "secret" not in str(caught.value)
+def test_a_running_server_is_read_and_left_as_it_is(sandbox):
+    root = RemoteServer(parse_server(f"mysql://root@localhost/?socket={sandbox['socket']}"))
+    reader = parse_server(f"mysql://reader@127.0.0.1:{sandbox['port']}/")
+    root.query("CREATE USER reader@'127.0.0.1' IDENTIFIED WITH mysql_native_password BY 'right'")
+    root.query("GRANT ALL ON *.* TO reader@'127.0.0.1'")
+    root.query("CREATE DATABASE d")
+    try:
+        remote = RemoteServer(reader, password="right")
+        assert remote.version_string == "8.0.15"
+        root.query("CREATE TABLE d.t (id INT PRIMARY KEY)")
+        before = remote.variables()
+        assert readiness.warm(remote, "d").warm
+        readiness.finish_pending_work(remote, 0.5)
+        after = remote.variables()
+        assert {name for name in before if before[name] != after[name] and name.startswith("innodb")} == set()
+        assert remote.data_bytes("d") > 0
+        with pytest.raises(ServerError, match="wrong password") as caught:
+            RemoteServer(reader, password="secret").connect()
+        assert "secret" not in str(caught.value)
+    finally:
+        root.query("DROP DATABASE d")
+        root.query("DROP USER reader@'127.0.0.1'")
