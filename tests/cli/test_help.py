@@ -27,7 +27,9 @@ def every_command():
 @pytest.mark.parametrize("command", every_command(), ids=" ".join)
 def test_a_help_has_no_types_of_python_and_fits_a_terminal(inside, monkeypatch, command):
     monkeypatch.setenv("COLUMNS", "80")
-    lines = inside(*command, "--help").out.splitlines()
+    ran = inside(*command, "--help")
+    assert (ran.code, ran.out.startswith(f"Usage: {' '.join(('bakeoff', *command))} ")) == (0, True), ran
+    lines = ran.out.splitlines()
     assert len(lines) > 5
     assert [line for line in lines if len(line) > 80] == []
     assert [line for line in lines if line.endswith("...") and not line.startswith("Usage:")] == [], "a text is cut"

@@ -45,12 +45,6 @@ def test_the_help_names_every_command_and_imports_none_of_them(inside):
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "sysbench"])
-def test_every_command_has_its_help(inside, command):
-    ran = inside(command, "--help")
-    assert (ran.code, ran.out.startswith(f"Usage: bakeoff {command} ")) == (0, True), ran
-
-
 def test_workloads_are_listed_with_what_an_event_is(inside):
     lines = inside("list", "workloads").out.splitlines()
     for workload in describe_workloads():
