@@ -309,13 +309,13 @@ def kill_one_server(shell):
 
 
 @pytest.mark.server
-@pytest.mark.skipif(os.geteuid() != 0, reason="a full disk is made by mounting a small one, which takes root")
-def test_a_full_disk_is_named_and_nothing_is_left(shell):
+@pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is made by mounting one, which takes root")
+def test_a_disk_that_cannot_hold_the_data_is_refused_and_nothing_is_left(shell, inside):
     work = shell.cache / "bakeoff" / "work"
     work.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=220m", "tmpfs", str(work)], check=True)
     try:
-        ran = shell.run("duel", "mysql:8.0.15", "mysql:8.0.15", "--table-size", "2m", "--budget", "2m")
+        ran = inside("duel", "mysql:8.0.15", "mysql:8.0.15", "--table-size", "2m", "--budget", "2m")
     finally:
         subprocess.run(["umount", str(work)], check=True)
     assert ran.code == 3, ran
