@@ -44,7 +44,7 @@ def test_what_nohup_ignores_stays_ignored(number):
 
 @pytest.mark.parametrize("after_s", [0.2, 0.5, 0.9])
 def test_ctrl_c_during_the_imports_ends_in_silence(after_s):
-    command = subprocess.Popen([*COMMAND, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    command = subprocess.Popen([*COMMAND, "duel", "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(after_s)
     command.send_signal(signal.SIGINT)
     _, err = command.communicate(timeout=30)
