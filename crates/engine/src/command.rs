@@ -44,7 +44,7 @@ pub fn command(
         environment: Arc::clone(&progress) as Arc<dyn Environment>,
     };
     let threads = if parallel { request.threads } else { 1 };
-    let stuck_what = format!("threads of {} do not end: the script does not return", request.command);
+    let stuck_what = format!("threads of {} do not end, though their connections are cut", request.command);
     run_to_end(command.start(pool_options(arm, threads)), arm, cancel, &stuck_what)?;
     progress.finish();
     Ok(Answer::done(id, begun, cancel.is_cancelled()))

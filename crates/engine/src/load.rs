@@ -93,7 +93,7 @@ pub fn load(
         *lock(&shared.files) = stage.iter().cloned().collect();
         let common = Arc::clone(&shared);
         let pool = WorkerPool::start(pool_options(arm, threads), move |context| common.work(context));
-        run_to_end(pool, arm, cancel, "connections of the load do not end")?;
+        run_to_end(pool, arm, cancel, "threads of the load do not end, though their connections are cut")?;
     }
     shared.progress.finish();
     let found = std::mem::take(&mut *lock(&shared.found));

@@ -18,13 +18,11 @@ use crate::net::{ConnectionCanceller, ServerAddress};
 use crate::placement::Pairing;
 use crate::start_gate::{Barrier, Slice, StartGate, WaitError};
 use crate::worker_host::{Environment, Mode, Reseed, WorkerHost};
-use crate::worker_pool::{PoolOptions, STACK_BYTES, WorkerContext, WorkerPool, guarded, spawn};
+use crate::worker_pool::{ENDING_LIMIT, PoolOptions, STACK_BYTES, WorkerContext, WorkerPool, guarded, spawn};
 use crate::worker_stats::{Latencies, LatencyShard, LatencyStore, WorkerStats};
 
 /// How long workers may take to say goodbye to their server before their connections are cut.
 const GOODBYE: Duration = Duration::from_secs(10);
-/// How long threads may take to end after their connections were cut; one that still connects is not cut, and may take ten seconds.
-const ENDING_LIMIT: Duration = Duration::from_secs(12);
 /// How long `done()` may take: it may drop large tables.
 const DONE_LIMIT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(2);
@@ -202,8 +200,7 @@ impl ArmWorkers {
     fn join(&mut self, done_limit: Duration) -> Result<(), Failure> {
         let stuck = self.pool.gate().wait_all_gone(ENDING_LIMIT);
         if stuck > 0 {
-            let message = format!("{stuck} worker threads do not end: the script does not return from event()");
-            return Err(self.fatal(&message));
+            return Err(self.fatal(&format!("{stuck} worker threads do not end, though their connections are cut")));
         }
         let Some(Coordinator { thread, finish, canceller }) = self.coordinator.take() else {
             return Ok(());
@@ -216,7 +213,7 @@ impl ArmWorkers {
                 canceller.cut();
             }
             if began.elapsed() > done_limit + ENDING_LIMIT {
-                return Err(self.fatal("the script does not return from init() or done()"));
+                return Err(self.fatal("init() or done() does not end, though its connections are cut"));
             }
             std::thread::sleep(POLL);
         }

@@ -15,8 +15,8 @@ use crate::start_gate::{Barrier, StartGate};
 
 /// C stack of a worker. LuaJIT's own data is on the heap; its parser and our debug builds want some hundred kilobytes.
 pub const STACK_BYTES: usize = 1 << 20;
-/// How long threads may take to end after their connections were cut.
-pub const LAST_GRACE: Duration = Duration::from_secs(5);
+/// How long threads may take to end after their connections were cut; one that still connects is not cut, and may take ten seconds.
+pub(crate) const ENDING_LIMIT: Duration = Duration::from_secs(12);
 /// How often [`WorkerPool::run_to_end`] looks for a failure.
 const POLL: Duration = Duration::from_millis(20);
 /// From so many workers on, the memory that setting them up has freed is worth a walk over the allocator's arenas.
@@ -172,7 +172,7 @@ impl<T> WorkerPool<T> {
         while self.gate.wait_all_gone(POLL) > 0 {
             if self.failure().is_some() || is_cancelled() {
                 self.cut();
-                return self.gate.wait_all_gone(LAST_GRACE);
+                return self.gate.wait_all_gone(ENDING_LIMIT);
             }
         }
         0

@@ -13,7 +13,7 @@ use bakeoff_load::failure::Failure;
 use bakeoff_load::placement::{Pairing, Placement};
 use bakeoff_load::start_gate::{Semaphore, Slice, WaitError};
 use bakeoff_load::worker_host::{Environment, Mode, WorkerHost};
-use bakeoff_load::worker_pool::{LAST_GRACE, PoolOptions, WorkerContext, WorkerPool, give_back_memory, spawn};
+use bakeoff_load::worker_pool::{PoolOptions, WorkerContext, WorkerPool, give_back_memory, spawn};
 use bakeoff_metrics::{now_ns, seconds};
 use bakeoff_script::Script;
 use bakeoff_script::host::LogLevel;
@@ -31,6 +31,8 @@ use crate::test::{Test, TestWorker};
 /// sysbench's words where `--rate` is more than the workers can do.
 const FULL_QUEUE: &str = "The event queue is full. This means the worker threads are unable to keep up with the specified event generation rate";
 
+/// How long workers may take to end their events after a failure, and then to end once their connections are cut.
+const LAST_GRACE: Duration = Duration::from_secs(5);
 /// Longest wait between two looks at a failure.
 const POLL: Duration = Duration::from_millis(200);
 

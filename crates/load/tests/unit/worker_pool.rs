@@ -30,3 +30,14 @@ fn a_cancelled_pool_ends() {
     assert_eq!(pool.run_to_end(|| true), 0);
     assert!(pool.failure().is_none());
 }
+
+#[test]
+fn a_cancelled_pool_waits_for_connections_that_are_being_made() {
+    // A server that drops packets keeps a connect for its whole limit, ten seconds; nobody can cut it before it is made.
+    let connecting = Duration::from_millis(5_500);
+    let pool = WorkerPool::start(OPTIONS, move |_| {
+        std::thread::sleep(connecting);
+        Err::<(), _>(Failure::new(Code::ConnectFailed, "timed out"))
+    });
+    assert_eq!(pool.run_to_end(|| true), 0);
+}
