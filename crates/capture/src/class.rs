@@ -4,12 +4,14 @@
 //! known to change nothing (a name that is not listed can be a stored function, which may write), a statement with code in
 //! comments must be a read for servers of every version, and one with `\` must be a read in every `sql_mode`.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use crate::digest::unquoted;
 use crate::event::number;
 use crate::keywords;
-use crate::lexer::{Kind, Lexer};
+use crate::lexer::{Kind, Lexer, code_tokens, is_word};
 
 /// What a statement does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +63,7 @@ const COMMITTING: [&str; 14] = [
 
 /// What `sql` does to the transaction of its connection.
 pub fn step(sql: &[u8]) -> Step {
-    let first: Vec<Part> = Lexer::new(sql)
-        .filter(|token| token.kind != Kind::Comment)
+    let first: Vec<Part> = code_tokens(sql)
         .take(5)
         .map(|token| Part { kind: token.kind, text: &sql[token.start..token.end], end: token.end, version: None })
         .collect();
@@ -94,6 +95,26 @@ pub fn step(sql: &[u8]) -> Step {
         return Step::Commits;
     }
     Step::Inside
+}
+
+/// The schema that `USE name` names. The client's own command also takes names like `my-db` without quotes: up to a space or a `;`.
+pub fn used_schema(sql: &[u8]) -> Option<Cow<'_, [u8]>> {
+    let mut tokens = code_tokens(sql);
+    if !is_word(sql, tokens.next()?, "USE") {
+        return None;
+    }
+    let name = tokens.next()?;
+    match name.kind {
+        Kind::Quoted | Kind::Text => Some(unquoted(&sql[name.start..name.end])),
+        Kind::Word | Kind::Number => {
+            let mut end = name.end;
+            while let Some(part) = tokens.next().filter(|part| part.start == end && sql[end] != b';') {
+                end = part.end;
+            }
+            Some(Cow::Borrowed(&sql[name.start..end]))
+        }
+        _ => None,
+    }
 }
 
 /// Words before `(` that change nothing: functions of servers, aggregates, types, and words of the syntax.

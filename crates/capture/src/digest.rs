@@ -288,7 +288,7 @@ fn is_value_after(id: Id) -> bool {
 }
 
 /// The name between backticks.
-fn unquoted(text: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn unquoted(text: &[u8]) -> Cow<'_, [u8]> {
     let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
     if !inner.contains(&b'`') {
         return Cow::Borrowed(inner);

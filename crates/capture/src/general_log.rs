@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use crate::class::used_schema;
 use crate::event::{
     Command, Event, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, number, without_line_end,
 };
@@ -168,7 +169,7 @@ impl GeneralLog {
             Command::InitDb => connection.schema.clone_from(&event.sql),
             Command::Query => {
                 if let Some(name) = used_schema(&event.sql) {
-                    connection.schema = name.to_vec();
+                    connection.schema = name.into_owned();
                 }
                 if handles_prepared(&event.sql) {
                     event.command = Command::Prepare;
@@ -209,17 +210,6 @@ fn connect(text: &[u8]) -> (&[u8], &[u8]) {
     let rest = memchr::memmem::find(text, b" on ").map_or(&b""[..], |at| &text[at + 4..]);
     let name_end = memchr::memmem::find(rest, b" using ").unwrap_or(rest.len());
     (&text[..end], &rest[..name_end])
-}
-
-/// What `USE name` names.
-pub fn used_schema(sql: &[u8]) -> Option<&[u8]> {
-    let word = sql.get(..3)?;
-    let rest = sql.get(3..)?;
-    (word.eq_ignore_ascii_case(b"use") && matches!(rest.first()?, b' ' | b'\t' | b'`')).then(|| {
-        let name = rest.trim_ascii();
-        let name = name.strip_suffix(b";").unwrap_or(name).trim_ascii_end();
-        name.strip_prefix(b"`").and_then(|inner| inner.strip_suffix(b"`")).unwrap_or(name)
-    })
 }
 
 #[cfg(test)]

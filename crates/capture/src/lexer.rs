@@ -321,6 +321,16 @@ impl Iterator for Lexer<'_> {
     }
 }
 
+/// The tokens of a statement without its comments.
+pub fn code_tokens(sql: &[u8]) -> impl Iterator<Item = Token> + '_ {
+    Lexer::new(sql).filter(|token| token.kind != Kind::Comment)
+}
+
+/// Whether the token is this word, in capitals or not.
+pub fn is_word(sql: &[u8], token: Token, word: &str) -> bool {
+    sql[token.start..token.end].eq_ignore_ascii_case(word.as_bytes())
+}
+
 fn takes_hint(word: &[u8]) -> bool {
     match word.len() {
         6 => [b"select", b"insert", b"update", b"delete"].iter().any(|each| word.eq_ignore_ascii_case(*each)),

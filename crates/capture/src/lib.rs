@@ -25,8 +25,7 @@ pub mod slow_log;
 pub mod sql_file;
 
 pub use capture_file::{EventLine, Summary, read_summary};
-pub use class::{Class, Step, class, step, uses_clock};
-pub use general_log::used_schema;
+pub use class::{Class, Step, class, step, used_schema, uses_clock};
 pub use input::{Format, Progress};
 pub use recorder::{Order, capture};
 

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::digest::{Facts, symbol};
 use crate::keywords::{Id, NAMED};
-use crate::lexer::{Kind, Lexer, Token};
+use crate::lexer::{Kind, Lexer, Token, code_tokens};
 
 /// What stands in place of a literal of a statement with a password.
 const STRUCK_OUT: &[u8] = b"'***'";
@@ -306,7 +306,7 @@ impl Redactor {
 
 /// Whether a `SET` has server variables alone: no user's, and no statement as `SET STATEMENT … FOR` of MariaDB has.
 fn sets_variables(sql: &[u8]) -> bool {
-    let mut tokens = Lexer::new(sql).filter(|token| token.kind != Kind::Comment);
+    let mut tokens = code_tokens(sql);
     let text = |token: Token| &sql[token.start..token.end];
     let second = tokens.nth(1);
     !second.is_some_and(|token| is_one_of(text(token), &["statement", "@"])) && tokens.all(|token| text(token) != b"@")

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use crate::lexer::{Kind, Lexer};
+use crate::lexer::{Kind, code_tokens};
 
 const COLLATION: &str = "collation_connection";
 
@@ -57,10 +57,8 @@ impl Session {
 
     /// Takes what a `SET` statement changes; a value that is no literal makes the variable unknown.
     pub fn set(&mut self, sql: &[u8]) {
-        let tokens: Vec<(Kind, &[u8])> = Lexer::new(sql)
-            .filter(|token| token.kind != Kind::Comment)
-            .map(|token| (token.kind, &sql[token.start..token.end]))
-            .collect();
+        let tokens: Vec<(Kind, &[u8])> =
+            code_tokens(sql).map(|token| (token.kind, &sql[token.start..token.end])).collect();
         let is = |at: usize, word: &[u8]| tokens.get(at).is_some_and(|(_, text)| text.eq_ignore_ascii_case(word));
         // What SET STATEMENT of MariaDB sets ends with the statement.
         if !is(0, b"set") || is(1, b"statement") {

@@ -11,7 +11,6 @@ use crate::event::{
     Command, Event, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, number, without_line_end,
 };
 use crate::event::{SECOND_US, iso, old, seconds_us};
-use crate::general_log::used_schema;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
@@ -136,9 +135,10 @@ impl SlowLog {
                 self.place = Place::Sql;
                 return;
             }
-            let is_use = plain.starts_with(b"use ") && plain.ends_with(b";");
-            if let Some(name) = used_schema(plain).filter(|_| is_use) {
-                self.schema = name.to_vec();
+            // Servers write the name as it is; what bakeoff makes of a server's tables has backticks around it.
+            if let Some(name) = plain.strip_prefix(b"use ").and_then(|rest| rest.strip_suffix(b";")) {
+                let bare = name.strip_prefix(b"`").and_then(|inner| inner.strip_suffix(b"`"));
+                self.schema = bare.unwrap_or(name).to_vec();
                 return;
             }
         }

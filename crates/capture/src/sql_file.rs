@@ -4,8 +4,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use crate::Error;
+use crate::class::used_schema;
 use crate::event::{Event, LogReader, STATEMENT_MAX, Sink, without_line_end};
-use crate::general_log::used_schema;
 use crate::input::{self, Progress};
 use crate::lexer::{Kind, Lexer};
 
@@ -198,7 +198,7 @@ impl SqlFile {
         self.event.sql.truncate(kept);
         if !self.event.sql.is_empty() {
             if let Some(name) = used_schema(&self.event.sql) {
-                self.schema = name.to_vec();
+                self.schema = name.into_owned();
             }
             self.event.connection = Some(1);
             self.event.schema.clone_from(&self.schema);

@@ -3,7 +3,7 @@
 use std::io::{self, BufRead};
 
 use bakeoff_capture::digest::{Digester, text_of};
-use bakeoff_capture::lexer::{Kind, Lexer, Token};
+use bakeoff_capture::lexer::{Kind, Token, code_tokens, is_word};
 use bakeoff_script::host::SqlError;
 
 use crate::request::DumpRows;
@@ -22,16 +22,6 @@ pub struct Renamed {
     pub from: String,
     /// What took its place; empty: nothing.
     pub to: String,
-}
-
-/// The tokens of a statement without its comments.
-pub(crate) fn code_tokens(sql: &[u8]) -> impl Iterator<Item = Token> + '_ {
-    Lexer::new(sql).filter(|token| token.kind != Kind::Comment)
-}
-
-/// Whether the token is this word, in capitals or not.
-pub(crate) fn is_word(sql: &[u8], token: Token, word: &str) -> bool {
-    sql[token.start..token.end].eq_ignore_ascii_case(word.as_bytes())
 }
 
 /// The first words, in capitals.

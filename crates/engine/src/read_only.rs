@@ -1,11 +1,11 @@
 //! Connections whose server refuses what writes: for captures on running servers, beside the look at every statement.
 
+use bakeoff_capture::lexer::{code_tokens, is_word};
 use bakeoff_load::connector::Connector;
 use bakeoff_load::worker_host::Environment;
 use bakeoff_script::host::{ConnectTarget, Connection, LogLevel, Reply, SqlError, StatementId, Value};
 
 use crate::answer::MessageWriter;
-use crate::dump_sql::{code_tokens, is_word};
 
 const READ_ONLY: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
 /// Errors of servers that do not know it, before MySQL 5.6 and `MariaDB` 10.0: syntax, or a variable that is not there.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
+use bakeoff_capture::lexer::{code_tokens, is_word};
 use bakeoff_capture::session::Session;
 use bakeoff_capture::{Step, step, used_schema};
 use bakeoff_script::host::{ConnectTarget, Connection, EventEnd, Host as _, SqlError};
@@ -289,10 +290,10 @@ impl Worker<'_> {
 
     /// Takes over what a statement itself has changed in the session.
     fn follow(&mut self, sql: &[u8]) {
-        if sql.get(..3).is_some_and(|word| word.eq_ignore_ascii_case(b"set")) {
+        if code_tokens(sql).next().is_some_and(|first| is_word(sql, first, "SET")) {
             self.set.set(sql);
         } else if let Some(schema) = used_schema(sql) {
-            self.schema = String::from_utf8_lossy(schema).into_owned();
+            self.schema = String::from_utf8_lossy(&schema).into_owned();
         } else {
             return;
         }
@@ -348,10 +349,9 @@ impl Worker<'_> {
 
 /// Whether a statement depends on the default schema: none that changes it, begins or ends a transaction, or is about a schema.
 fn needs_schema(sql: &[u8]) -> bool {
-    let mut words = sql.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-    let mut next_is = |any: [&str; 2]| {
-        words.next().is_some_and(|word| any.iter().any(|each| word.eq_ignore_ascii_case(each.as_bytes())))
-    };
+    let mut tokens = code_tokens(sql);
+    let mut next_is =
+        |any: [&str; 2]| tokens.next().is_some_and(|token| any.iter().any(|word| is_word(sql, token, word)));
     let is_about_schema = next_is(["CREATE", "DROP"]) && next_is(["DATABASE", "SCHEMA"]);
     let is_of_transaction = matches!(step(sql), Step::Begin | Step::Unlock | Step::End | Step::Chain);
     !is_about_schema && !is_of_transaction && used_schema(sql).is_none()

@@ -186,3 +186,23 @@ fn transactions_begin_and_end_where_the_server_has_them() {
         assert_eq!(step(sql.as_bytes()), expected, "{sql}");
     }
 }
+
+#[test]
+fn the_schema_that_a_statement_uses_is_found_in_every_layout() {
+    for (sql, name) in [
+        ("USE shop", "shop"),
+        ("use shop ;", "shop"),
+        ("USE\nshop", "shop"),
+        ("/* app */ USE shop", "shop"),
+        ("USE shop /* app */", "shop"),
+        ("-- app\nUSE`sh``op`", "sh`op"),
+        ("/*!40000 USE shop */", "shop"),
+        ("USE my-db;", "my-db"),
+        ("USE 2024x", "2024x"),
+    ] {
+        assert_eq!(used_schema(sql.as_bytes()).as_deref(), Some(name.as_bytes()), "{sql}");
+    }
+    for sql in ["", "USE", "USE ;", "USED shop", "SELECT 1 -- USE shop", "/* USE shop */", "SELECT 'use shop'"] {
+        assert_eq!(used_schema(sql.as_bytes()), None, "{sql}");
+    }
+}

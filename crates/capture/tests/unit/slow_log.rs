@@ -65,6 +65,16 @@ fn mysql_5_5_has_no_connection_and_times_by_the_second() {
 }
 
 #[test]
+fn the_schema_is_all_that_stands_behind_use() {
+    for (line, name) in [("use my-shop;", "my-shop"), ("use my shop;", "my shop"), ("use `my shop`;", "my shop")] {
+        let log = format!(
+            "# User@Host: a[a] @ h []\n# Query_time: 1.0  Lock_time: 0.0\n{line}\nSET timestamp=5;\nSELECT 1;\n"
+        );
+        assert_eq!(events(&log)[0].schema, name.as_bytes());
+    }
+}
+
+#[test]
 fn mysql_8_with_log_slow_extra() {
     let found = events(
         "# Time: 2023-08-01T12:00:01.000123Z\n# User@Host: user1[user1] @  [192.168.1.101]  Id: 800001\n\

@@ -211,6 +211,25 @@ fn a_statement_whose_schema_is_refused_is_counted_and_never_sent_into_another() 
     assert_eq!(counted, [("digest", 1049, 2)]);
 }
 
+#[test]
+fn use_and_set_behind_a_comment_change_the_session_too() {
+    let (plan, (host, _gate), line) = (plan(), host(), Line::default());
+    let state = |schema: &str| Arc::new(State { schema: schema.to_owned(), session: Session::default() });
+    let (home, shop) = (state("home"), state("shop"));
+    let statements = vec![
+        statement("/* app */ USE shop", &home),
+        statement("/* app */ SET sql_mode='ANSI'", &shop),
+        statement("SELECT 1", &home),
+    ];
+    let transaction = Transaction { connection: 1, statements, abandoned: false };
+    assert!(worker(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
+    assert_eq!(
+        *line.sent.borrow(),
+        ["/* app */ USE shop", "/* app */ SET sql_mode='ANSI'", "USE `home`", "SET sql_mode = DEFAULT", "SELECT 1"]
+    );
+    assert!(!needs_schema(b"/* app */ USE shop") && !needs_schema(b"/* app */ DROP /* it */ SCHEMA shop"));
+}
+
 fn session(sets: &[&str]) -> Session {
     let mut session = Session::default();
     for sql in sets {
