@@ -124,7 +124,8 @@ impl ReplyScanner {
                         continue;
                     }
                 },
-                Phase::Columns | Phase::PreparedDefinitions => {
+                // An error may come in the place of a definition, as in that of a row.
+                Phase::Columns | Phase::PreparedDefinitions if packet.get(HEADER_BYTES) != Some(&0xff) => {
                     // The last definition may be the end of the reply: it must have come whole.
                     if packet.len() < HEADER_BYTES + header.payload_bytes {
                         return Ok(None);
@@ -136,7 +137,7 @@ impl ReplyScanner {
                     }
                     continue;
                 }
-                Phase::First | Phase::ColumnsEof | Phase::PreparedEof => {}
+                _ => {}
             }
             if header.payload_bytes == MAX_PAYLOAD_BYTES {
                 return Err(malformed("a packet that is no row has 16 MiB"));

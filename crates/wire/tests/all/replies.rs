@@ -249,6 +249,24 @@ fn the_first_of_several_packets_may_be_refused_already() {
 }
 
 #[test]
+fn an_error_may_come_in_the_place_of_a_definition() {
+    let prepared = [0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0];
+    for (answering, first) in [(Answering::Statement, &[2][..]), (Answering::Prepare, &prepared)] {
+        let mut stream = Vec::new();
+        let sequence = packet::encode(&mut stream, first, 1);
+        packet::encode(&mut stream, b"\xff\x25\x05#70100interrupted", sequence);
+        let mut scanner = ReplyScanner::new(answering, true);
+        for length in 0..stream.len() {
+            assert_eq!(scanner.scan(&stream[..length]), Ok(None));
+        }
+        match scanner.scan(&stream) {
+            Ok(Some(Outcome::Failed(error))) => assert_eq!((error.code, &*error.message), (1317, "interrupted")),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
 fn a_request_for_a_file_breaks_the_protocol() {
     for answering in [Answering::Statement, Answering::Prepare] {
         for request in [b"\x0c\0\0\x01\xfb/etc/passwd".as_slice(), b"\x01\0\0\x01\xfb"] {
