@@ -130,6 +130,7 @@ impl Exchange {
             self.writer.clear();
             command::quit(&mut self.writer);
             self.transport.farewell(&self.writer);
+            self.break_off(errors::fatal(errors::SERVER_GONE, "this side has ended the connection"));
         }
         self.transport.socket_mut().shut_down();
     }

@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use bakeoff_load::net::{Client, ConnectionCanceller, Endpoint, ServerAddress, TlsMode, TlsOptions};
@@ -168,6 +169,24 @@ fn a_client_that_reconnects_has_ended_its_old_connection() {
     let mut client = Client::connect(&Arc::new(address)).unwrap();
     assert_eq!(client.query(b"SELECT 1").unwrap_err().code, 2027);
     client.reconnect().unwrap();
+}
+
+#[test]
+fn a_client_that_cannot_reconnect_is_without_connection_though_results_were_to_come() {
+    let clients = AtomicU32::new(0);
+    let address = server(move |mut stream| {
+        if clients.fetch_add(1, Relaxed) == 0 {
+            log_in(&mut stream);
+            packet(&mut stream);
+            let _ = stream.write_all(b"\x07\0\0\x01\0\0\0\x0a\0\0\0");
+            packet(&mut stream);
+        }
+    });
+    let mut client = Client::connect(&Arc::new(address)).unwrap();
+    assert!(client.query(b"CALL p()").unwrap().more_results);
+    assert_eq!(client.reconnect().unwrap_err().code, 2013);
+    let error = client.query(b"DO 1").unwrap_err();
+    assert_eq!((error.code, error.fatal), (2006, true), "{error}");
 }
 
 #[test]
