@@ -80,20 +80,12 @@ pub fn query(out: &mut Vec<u8>, sql: &[u8]) -> u8 {
 }
 
 /// COM_QUERY with a text that `write` appends in place.
-///
-/// # Errors
-/// Those of `write`; then `out` is as it was.
 #[inline]
-pub fn query_with<E>(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) -> Result<u8, E> {
+pub fn query_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> u8 {
     let header_at = packet::begin(out);
     out.push(COM_QUERY);
-    match write(out) {
-        Ok(()) => Ok(packet::finish(out, header_at, 0)),
-        Err(error) => {
-            out.truncate(header_at);
-            Err(error)
-        }
-    }
+    write(out);
+    packet::finish(out, header_at, 0)
 }
 
 /// COM_STMT_PREPARE.

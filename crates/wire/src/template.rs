@@ -13,11 +13,6 @@ pub struct Dialect {
     pub multi_byte: MultiByte,
 }
 
-/// A value that no literal can express.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("SQL has no literal for an infinite number or NaN")]
-pub struct NoLiteral;
-
 /// A statement and the places of its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
@@ -56,16 +51,9 @@ impl Template {
         self.parameters_at.len()
     }
 
-    /// Appends the statement with `values` in the places of its parameters; there must be one for each.
-    ///
-    /// # Errors
-    /// A value is infinite or no number.
-    pub fn render<'a>(
-        &self,
-        values: impl Iterator<Item = Parameter<'a>>,
-        dialect: Dialect,
-        out: &mut Vec<u8>,
-    ) -> Result<(), NoLiteral> {
+    /// Appends the statement with `values` in the places of its parameters; there must be one for each, and no DOUBLE may be infinite
+    /// or NaN, for which SQL has no literal.
+    pub fn render<'a>(&self, values: impl Iterator<Item = Parameter<'a>>, dialect: Dialect, out: &mut Vec<u8>) {
         let mut from = 0;
         for (&at, value) in self.parameters_at.iter().zip(values) {
             out.extend_from_slice(&self.sql[from..at]);
@@ -74,13 +62,12 @@ impl Template {
             if at > 0 && is_word(self.sql[at - 1]) {
                 out.push(b' ');
             }
-            put_literal(value, dialect, out)?;
+            put_literal(value, dialect, out);
             if self.sql.get(from).copied().is_some_and(is_word) {
                 out.push(b' ');
             }
         }
         out.extend_from_slice(&self.sql[from..]);
-        Ok(())
     }
 }
 
@@ -119,23 +106,21 @@ fn comment_bytes(text: &[u8]) -> usize {
     text.windows(2).skip(2).position(|pair| pair == b"*/").map_or(text.len(), |end| end + 4)
 }
 
-fn put_literal(value: Parameter<'_>, dialect: Dialect, out: &mut Vec<u8>) -> Result<(), NoLiteral> {
-    // Writing to a Vec cannot fail.
+fn put_literal(value: Parameter<'_>, dialect: Dialect, out: &mut Vec<u8>) {
     match value {
         Parameter::Null => out.extend_from_slice(b"NULL"),
         Parameter::Int(integer) => put_integer(integer, out),
         // The exponent makes it a DOUBLE; without one it would be a DECIMAL.
-        Parameter::Double(float) if float.is_finite() => {
+        Parameter::Double(float) => {
+            // Writing to a Vec cannot fail.
             let _ = write!(out, "{float:e}");
         }
-        Parameter::Double(_) => return Err(NoLiteral),
         Parameter::Bytes(bytes) => {
             out.push(b'\'');
             put_escaped(bytes, dialect, out);
             out.push(b'\'');
         }
     }
-    Ok(())
 }
 
 /// Decimal digits; the standard formatting costs several times as much.

@@ -227,13 +227,13 @@ impl Connection for Client {
 
     #[inline]
     fn execute(&mut self, statement: StatementId, values: &[Value<'_>]) -> Result<Reply, SqlError> {
+        if values.iter().any(|value| matches!(value, Value::Double(float) if !float.is_finite())) {
+            return Err(errors::unsupported_value());
+        }
         match self.statements.get_mut(statement).ok_or_else(errors::no_such_statement)? {
             Statement::Server(statement) => {
                 if values.len() != statement.parameters {
                     return Err(errors::parameters(values.len(), statement.parameters));
-                }
-                if values.iter().any(|value| matches!(value, Value::Double(float) if !float.is_finite())) {
-                    return Err(errors::unsupported_value());
                 }
                 if statement.generation != self.generation {
                     statement.id = prepare_on_server(&mut self.exchange, &mut self.cursor, &statement.sql)?.statement;
@@ -258,9 +258,8 @@ impl Connection for Client {
                 }
                 let dialect = dialect(&self.exchange, &self.session);
                 let sequence = command::query_with(self.exchange.begin()?, |out| {
-                    template.render(values.iter().map(parameter), dialect, out)
-                })
-                .map_err(|_| errors::unsupported_value())?;
+                    template.render(values.iter().map(parameter), dialect, out);
+                });
                 self.exchange.run(sequence, Encoding::Text, &mut self.cursor)
             }
         }

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use bakeoff_load::net::{Client, ConnectionCanceller, Endpoint, ServerAddress, TlsMode, TlsOptions};
-use bakeoff_script::host::{Connection as _, SqlError};
+use bakeoff_load::net::{Client, ConnectionCanceller, Endpoint, PrepareMode, ServerAddress, TlsMode, TlsOptions};
+use bakeoff_script::host::{Connection as _, SqlError, Value};
 
 /// A greeting of protocol 4.1 with `mysql_native_password`, without TLS.
 const GREETING: &[u8] = b"\x4a\0\0\0\x0a8.0.99\0\x07\0\0\x0001234567\0\x05\xa2\x2d\x02\0\x1b\x01\x15\0\0\0\0\0\0\0\0\0\089abcdefghij\0mysql_native_password\0";
 const OK: &[u8] = b"\x07\0\0\x02\0\0\0\x02\0\0\0";
 const OK_1: &[u8] = b"\x07\0\0\x01\0\0\0\x02\0\0\0";
+
+/// One row of one column.
+const ROW: &[u8] = b"\x01\0\0\x01\x01\x17\0\0\x02\x03def\0\0\0\x01a\0\x0c\x2d\0\x01\0\0\0\xfd\0\0\0\0\0\x02\0\0\x03\x011\x07\0\0\x04\xfe\0\0\x02\0\0\0";
 
 /// A port at which `serve` waits for each client that comes, until the test's process ends.
 fn server(serve: impl Fn(TcpStream) + Send + 'static) -> ServerAddress {
@@ -190,6 +193,25 @@ fn a_client_that_cannot_reconnect_is_without_connection_though_results_were_to_c
 }
 
 #[test]
+fn a_value_that_cannot_be_sent_leaves_the_last_rows_as_they_are() {
+    let address = server(|mut stream| {
+        log_in(&mut stream);
+        packet(&mut stream);
+        let _ = stream.write_all(ROW);
+        packet(&mut stream);
+    });
+    let address = ServerAddress { prepare_mode: PrepareMode::Client, ..address };
+    let mut client = Client::connect(&Arc::new(address)).unwrap();
+    let statement = client.prepare(b"SELECT ?").unwrap();
+    client.query(b"SELECT a").unwrap();
+    let error = client.execute(statement, &[Value::Double(f64::INFINITY)]).unwrap_err();
+    assert_eq!((error.code, error.fatal), (2036, false), "{error}");
+    let mut row = Vec::new();
+    assert!(client.fetch_row(&mut row).unwrap());
+    assert_eq!(row, [Some(b"1".to_vec())]);
+}
+
+#[test]
 fn too_many_connections() {
     let address = server(|mut stream| {
         let _ = stream.write_all(b"\x17\0\0\0\xff\x10\x04Too many connections");
@@ -201,12 +223,11 @@ fn too_many_connections() {
 /// Bytes of a reply, and what becomes of the statement when the server stops there.
 #[test]
 fn a_reply_that_stops_anywhere_is_a_lost_connection() {
-    const REPLY: &[u8] = b"\x01\0\0\x01\x01\x17\0\0\x02\x03def\0\0\0\x01a\0\x0c\x2d\0\x01\0\0\0\xfd\0\0\0\0\0\x02\0\0\x03\x011\x07\0\0\x04\xfe\0\0\x02\0\0\0";
-    for length in [0, 3, 4, 5, 9, 30, 33, 36, REPLY.len() - 1] {
+    for length in [0, 3, 4, 5, 9, 30, 33, 36, ROW.len() - 1] {
         let address = server(move |mut stream| {
             log_in(&mut stream);
             packet(&mut stream);
-            let _ = stream.write_all(&REPLY[..length]);
+            let _ = stream.write_all(&ROW[..length]);
         });
         let mut client = Client::connect(&Arc::new(address)).unwrap();
         let error = client.query(b"SELECT a").unwrap_err();

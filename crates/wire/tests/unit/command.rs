@@ -24,13 +24,3 @@ fn types_are_sent_only_when_they_change() {
     execute(&mut out, 7, [Parameter::Double(1.0), Parameter::Null].into_iter(), &mut types);
     assert_eq!(out[15], 1);
 }
-
-#[test]
-fn a_failed_writer_leaves_nothing_behind() {
-    let mut out = b"before".to_vec();
-    let failed = query_with(&mut out, |out| {
-        out.extend_from_slice(b"SELECT ");
-        Err("no")
-    });
-    assert_eq!((failed, &*out), (Err("no"), &b"before"[..]));
-}

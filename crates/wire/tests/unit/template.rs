@@ -9,7 +9,7 @@ fn rendered(sql: &str, values: &[Parameter<'_>], dialect: Dialect) -> String {
     let template = Template::new(sql.as_bytes(), dialect);
     assert_eq!(template.parameters(), values.len(), "{sql}");
     let mut out = Vec::new();
-    template.render(values.iter().copied(), dialect, &mut out).unwrap();
+    template.render(values.iter().copied(), dialect, &mut out);
     String::from_utf8_lossy(&out).into_owned()
 }
 
@@ -38,8 +38,6 @@ fn literals_keep_type_and_distance() {
     assert_eq!(rendered("x=?and y", &[Parameter::Null], PLAIN), "x=NULL and y");
     assert_eq!(rendered("?", &[Parameter::Double(1.5)], PLAIN), "1.5e0");
     assert_eq!(rendered("?", &[Parameter::Int(i64::MIN)], PLAIN), "-9223372036854775808");
-    let infinite = Template::new(b"?", PLAIN).render([Parameter::Double(f64::NAN)].into_iter(), PLAIN, &mut vec![]);
-    assert_eq!(infinite, Err(NoLiteral));
 }
 
 #[test]
@@ -110,7 +108,7 @@ proptest! {
     #[test]
     fn a_string_literal_reads_back_and_ends_where_it_should(bytes in nasty_bytes(), dialect in dialects()) {
         let mut literal = Vec::new();
-        put_literal(Parameter::Bytes(&bytes), dialect, &mut literal).unwrap();
+        put_literal(Parameter::Bytes(&bytes), dialect, &mut literal);
         prop_assert_eq!(unescaped(&literal, dialect), Some(bytes));
         prop_assert_eq!(quoted_bytes_all(&literal, dialect), literal.len());
     }
@@ -119,7 +117,7 @@ proptest! {
     fn any_text_is_survived(sql in nasty_bytes(), dialect in dialects()) {
         let template = Template::new(&sql, dialect);
         let values = std::iter::repeat(Parameter::Null);
-        template.render(values, dialect, &mut Vec::new()).unwrap();
+        template.render(values, dialect, &mut Vec::new());
     }
 }
 
