@@ -92,7 +92,7 @@ pub trait Connection {
     /// As [`Connection::query`]; code 2031 when the number of values is not the number of parameters.
     fn execute(&mut self, statement: StatementId, values: &[Value<'_>]) -> Result<Reply, SqlError>;
 
-    /// Forgets a prepared statement. Never waits for the server.
+    /// Forgets a prepared statement, whose number may be given out again. Never waits for the server.
     fn close_statement(&mut self, statement: StatementId);
 
     /// Receives the next result of a multi-statement or a procedure; `None` when there is none.

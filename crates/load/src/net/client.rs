@@ -327,50 +327,33 @@ pub(super) struct ServerStatement {
     pub(super) generation: u32,
 }
 
-/// Lower bits of an id, its place: 4 million statements may be open at a time.
-const PLACE_BITS: u32 = 22;
-const PLACES: u32 = (1 << PLACE_BITS) - 1;
-
-/// The open statements. An id is a place and, in its upper bits, how often the place was taken before: a closed id stays closed, until
-/// its place has been taken a thousand times more.
+/// The open statements. An id is a place, which another statement takes once its own has been closed.
 #[derive(Default)]
 pub(super) struct Statements {
-    places: Vec<Place>,
+    places: Vec<Option<Statement>>,
     /// Places whose statement was closed.
-    free: Vec<usize>,
-}
-
-struct Place {
-    /// Of the statement that is here, or was here last.
-    id: u32,
-    statement: Option<Statement>,
+    free: Vec<u32>,
 }
 
 impl Statements {
     pub(super) fn add(&mut self, statement: Statement) -> StatementId {
-        let statement = Some(statement);
-        if let Some(place) = self.free.pop() {
-            let id = self.places[place].id.wrapping_add(1 << PLACE_BITS);
-            self.places[place] = Place { id, statement };
-            StatementId(id)
-        } else {
-            let id = self.places.len() as u32;
-            self.places.push(Place { id, statement });
-            StatementId(id)
-        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() as u32 - 1
+        });
+        self.places[place as usize] = Some(statement);
+        StatementId(place)
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, id: StatementId) -> Option<&mut Statement> {
-        let place = self.places.get_mut((id.0 & PLACES) as usize)?;
-        place.statement.as_mut().filter(|_| place.id == id.0)
+        self.places.get_mut(id.0 as usize)?.as_mut()
     }
 
     pub(super) fn remove(&mut self, id: StatementId) -> Option<Statement> {
-        self.get_mut(id)?;
-        let place = (id.0 & PLACES) as usize;
-        self.free.push(place);
-        self.places[place].statement.take()
+        let statement = self.places.get_mut(id.0 as usize)?.take()?;
+        self.free.push(id.0);
+        Some(statement)
     }
 }
 

@@ -13,16 +13,14 @@ fn transaction_control_is_known_by_its_first_words() {
 }
 
 #[test]
-fn a_closed_id_is_not_given_out_again() {
+fn a_closed_statement_is_gone() {
     let mut statements = Statements::default();
     let template = || Statement::Text(Template::new(b"x", DIALECT));
-    let first = statements.add(template());
-    assert!(statements.remove(first).is_some());
-    let second = statements.add(template());
-    assert_ne!(first, second);
-    assert!(statements.get_mut(first).is_none());
-    assert!(statements.remove(first).is_none());
-    assert!(statements.get_mut(second).is_some());
+    let closed = statements.add(template());
+    assert!(statements.remove(closed).is_some());
+    assert!(statements.get_mut(closed).is_none());
+    assert!(statements.remove(closed).is_none());
+    assert_ne!(statements.add(template()), statements.add(template()), "its place is given out once");
 }
 
 #[test]
