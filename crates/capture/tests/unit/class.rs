@@ -170,6 +170,12 @@ fn transactions_begin_and_end_where_the_server_has_them() {
     for (sql, expected) in [
         ("BEGIN", Step::Begin),
         ("start transaction read only", Step::Begin),
+        ("START\nTRANSACTION", Step::Begin),
+        (" begin;", Step::Begin),
+        ("BEGINNING", Step::Inside),
+        ("XA START 'x'", Step::Begin),
+        ("XA COMMIT 'x' ONE PHASE", Step::End),
+        ("XA PREPARE 'x'", Step::Inside),
         ("LOCK TABLES t WRITE", Step::Lock),
         ("START REPLICA", Step::Inside),
         ("COMMIT", Step::End),

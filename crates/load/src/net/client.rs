@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use bakeoff_capture::{Step, step};
 use bakeoff_script::host::{Connection, Reply, SqlError, StatementId, Value};
 use bakeoff_wire::command::{BoundTypes, Parameter};
 use bakeoff_wire::row::{Encoding, RowCursor, column_name};
@@ -204,8 +205,9 @@ impl Connection for Client {
     }
 
     fn prepare(&mut self, sql: &[u8]) -> Result<StatementId, SqlError> {
-        let text = self.address.prepare_mode == PrepareMode::Client || controls_transaction(sql);
-        let statement = if text {
+        // What begins and ends transactions is not prepared: some servers cannot, and the others gain nothing by it.
+        let controls_transaction = || matches!(step(sql), Step::Begin | Step::End | Step::Chain);
+        let statement = if self.address.prepare_mode == PrepareMode::Client || controls_transaction() {
             Statement::Text(Template::new(sql, dialect(&self.exchange, &self.session)))
         } else {
             match prepare_on_server(&mut self.exchange, &mut self.cursor, sql) {
@@ -365,17 +367,6 @@ pub(super) fn parameter<'a>(value: &Value<'a>) -> Parameter<'a> {
         Value::Double(float) => Parameter::Double(float),
         Value::Bytes(bytes) => Parameter::Bytes(bytes),
     }
-}
-
-/// BEGIN, COMMIT, ROLLBACK and START TRANSACTION are not prepared: some servers cannot, and the others gain nothing by it.
-pub(super) fn controls_transaction(sql: &[u8]) -> bool {
-    let mut words = sql.split(|byte| byte.is_ascii_whitespace() || *byte == b';').filter(|word| !word.is_empty());
-    let first = words.next().unwrap_or_default();
-    let is = |word: &[u8]| first.eq_ignore_ascii_case(word);
-    is(b"BEGIN")
-        || is(b"COMMIT")
-        || is(b"ROLLBACK")
-        || is(b"START") && words.next().is_some_and(|word| word.eq_ignore_ascii_case(b"TRANSACTION"))
 }
 
 #[cfg(test)]

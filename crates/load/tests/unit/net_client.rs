@@ -3,16 +3,6 @@
 use super::*;
 
 #[test]
-fn transaction_control_is_known_by_its_first_words() {
-    for sql in ["BEGIN", " begin;", "COMMIT WORK", "rollback", "START\nTRANSACTION READ ONLY"] {
-        assert!(controls_transaction(sql.as_bytes()), "{sql}");
-    }
-    for sql in ["", "SELECT 1", "BEGINNING", "START SLAVE", "COMMITS"] {
-        assert!(!controls_transaction(sql.as_bytes()), "{sql}");
-    }
-}
-
-#[test]
 fn a_closed_statement_is_gone() {
     let mut statements = Statements::default();
     let template = || Statement::Text(Template::new(b"x", DIALECT));
