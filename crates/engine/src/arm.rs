@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bakeoff_load::failure::{Code, Failure};
-use bakeoff_load::net::{Client, Endpoint, ServerAddress};
+use bakeoff_load::net::{Client, ServerAddress};
 
 use crate::answer::OpenedArm;
-use crate::request::{Address, Arm};
+use crate::request::Arm;
 
 /// Longest time for socket, TLS and login together; the contract's.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
@@ -56,12 +56,8 @@ impl OpenArm {
 
 impl From<Arm> for OpenArm {
     fn from(arm: Arm) -> Self {
-        let endpoint = match arm.address {
-            Address::Socket { socket } => Endpoint::Unix(socket),
-            Address::Tcp { host, port } => Endpoint::Tcp { host, port },
-        };
         let address = ServerAddress {
-            endpoint,
+            endpoint: arm.address,
             user: arm.user,
             password: arm.password,
             database: arm.database,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::failure::Failure;
-use bakeoff_load::net::{PrepareMode, Secret, TlsOptions};
+use bakeoff_load::net::{Endpoint, PrepareMode, Secret, TlsOptions};
 use bakeoff_load::placement::Placement;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -177,7 +177,7 @@ fn read<T: DeserializeOwned>(kind: &str, fields: Map<String, Value>) -> Result<T
 #[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct Arm {
     pub name: String,
-    pub address: Address,
+    pub address: Endpoint,
     pub user: String,
     #[serde(default)]
     pub password: Secret,
@@ -195,15 +195,6 @@ pub struct Arm {
     pub read_only: bool,
     #[serde(default)]
     pub ignore_errors: Vec<u16>,
-}
-
-/// Where a server listens.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
-#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
-pub enum Address {
-    Socket { socket: PathBuf },
-    Tcp { host: String, port: u16 },
 }
 
 /// Refuses lists of arms that cannot be opened.

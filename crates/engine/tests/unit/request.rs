@@ -32,6 +32,29 @@ fn the_documents_examples_are_read() {
 }
 
 #[test]
+fn an_address_is_a_socket_or_a_host_with_its_port() {
+    let open = |address: &str| OPEN.replace(r#"{"socket": "/tmp/a.sock"}"#, address);
+    let tcp = Endpoint::Tcp { host: "db".into(), port: 3307 };
+    for (address, expected) in
+        [(r#"{"socket": "/s"}"#, Endpoint::Unix("/s".into())), (r#"{"host": "db", "port": 3307}"#, tcp)]
+    {
+        let Body::Open(arms) = Request::parse(&open(address)).unwrap().body else { panic!("not an open") };
+        assert_eq!(arms[0].address, expected);
+    }
+    for address in [
+        r#"{"host": "db"}"#,
+        r#"{"host": "db", "port": 70000}"#,
+        r#"{"host": "db", "port": 3307, "socket": "/s"}"#,
+        r#"{"socket": "/s", "port": 3307}"#,
+        r#"{"socket": 5}"#,
+        r#""/s""#,
+        "null",
+    ] {
+        assert!(refused(&open(address)).1.contains(r#"{"socket": PATH}"#), "{address}");
+    }
+}
+
+#[test]
 fn an_open_loop_is_read() {
     let line =
         MEASURE.replace(r#"{"model": "closed"}"#, r#"{"model": "open", "rate_per_s": 5000.0, "arrivals": "fixed"}"#);

@@ -20,11 +20,14 @@ pub use client::{Client, ServerFacts};
 pub use socket::{ConnectionCanceller, Traffic};
 
 /// The place where a server listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "address must be {\"socket\": PATH} or {\"host\": NAME, \"port\": NUMBER}")]
 pub enum Endpoint {
     /// A unix socket's path (at most 107 bytes on Linux).
+    #[serde(rename = "socket")]
     Unix(PathBuf),
     /// A TCP port; `host` is a name or an address, and `localhost` means TCP too.
+    #[serde(untagged)]
     Tcp {
         /// Name or address; every address a name resolves to is tried in order.
         host: String,
