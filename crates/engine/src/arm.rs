@@ -29,7 +29,7 @@ pub struct OpenArm {
     pub server_pid: Option<i32>,
     /// Uncounted events for each hundred counted ones.
     pub slowdown_percent: f64,
-    /// The server shall refuse what writes, in every connection of a measurement.
+    /// The server shall refuse what writes, in every connection of a replay.
     pub read_only: bool,
     /// Server errors after which an event is run again.
     pub ignore_errors: Vec<u16>,

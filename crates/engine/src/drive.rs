@@ -140,6 +140,9 @@ fn measure_scripts(
         .iter()
         .map(|name| {
             let arm = find_arm(arms, name)?;
+            if arm.read_only {
+                return Err(Failure::bad_request("measure: read_only is for captures, not for scripts").on_arm(name));
+            }
             let mut options = vec![&request.options];
             options.extend(request.arm_options.get(name));
             let settings = settings(&options, request.threads, request.key_seed, &arm.ignore_errors)?;
@@ -181,6 +184,7 @@ fn measure_replay(
             block: Arc::clone(&replay.block),
             operations: Arc::clone(&replay.operations),
             speed: work.speed,
+            read_only: arm.read_only,
             home: Home {
                 schema: arm.address.database.clone().unwrap_or_default(),
                 names: format!("{}{}", arm.address.charset, collation.collect::<String>()),

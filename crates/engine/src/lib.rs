@@ -8,7 +8,6 @@
 //!      ├─► command                a script's command on one arm
 //!      ├─► load ─► dump_sql       a dump into one arm
 //!      └─► measure                the arms of a cell in turn, slice by slice
-//!            └─► read_only        connections whose server refuses what writes
 //! captures                        query logs into captures, by `bakeoff-capture`
 //! request, answer                 the JSON lines read and written
 //! ```
@@ -21,6 +20,5 @@ pub mod drive;
 pub mod dump_sql;
 pub mod load;
 pub mod measure;
-mod read_only;
 pub mod request;
 pub mod scripts;

@@ -18,7 +18,6 @@ use bakeoff_metrics::{now_ns, seconds};
 
 use crate::answer::{Answer, MessageWriter, SliceRecord, send_histograms};
 use crate::arm::OpenArm;
-use crate::read_only::ReadOnly;
 use crate::request::{Length, Load, Measure};
 
 /// All workers must be set up by then; the contract's.
@@ -155,10 +154,7 @@ impl Cell<'_> {
                 key_seed: self.request.key_seed,
                 reseed,
                 slowdown_percent: arm.slowdown_percent,
-                environment: match arm.read_only {
-                    true => Arc::new(ReadOnly(self.writer.clone())),
-                    false => Arc::new(self.writer.clone()),
-                },
+                environment: Arc::new(self.writer.clone()),
                 shards: match self.replay {
                     Some(_) => std::iter::repeat_with(Arc::default).take(REPLAY_SHARDS).collect(),
                     None => Vec::new(),

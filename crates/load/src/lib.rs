@@ -21,6 +21,7 @@ pub mod freeze;
 pub mod net;
 pub mod observe;
 pub mod placement;
+mod read_only;
 pub mod replay_stream;
 pub mod replay_workload;
 pub mod script_workload;

@@ -16,6 +16,7 @@ use serde::Serialize;
 use crate::arm_workers::Workload;
 use crate::failure::Failure;
 use crate::lock;
+use crate::read_only::{kept, refuse_writes};
 use crate::replay_stream::{Block, State, Statement, Transaction};
 use crate::worker_host::WorkerHost;
 
@@ -52,6 +53,8 @@ pub struct ReplayWorkload {
     pub operations: Arc<Vec<String>>,
     /// By the clock: captured seconds in a second; None: as fast as it goes.
     pub speed: Option<f64>,
+    /// The server is to refuse what writes, in every session and whatever the capture sets.
+    pub read_only: bool,
     /// The schema and the `SET NAMES` of a connection that the capture knows nothing of.
     pub home: Home,
     /// What failed.
@@ -69,7 +72,9 @@ pub struct Home {
 
 impl Workload for ReplayWorkload {
     fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
-        let connection = host.connect(&ConnectTarget::default()).map_err(|error| Failure::connecting(&error))?;
+        let failed = |error: SqlError| Failure::connecting(&error);
+        let mut connection = host.connect(&ConnectTarget::default()).map_err(failed)?;
+        self.begin(&mut *connection).map_err(failed)?;
         let mut session = Worker {
             plan: self,
             host: &host,
@@ -91,6 +96,13 @@ impl Workload for ReplayWorkload {
             }
         }
         Ok(())
+    }
+}
+
+impl ReplayWorkload {
+    /// What is first on every connection.
+    fn begin(&self, connection: &mut dyn Connection) -> Result<(), SqlError> {
+        if self.read_only { refuse_writes(connection) } else { Ok(()) }
     }
 }
 
@@ -239,7 +251,7 @@ impl Worker<'_> {
 
     /// Runs a statement and reads all its results.
     fn query(&mut self, sql: &[u8], counted: bool) -> Result<(), SqlError> {
-        let mut reply = self.connection.query(sql)?;
+        let mut reply = self.connection.query(if self.plan.read_only { kept(sql) } else { sql })?;
         loop {
             if counted {
                 self.host.count_reply(&reply);
@@ -277,7 +289,8 @@ impl Worker<'_> {
 
     /// As scripts do it.
     fn reconnect(&mut self, lost: &SqlError) -> Result<(), Failure> {
-        if !self.host.reconnect(&mut || self.connection.reconnect().is_ok()) {
+        let connection = &mut *self.connection;
+        if !self.host.reconnect(&mut || connection.reconnect().and_then(|()| self.plan.begin(connection)).is_ok()) {
             return Err(Failure::running(lost));
         }
         let _ = self.query(LOCK_WAIT, false); // its failure is one of the next statement, too

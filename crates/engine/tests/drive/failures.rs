@@ -109,6 +109,16 @@ fn scripts_that_are_wrong() {
 }
 
 #[test]
+fn a_script_on_an_arm_that_may_not_be_written_to() {
+    let server = FakeServer::start(&[]);
+    let mut arm = server.arm("A");
+    arm["read_only"] = json!(true);
+    let mut engine = engine_with(&[arm]);
+    let answer = engine.outcome(measure(&["A"], json!({})));
+    assert_error(&mut engine, &answer, "bad_request", Some("A"), "read_only");
+}
+
+#[test]
 fn a_statement_that_fails() {
     let server = FakeServer::start(&["--error", "1146/50"]);
     let mut engine = engine_with(&[server.arm("A")]);

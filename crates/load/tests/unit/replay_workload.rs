@@ -111,6 +111,7 @@ fn plan() -> ReplayWorkload {
         block: Arc::default(),
         operations: Arc::new(vec!["digest".to_owned(), "other".to_owned()]),
         speed: None,
+        read_only: false,
         home: Home { schema: "home".to_owned(), names: String::new() },
         failures: Failures::default(),
     }
@@ -228,6 +229,21 @@ fn use_and_set_behind_a_comment_change_the_session_too() {
         ["/* app */ USE shop", "/* app */ SET sql_mode='ANSI'", "USE `home`", "SET sql_mode = DEFAULT", "SELECT 1"]
     );
     assert!(!needs_schema(b"/* app */ USE shop") && !needs_schema(b"/* app */ DROP /* it */ SCHEMA shop"));
+}
+
+#[test]
+fn a_session_that_may_not_write_stays_so_whatever_is_captured_and_lost() {
+    let (plan, host, line) = (ReplayWorkload { read_only: true, ..plan() }, open_host(), Line::default());
+    line.failing.borrow_mut().push_back(("SELECT 1", error(2013, "Lost connection", true)));
+    let home = Arc::default();
+    let statements = ["SET SESSION TRANSACTION READ WRITE", "SELECT 1"].map(|sql| statement(sql, &home)).into();
+    let transaction = Transaction { connection: 1, statements, abandoned: false };
+    assert!(worker(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
+    let read_only = "SET SESSION TRANSACTION READ ONLY";
+    assert_eq!(
+        *line.sent.borrow(),
+        [read_only, "SELECT 1", "(reconnect)", read_only, "SET SESSION lock_wait_timeout = 50"]
+    );
 }
 
 fn session(sets: &[&str]) -> Session {
