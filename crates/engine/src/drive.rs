@@ -206,7 +206,7 @@ fn measure_replay(
     Ok(done)
 }
 
-/// The reader thread: every line becomes a job, `cancel` reaches the oldest one that is not answered.
+/// The reader thread: every line is queued, `cancel` reaches the oldest one that is not answered.
 fn read(input: impl BufRead, queue: &Queue) {
     for line in input.split(b'\n') {
         let Ok(line) = line else { break };
@@ -227,18 +227,18 @@ impl Queue {
         lock(&self.state)
     }
 
-    fn push(&self, job: Line) {
-        self.lock().waiting.push_back(job);
+    fn push(&self, line: Line) {
+        self.lock().waiting.push_back(line);
         self.changed.notify_one();
     }
 
-    /// The next job, when there is one; `None` when the input has ended and all are done.
+    /// The next line, when there is one; `None` when the input has ended and all are done.
     fn next(&self) -> Option<Line> {
         let mut state = self.lock();
         loop {
-            if let Some(job) = state.waiting.pop_front() {
-                state.running = Some(Arc::clone(&job.cancel));
-                return Some(job);
+            if let Some(line) = state.waiting.pop_front() {
+                state.running = Some(Arc::clone(&line.cancel));
+                return Some(line);
             }
             if state.ended {
                 return None;
@@ -253,7 +253,7 @@ impl Queue {
 
     fn cancel(&self) {
         let state = self.lock();
-        let oldest = state.running.as_ref().or_else(|| state.waiting.front().map(|job| &job.cancel));
+        let oldest = state.running.as_ref().or_else(|| state.waiting.front().map(|line| &line.cancel));
         if let Some(token) = oldest {
             token.cancel();
         }

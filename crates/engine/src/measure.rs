@@ -51,7 +51,7 @@ struct Cell<'a> {
     request: &'a Measure,
     writer: &'a MessageWriter,
     cancel: &'a CancelToken,
-    turns: Vec<TurnTaker>,
+    arms: Vec<MeasuredArm>,
     /// Of a capture; None: a script.
     replay: Option<Replay>,
     freezer: Freezer,
@@ -60,7 +60,7 @@ struct Cell<'a> {
 }
 
 /// What the coordinator has of one arm.
-struct TurnTaker {
+struct MeasuredArm {
     name: String,
     workers: ArmWorkers,
     observer: Observer,
@@ -115,7 +115,7 @@ pub fn measure(
         request,
         writer,
         cancel,
-        turns: Vec::with_capacity(contenders.len()),
+        arms: Vec::with_capacity(contenders.len()),
         replay: job.replay,
         freezer: Freezer::default(),
         started_ns: now_ns(),
@@ -129,7 +129,7 @@ pub fn measure(
     }
 }
 
-impl TurnTaker {
+impl MeasuredArm {
     /// Fails when a connection of the arm is not paired: such an arm must not be compared with one whose connections are.
     fn check_paired(&self) -> Result<(), Failure> {
         let failed = self.pairing.as_ref().and_then(|pairing| pairing.failure());
@@ -161,7 +161,7 @@ impl Cell<'_> {
                 },
                 pairing: pairing.clone(),
             };
-            self.turns.push(TurnTaker {
+            self.arms.push(MeasuredArm {
                 name: arm.name.clone(),
                 workers: ArmWorkers::start(plan, &workload),
                 observer: Observer::new(arm.server_pid),
@@ -171,24 +171,24 @@ impl Cell<'_> {
             });
         }
         let until = Instant::now() + SET_UP_LIMIT;
-        for index in 0..self.turns.len() {
+        for index in 0..self.arms.len() {
             self.wait_ready(index, until)?;
         }
-        self.turns.iter().try_for_each(TurnTaker::check_paired)?;
-        give_back_memory(self.request.threads * self.turns.len());
+        self.arms.iter().try_for_each(MeasuredArm::check_paired)?;
+        give_back_memory(self.request.threads * self.arms.len());
         Ok(())
     }
 
     fn wait_ready(&mut self, index: usize, until: Instant) -> Result<(), Failure> {
         loop {
             // A failure of any arm ends the wait for this one.
-            if let Some(failure) = self.turns.iter().find_map(|turn| turn.workers.failure()) {
+            if let Some(failure) = self.arms.iter().find_map(|arm| arm.workers.failure()) {
                 return Err(failure);
             }
-            let turn = &mut self.turns[index];
-            match turn.workers.wait_resting(POLL) {
+            let arm = &mut self.arms[index];
+            match arm.workers.wait_resting(POLL) {
                 Ok(live) => {
-                    turn.live = live;
+                    arm.live = live;
                     return Ok(());
                 }
                 Err(WaitError::Failed(failure)) => return Err(failure),
@@ -199,7 +199,7 @@ impl Cell<'_> {
                         self.request.threads,
                         SET_UP_LIMIT.as_secs()
                     );
-                    return Err(Failure::new(Code::ThreadInitTimeout, message).on_arm(&turn.name));
+                    return Err(Failure::new(Code::ThreadInitTimeout, message).on_arm(&arm.name));
                 }
                 Err(WaitError::TimedOut { .. }) => {}
             }
@@ -212,25 +212,25 @@ impl Cell<'_> {
             return Ok(Ending::CutShort(0));
         }
         if self.request.freeze {
-            for index in 0..self.turns.len() {
+            for index in 0..self.arms.len() {
                 self.freeze(index)?;
             }
         }
-        let pairings = self.turns.iter().filter_map(|turn| turn.pairing.clone()).collect();
+        let pairings = self.arms.iter().filter_map(|arm| arm.pairing.clone()).collect();
         let mut cpus = CpuShuffle::new(pairings, self.request.threads, self.request.order_seed);
         self.started_ns = now_ns();
         self.writer.send(&Answer::Started { id: self.id });
-        let orders = BlockOrders::new(self.turns.len(), self.request.order_seed);
+        let orders = BlockOrders::new(self.arms.len(), self.request.order_seed);
         for (block, order) in (0_u64..).zip(orders) {
             if self.is_over(block) || !self.next_chunks()? {
                 return Ok(Ending::AtRest(block));
             }
             cpus.shuffle_when_due();
             for (position, &index) in order.iter().enumerate() {
-                if self.cancel.is_cancelled() || self.turns.iter().any(|turn| turn.live == 0) {
+                if self.cancel.is_cancelled() || self.arms.iter().any(|arm| arm.live == 0) {
                     return Ok(Ending::AtRest(block));
                 }
-                let turn = u64::from(position >= self.turns.len());
+                let turn = u64::from(position >= self.arms.len());
                 if self.has_nothing(turn) {
                     continue;
                 }
@@ -264,13 +264,13 @@ impl Cell<'_> {
     fn slice(&mut self, index: usize, block: u64, position: usize, turn: u64) -> Result<bool, Failure> {
         let starts = self.intended_starts(block, turn);
         let request = self.request;
-        let taker = &mut self.turns[index];
-        if let Some(pid) = taker.server_pid {
+        let arm = &mut self.arms[index];
+        if let Some(pid) = arm.server_pid {
             self.freezer.thaw(pid);
         }
-        let before = taker.observer.snapshot();
+        let before = arm.observer.snapshot();
         let watched = request.slice_ns >= THREADS_FROM_NS;
-        let threads_before = watched.then(|| taker.observer.threads());
+        let threads_before = watched.then(|| arm.observer.threads());
         let start_ns = now_ns();
         let guard_end_ns = start_ns + request.guard_ns;
         let deadline_ns = match self.replay {
@@ -286,19 +286,19 @@ impl Cell<'_> {
             schedule: starts
                 .map(|starts| ArrivalSchedule::of_slice(starts, start_ns, deadline_ns.saturating_add(QUEUE_LIMIT_NS))),
         });
-        taker.workers.begin(&slice);
-        let Some(live) = drained(request, self.cancel, taker)? else {
+        arm.workers.begin(&slice);
+        let Some(live) = drained(request, self.cancel, arm)? else {
             return Ok(false);
         };
-        taker.live = live;
-        taker.check_paired()?;
-        let after = taker.observer.snapshot();
-        let threads_after = if watched { taker.observer.threads() } else { ThreadTimes::default() };
-        let sum = taker.workers.slice_sum();
+        arm.live = live;
+        arm.check_paired()?;
+        let after = arm.observer.snapshot();
+        let threads_after = if watched { arm.observer.threads() } else { ThreadTimes::default() };
+        let sum = arm.workers.slice_sum();
         let length_ns = sum.rested_ns.saturating_sub(guard_end_ns);
         let spent = after.in_slice(&before, length_ns, request.guard_ns);
         let threads = threads_before.map(|threads_before| {
-            taker.observer.busy_threads(&threads_before, &threads_after, length_ns, request.guard_ns)
+            arm.observer.busy_threads(&threads_before, &threads_after, length_ns, request.guard_ns)
         });
         if request.freeze {
             self.freeze(index)?;
@@ -306,7 +306,7 @@ impl Cell<'_> {
         let record = SliceRecord {
             id: self.id,
             cell: request.cell.clone(),
-            arm: self.turns[index].name.clone(),
+            arm: self.arms[index].name.clone(),
             block,
             position,
             start_ns: guard_end_ns - self.started_ns,
@@ -331,19 +331,19 @@ impl Cell<'_> {
     }
 
     fn freeze(&mut self, index: usize) -> Result<(), Failure> {
-        let turn = &self.turns[index];
-        let Some(pid) = turn.server_pid else {
+        let arm = &self.arms[index];
+        let Some(pid) = arm.server_pid else {
             return Ok(());
         };
         self.freezer.freeze(pid).map_err(|error| {
             let message = format!("freeze: {error}; run the engine as the server's user, or measure without freeze");
-            Failure::bad_request(message).on_arm(&turn.name)
+            Failure::bad_request(message).on_arm(&arm.name)
         })
     }
 
     /// Ends all workers because of a failure; returns it, made fatal if a thread cannot be ended.
     fn abandon(self, failure: Failure) -> Failure {
-        self.turns.into_iter().fold(failure, |failure, turn| turn.workers.abandon(failure))
+        self.arms.into_iter().fold(failure, |failure, arm| arm.workers.abandon(failure))
     }
 
     /// Cuts all workers short; their histograms are lost.
@@ -356,7 +356,7 @@ impl Cell<'_> {
     /// Ends all workers, sends the histograms and returns `done`.
     fn finish(self, blocks: u64) -> Result<Answer, Failure> {
         let done = self.done(blocks);
-        let (names, workers): (Vec<_>, Vec<_>) = self.turns.into_iter().map(|turn| (turn.name, turn.workers)).unzip();
+        let (names, workers): (Vec<_>, Vec<_>) = self.arms.into_iter().map(|arm| (arm.name, arm.workers)).unzip();
         let ended: Vec<_> = workers.into_iter().map(ArmWorkers::end).collect();
         let latencies = ended.into_iter().collect::<Result<Vec<_>, _>>()?;
         for (name, latencies) in names.iter().zip(&latencies) {
@@ -366,7 +366,7 @@ impl Cell<'_> {
     }
 
     fn done(&self, blocks: u64) -> Answer {
-        let stopped = self.turns.iter().map(|turn| self.request.threads - turn.live);
+        let stopped = self.arms.iter().map(|arm| self.request.threads - arm.live);
         Answer::Done {
             id: self.id,
             seconds: seconds(now_ns() - self.started_ns),
@@ -384,13 +384,13 @@ fn not_paired(reason: String) -> Failure {
 /// Waits for the end of a running slice; returns how many workers live, or `None` when a cancel ended the wait.
 ///
 /// The wait is one sleep up to well after the slice's end: the coordinator must not disturb what it measures.
-fn drained(request: &Measure, cancel: &CancelToken, taker: &TurnTaker) -> Result<Option<usize>, Failure> {
+fn drained(request: &Measure, cancel: &CancelToken, arm: &MeasuredArm) -> Result<Option<usize>, Failure> {
     let slice = Duration::from_nanos(request.guard_ns + request.slice_ns);
     let drain = if request.replay().is_some() { CHUNK_LIMIT } else { DRAIN_LIMIT };
     let until = Instant::now() + slice + drain;
     let mut limit = slice + CANCELLED_DRAIN_LIMIT;
     loop {
-        match taker.workers.wait_resting(limit) {
+        match arm.workers.wait_resting(limit) {
             Ok(live) => return Ok(Some(live)),
             Err(WaitError::Failed(failure)) => return Err(failure),
             Err(WaitError::TimedOut { .. }) if cancel.is_cancelled() => return Ok(None),
@@ -400,7 +400,7 @@ fn drained(request: &Measure, cancel: &CancelToken, taker: &TurnTaker) -> Result
                     request.threads,
                     drain.as_secs()
                 );
-                return Err(Failure::new(Code::ServerLost, message).on_arm(&taker.name));
+                return Err(Failure::new(Code::ServerLost, message).on_arm(&arm.name));
             }
             Err(WaitError::TimedOut { .. }) => limit = POLL,
         }

@@ -16,9 +16,9 @@ use serde::Deserialize;
 use crate::lock;
 
 /// A stream of arrivals is drawn in pieces of this length [ns] ...
-const LONGEST_CHUNK_NS: u64 = 1_000_000_000;
+const LONGEST_PIECE_NS: u64 = 1_000_000_000;
 /// ... or shorter, so that a piece holds about so many starts at most (8 bytes each).
-const CHUNK_STARTS: u64 = 65_536;
+const PIECE_STARTS: u64 = 65_536;
 
 /// Starts of a stream that may wait: sysbench's queue. A stream is not followed beyond, which a mistyped rate would take for ever.
 pub const LONGEST_QUEUE: u64 = 100_000;
@@ -88,15 +88,15 @@ fn exponential(random: &mut ChaCha8Rng) -> f64 {
     -(1.0 - random.random::<f64>()).ln()
 }
 
-/// Intended starts that have been drawn together. A worker holds the chunk that it takes from.
+/// Intended starts that have been drawn together. A worker holds the piece that it takes from.
 #[derive(Debug)]
-pub struct Chunk {
+pub struct Piece {
     number: u64,
     origin_ns: u64,
     /// Since `origin_ns`, in order [ns].
     starts: Vec<u64>,
     next: Shared,
-    /// Starts in all chunks before this one.
+    /// Starts in all pieces before this one.
     earlier: u64,
 }
 
@@ -105,7 +105,7 @@ pub struct Chunk {
 #[repr(align(128))]
 struct Shared(AtomicUsize);
 
-impl Chunk {
+impl Piece {
     fn first(starts: Vec<u64>, origin_ns: u64) -> Self {
         Self { number: 0, origin_ns, starts, next: Shared::default(), earlier: 0 }
     }
@@ -130,10 +130,10 @@ impl Chunk {
 /// Intended starts, shared by the workers of an arm: each takes the next one.
 #[derive(Debug)]
 pub struct ArrivalSchedule {
-    first: Arc<Chunk>,
+    first: Arc<Piece>,
     /// From here on a start that is still untaken is dropped [ns of the clock].
     give_up_ns: u64,
-    /// Draws the chunks after the first; none: there are no more.
+    /// Draws the pieces after the first; none: there are no more.
     stream: Option<Stream>,
 }
 
@@ -141,7 +141,7 @@ pub struct ArrivalSchedule {
 struct Stream {
     rate_per_s: u32,
     seed: u64,
-    chunk_ns: u64,
+    piece_ns: u64,
     /// Nothing is due from here on [ns of the clock].
     end_ns: u64,
     drawn: Mutex<Drawn>,
@@ -149,32 +149,32 @@ struct Stream {
 
 #[derive(Debug)]
 struct Drawn {
-    /// The chunk that workers take from.
-    latest: Arc<Chunk>,
+    /// The piece that workers take from.
+    latest: Arc<Piece>,
     /// The same schedule, followed as time goes by.
-    arrived: Arc<Chunk>,
+    arrived: Arc<Piece>,
 }
 
 impl Stream {
-    /// Poisson arrivals have no memory, so each chunk is drawn from a key of its own.
+    /// Poisson arrivals have no memory, so each piece is drawn from a key of its own.
     fn starts(rate_per_s: u32, seed: u64, number: u64, length_ns: u64) -> Vec<u64> {
         let key = [seed, u64::from(rate_per_s), number, 1];
         draw(Arrivals::Poisson, f64::from(rate_per_s), length_ns, key)
     }
 
-    fn following(&self, chunk: &Chunk) -> Option<Arc<Chunk>> {
-        let origin_ns = chunk.origin_ns.checked_add(self.chunk_ns)?;
-        let length_ns = self.end_ns.saturating_sub(origin_ns).min(self.chunk_ns);
+    fn following(&self, piece: &Piece) -> Option<Arc<Piece>> {
+        let origin_ns = piece.origin_ns.checked_add(self.piece_ns)?;
+        let length_ns = self.end_ns.saturating_sub(origin_ns).min(self.piece_ns);
         if length_ns == 0 {
             return None;
         }
-        let number = chunk.number + 1;
-        Some(Arc::new(Chunk {
+        let number = piece.number + 1;
+        Some(Arc::new(Piece {
             number,
             origin_ns,
             starts: Self::starts(self.rate_per_s, self.seed, number, length_ns),
             next: Shared::default(),
-            earlier: chunk.earlier + chunk.starts.len() as u64,
+            earlier: piece.earlier + piece.starts.len() as u64,
         }))
     }
 }
@@ -182,49 +182,49 @@ impl Stream {
 impl ArrivalSchedule {
     /// `starts` in order [ns since `start_ns`]; what is not taken by `give_up_ns` [ns of the clock] is dropped.
     pub fn of_slice(starts: Vec<u64>, start_ns: u64, give_up_ns: u64) -> Self {
-        Self { first: Arc::new(Chunk::first(starts, start_ns)), give_up_ns, stream: None }
+        Self { first: Arc::new(Piece::first(starts, start_ns)), give_up_ns, stream: None }
     }
 
     /// Poisson arrivals, `rate_per_s` (1 or more) a second on average, from `start_ns` to `end_ns` [ns of the clock]. None is dropped:
     /// what the workers cannot keep up with is counted, not stored.
     pub fn poisson(rate_per_s: u32, start_ns: u64, end_ns: u64, seed: u64) -> Self {
-        let full_ns = LONGEST_CHUNK_NS * CHUNK_STARTS / u64::from(rate_per_s.max(1));
-        let chunk_ns = full_ns.min(LONGEST_CHUNK_NS);
-        let length_ns = end_ns.saturating_sub(start_ns).min(chunk_ns);
+        let full_ns = LONGEST_PIECE_NS * PIECE_STARTS / u64::from(rate_per_s.max(1));
+        let piece_ns = full_ns.min(LONGEST_PIECE_NS);
+        let length_ns = end_ns.saturating_sub(start_ns).min(piece_ns);
         let starts = Stream::starts(rate_per_s, seed, 0, length_ns);
-        let first = Arc::new(Chunk::first(starts, start_ns));
+        let first = Arc::new(Piece::first(starts, start_ns));
         let drawn = Drawn { latest: Arc::clone(&first), arrived: Arc::clone(&first) };
         Self {
             first,
             give_up_ns: u64::MAX,
-            stream: Some(Stream { rate_per_s, seed, chunk_ns, end_ns, drawn: Mutex::new(drawn) }),
+            stream: Some(Stream { rate_per_s, seed, piece_ns, end_ns, drawn: Mutex::new(drawn) }),
         }
     }
 
     /// Where a worker begins to take.
-    pub fn first(&self) -> Arc<Chunk> {
+    pub fn first(&self) -> Arc<Piece> {
         Arc::clone(&self.first)
     }
 
-    /// Takes the next intended start [ns of the clock]; `None` when all are taken or it is too late. `chunk` is the worker's place.
+    /// Takes the next intended start [ns of the clock]; `None` when all are taken or it is too late. `piece` is the worker's place.
     #[inline]
-    pub fn take(&self, chunk: &mut Arc<Chunk>, now_ns: u64) -> Option<u64> {
+    pub fn take(&self, piece: &mut Arc<Piece>, now_ns: u64) -> Option<u64> {
         if now_ns >= self.give_up_ns {
             return None;
         }
         loop {
-            if let Some(start_ns) = chunk.take() {
+            if let Some(start_ns) = piece.take() {
                 return Some(start_ns);
             }
-            *chunk = self.after(chunk)?;
+            *piece = self.after(piece)?;
         }
     }
 
-    /// The chunk that workers take from when this one is empty.
-    fn after(&self, chunk: &Chunk) -> Option<Arc<Chunk>> {
+    /// The piece that workers take from when this one is empty.
+    fn after(&self, piece: &Piece) -> Option<Arc<Piece>> {
         let stream = self.stream.as_ref()?;
         let mut drawn = lock(&stream.drawn);
-        if drawn.latest.number <= chunk.number {
+        if drawn.latest.number <= piece.number {
             drawn.latest = stream.following(&drawn.latest)?;
         }
         Some(Arc::clone(&drawn.latest))
@@ -243,7 +243,7 @@ impl ArrivalSchedule {
         };
         let mut drawn = lock(&stream.drawn);
         let most = drawn.latest.earlier + drawn.latest.taken() as u64 + LONGEST_QUEUE;
-        while drawn.arrived.origin_ns.saturating_add(stream.chunk_ns) < now_ns && drawn.arrived.earlier <= most {
+        while drawn.arrived.origin_ns.saturating_add(stream.piece_ns) < now_ns && drawn.arrived.earlier <= most {
             let Some(next) = stream.following(&drawn.arrived) else {
                 break;
             };

@@ -211,8 +211,8 @@ struct Draft {
     last_us: i64,
 }
 
-/// A connection of the capture: the server's number of it, and which of its copies.
-type Number = (u64, u64);
+/// Tells the connections of a replay apart: the number that the server gave one in the log, and which of its copies it is.
+type ConnectionKey = (u64, u64);
 
 /// A connection of the capture.
 struct Connection {
@@ -237,7 +237,7 @@ struct Reader {
     lines: Box<dyn BufRead + Send>,
     line: Vec<u8>,
     numbers: HashMap<String, usize>,
-    connections: HashMap<Number, Connection>,
+    connections: HashMap<ConnectionKey, Connection>,
     /// Connections and statements of each session until now.
     load: Vec<(usize, u64)>,
     drafts: VecDeque<Draft>,
@@ -388,8 +388,8 @@ impl Reader {
     }
 
     /// The connection leaves.
-    fn forget(&mut self, number: Number) {
-        if let Some(connection) = self.connections.get(&number) {
+    fn forget(&mut self, key: ConnectionKey) {
+        if let Some(connection) = self.connections.get(&key) {
             if let Some((draft, place)) = connection.place {
                 self.drafts[draft - self.first_draft].transactions[place].1.abandoned = true;
             } else if connection.in_transaction {
@@ -397,20 +397,20 @@ impl Reader {
                     self.drafts.push_back(Draft::default());
                 }
                 if let Some(draft) = self.drafts.back_mut() {
-                    let rest = Transaction { connection: number.0, statements: Vec::new(), abandoned: true };
+                    let rest = Transaction { connection: key.0, statements: Vec::new(), abandoned: true };
                     draft.transactions.push((connection.session, rest));
                 }
             }
         }
-        self.close(number);
-        if let Some(connection) = self.connections.remove(&number) {
+        self.close(key);
+        if let Some(connection) = self.connections.remove(&key) {
             self.load[connection.session].0 -= 1;
         }
     }
 
     /// The connection's transaction ends.
-    fn close(&mut self, number: Number) {
-        let Some(connection) = self.connections.get_mut(&number) else {
+    fn close(&mut self, key: ConnectionKey) {
+        let Some(connection) = self.connections.get_mut(&key) else {
             return;
         };
         connection.in_transaction = false;
@@ -419,7 +419,7 @@ impl Reader {
         }
     }
 
-    fn statement(&mut self, number: Number, event: &EventLine) {
+    fn statement(&mut self, key: ConnectionKey, event: &EventLine) {
         let sql = event.statement();
         let class = class(&sql);
         let writes = matches!(class, Class::Write(_));
@@ -435,14 +435,14 @@ impl Reader {
         });
         self.found = true;
         self.last_us = self.last_us.max(start_us);
-        let state = self.meet(number, event);
+        let state = self.meet(key, event);
         let step = step(&sql);
         let commits_itself = !autocommit_is_off(&state);
-        let connection = &self.connections[&number];
+        let connection = &self.connections[&key];
         let implicit = connection.in_transaction && !connection.explicit;
         let locked = connection.locked && step != Step::Begin;
         if matches!(step, Step::Begin | Step::Lock) || implicit && commits_itself && !locked {
-            self.close(number);
+            self.close(key);
         }
         let operation = event.digest.as_deref().and_then(|digest| self.numbers.get(digest));
         let statement = Statement {
@@ -455,15 +455,15 @@ impl Reader {
         };
         let stays = match step {
             Step::Begin | Step::Chain | Step::Lock => true,
-            Step::Unlock => self.connections[&number].in_transaction && !locked,
+            Step::Unlock => self.connections[&key].in_transaction && !locked,
             Step::End | Step::Commits => locked,
-            Step::Inside => self.connections[&number].in_transaction || !commits_itself && class != Class::Session,
+            Step::Inside => self.connections[&key].in_transaction || !commits_itself && class != Class::Session,
         };
-        self.add(number, statement);
+        self.add(key, statement);
         if !stays {
-            self.close(number);
+            self.close(key);
         }
-        let Some(connection) = self.connections.get_mut(&number) else {
+        let Some(connection) = self.connections.get_mut(&key) else {
             return;
         };
         connection.locked = stays && (locked || step == Step::Lock);
@@ -475,10 +475,10 @@ impl Reader {
     }
 
     /// The connection's state as of this event; a new connection gets the session with the fewest.
-    fn meet(&mut self, number: Number, event: &EventLine) -> Arc<State> {
+    fn meet(&mut self, key: ConnectionKey, event: &EventLine) -> Arc<State> {
         let json = event.session.map_or("", serde_json::value::RawValue::get);
         let load = &mut self.load;
-        let connection = self.connections.entry(number).or_insert_with(|| {
+        let connection = self.connections.entry(key).or_insert_with(|| {
             let lightest = load.iter().enumerate().min_by_key(|(_, load)| **load);
             let session = lightest.map_or(0, |(index, _)| index);
             load[session].0 += 1;
@@ -503,8 +503,8 @@ impl Reader {
     }
 
     /// Puts a statement where the connection's transaction is, or into a new one.
-    fn add(&mut self, number: Number, statement: Statement) {
-        let Some(connection) = self.connections.get_mut(&number) else {
+    fn add(&mut self, key: ConnectionKey, statement: Statement) {
+        let Some(connection) = self.connections.get_mut(&key) else {
             return;
         };
         self.load[connection.session].1 += 1;
@@ -530,7 +530,7 @@ impl Reader {
             draft.last_us = self.last_us;
             draft.transactions.push((
                 connection.session,
-                Transaction { connection: number.0, statements: vec![statement], abandoned: false },
+                Transaction { connection: key.0, statements: vec![statement], abandoned: false },
             ));
         }
     }

@@ -75,7 +75,7 @@ impl Workload for ReplayWorkload {
         let failed = |error: SqlError| Failure::connecting(&error);
         let mut connection = host.connect(&ConnectTarget::default()).map_err(failed)?;
         self.begin(&mut *connection).map_err(failed)?;
-        let mut session = Worker {
+        let mut session = ReplaySession {
             plan: self,
             host: &host,
             connection,
@@ -107,7 +107,7 @@ impl ReplayWorkload {
 }
 
 /// A session on the server, and what is set there.
-struct Worker<'a> {
+struct ReplaySession<'a> {
     plan: &'a ReplayWorkload,
     host: &'a WorkerHost,
     connection: Box<dyn Connection>,
@@ -121,7 +121,7 @@ struct Worker<'a> {
     second: u64,
 }
 
-impl Worker<'_> {
+impl ReplaySession<'_> {
     /// Runs a transaction; false when the slice is over before its end, because it was broken off.
     fn run(&mut self, transaction: &Transaction, start_ns: u64, clock_us: u64) -> Result<bool, Failure> {
         let mut repeated: Option<&Statement> = None;
@@ -326,7 +326,7 @@ impl Worker<'_> {
         Ok(lost)
     }
 
-    /// Sets what a statement needs and the session has not; these statements are not counted. The error: as [`Worker::prepare`].
+    /// Sets what a statement needs and the session has not; these statements are not counted. The error: as [`Self::prepare`].
     fn switch(&mut self, wanted: &Arc<State>) -> Result<Option<SqlError>, Failure> {
         if Arc::ptr_eq(&self.state, wanted) {
             return Ok(None);

@@ -13,7 +13,7 @@ use bakeoff_metrics::now_ns;
 use bakeoff_script::host::{ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, NullHost, Reply, SqlError};
 use bakeoff_script::{ScriptError, SqlCall};
 
-use crate::arrivals::Chunk;
+use crate::arrivals::Piece;
 use crate::connector::Connector;
 use crate::start_gate::{Barrier, Slice, StartGate};
 use crate::worker_pool::WorkerContext;
@@ -89,17 +89,17 @@ pub struct WorkerHost {
     stats: Arc<WorkerStats>,
     thread: u32,
     mode: Mode,
-    turn: Turn,
+    present: PresentSlice,
     event: Event,
     latencies: LatencyStore,
 }
 
 /// The slice that the worker is in, in cells that an event reads without following a pointer.
 #[derive(Default)]
-struct Turn {
+struct PresentSlice {
     slice: RefCell<Option<Arc<Slice>>>,
     /// Open loop: where the worker takes its intended starts.
-    chunk: RefCell<Option<Arc<Chunk>>>,
+    piece: RefCell<Option<Arc<Piece>>>,
     number: Cell<u32>,
     running: Cell<bool>,
     open_loop: Cell<bool>,
@@ -137,7 +137,7 @@ impl WorkerHost {
         connector: Connector,
         (stats, latencies): (Arc<WorkerStats>, LatencyStore),
     ) -> Self {
-        let (turn, event) = (Turn::default(), Event::default());
+        let (present, event) = (PresentSlice::default(), Event::default());
         match &mode {
             // What is due goes round from 0 to `1 + slowdown_per_event`. The workers of an arm begin at places, from 0 to 1, spread
             // over that round: if each began with nothing due, each would have half an injected event too few.
@@ -147,7 +147,7 @@ impl WorkerHost {
             }
             Mode::Run { counts_set_up, .. } => {
                 event.counted.set(*counts_set_up);
-                turn.deadline_ns.set(u64::MAX);
+                present.deadline_ns.set(u64::MAX);
             }
         }
         Self {
@@ -158,7 +158,7 @@ impl WorkerHost {
             stats,
             thread: context.thread,
             mode,
-            turn,
+            present,
             event,
             latencies,
         }
@@ -176,12 +176,12 @@ impl WorkerHost {
 
     /// Has the time for events run out?
     pub fn is_past_deadline(&self) -> bool {
-        self.boundary_ns() >= self.turn.deadline_ns.get()
+        self.boundary_ns() >= self.present.deadline_ns.get()
     }
 
     /// The arm's first (0) or second (1) turn of the block, and when its slice began [ns of the clock].
     pub(crate) fn place(&self) -> (u64, u64) {
-        let slice = self.turn.slice.borrow();
+        let slice = self.present.slice.borrow();
         slice.as_ref().map_or((0, 0), |slice| (slice.turn, slice.start_ns))
     }
 
@@ -221,34 +221,34 @@ impl WorkerHost {
 
     /// Rests until the next slice; false when there is none.
     pub fn rest(&self) -> bool {
-        let turn = &self.turn;
-        turn.running.set(false);
-        turn.slice.take();
-        turn.chunk.take();
+        let present = &self.present;
+        present.running.set(false);
+        present.slice.take();
+        present.piece.take();
         self.stats.rest(self.boundary_ns());
-        let Some((number, slice)) = self.gate.rest(turn.number.get()) else {
+        let Some((number, slice)) = self.gate.rest(present.number.get()) else {
             return false;
         };
-        turn.number.set(number);
-        turn.open_loop.set(slice.schedule.is_some());
-        turn.guard_end_ns.set(slice.guard_end_ns);
-        turn.deadline_ns.set(slice.deadline_ns);
+        present.number.set(number);
+        present.open_loop.set(slice.schedule.is_some());
+        present.guard_end_ns.set(slice.guard_end_ns);
+        present.deadline_ns.set(slice.deadline_ns);
         if let Mode::Slices { reseed, key_seed, .. } = self.mode {
             self.stats.begin_slice(number);
             if slice.turn == 0 {
                 reseed(key_seed, slice.block, self.thread);
             }
         }
-        turn.chunk.replace(slice.schedule.as_ref().map(|schedule| schedule.first()));
-        turn.slice.replace(Some(slice));
+        present.piece.replace(slice.schedule.as_ref().map(|schedule| schedule.first()));
+        present.slice.replace(Some(slice));
         self.look_at_clock();
-        turn.running.set(true);
+        present.running.set(true);
         true
     }
 
     #[inline]
     fn is_open(&self) -> bool {
-        self.gate.is_open(self.turn.number.get())
+        self.gate.is_open(self.present.number.get())
     }
 
     #[inline]
@@ -265,13 +265,13 @@ impl WorkerHost {
         let event = &self.event;
         event.injected.set(event.injected_due.get() >= 1.0);
         let now_ns = event.boundary_ns.get();
-        if self.turn.open_loop.get() {
+        if self.present.open_loop.get() {
             return self.next_intended(now_ns);
         }
-        let in_window = now_ns >= self.turn.guard_end_ns.get();
+        let in_window = now_ns >= self.present.guard_end_ns.get();
         event.origin_ns.set(now_ns);
         event.in_window.set(in_window);
-        now_ns < self.turn.deadline_ns.get() && self.may_begin(in_window)
+        now_ns < self.present.deadline_ns.get() && self.may_begin(in_window)
     }
 
     /// Open loop: takes the next intended start and waits for it. An injected event takes none, it follows its event at once.
@@ -285,11 +285,11 @@ impl WorkerHost {
         }
         let Some(intended_ns) = self.take_intended(now_ns) else {
             // A run or a slice lasts as long as it was asked to, also when no event is due any more.
-            self.sleep_until(self.turn.deadline_ns.get());
+            self.sleep_until(self.present.deadline_ns.get());
             self.look_at_clock();
             return false;
         };
-        let in_window = intended_ns >= self.turn.guard_end_ns.get();
+        let in_window = intended_ns >= self.present.guard_end_ns.get();
         if !self.may_begin(in_window) {
             return false;
         }
@@ -313,9 +313,9 @@ impl WorkerHost {
     }
 
     fn take_intended(&self, now_ns: u64) -> Option<u64> {
-        let (slice, mut chunk) = (self.turn.slice.borrow(), self.turn.chunk.borrow_mut());
+        let (slice, mut piece) = (self.present.slice.borrow(), self.present.piece.borrow_mut());
         let schedule = slice.as_deref()?.schedule.as_ref()?;
-        schedule.take(chunk.as_mut()?, now_ns)
+        schedule.take(piece.as_mut()?, now_ns)
     }
 
     /// Takes one of the run's events where their number is limited; false when none is left.
@@ -337,20 +337,20 @@ impl WorkerHost {
 
     #[cold]
     fn outlasts_warm_up(&self) -> bool {
-        let (turn, event) = (&self.turn, &self.event);
-        let crosses = turn.running.get() && !event.in_window.get() && self.stats.is_in_event();
-        let counts = crosses && now_ns() >= turn.guard_end_ns.get() && self.may_begin(true);
+        let (present, event) = (&self.present, &self.event);
+        let crosses = present.running.get() && !event.in_window.get() && self.stats.is_in_event();
+        let counts = crosses && now_ns() >= present.guard_end_ns.get() && self.may_begin(true);
         event.counted.set(counts);
         event.in_window.set(counts);
         if counts {
-            self.stats.counters().open_window(turn.guard_end_ns.get());
+            self.stats.counters().open_window(present.guard_end_ns.get());
         }
         counts
     }
 
     /// Less long when the gate closes.
     fn sleep_until(&self, until_ns: u64) {
-        self.gate.sleep_until(self.turn.number.get(), until_ns);
+        self.gate.sleep_until(self.present.number.get(), until_ns);
     }
 
     fn record_event(&self, now_ns: u64) {
@@ -382,7 +382,7 @@ impl Host for WorkerHost {
 
     #[inline]
     fn more_events(&self) -> bool {
-        while !(self.turn.running.get() && self.next_in_slice()) {
+        while !(self.present.running.get() && self.next_in_slice()) {
             if self.is_run() || !self.rest() {
                 return false;
             }
@@ -436,7 +436,7 @@ impl Host for WorkerHost {
             self.stats.counters().retries.add(1);
         }
         self.event.operations.borrow_mut().clear();
-        self.is_open() && (!self.is_run() || now_ns() < self.turn.deadline_ns.get())
+        self.is_open() && (!self.is_run() || now_ns() < self.present.deadline_ns.get())
     }
 
     #[inline]
@@ -476,7 +476,7 @@ impl Host for WorkerHost {
 
     fn think(&self, duration_ns: u64) {
         let begun_ns = now_ns();
-        let until_ns = begun_ns.saturating_add(duration_ns).min(self.turn.deadline_ns.get());
+        let until_ns = begun_ns.saturating_add(duration_ns).min(self.present.deadline_ns.get());
         self.sleep_until(until_ns);
         let woken_ns = now_ns();
         if self.stats.is_in_event() {

@@ -252,7 +252,7 @@ pub trait Host {
     /// An event may have several names ("new_order" and "new_order.rollback"): it is recorded under each.
     fn operation(&self, _name: &str) {}
 
-    /// Keying and thinking time: waits between two events. Part of no event's latency; ends early with the slice.
+    /// Keying and thinking time: waits between two events, or within one. Part of no event's latency; ends early with the slice.
     fn think(&self, duration_ns: u64) {
         std::thread::sleep(Duration::from_nanos(duration_ns));
     }

@@ -170,7 +170,7 @@ impl Inbox {
         self.end = (self.end + bytes).min(self.data.len());
     }
 
-    /// Appends bytes; for tests and captures.
+    /// Appends bytes; for tests.
     pub fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let spare = self.spare();

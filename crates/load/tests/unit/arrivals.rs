@@ -8,8 +8,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// Takes as one worker after another would.
 fn taker(schedule: &ArrivalSchedule) -> impl FnMut(u64) -> Option<u64> {
-    let mut chunk = schedule.first();
-    move |now_ns| schedule.take(&mut chunk, now_ns)
+    let mut piece = schedule.first();
+    move |now_ns| schedule.take(&mut piece, now_ns)
 }
 
 proptest! {

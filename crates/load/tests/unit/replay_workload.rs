@@ -117,8 +117,8 @@ fn plan() -> ReplayWorkload {
     }
 }
 
-fn worker<'a>(plan: &'a ReplayWorkload, host: &'a WorkerHost, line: &Line) -> Worker<'a> {
-    Worker {
+fn replay_session<'a>(plan: &'a ReplayWorkload, host: &'a WorkerHost, line: &Line) -> ReplaySession<'a> {
+    ReplaySession {
         plan,
         host,
         connection: Box::new(line.clone()),
@@ -148,7 +148,7 @@ fn a_statement_that_is_run_again_after_a_deadlock_counts_for_its_digest() {
     let home = Arc::default();
     let statements = ["BEGIN", "UPDATE t SET a = 1"].map(|sql| statement(sql, &home)).into();
     let transaction = Transaction { connection: 1, statements, abandoned: false };
-    assert!(worker(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
+    assert!(replay_session(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
     assert_eq!(*line.sent.borrow(), ["BEGIN", "UPDATE t SET a = 1", "BEGIN", "UPDATE t SET a = 1"]);
     let counts: Vec<_> = host.latencies().with(|latencies| {
         let all = latencies.by_operation().into_iter();
@@ -169,7 +169,7 @@ fn a_connection_that_is_lost_while_a_transaction_is_prepared_again_is_made_again
     let at = |second, sql| Statement { second: Some(second), ..statement(sql, &home) };
     let statements = vec![at(5, "BEGIN"), at(6, "UPDATE t SET a = 1"), at(6, "COMMIT")];
     let transaction = Transaction { connection: 1, statements, abandoned: false };
-    assert!(worker(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
+    assert!(replay_session(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
     let first = ["SET timestamp = 5", "BEGIN", "SET timestamp = 6", "UPDATE t SET a = 1"];
     let again = ["SET timestamp = 5", "(reconnect)", "SET SESSION lock_wait_timeout = 50"];
     assert_eq!(*line.sent.borrow(), [first.as_slice(), &again].concat());
@@ -190,7 +190,7 @@ fn a_statement_whose_schema_is_refused_is_counted_and_never_sent_into_another() 
         statement("create database gone", &gone),
     ];
     let transaction = Transaction { connection: 1, statements, abandoned: false };
-    assert!(worker(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
+    assert!(replay_session(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
     let refused = "USE `gone`";
     assert_eq!(
         *line.sent.borrow(),
@@ -223,7 +223,7 @@ fn use_and_set_behind_a_comment_change_the_session_too() {
         statement("SELECT 1", &home),
     ];
     let transaction = Transaction { connection: 1, statements, abandoned: false };
-    assert!(worker(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
+    assert!(replay_session(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
     assert_eq!(
         *line.sent.borrow(),
         ["/* app */ USE shop", "/* app */ SET sql_mode='ANSI'", "USE `home`", "SET sql_mode = DEFAULT", "SELECT 1"]
@@ -238,7 +238,7 @@ fn a_session_that_may_not_write_stays_so_whatever_is_captured_and_lost() {
     let home = Arc::default();
     let statements = ["SET SESSION TRANSACTION READ WRITE", "SELECT 1"].map(|sql| statement(sql, &home)).into();
     let transaction = Transaction { connection: 1, statements, abandoned: false };
-    assert!(worker(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
+    assert!(replay_session(&plan, &host, &line).run(&transaction, 0, 0).unwrap());
     let read_only = "SET SESSION TRANSACTION READ ONLY";
     assert_eq!(
         *line.sent.borrow(),
