@@ -310,7 +310,9 @@ impl Totals {
         let full = self.groups.len() >= DIGESTS_MAX;
         let text = if full { "(other statements)".to_owned() } else { text_of(key) };
         if full {
+            // One byte, which no statement's key is: that of a lone `;` is empty.
             self.key.clear();
+            self.key.push(0);
             if let Some(&at) = self.index.get(self.key.as_slice()) {
                 return at;
             }

@@ -244,6 +244,19 @@ fn beyond_the_limit_of_groups_statements_are_counted_together() {
 }
 
 #[test]
+fn statements_without_a_token_are_none_of_the_others() {
+    let mut totals = Totals::default();
+    add(&mut totals, "/* ping */;", 1, 1);
+    for table in 0..=DIGESTS_MAX {
+        add(&mut totals, &format!("SELECT a FROM t{table}"), 1, 1);
+    }
+    add(&mut totals, ";", 1, 1);
+    let (digests, _) = totals.finish();
+    let count = |text: &str| digests.iter().find(|each| each.text == text).map(|each| each.count);
+    assert_eq!((count(""), count("(other statements)")), (Some(2), Some(2)));
+}
+
+#[test]
 fn long_texts_are_shortened_and_stay_apart() {
     let mut totals = Totals::default();
     let columns =
