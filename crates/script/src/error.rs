@@ -123,25 +123,6 @@ pub enum ScriptError {
     },
 }
 
-impl ScriptError {
-    /// The contract's code (`docs/engine.md`) for this error.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::NotFound { .. } => "script_not_found",
-            Self::Lua { .. } | Self::NoEvent { .. } => "script_error",
-            Self::Sql { errno, .. } => match errno {
-                1045 | 1044 | 1698 => "access_denied",
-                2026 => "tls_failed",
-                1040 | 1049 | 1129 | 1203 | 1226 | 2002 | 2003 | 2005 => "connect_failed",
-                2006 | 2013 | 2055 => "server_lost",
-                _ => "sql_error",
-            },
-            Self::UnknownOption { .. } | Self::BadOption { .. } | Self::NoCommand { .. } => "bad_request",
-            Self::NotExported { .. } => "internal",
-        }
-    }
-}
-
 /// The place and a colon, as Lua puts them in front of a message.
 fn prefix(place: &Option<Place>) -> String {
     place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default()

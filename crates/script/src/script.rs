@@ -214,11 +214,6 @@ impl Script {
         self.report("report_cumulative", statistics)
     }
 
-    /// As [`crate::reseed`], from outside of the script's calls.
-    pub fn reseed(&self, key_seed: u64, block: u64, thread: u32) {
-        self.session.reseed(key_seed, block, thread);
-    }
-
     /// How far this thread has come in the numbers of `sysbench.rand.unique`.
     pub fn unique_place(&self) -> UniquePlace {
         self.session.random.borrow().unique.place()

@@ -74,11 +74,6 @@ impl Session {
         Entered { previous: CURRENT.replace(self) }
     }
 
-    pub(crate) fn reseed(&self, key_seed: u64, block: u64, thread: u32) {
-        self.random.borrow_mut().generator =
-            Generator::for_stream(key_seed, StreamKind::Block, u64::from(thread), block);
-    }
-
     /// The host panicked under Lua; the panic is resumed when Lua has returned. The first one is kept.
     pub(crate) fn panicked(&self, panic: Box<dyn Any + Send>) {
         self.panic.borrow_mut().get_or_insert(panic);
@@ -155,7 +150,8 @@ pub(crate) fn shielded<T>(default: T, call: impl FnOnce(&Session) -> T) -> T {
 /// # Panics
 /// When no script is running on this thread.
 pub fn reseed(key_seed: u64, block: u64, thread: u32) {
-    current().reseed(key_seed, block, thread);
+    current().random.borrow_mut().generator =
+        Generator::for_stream(key_seed, StreamKind::Block, u64::from(thread), block);
 }
 
 /// No error; ignorable; ends the script.

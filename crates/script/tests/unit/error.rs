@@ -11,23 +11,6 @@ fn a_typing_error_is_recognised_and_another_name_is_not() {
 }
 
 #[test]
-fn codes_follow_the_contract() {
-    let sql = |errno| ScriptError::Sql {
-        place: None,
-        call: SqlCall::Query,
-        errno,
-        sqlstate: "HY000".into(),
-        message: "m".into(),
-        query: String::new(),
-        fatal: false,
-    };
-    assert_eq!(sql(1146).code(), "sql_error");
-    assert_eq!(sql(2013).code(), "server_lost");
-    assert_eq!(sql(1045).code(), "access_denied");
-    assert_eq!(sql(1146).to_string(), "SQL error, errno = 1146, state = 'HY000': m");
-}
-
-#[test]
 fn file_and_line_are_split_off() {
     assert_eq!(
         split_place("./dir:1/a.lua:12: no: 3: such"),
