@@ -25,7 +25,7 @@ mod symbols;
 pub use error::{ScriptError, SqlCall};
 pub use options::{IgnoreErrors, OptionDecl, OptionType, OptionValue, Settings};
 pub use random::{RandKind, RandSettings};
-pub use runtime::{CommandDecl, Statistics, luajit_version};
+pub use runtime::{CommandDecl, luajit_version};
 pub use script::{Description, Script, ThreadRole, describe};
 pub use session::reseed;
 pub use source::{ScriptSource, bundled_names, find, find_on_path};

@@ -8,7 +8,7 @@ use crate::error::{ScriptError, nearest, split_place};
 use crate::host::{HostRef, NullHost};
 use crate::options::{OptionDecl, OptionType, OptionValue, Settings, general_names, general_values};
 use crate::random::UniquePlace;
-use crate::runtime::{self, CommandDecl, DebugInfo, Statistics, load_chunk};
+use crate::runtime::{self, CommandDecl, DebugInfo, load_chunk};
 use crate::session::{Failure, Session};
 use crate::source::ScriptSource;
 
@@ -188,30 +188,21 @@ impl Script {
         }
     }
 
-    /// Has the script set `sysbench.hooks.report_intermediate`?
-    pub fn has_report_intermediate(&self) -> bool {
-        self.hook("report_intermediate").is_some()
+    /// Has the script set `sysbench.hooks.HOOK`?
+    pub fn has_hook(&self, hook: &str) -> bool {
+        self.hook(hook).is_some()
     }
 
-    /// Has the script set `sysbench.hooks.report_cumulative`?
-    pub fn has_report_cumulative(&self) -> bool {
-        self.hook("report_cumulative").is_some()
-    }
-
-    /// Calls the hook, if it is set.
+    /// Calls a hook that reports, if it is set, with a table of these numbers; what is not among them is nil there.
     ///
     /// # Errors
     /// What the hook raised.
-    pub fn report_intermediate(&self, statistics: &Statistics) -> Result<(), ScriptError> {
-        self.report("report_intermediate", statistics)
-    }
-
-    /// Calls the hook, if it is set.
-    ///
-    /// # Errors
-    /// What the hook raised.
-    pub fn report_cumulative(&self, statistics: &Statistics) -> Result<(), ScriptError> {
-        self.report("report_cumulative", statistics)
+    pub fn report(&self, hook: &str, numbers: &[(&str, f64)]) -> Result<(), ScriptError> {
+        let _entered = self.session.enter();
+        match self.hook(hook) {
+            Some(hook) => self.call(&hook, self.lua().create_table_from(numbers.iter().copied())?),
+            None => Ok(()),
+        }
     }
 
     /// How far this thread has come in the numbers of `sysbench.rand.unique`.
@@ -242,17 +233,6 @@ impl Script {
         let _entered = self.session.enter();
         let sysbench: Table = self.lua().globals().get("sysbench").ok()?;
         sysbench.get::<Table>("hooks").ok()?.get::<Option<Function>>(name).ok()?
-    }
-
-    fn report(&self, hook: &str, statistics: &Statistics) -> Result<(), ScriptError> {
-        let _entered = self.session.enter();
-        match self.hook(hook) {
-            Some(hook) => {
-                let table = statistics.to_table(self.lua())?;
-                self.call(&hook, table)
-            }
-            None => Ok(()),
-        }
     }
 
     fn call_global(&self, name: &str, args: impl IntoLuaMulti) -> Result<(), ScriptError> {

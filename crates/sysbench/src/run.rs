@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::report::final_block::{Heading, block, tpcc};
 use crate::report::machine_readable::HdrLog;
-use crate::report::reporter::{Reported, Reporter};
+use crate::report::reporter::{CUMULATIVE, Reported, Reporter};
 use crate::report::{cumulative_statistics, histogram, of_thread, operations};
 use crate::run_options::RunOptions;
 use crate::session::{IdleConnections, Session};
@@ -317,9 +317,9 @@ impl Run {
             console.notice(&histogram(&delta));
         }
         let total_s = seconds(end_ns.saturating_sub(count_from_ns));
-        if let Some(script) = main.filter(|script| script.has_report_cumulative()) {
-            let statistics = cumulative_statistics(&delta, total_s, options.first_percentile(), 0);
-            if let Err(error) = script.report_cumulative(&statistics) {
+        if let Some(script) = main.filter(|script| script.has_hook(CUMULATIVE)) {
+            let numbers = cumulative_statistics(&delta, total_s, options.first_percentile(), 0);
+            if let Err(error) = script.report(CUMULATIVE, &numbers) {
                 console.script_failed("sysbench.hooks.report_cumulative", &error);
             }
             return;

@@ -1,7 +1,7 @@
 //! Life cycle, report hooks, output.
 
-use crate::world::{World, load, run, settings};
-use bakeoff_script::{ScriptError, Settings, Statistics, ThreadRole};
+use crate::world::{REPORTED, World, load, run, settings};
+use bakeoff_script::{ScriptError, Settings, ThreadRole};
 
 #[test]
 fn functions_are_called_in_order_with_the_thread_number() {
@@ -61,22 +61,10 @@ fn report_hooks_get_their_numbers() {
         function sysbench.hooks.report_cumulative(stat) print(stat.latency_max, stat.queue_length, stat.events) sysbench.report_default(stat) end";
     let world = World::new(0);
     let script = load(text, &settings(&[]), &world).expect("loads");
-    assert!(script.has_report_intermediate() && script.has_report_cumulative());
-    let statistics = Statistics {
-        threads_running: 4,
-        time_interval: 2.0,
-        time_total: 10.0,
-        latency_pct: 0.0125,
-        events: 100,
-        reads: 1400,
-        writes: 400,
-        other: 200,
-        errors: 2,
-        latency_max: Some(0.5),
-        ..Statistics::default()
-    };
-    script.report_intermediate(&statistics).expect("reports");
-    script.report_cumulative(&statistics).expect("reports");
+    assert!(script.has_hook("report_intermediate") && script.has_hook("report_cumulative"));
+    assert!(!script.has_hook("before_restart_event"));
+    script.report("report_intermediate", &REPORTED).expect("reports");
+    script.report("report_cumulative", &REPORTED).expect("reports");
     assert_eq!(
         world.lines(),
         [
@@ -94,7 +82,7 @@ fn connections_that_are_garbage_are_freed_whenever_the_collector_runs() {
     let script = load(text, &settings(&[]), &world).expect("loads");
     let calls = 20_000;
     for _ in 0..calls {
-        script.report_intermediate(&Statistics::default()).expect("connects");
+        script.report("report_intermediate", &[]).expect("connects");
     }
     assert!(world.journal.open_connections.get() < calls / 2);
 }
@@ -104,13 +92,11 @@ fn the_json_hook_writes_one_array() {
     let world = World::new(0);
     let script =
         load("sysbench.hooks.report_intermediate = sysbench.report_json", &settings(&[]), &world).expect("loads");
-    let statistics =
-        Statistics { threads_running: 2, time_interval: 1.0, time_total: 1.0, events: 10, ..Statistics::default() };
-    script.report_intermediate(&statistics).expect("reports");
-    script.report_intermediate(&statistics).expect("reports");
+    script.report("report_intermediate", &REPORTED).expect("reports");
+    script.report("report_intermediate", &REPORTED).expect("reports");
     drop(script);
     let text: String = world.lines().concat().split_whitespace().collect();
-    let object = r#"{"time":1,"threads":2,"tps":10.00,"qps":{"total":0.00,"reads":0.00,"writes":0.00,"other":0.00},"latency":0.00,"errors":0.00,"reconnects":0.00}"#;
+    let object = r#"{"time":10,"threads":4,"tps":50.00,"qps":{"total":1000.00,"reads":700.00,"writes":200.00,"other":100.00},"latency":12.50,"errors":1.00,"reconnects":0.00}"#;
     assert_eq!(text, format!("[{object},{object}]"));
 }
 

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use crate::world::{Answer, World, settings};
+use crate::world::{Answer, REPORTED, World, settings};
 use bakeoff_script::host::HostRef;
-use bakeoff_script::{Script, Settings, Statistics, ThreadRole, find_on_path};
+use bakeoff_script::{Script, Settings, ThreadRole, find_on_path};
 
 fn load(name: &str, settings: &Settings, role: ThreadRole, world: &Rc<World>) -> Script {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests", "styles", name].iter().collect();
@@ -91,8 +91,8 @@ fn hooks_and_json_reports() {
     assert_eq!(world.lines(), ["ignoring 1062", "restarting after 1062"]);
     let reports = World::new(0);
     let script = load("hooks.lua", &settings(&[]), ThreadRole::Report, &reports);
-    script.report_cumulative(&Statistics { events: 5, time_interval: 1.0, ..Statistics::default() }).expect("reports");
-    assert!(reports.lines().concat().contains("\"tps\": 5.00"), "{:?}", reports.lines());
+    script.report("report_cumulative", &REPORTED).expect("reports");
+    assert!(reports.lines().concat().contains("\"tps\": 50.00"), "{:?}", reports.lines());
 }
 
 #[test]

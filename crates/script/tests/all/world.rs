@@ -344,6 +344,21 @@ pub fn run(text: &str, world: &Rc<World>) -> Result<(), ScriptError> {
     script.thread_done()
 }
 
+/// What report hooks get: so much in two seconds.
+pub const REPORTED: [(&str, f64); 11] = [
+    ("threads_running", 4.0),
+    ("time_interval", 2.0),
+    ("time_total", 10.0),
+    ("latency_pct", 0.0125),
+    ("events", 100.0),
+    ("reads", 1400.0),
+    ("writes", 400.0),
+    ("other", 200.0),
+    ("errors", 2.0),
+    ("reconnects", 0.0),
+    ("latency_max", 0.5),
+];
+
 /// The workloads that work on `sbtest` tables.
 pub const OLTP: &[&str] = &[
     "oltp_delete",

@@ -7,7 +7,7 @@ pub(crate) mod reporter;
 use std::fmt::Write as _;
 
 use bakeoff_metrics::{LatencyHistogram, ms};
-use bakeoff_script::{Statistics, luajit_version};
+use bakeoff_script::luajit_version;
 
 use crate::run_options::{Percentile, RunOptions};
 use crate::stats::Delta;
@@ -17,22 +17,29 @@ pub(crate) fn percentile_ms(latencies: &LatencyHistogram, percentile: &Percentil
     ms(latencies.quantile_ns(percentile.per_cent / 100.0))
 }
 
-/// What the script's report hooks get; `time_total` is since counting began.
-pub(crate) fn statistics(delta: &Delta, time_total: f64, percentile: Option<&Percentile>) -> Statistics {
-    Statistics {
-        time_interval: delta.seconds,
-        time_total,
-        latency_pct: percentile.map_or(0.0, |percentile| percentile_ms(delta.events(), percentile) / 1e3),
-        events: delta.totals.events,
-        reads: delta.totals.reads,
-        writes: delta.totals.writes,
-        other: delta.totals.other,
-        errors: delta.errors(),
-        reconnects: delta.totals.reconnects,
-        bytes_read: delta.totals.received_bytes,
-        bytes_written: delta.totals.sent_bytes,
-        ..Statistics::default()
-    }
+/// What the script's report hooks get, by sysbench's names; times and latencies in seconds. `time_total` is since counting began.
+#[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+pub(crate) fn statistics(
+    delta: &Delta,
+    time_total: f64,
+    percentile: Option<&Percentile>,
+    threads_running: u32,
+) -> Vec<(&'static str, f64)> {
+    let totals = &delta.totals;
+    vec![
+        ("threads_running", f64::from(threads_running)),
+        ("time_interval", delta.seconds),
+        ("time_total", time_total),
+        ("latency_pct", percentile.map_or(0.0, |percentile| percentile_ms(delta.events(), percentile) / 1e3)),
+        ("events", totals.events as f64),
+        ("reads", totals.reads as f64),
+        ("writes", totals.writes as f64),
+        ("other", totals.other as f64),
+        ("errors", delta.errors() as f64),
+        ("reconnects", totals.reconnects as f64),
+        ("bytes_read", totals.received_bytes as f64),
+        ("bytes_written", totals.sent_bytes as f64),
+    ]
 }
 
 /// The same, with what only a cumulative report has.
@@ -41,16 +48,16 @@ pub(crate) fn cumulative_statistics(
     time_total: f64,
     percentile: Option<&Percentile>,
     threads_running: u32,
-) -> Statistics {
+) -> Vec<(&'static str, f64)> {
     let events = delta.events();
-    Statistics {
-        threads_running,
-        latency_min: Some(ms(events.min_ns()) / 1e3),
-        latency_max: Some(ms(events.max_ns()) / 1e3),
-        latency_avg: Some(events.mean_ns() / 1e9),
-        latency_sum: Some(ms(events.sum_ns()) / 1e3),
-        ..statistics(delta, time_total, percentile)
-    }
+    let mut numbers = statistics(delta, time_total, percentile, threads_running);
+    numbers.extend([
+        ("latency_min", ms(events.min_ns()) / 1e3),
+        ("latency_max", ms(events.max_ns()) / 1e3),
+        ("latency_avg", events.mean_ns() / 1e9),
+        ("latency_sum", ms(events.sum_ns()) / 1e3),
+    ]);
+    numbers
 }
 
 /// The first line of all but `--help` and `--version`, and the empty one after it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bakeoff_load::start_gate::Slice;
 use bakeoff_metrics::{now_ns, seconds};
-use bakeoff_script::{Script, ScriptError, Statistics, ThreadRole};
+use bakeoff_script::{Script, ScriptError, ThreadRole};
 use serde_json::Value;
 
 use super::final_block::{Heading, block};
@@ -20,6 +20,10 @@ use crate::test::Test;
 /// Length of the intervals of `--json` and `--hdr-log` when no `--report-interval` is given.
 const RECORD_INTERVAL_S: u64 = 1;
 const SECOND_NS: u64 = 1_000_000_000;
+
+/// The script's hooks that report.
+const INTERMEDIATE: &str = "report_intermediate";
+pub(crate) const CUMULATIVE: &str = "report_cumulative";
 
 /// What the reporter hands back when the run has ended.
 #[derive(Debug, Default)]
@@ -153,16 +157,14 @@ impl Reporter {
         let over = threads == 0 && delta.totals.events == 0;
         if self.options.report_interval_s.is_some() && !over {
             let reported = hooks.intermediate.as_ref().map(|script| {
-                let queue = queue.unwrap_or(Queue { length: 0, concurrency: 0 });
-                script.report_intermediate(&Statistics {
-                    threads_running: threads,
-                    queue_length: Some(queue.length),
-                    concurrency: Some(queue.concurrency),
-                    ..statistics(delta, at_s, percentile)
-                })
+                let Queue { length, concurrency } = queue.unwrap_or(Queue { length: 0, concurrency: 0 });
+                let mut numbers = statistics(delta, at_s, percentile, threads);
+                #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
+                numbers.extend([("queue_length", length as f64), ("concurrency", concurrency as f64)]);
+                script.report(INTERMEDIATE, &numbers)
             });
             match reported {
-                Some(reported) => self.complain("report_intermediate", reported),
+                Some(reported) => self.complain(INTERMEDIATE, reported),
                 None => {
                     let lines = interval(at_s, threads, delta, percentile, queue, self.uses_database());
                     self.session.console.notice(&lines);
@@ -199,9 +201,9 @@ impl Reporter {
         console.notice(&format!("[ {at_s:.0}s ] Checkpoint report:"));
         match &hooks.cumulative {
             Some(script) => {
-                let statistics =
+                let numbers =
                     cumulative_statistics(delta, at_s, self.options.first_percentile(), self.stats.threads_running());
-                self.complain("report_cumulative", script.report_cumulative(&statistics));
+                self.complain(CUMULATIVE, script.report(CUMULATIVE, &numbers));
             }
             None => {
                 let heading = Heading::of(&self.test, self.uses_database());
@@ -240,8 +242,8 @@ impl Hooks {
         let intermediate = load(reporter.options.report_interval_s.is_some());
         let cumulative = load(!timetable.checkpoints_s.is_empty());
         Self {
-            intermediate: intermediate.filter(Script::has_report_intermediate),
-            cumulative: cumulative.filter(Script::has_report_cumulative),
+            intermediate: intermediate.filter(|script| script.has_hook(INTERMEDIATE)),
+            cumulative: cumulative.filter(|script| script.has_hook(CUMULATIVE)),
         }
     }
 }
