@@ -1,7 +1,7 @@
 //! Runs sysbench-style Lua scripts in LuaJIT.
 //!
 //! Owns: one Lua state a worker, sysbench's life cycle and API, random distributions, the C symbols that scripts reach through
-//! `ffi.C`. Knows nothing of sockets, MySQL packets, histograms or arms: the engine implements [`host::Host`] and
+//! `ffi.C`. Knows nothing of sockets, MySQL packets, latencies or arms: the engine implements [`host::Host`] and
 //! [`host::Connection`]. Each state lives on one thread and is never shared.
 //!
 //! ```text
@@ -13,6 +13,7 @@
 //! executable exports. [`Script::load`] fails with a message when it was not.
 
 pub mod error;
+pub mod histogram;
 pub mod host;
 pub mod options;
 pub mod random;

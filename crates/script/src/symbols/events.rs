@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 use super::{bytes_of, text_of};
+use crate::histogram::Histogram;
 use crate::host::{Counter, EventEnd, LogLevel};
 use crate::options::OptionDecl;
 use crate::session::shielded;
@@ -153,43 +154,6 @@ pub(super) extern "C" fn sb_print_test_options() {
     });
 }
 
-/// Buckets of equal width on a logarithmic axis from `minimum` to `maximum`; values outside count at the ends.
-pub(crate) struct Histogram {
-    counts: Vec<u64>,
-    minimum: f64,
-    per_log: f64,
-}
-
-impl Histogram {
-    const BAR: usize = 40;
-
-    fn new(size: usize, minimum: f64, maximum: f64) -> Option<Self> {
-        let usable = (2..=1 << 24).contains(&size) && minimum > 0.0 && maximum > minimum && maximum.is_finite();
-        let per_log = (size.max(2) - 1) as f64 / (maximum / minimum).ln();
-        usable.then(|| Self { counts: vec![0; size], minimum, per_log })
-    }
-
-    fn update(&mut self, value: f64) {
-        let place = ((value.max(self.minimum) / self.minimum).ln() * self.per_log + 0.5) as usize;
-        let last = self.counts.len() - 1;
-        self.counts[place.min(last)] += 1;
-    }
-
-    /// A heading, then value, bar and count of each bucket that is not empty.
-    fn lines(&self) -> Vec<String> {
-        let most = self.counts.iter().copied().max().unwrap_or(0).max(1);
-        let row = |(place, count): (usize, &u64)| {
-            let value = self.minimum * (place as f64 / self.per_log).exp();
-            let bar = "*".repeat((*count as f64 / most as f64 * Self::BAR as f64 + 0.5) as usize);
-            format!("{value:12.3} |{bar:<40} {count}")
-        };
-        let heading = "       value  ------------- distribution ------------- count".to_owned();
-        std::iter::once(heading)
-            .chain(self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(row))
-            .collect()
-    }
-}
-
 /// A new histogram, or null when the range or size makes no sense.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_histogram_new(size: usize, minimum: f64, maximum: f64) -> *mut Histogram {
@@ -212,7 +176,7 @@ pub(super) unsafe extern "C" fn sb_histogram_delete(histogram: *mut Histogram) {
 pub(super) unsafe extern "C" fn sb_histogram_update(histogram: *mut Histogram, value: f64) {
     // SAFETY: as the caller promises.
     if let Some(histogram) = unsafe { histogram.as_mut() } {
-        histogram.update(value);
+        histogram.add(value, 1);
     }
 }
 
@@ -226,7 +190,3 @@ pub(super) unsafe extern "C" fn sb_histogram_print(histogram: *mut Histogram) {
         shielded((), |session| lines.iter().for_each(|line| session.host.log(LogLevel::Notice, line)));
     }
 }
-
-#[cfg(test)]
-#[path = "../../tests/unit/symbols_events.rs"]
-mod tests;

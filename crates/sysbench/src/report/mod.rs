@@ -7,6 +7,7 @@ pub(crate) mod reporter;
 use std::fmt::Write as _;
 
 use bakeoff_metrics::{LatencyHistogram, ms};
+use bakeoff_script::histogram::Histogram;
 use bakeoff_script::luajit_version;
 
 use crate::run_options::{Percentile, RunOptions};
@@ -157,51 +158,13 @@ pub(crate) fn interval(
     text
 }
 
-/// sysbench's buckets: so many, equally wide on a logarithmic axis between these latencies [ms].
-const BUCKETS: f64 = 1024.0;
-const LOWEST_MS: f64 = 1e-3;
-const HIGHEST_MS: f64 = 1e5;
-/// Length of the longest bar.
-const BAR: usize = 40;
-
-/// The table, without the newline that the console adds; rows are those buckets that hold anything.
+/// The table, without the newline that the console adds; its buckets and their ends [ms] are sysbench's.
 pub(crate) fn histogram(delta: &Delta) -> String {
-    let mut rows: Vec<(usize, u64)> = Vec::new();
+    let mut histogram = Histogram::new(1024, 1e-3, 1e5).unwrap_or_else(|| unreachable!("a range with buckets"));
     for (latency_ns, count) in delta.events().buckets() {
-        let bucket = bucket_of(ms(latency_ns));
-        match rows.last_mut() {
-            Some((last, sum)) if *last == bucket => *sum += count,
-            _ => rows.push((bucket, count)),
-        }
+        histogram.add(ms(latency_ns), count);
     }
-    let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(1);
-    let mut text = "Latency histogram (values are in milliseconds)\n       value  ------------- distribution ------------- count\n".to_owned();
-    for (bucket, count) in rows {
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            clippy::cast_precision_loss,
-            reason = "0 to the bar's length"
-        )]
-        let length = (count as f64 / most as f64 * BAR as f64 + 0.5) as usize;
-        text += &format!("{:12.3} |{:BAR$} {count}\n", value_of(bucket), "*".repeat(length));
-    }
-    text + " "
-}
-
-fn per_log() -> f64 {
-    (BUCKETS - 1.0) / (HIGHEST_MS / LOWEST_MS).ln()
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1023")]
-fn bucket_of(latency_ms: f64) -> usize {
-    let within_ms = latency_ms.clamp(LOWEST_MS, HIGHEST_MS);
-    ((within_ms / LOWEST_MS).ln() * per_log() + 0.5) as usize
-}
-
-#[expect(clippy::cast_precision_loss, reason = "0 to 1023")]
-fn value_of(bucket: usize) -> f64 {
-    LOWEST_MS * (bucket as f64 / per_log()).exp()
+    format!("Latency histogram (values are in milliseconds)\n{}\n ", histogram.lines().join("\n"))
 }
 
 /// The table, without the newline that the console adds; none when the script has named nothing.
