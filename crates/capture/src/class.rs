@@ -44,21 +44,10 @@ pub enum Step {
 }
 
 /// Statements that commit what is open, by their first word.
+#[rustfmt::skip]
 const COMMITTING: [&str; 14] = [
-    "ALTER",
-    "CREATE",
-    "DROP",
-    "RENAME",
-    "TRUNCATE",
-    "GRANT",
-    "REVOKE",
-    "ANALYZE",
-    "OPTIMIZE",
-    "REPAIR",
-    "FLUSH",
-    "RESET",
-    "INSTALL",
-    "UNINSTALL",
+    "ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE", "GRANT", "REVOKE", "ANALYZE", "OPTIMIZE", "REPAIR", "FLUSH",
+    "RESET", "INSTALL", "UNINSTALL",
 ];
 
 /// What `sql` does to the transaction of its connection.
@@ -121,19 +110,10 @@ pub fn used_schema(sql: &[u8]) -> Option<Cow<'_, [u8]>> {
 static HARMLESS: LazyLock<HashSet<&str>> = LazyLock::new(|| include_str!("harmless.txt").split_whitespace().collect());
 
 /// Words that make a statement wait, hold a lock or change something outside of tables, before `(`.
+#[rustfmt::skip]
 const HARMFUL: [&str; 13] = [
-    "SLEEP",
-    "BENCHMARK",
-    "GET_LOCK",
-    "RELEASE_LOCK",
-    "RELEASE_ALL_LOCKS",
-    "MASTER_POS_WAIT",
-    "SOURCE_POS_WAIT",
-    "MASTER_GTID_WAIT",
-    "WAIT_FOR_EXECUTED_GTID_SET",
-    "WAIT_UNTIL_SQL_THREAD_AFTER_GTIDS",
-    "SETVAL",
-    "LOAD_FILE",
+    "SLEEP", "BENCHMARK", "GET_LOCK", "RELEASE_LOCK", "RELEASE_ALL_LOCKS", "MASTER_POS_WAIT", "SOURCE_POS_WAIT",
+    "MASTER_GTID_WAIT", "WAIT_FOR_EXECUTED_GTID_SET", "WAIT_UNTIL_SQL_THREAD_AFTER_GTIDS", "SETVAL", "LOAD_FILE",
     "SYS_EXEC",
 ];
 
@@ -248,19 +228,10 @@ fn is_any(parts: &[Part], at: usize, words: &[&str]) -> bool {
 }
 
 /// Words that give the time of the session's clock, which `SET timestamp` sets; `SYSDATE` has the server's own.
+#[rustfmt::skip]
 const CLOCK: [&str; 12] = [
-    "NOW",
-    "CURDATE",
-    "CURTIME",
-    "CURRENT_DATE",
-    "CURRENT_TIME",
-    "CURRENT_TIMESTAMP",
-    "LOCALTIME",
-    "LOCALTIMESTAMP",
-    "UNIX_TIMESTAMP",
-    "UTC_DATE",
-    "UTC_TIME",
-    "UTC_TIMESTAMP",
+    "NOW", "CURDATE", "CURTIME", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP",
+    "UNIX_TIMESTAMP", "UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP",
 ];
 
 /// Whether a statement names a function that gives the present time; views and routines that do are not known here.

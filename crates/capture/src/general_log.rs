@@ -11,44 +11,14 @@ use crate::event::{
 };
 use crate::event::{iso, old};
 
-/// Names of commands; what is not among them begins no event.
+/// Names of commands; what is not among them begins no event. `Reset connection` is MariaDB's.
+#[rustfmt::skip]
 const COMMANDS: [&str; 36] = [
-    "Sleep",
-    "Quit",
-    "Init DB",
-    "Query",
-    "Field List",
-    "Create DB",
-    "Drop DB",
-    "Refresh",
-    "Shutdown",
-    "Statistics",
-    "Processlist",
-    "Connect",
-    "Kill",
-    "Debug",
-    "Ping",
-    "Time",
-    "Delayed insert",
-    "Change user",
-    "Binlog Dump",
-    "Binlog Dump GTID",
-    "Table Dump",
-    "Connect Out",
-    "Register Slave",
-    "Register Replica",
-    "Prepare",
-    "Execute",
-    "Long Data",
-    "Close stmt",
-    "Reset stmt",
-    "Set option",
-    "Fetch",
-    "Reset Connection",
-    "Reset connection", // MariaDB
-    "Daemon",
-    "clone",
-    "Group Replication Data Stream subscription",
+    "Sleep", "Quit", "Init DB", "Query", "Field List", "Create DB", "Drop DB", "Refresh", "Shutdown", "Statistics",
+    "Processlist", "Connect", "Kill", "Debug", "Ping", "Time", "Delayed insert", "Change user", "Binlog Dump",
+    "Binlog Dump GTID", "Table Dump", "Connect Out", "Register Slave", "Register Replica", "Prepare", "Execute",
+    "Long Data", "Close stmt", "Reset stmt", "Set option", "Fetch", "Reset Connection", "Reset connection", "Daemon",
+    "clone", "Group Replication Data Stream subscription",
 ];
 
 /// What is known of a connection that is open.

@@ -19,18 +19,10 @@ macro_rules! embedded {
 }
 
 /// Our Lua files, in the order in which they build on each other.
-const FILES: &[(&str, &str)] = embedded![
-    "sysbench.lua",
-    "sysbench_output.lua",
-    "sysbench_events.lua",
-    "sysbench_rand.lua",
-    "sysbench_histogram.lua",
-    "sysbench_sql.lua",
-    "bakeoff_text.lua",
-    "sysbench_cmdline.lua",
-    "sysbench_report.lua",
-    "sysbench_legacy.lua",
-];
+const FILES: &[(&str, &str)] = embedded! {
+    "sysbench.lua", "sysbench_output.lua", "sysbench_events.lua", "sysbench_rand.lua", "sysbench_histogram.lua",
+    "sysbench_sql.lua", "bakeoff_text.lua", "sysbench_cmdline.lua", "sysbench_report.lua", "sysbench_legacy.lua",
+};
 
 /// A state with every library, `package.path`, the bundled modules and sysbench's API.
 pub(crate) fn new_state(source: &ScriptSource, settings: &Settings, thread: u32) -> Result<Lua, ScriptError> {

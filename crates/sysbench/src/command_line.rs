@@ -32,15 +32,10 @@ pub(crate) struct CommandLine {
 }
 
 /// Options of sysbench's master.
+#[rustfmt::skip]
 const NOT_OF_1_0: [&str; 8] = [
-    "warmup_time",
-    "thread_init_timeout",
-    "rand_zipfian_exp",
-    "luajit_cmd",
-    "mysql_ssl_ca",
-    "mysql_ssl_cert",
-    "mysql_ssl_key",
-    "mysql_compression_algorithms",
+    "warmup_time", "thread_init_timeout", "rand_zipfian_exp", "luajit_cmd", "mysql_ssl_ca", "mysql_ssl_cert",
+    "mysql_ssl_key", "mysql_compression_algorithms",
 ];
 
 impl CommandLine {
