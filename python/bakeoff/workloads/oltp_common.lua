@@ -302,6 +302,7 @@ function prepare_for_each_table(key)
 end
 
 -- BEGIN and COMMIT go as text: servers differ in whether they can be prepared at all.
+-- Called all the same: a script that replaces begin() and commit() prepares its own here.
 function prepare_begin() end
 
 function prepare_commit() end

@@ -25,13 +25,13 @@ local function create_tables(con, settings, c_load)
    end)
 end
 
--- Statements of all sets; with `dealt`, those alone that fall to this thread.
+-- Statements of all sets; with `thread`, those alone that fall to this thread.
 local function run_all(con, settings, statements_of, thread)
    local number = 0
    each_set(settings, function(names)
       for _, statement in ipairs(statements_of(settings, names)) do
          if not thread or number % settings.threads == thread then
-            local result = con:query(type(statement) == "table" and statement[2] or statement)
+            local result = con:query(statement)
             if result then
                result:free()
             end

@@ -45,11 +45,9 @@ function bound:open()
 end
 
 local function execute(self, statement)
-   local insert = self.insert
    statement:execute()
    self.sent(self.count)
    self.at, self.count = 0, 0
-   return insert
 end
 
 function bound:close()

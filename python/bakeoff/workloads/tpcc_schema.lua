@@ -193,7 +193,7 @@ local function wanted(index, settings)
    return settings.use_fk or not index[4]
 end
 
---- One ALTER TABLE for each table that has secondary indexes: {{table, sql}, …}, the longest work first.
+--- One ALTER TABLE for each table that has secondary indexes, the longest work first.
 function schema.index_statements(settings, names)
    local clauses, statements = {}, {}
    for _, index in ipairs(INDEXES) do
@@ -205,8 +205,8 @@ function schema.index_statements(settings, names)
    end
    for _, table_name in ipairs({"order_line", "customer", "stock", "orders", "history"}) do
       if clauses[table_name] then
-         statements[#statements + 1] = {table_name,
-            string.format("ALTER TABLE %s %s", names[table_name], table.concat(clauses[table_name], ", "))}
+         statements[#statements + 1] =
+            string.format("ALTER TABLE %s %s", names[table_name], table.concat(clauses[table_name], ", "))
       end
    end
    return statements
