@@ -66,10 +66,7 @@ impl Workload for ScriptWorkload {
 pub fn failure(error: ScriptError) -> Failure {
     let words = error.to_string();
     match error {
-        ScriptError::Sql { errno, sqlstate, message, fatal, .. } => {
-            let error = SqlError { code: errno, sqlstate, message, fatal };
-            Failure { message: words, ..Failure::running(&error) }
-        }
+        ScriptError::Sql { error, .. } => Failure { message: words, ..Failure::running(&error) },
         ScriptError::NotFound { .. } => Failure::new(Code::ScriptNotFound, words),
         ScriptError::Lua { .. } | ScriptError::NoEvent { .. } => Failure::new(Code::ScriptError, words),
         ScriptError::UnknownOption { .. } | ScriptError::BadOption { .. } | ScriptError::NoCommand { .. } => {

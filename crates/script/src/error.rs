@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::host::SqlError;
+
 /// Where in a script something happened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {
@@ -64,22 +66,16 @@ pub enum ScriptError {
         traceback: String,
     },
     /// A statement failed with an error that is not ignored; it ended the function that ran it.
-    #[error("{}SQL error, errno = {errno}, state = '{sqlstate}': {message}", prefix(.place))]
+    #[error("{}SQL error, errno = {}, state = '{}': {}", prefix(.place), .error.code, .error.sqlstate, .error.message)]
     Sql {
         /// The line that ran the statement.
         place: Option<Place>,
         /// What failed.
         call: SqlCall,
-        /// Server error number, or a client one (2000-2999).
-        errno: u16,
-        /// Five characters.
-        sqlstate: String,
-        /// The server's message.
-        message: String,
+        /// The error.
+        error: SqlError,
         /// The statement, shortened to 1,000 bytes; empty for a failed connect.
         query: String,
-        /// The connection cannot be used any more.
-        fatal: bool,
     },
     /// An option that neither the script nor the engine has.
     #[error("invalid option: --{name}.{}", did_you_mean(.suggestion, "--"))]

@@ -275,11 +275,8 @@ impl Script {
             Some(failure) => ScriptError::Sql {
                 place,
                 call: failure.call,
-                errno: failure.error.code,
-                sqlstate: failure.error.sqlstate,
-                message: failure.error.message,
+                error: failure.error,
                 query: String::from_utf8_lossy(&failure.query).into_owned(),
-                fatal: failure.error.fatal,
             },
             None => ScriptError::Lua { place, message, traceback },
         }

@@ -99,7 +99,7 @@ impl Console {
     /// Reports an error that ended one of the script's functions, in sysbench's words. `function` is empty for the file's body.
     pub(crate) fn script_failed(&self, function: &str, error: &ScriptError) {
         let mut words = error.to_string();
-        if let ScriptError::Sql { place, call, errno, sqlstate, message, .. } = error {
+        if let ScriptError::Sql { place, call, error: SqlError { code: errno, sqlstate, message, .. }, .. } = error {
             let known = as_client_library(*errno);
             let (sqlstate, message) = known.map_or((sqlstate.as_str(), message.as_str()), |known| ("HY000", known));
             let place = place.as_ref().map_or_else(String::new, |place| format!("{place}: "));

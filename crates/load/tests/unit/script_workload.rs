@@ -7,11 +7,8 @@ fn a_lost_server_is_distinguished_from_a_bad_statement() {
     let sql = |errno, fatal| ScriptError::Sql {
         place: None,
         call: bakeoff_script::SqlCall::Query,
-        errno,
-        sqlstate: "HY000".into(),
-        message: "words".into(),
+        error: SqlError { code: errno, sqlstate: "HY000".into(), message: "words".into(), fatal },
         query: String::new(),
-        fatal,
     };
     assert_eq!(failure(sql(2013, true)).code, Code::ServerLost);
     let bad = failure(sql(1146, false));

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use crate::world::{Answer, World, load, run, settings};
 use bakeoff_script::error::Place;
+use bakeoff_script::host::SqlError;
 use bakeoff_script::{IgnoreErrors, Script, ScriptError, ScriptSource, Settings, SqlCall, ThreadRole};
 
 const QUERY_EVENT: &str = "
@@ -14,7 +15,7 @@ function event() con:query('UPDATE t') end
 
 /// The number of a statement's error; none: it is of another kind.
 fn errno(error: &ScriptError) -> Option<u16> {
-    if let ScriptError::Sql { errno, .. } = error { Some(*errno) } else { None }
+    if let ScriptError::Sql { error, .. } = error { Some(error.code) } else { None }
 }
 
 #[test]
@@ -87,11 +88,13 @@ fn other_sql_errors_end_the_run_with_statement_and_line() {
     let expected = ScriptError::Sql {
         place: Some(Place { file: "test.lua".into(), line: 3 }),
         call: SqlCall::Query,
-        errno: 1146,
-        sqlstate: "42000".into(),
-        message: "error 1146 of the fake".into(),
+        error: SqlError {
+            code: 1146,
+            sqlstate: "42000".into(),
+            message: "error 1146 of the fake".into(),
+            fatal: false,
+        },
         query: "UPDATE t".into(),
-        fatal: false,
     };
     assert_eq!(error, expected);
     assert_eq!(error.to_string(), "test.lua:3: SQL error, errno = 1146, state = '42000': error 1146 of the fake");
