@@ -104,7 +104,8 @@ impl Script {
         script.commands = runtime::commands(&script.runtime()?)?;
         script.resolve_options(settings, &legacy)?;
         // A third of the state is what loading left behind; with thousands of idle workers that is worth the pause.
-        script.lua().gc_collect()?;
+        // Twice: the first round only finds what has finalisers.
+        (0..2).try_for_each(|_| script.lua().gc_collect())?;
         Ok(script)
     }
 
@@ -208,16 +209,6 @@ impl Script {
     /// How far this thread has come in the numbers of `sysbench.rand.unique`.
     pub fn unique_place(&self) -> UniquePlace {
         self.session.random.borrow().unique.place()
-    }
-
-    /// Frees what loading and setting up have left: a third of a state's memory, which thousands of idle workers need not keep.
-    ///
-    /// # Errors
-    /// What a finaliser of the script raised.
-    pub fn collect_garbage(&self) -> Result<(), ScriptError> {
-        let _entered = self.session.enter();
-        // Twice: the first round only finds what has finalisers.
-        (0..2).try_for_each(|_| Ok(self.lua().gc_collect()?))
     }
 
     fn lua(&self) -> &Lua {

@@ -115,11 +115,7 @@ impl ScriptTest {
             }
         };
         let role = ThreadRole::Worker(host.thread());
-        let load = || {
-            let script = self.load(role, Rc::clone(host) as HostRef)?;
-            script.collect_garbage()?;
-            Ok(script)
-        };
+        let load = || self.load(role, Rc::clone(host) as HostRef);
         let script = worker.loading.pass(load).map_err(reported(""))?;
         script.thread_init().map_err(reported("thread_init"))?;
         console.log(LogLevel::Debug, &format!("Worker thread (#{}) initialized", host.thread()));
