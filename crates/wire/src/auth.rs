@@ -11,6 +11,7 @@ use mysql_common::crypto::rsa::{GetRandom, Pkcs1OaepPadding, PublicKey};
 use mysql_common::num_bigint::BigUint;
 
 use crate::bytes::{Malformed, Reader};
+use crate::login::LoginError;
 
 /// How bytes travel to the server; decides what may be said in clear text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,22 +36,6 @@ pub(crate) enum Plugin {
 
 const PLUGINS: [Plugin; 5] = [Plugin::Native, Plugin::CachingSha2, Plugin::Sha256, Plugin::Ed25519, Plugin::ClearText];
 
-/// Why a password could not be proved.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AuthError {
-    /// The server asks for a plugin that is not spoken here.
-    #[error("the server asks for authentication plugin '{0}', which bakeoff does not speak")]
-    UnknownPlugin(String),
-    /// `mysql_clear_password` without TLS.
-    #[error(
-        "the server asks for the password in clear text, and the connection has no TLS: refused; set tls mode to required"
-    )]
-    ClearTextRefused,
-    /// The server broke the protocol of the exchange.
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
-}
-
 const BAD_CHALLENGE: Malformed = Malformed { what: "authentication challenge", why: "it has the wrong length" };
 const BAD_KEY: Malformed = Malformed { what: "RSA public key of the server", why: "it is not a usable PEM key" };
 
@@ -60,11 +45,11 @@ const FAST_AUTH_OK: u8 = 3;
 const FULL_AUTH: u8 = 4;
 
 impl Plugin {
-    pub(crate) fn by_name(name: &[u8]) -> Result<Self, AuthError> {
+    pub(crate) fn by_name(name: &[u8]) -> Result<Self, LoginError> {
         PLUGINS
             .into_iter()
             .find(|plugin| plugin.name() == name)
-            .ok_or_else(|| AuthError::UnknownPlugin(String::from_utf8_lossy(name).into_owned()))
+            .ok_or_else(|| LoginError::UnknownPlugin(String::from_utf8_lossy(name).into_owned()))
     }
 
     pub(crate) fn name(self) -> &'static [u8] {
@@ -78,7 +63,7 @@ impl Plugin {
     }
 
     /// The first answer, to `challenge` as the greeting or a switch request gave it.
-    pub(crate) fn answer(self, password: &[u8], challenge: &[u8], channel: Channel) -> Result<Vec<u8>, AuthError> {
+    pub(crate) fn answer(self, password: &[u8], challenge: &[u8], channel: Channel) -> Result<Vec<u8>, LoginError> {
         // A switch request's challenge ends with a NUL that is none of it.
         let nonce = challenge.strip_suffix(b"\0").unwrap_or(challenge);
         match self {
@@ -101,7 +86,7 @@ impl Plugin {
                 _ => Err(BAD_CHALLENGE.into()),
             },
             Plugin::ClearText if channel == Channel::Tls => Ok(clear_text(password)),
-            Plugin::ClearText => Err(AuthError::ClearTextRefused),
+            Plugin::ClearText => Err(LoginError::ClearTextRefused),
         }
     }
 
@@ -112,7 +97,7 @@ impl Plugin {
         scramble: &[u8],
         data: &[u8],
         channel: Channel,
-    ) -> Result<Option<Vec<u8>>, AuthError> {
+    ) -> Result<Option<Vec<u8>>, LoginError> {
         match (self, data) {
             (Plugin::CachingSha2, [FAST_AUTH_OK]) => Ok(None),
             (Plugin::CachingSha2, [FULL_AUTH]) if channel == Channel::Plain => {

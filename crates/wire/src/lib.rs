@@ -15,7 +15,7 @@ mod reply;
 pub mod row;
 pub mod template;
 
-pub use auth::{AuthError, Channel};
+pub use auth::Channel;
 pub use bytes::Malformed;
 pub use login::{Greeting, Login, LoginError, LoginOptions, LoginStep, Session, TlsWish, capability};
 pub use packet::Inbox;

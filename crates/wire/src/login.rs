@@ -3,7 +3,7 @@
 //! Source: MySQL internals manual, "Protocol::HandshakeV10" and "Protocol::HandshakeResponse41". The greeting is parsed here and not by
 //! mysql_common, whose parser accepts greetings that were cut off and panics on some lengths of the scramble.
 
-use crate::auth::{AuthError, Channel, Plugin};
+use crate::auth::{Channel, Plugin};
 use crate::bytes::{Malformed, Reader, put_lenenc};
 use crate::packet::{self, HEADER_BYTES, Header};
 use crate::reply::ServerError;
@@ -198,9 +198,14 @@ pub enum LoginError {
         /// The server's version.
         version: String,
     },
-    /// The password could not be proved.
-    #[error(transparent)]
-    Auth(#[from] AuthError),
+    /// The server asks for a plugin that is not spoken here.
+    #[error("the server asks for authentication plugin '{0}', which bakeoff does not speak")]
+    UnknownPlugin(String),
+    /// `mysql_clear_password` without TLS.
+    #[error(
+        "the server asks for the password in clear text, and the connection has no TLS: refused; set tls mode to required"
+    )]
+    ClearTextRefused,
     /// The server broke the protocol, or there is no MySQL server.
     #[error(transparent)]
     Malformed(#[from] Malformed),
@@ -386,9 +391,7 @@ impl Login {
                 return Ok(LoginStep::Done(Session { greeting, capabilities, status: reader.u16()? }));
             }
             0xff => return Err(ServerError::parse(payload)?.into()),
-            0xfe if reader.is_empty() => {
-                return Err(AuthError::UnknownPlugin("mysql_old_password".into()).into());
-            }
+            0xfe if reader.is_empty() => return Err(LoginError::UnknownPlugin("mysql_old_password".into())),
             0xfe => {
                 plugin = Plugin::by_name(reader.nul_terminated()?)?;
                 let challenge = reader.rest();

@@ -1,7 +1,7 @@
 //! Errors of the client's own, with the numbers that MySQL's client library gives them.
 
 use bakeoff_script::host::SqlError;
-use bakeoff_wire::{AuthError, LoginError, Malformed, ServerError};
+use bakeoff_wire::{LoginError, Malformed, ServerError};
 
 /// Cannot connect to a unix socket.
 pub(super) const CANNOT_CONNECT_UNIX: u16 = 2002;
@@ -93,9 +93,7 @@ pub(super) fn login(error: LoginError) -> SqlError {
     match error {
         LoginError::Server(error) => SqlError { fatal: true, ..server(error) },
         LoginError::TlsNotOffered { .. } => tls(error),
-        LoginError::Auth(AuthError::UnknownPlugin(_) | AuthError::ClearTextRefused) => {
-            fatal(NO_AUTH_PLUGIN, error.to_string())
-        }
-        LoginError::Auth(AuthError::Malformed(error)) | LoginError::Malformed(error) => malformed(error),
+        LoginError::UnknownPlugin(_) | LoginError::ClearTextRefused => fatal(NO_AUTH_PLUGIN, error.to_string()),
+        LoginError::Malformed(error) => malformed(error),
     }
 }

@@ -32,8 +32,8 @@ fn every_cut_or_changed_key_is_survived() {
 
 #[test]
 fn clear_text_needs_tls() {
-    assert_eq!(Plugin::ClearText.answer(b"secret", b"", Channel::Plain), Err(AuthError::ClearTextRefused));
-    assert_eq!(Plugin::ClearText.answer(b"secret", b"", Channel::UnixSocket), Err(AuthError::ClearTextRefused));
+    assert_eq!(Plugin::ClearText.answer(b"secret", b"", Channel::Plain), Err(LoginError::ClearTextRefused));
+    assert_eq!(Plugin::ClearText.answer(b"secret", b"", Channel::UnixSocket), Err(LoginError::ClearTextRefused));
     assert_eq!(Plugin::ClearText.answer(b"secret", b"", Channel::Tls).unwrap(), b"secret\0");
 }
 
