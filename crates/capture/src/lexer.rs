@@ -48,34 +48,25 @@ pub struct Token {
 /// Comments of higher versions are no code for any server that is known here.
 const HIGHEST_VERSION: u64 = 99_998;
 
-const SPACE: u8 = 1;
-const IDENT: u8 = 2;
-const DIGIT: u8 = 4;
-const CLASSES: [u8; 256] = classes();
-
-const fn classes() -> [u8; 256] {
-    let mut of = [0; 256];
+/// Bytes that names and keywords without quotes are made of.
+const IDENT: [bool; 256] = {
+    let mut of = [false; 256];
     let mut byte = 0;
     while byte < 256 {
         #[expect(clippy::cast_possible_truncation, reason = "below 256")]
-        let b = byte as u8;
-        of[byte] = match b {
-            0..=b' ' => SPACE,
-            b'0'..=b'9' => DIGIT | IDENT,
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | 0x80..=0xFF => IDENT,
-            _ => 0,
-        };
+        let is = matches!(byte as u8, b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | 0x80..);
+        of[byte] = is;
         byte += 1;
     }
     of
-}
+};
 
 pub(crate) fn is_ident(byte: u8) -> bool {
-    CLASSES[usize::from(byte)] & IDENT != 0
+    IDENT[usize::from(byte)]
 }
 
 fn is_space(byte: u8) -> bool {
-    CLASSES[usize::from(byte)] & SPACE != 0
+    byte <= b' '
 }
 
 /// Iterates over the tokens of a statement.
