@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bakeoff_load::connector::Rotation;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::lock;
-use bakeoff_load::script_workload::{self as load, failure};
+use bakeoff_load::script_workload::{self, failure};
 use bakeoff_load::worker_host::Environment;
 use bakeoff_load::worker_pool::{CancelToken, PoolOptions, STACK_BYTES, WorkerPool};
 use bakeoff_script::host::LogLevel;
@@ -35,7 +35,7 @@ pub fn command(
     let declared = describe(&source).map_err(failure)?.commands;
     let parallel = declared.iter().any(|known| known.name == request.command && known.parallel);
     let progress = Arc::new(Progress::new(id, &arm.name, writer.clone()));
-    let command = load::Command {
+    let command = script_workload::Command {
         name: request.command.clone(),
         source,
         settings: Settings { command: Some(request.command.clone()), ..settings },

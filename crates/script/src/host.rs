@@ -173,7 +173,7 @@ pub enum LogLevel {
 /// What surrounds one worker thread: its server, its events and its counters.
 ///
 /// Interior mutability is the implementer's: `Lua` callbacks are re-entrant, so every method takes `&self`. All methods but
-/// [`Host::connect`] have a default that does nothing, for a script that runs no events.
+/// [`Host::connect`] have a default for a script that runs no events; most of these do nothing.
 pub trait Host {
     /// Opens a connection to the worker's server, or to the one the script names.
     ///

@@ -64,7 +64,7 @@ function bakeoff.operation(name)
   C.bakeoff_operation(name, #name)
 end
 
--- Waits between two events; belongs to no event's latency.
+-- Waits, between two events or within one; belongs to no event's latency.
 function bakeoff.think(seconds)
   C.bakeoff_think(seconds)
 end

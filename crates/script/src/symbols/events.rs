@@ -107,7 +107,7 @@ pub(super) unsafe extern "C" fn bakeoff_operation(name: *const c_char, length: u
     shielded((), |session| session.host.operation(&String::from_utf8_lossy(name)));
 }
 
-/// Keying or thinking, between two events.
+/// Keying or thinking, between two events or within one.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn bakeoff_think(seconds: f64) {
     shielded((), |session| session.host.think((seconds.max(0.0) * 1e9) as u64));
