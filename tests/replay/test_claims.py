@@ -1,7 +1,6 @@
 """One slow query among thirty on real servers is claimed and no other; bench/replay/claims.py does it with restarts."""
 
 import random
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
@@ -68,10 +67,9 @@ def test_the_query_without_its_index_is_claimed_and_no_other_as_clearly(tmp_path
     path = captured(tmp_path)
     epochs = {}
     with ExitStack() as stack:
-        boxes = [servers.sandbox(parse_server("mysql:8.0.15")) for _ in "AB"]
-        with ThreadPoolExecutor(2) as threads:
-            pair = [box.instance for box in threads.map(stack.enter_context, boxes)]
-            list(threads.map(fill, pair))
+        pair = [stack.enter_context(servers.sandbox(parse_server("mysql:8.0.15"))).instance for _ in "AB"]
+        for server in pair:
+            fill(server)
         engine = stack.enter_context(Engine())
         for epoch in range(EPOCHS):
             engine.open([address("A", pair[epoch % 2], "whole"), address("B", pair[1 - epoch % 2], "less")])
