@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import pytest
 from messages import study
 
-from bakeoff.report.live import LiveView
 from bakeoff.results import RunDirectory
 from bakeoff.run import answers
 from bakeoff.run.answers import AnswersPass
@@ -16,6 +15,7 @@ from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.sessions import TOO_LONG, Sessions, _Session
 from bakeoff.spec import Workload
 from bakeoff.stats.answer_rules import Answers, Reply
+from bakeoff.stats.progress import Listener
 
 
 def test_names_come_before_the_variables_that_they_would_set_again(monkeypatch):
@@ -184,7 +184,7 @@ def test_a_capture_that_is_measured_at_several_speeds_is_compared_once_with_its_
     named = [("shop", 1.0, False), ("shop", 10.0, True), ("shop", None, False), ("blog", None, False)]
     workloads = tuple(Workload(script=script, speed=speed, writes=writes) for script, speed, writes in named)
     asked = study().model_copy(update={"workloads": workloads, "budget_s": 400.0})
-    tools = EpochTools(asked, (), None, {}, LiveView(), threading.Event(), at_once=2)
+    tools = EpochTools(asked, (), None, {}, Listener(), threading.Event(), at_once=2)
     run = RunDirectory.create(tmp_path, asked)
     answers.compare_answers(tools, run)
     assert passes == [("shop", 20.0, False), ("blog", 20.0, True)]
