@@ -1,8 +1,9 @@
 # Every task of the project. `make help` lists them.
 BAKEOFF := .venv/bin/bakeoff
 PYTEST := .venv/bin/python -m pytest
-# Four test files at a time, fewer while something measures (tests/conftest.py).
+# Test files at a time: more than CPUs where tests wait for servers, fewer while something measures (tests/conftest.py).
 PARALLEL := -n 4
+PARALLEL_UNIT := -n 3
 # Folders whose tests run whole programs: benchmarks, sysbench beside the original, terminals, the validation suite.
 WHOLE := bench first_hour sysbench tpcc validation
 
@@ -31,7 +32,7 @@ test: ## Rust, Python, real servers, the report in a browser (10 to 18 minutes o
 
 test-unit: setup ## the tests of functions, without a server, a browser or a program of others (1.5 to 3 minutes)
 	cargo test --quiet --workspace -- --test-threads=4 & rust=$$!; \
-	$(PYTEST) $(PARALLEL) -m "not slow and not server and not browser" $(WHOLE:%=--ignore=tests/%); python=$$?; \
+	$(PYTEST) $(PARALLEL_UNIT) -m "not slow and not server and not browser" $(WHOLE:%=--ignore=tests/%); python=$$?; \
 	wait $$rust && exit $$python
 
 test-slow: ## all that make test leaves out: statistical claims, every server, study and option (hours, one test at a time)
