@@ -31,7 +31,7 @@ _GRACE_S = 150.0
 _CHUNK_S = 600.0
 _LOAD_S = 24 * 3600.0  # between two answers to a command or a load
 _DESCRIBE_S = 30.0  # of loading scripts, to see what they declare
-_HEAD_S = 60.0
+_HEAD_S = 60.0  # of reading the beginning of a dump
 
 # Of the engine's log; what scripts print (`Creating table …`) does not interest somebody who compares servers.
 _REPORTED_LEVELS = frozenset({"fatal", "alert", "warning"})

@@ -21,7 +21,7 @@ def texts(table):
 
 @pytest.fixture(scope="module")
 def ladder(tmp_path_factory):
-    """One workload over five rungs, ten epochs."""
+    """One workload over five thread counts, ten epochs."""
     study = duel_study(workloads=("oltp_point_select",), threads=(1, 2, 4, 8, 16), control=False)
     run = make_run(tmp_path_factory.mktemp("ladder"), study, Truth(), epochs=10, blocks=4)
     return build_view(run, plain_analysis(run, study))

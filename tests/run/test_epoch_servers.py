@@ -18,7 +18,7 @@ from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
 from bakeoff.run.explaining import Explaining
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.runner import StudyRun, ThisMachine
-from bakeoff.servers import RemoteServer
+from bakeoff.servers import RemoteServer, ServerPool
 from bakeoff.servers.profile import Settings
 from bakeoff.servers.readiness import Warmth
 from bakeoff.spec import parse_server
@@ -36,6 +36,8 @@ class Server:
 class Pool:
     """Restores servers of which none starts."""
 
+    killed_once, _instances = ServerPool.killed_once, ()
+
     def create(self, name, *_, **__):
         return Server(name)
 
@@ -43,6 +45,13 @@ class Pool:
         raise ServerError("server B ended with status 1 while starting.")
 
     def remove_all(self, _servers):
+        pass
+
+
+class Starting(Pool):
+    """Its servers start."""
+
+    def start_all(self, _servers):
         pass
 
 
@@ -126,7 +135,7 @@ def test_a_running_server_that_was_lost_is_waited_for_before_the_next_epoch(
     stop, slept = threading.Event(), []
     clock = SimpleNamespace(monotonic=lambda: float(len(slept)), sleep=slept.append)
     monkeypatch.setattr(epoch_servers, "time", clock)
-    tools, plan = tools_of(SimpleNamespace(start_all=lambda _: None), stop)
+    tools, plan = tools_of(Starting(), stop)
     remote = tuple(ArmSetup(arm, remote=Restarting(attempts)) for arm in study().arms[1:2])
     tools = replace(tools, setups=remote)
     run = RunDirectory.create(tmp_path, study())
@@ -179,12 +188,9 @@ def test_what_is_left_out_or_ignored_is_kept_and_noted_once_for_each_arm_also_fo
 
         status = variables
 
-    class Starting(Pool):
+    class StartedPool(Starting):
         def create(self, name, *_, **__):
             return Started(name)
-
-        def start_all(self, _servers):
-            pass
 
     asked, notes = study(), []
     recorder = Recorder()
@@ -192,7 +198,7 @@ def test_what_is_left_out_or_ignored_is_kept_and_noted_once_for_each_arm_also_fo
     settings = Settings({}, notes=("thread_concurrency=8 was left out",))
     setups = tuple(ArmSetup(arm, installation=object(), settings=settings) for arm in asked.arms)
     snapshots = {(setup.load_key, 0): None for setup in setups}
-    first = EpochTools(asked, setups[:1], Starting(), snapshots, recorder, threading.Event(), at_once=3)
+    first = EpochTools(asked, setups[:1], StartedPool(), snapshots, recorder, threading.Event(), at_once=3)
     run = RunDirectory.create(tmp_path, asked)
     draft = epoch_draft(plan_study(asked, overhead_s=0.0, load_s=0.0), asked, 0)
     for number, tools in enumerate((first, replace(first, setups=setups), replace(first, setups=setups))):
@@ -214,7 +220,7 @@ def test_of_several_databases_the_coldest_is_recorded(monkeypatch):
         epoch_servers.readiness, "finish_pending_work", lambda _server, _limit_s, warmth, **_: given.append(warmth)
     )
     asked = study()
-    tools = EpochTools(asked, (), None, {}, Recorder(), threading.Event(), at_once=2)
+    tools = EpochTools(asked, (), Pool(), {}, Recorder(), threading.Event(), at_once=2)
     draft = epoch_draft(plan_study(asked, overhead_s=0.0, load_s=0.0), asked, 0)
     servers = EpochServers(tools, draft, None, Phases())
     servers.all["A"] = Server("A")
@@ -240,9 +246,11 @@ def test_a_statement_without_end_ends_with_the_run(monkeypatch):
     monkeypatch.setattr(epoch_servers, "Instance", Server)
     monkeypatch.setattr(epoch_servers, "databases", lambda *_: ("sbtest",))
     monkeypatch.setattr(epoch_servers.readiness, "warm", warm)
-    tools, plan = tools_of(None, stop)
+    pool = Pool()
+    pool._instances = [Scanned(name) for name in "AB"]
+    tools, plan = tools_of(pool, stop)
     servers = EpochServers(tools, epoch_draft(plan, study(), 0), None, Phases())
-    servers.all |= {name: Scanned(name) for name in "AB"}
+    servers.all |= {server.name: server for server in pool._instances}
     with pytest.raises(ServerError, match="Lost connection"):
         servers.make_ready()
     assert all(server.killed.is_set() for server in servers.all.values())

@@ -12,19 +12,24 @@ from bakeoff.run import loading
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.kept_loads import CannotGoOnError
 from bakeoff.run.loading import Loader
+from bakeoff.servers import ServerPool
 from bakeoff.spec import parse_server
 from bakeoff.stats.progress import Listener
 
 
 class Pool:
-    """Makes servers that do nothing, and remembers their names."""
+    """Makes servers that do nothing, and remembers their names; kills them as the real one does."""
 
-    def __init__(self):
-        self.made, self.removed = [], []
+    killed_once = ServerPool.killed_once
+
+    def __init__(self, kind=None):
+        self.made, self.removed, self._instances = [], [], []
+        self._kind = kind or Server
 
     def create(self, name, *_, **__):
         self.made.append(name)
-        return Server(name, self.removed)
+        self._instances.append(self._kind(name, self.removed))
+        return self._instances[-1]
 
 
 class Server:
@@ -101,14 +106,13 @@ def test_what_was_killed_for_the_end_has_not_failed_and_a_kept_load_stays(tmp_pa
         assert server.killed.wait(30)
         raise failure
 
-    stop, pool, run = threading.Event(), Pool(), RunDirectory.create(tmp_path, study())
+    stop, pool, run = threading.Event(), Pool(Recovering), RunDirectory.create(tmp_path, study())
     kept = SimpleNamespace(home=tmp_path, start=start, write=lambda: None)
     loader = Loader(study(), pool, run, Listener(), Engine(None), stop)
-    monkeypatch.setattr(pool, "create", lambda name, *_, **__: Recovering(name, []))
     monkeypatch.setattr(Loader, "_load", lambda self, setup, build, **_: self._filled(setup, build, kept))
     with pytest.raises(KeyboardInterrupt):
         loader.load_further(setups()[0], 0, setups=setups())
-    assert [server.kept for server in loader.servers] == [True]
+    assert [server.kept for server in pool._instances] == [True]
 
 
 def test_nothing_is_loaded_once_the_end_was_asked_for(tmp_path, pretended):

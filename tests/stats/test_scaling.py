@@ -7,19 +7,19 @@ import pytest
 
 from bakeoff.stats.scaling import fit_scaling
 
-LADDER = (1, 2, 4, 8, 16, 32, 64)
+COUNTS = (1, 2, 4, 8, 16, 32, 64)
 
 
 def law(threads, rate=1000.0, sigma=0.03, kappa=4e-4):
     return rate * threads / (1 + sigma * (threads - 1) + kappa * threads * (threads - 1))
 
 
-def measured(truth=law, *, epochs=12, ladder=LADDER, noise=0.01, seed=1):
-    """Epochs that move all rungs alike by 5 %, and each rung by `noise`."""
+def measured(truth=law, *, epochs=12, counts=COUNTS, noise=0.01, seed=1):
+    """Epochs that move all thread counts alike by 5 %, and each by `noise`."""
     rng = np.random.default_rng(seed)
     level = rng.normal(0, 0.05, epochs)
     return {
-        n: {e: truth(n) * math.exp(level[e] + rng.normal(0, noise)) for e in range(epochs)} for n in ladder
+        n: {e: truth(n) * math.exp(level[e] + rng.normal(0, noise)) for e in range(epochs)} for n in counts
     }  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def test_intervals_hold_the_truth_and_come_from_whole_epochs():
         found = fit_scaling(measured(seed=seed), seed=seed)
         held += found.contention.low <= 0.03 <= found.contention.high
         assert found.rate.low <= found.rate.value <= found.rate.high
-        # All rungs of an epoch move together by 5 %: the level is as uncertain as the epochs are, the shape is not.
+        # All thread counts of an epoch move by 5 %: the level is as uncertain as the epochs are, the shape is not.
         assert math.log(found.rate.high / found.rate.low) > 0.02
     assert held >= 15
 
@@ -59,9 +59,9 @@ def test_intervals_of_ten_epochs_hold_the_truth_as_often_as_they_say():
     assert held / 450 >= 0.93  # 0.90 by plain percentiles
 
 
-def test_an_interval_of_the_maximum_that_reaches_the_last_rung_is_open():
+def test_an_interval_of_the_maximum_that_reaches_the_last_thread_count_is_open():
     # The maximum is at 30 threads.
-    found = fit_scaling(measured(lambda n: law(n, kappa=0.97 / 30**2), ladder=(1, 2, 4, 8, 16, 32), noise=0.05))
+    found = fit_scaling(measured(lambda n: law(n, kappa=0.97 / 30**2), counts=(1, 2, 4, 8, 16, 32), noise=0.05))
     assert found.peak_threads.low < 30 and math.isinf(found.peak_threads.high)
     clear = fit_scaling(measured(noise=0.001)).peak_threads
     assert 49 < clear.high < 64
@@ -73,8 +73,8 @@ def test_below_ten_epochs_there_is_no_interval():
     assert found.lack_of_fit_p is not None
 
 
-def test_nothing_is_reported_beyond_the_ladder():
-    found = fit_scaling(measured(ladder=(1, 2, 4, 8)))
+def test_nothing_is_reported_beyond_the_last_thread_count():
+    found = fit_scaling(measured(counts=(1, 2, 4, 8)))
     assert found.peak_threads is None  # the law's maximum is at 49 threads
     assert (found.curve[0][0], found.curve[-1][0]) == (pytest.approx(1), pytest.approx(8))
 
@@ -87,19 +87,19 @@ def test_a_cliff_is_no_scaling_law():
 
 
 @pytest.mark.parametrize("truth", [lambda n: 1000.0 * n, lambda n: 1000.0], ids=["linear", "flat"])
-@pytest.mark.parametrize("ladder", [LADDER, (1, 2, 4, 8)], ids=len)
-def test_a_law_at_its_bounds_is_refused_no_more_often_than_by_chance(truth, ladder):
-    held = [fit_scaling(measured(truth, seed=seed, epochs=8, ladder=ladder)).fits for seed in range(400)]
+@pytest.mark.parametrize("counts", [COUNTS, (1, 2, 4, 8)], ids=len)
+def test_a_law_at_its_bounds_is_refused_no_more_often_than_by_chance(truth, counts):
+    held = [fit_scaling(measured(truth, seed=seed, epochs=8, counts=counts)).fits for seed in range(400)]
     assert held.count(False) <= 32  # one in twenty by chance
 
 
-def test_a_maximum_below_the_ladder_is_at_its_first_rung():
-    found = fit_scaling(measured(lambda n: 1000 / n, ladder=(4, 8, 16, 32)))
+def test_a_maximum_below_the_first_thread_count_is_reported_there():
+    found = fit_scaling(measured(lambda n: 1000 / n, counts=(4, 8, 16, 32)))
     assert found.peak_threads.value == found.peak_threads.low == found.peak_threads.high == 4
 
 
-def test_a_ladder_of_three_or_without_a_common_epoch_is_not_fitted():
-    assert fit_scaling(measured(ladder=(1, 4, 16))) is None
+def test_three_thread_counts_or_without_a_common_epoch_are_not_fitted():
+    assert fit_scaling(measured(counts=(1, 4, 16))) is None
     assert fit_scaling({}) is None
     apart = {n: {epoch: 1.0} for epoch, n in enumerate((1, 2, 4, 8))}
     assert fit_scaling(apart) is None

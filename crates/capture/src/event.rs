@@ -1,5 +1,7 @@
 //! One event of a query log: what a connection did, what the log reports of it, and how logs write numbers and times.
 
+use crate::lexer::{code_tokens, is_word};
+
 /// What a connection asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Command {
@@ -264,9 +266,11 @@ pub(crate) fn seconds_us(text: &[u8]) -> Option<u64> {
 ///
 /// Logs have what was executed as a further event, and newer ones not the text of `PREPARE`; so these are no statements.
 pub(crate) fn handles_prepared(sql: &[u8]) -> bool {
-    [&b"PREPARE "[..], b"EXECUTE ", b"DEALLOCATE ", b"DROP PREPARE "]
-        .iter()
-        .any(|word| sql.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word)))
+    let mut tokens = code_tokens(sql);
+    let Some(first) = tokens.next() else { return false };
+    let is = |token, word| is_word(sql, token, word);
+    ["PREPARE", "EXECUTE", "DEALLOCATE"].iter().any(|word| is(first, word))
+        || is(first, "DROP") && tokens.next().is_some_and(|second| is(second, "PREPARE"))
 }
 
 #[cfg(test)]

@@ -280,9 +280,9 @@ def _x_encoding(panel: Panel) -> Json:
     scale: dict[str, Json] = {"nice": False, "zero": True}
     axis: dict[str, Json] = {"grid": False, "tickCount": 6}
     if panel.x_kind == "threads":
-        rungs = sorted({x for series in panel.series if any(series.tips) for x in series.x}) or points
+        drawn = sorted({x for series in panel.series if any(series.tips) for x in series.x}) or points
         scale = {"type": "log", "base": 2, "nice": False, "padding": 12}
-        axis = {"values": _thinned(rungs), "format": "~s", "grid": False}
+        axis = {"values": _thinned(drawn), "format": "~s", "grid": False}
     elif panel.x_kind == "tail":
         ticks = [tick for tick in _TAIL_TICKS if not points or tick <= points[-1] + 0.01]
         names = " : ".join(f"abs(datum.value - {tick}) < 0.001 ? '{_TAIL_TICKS[tick]}'" for tick in ticks)
@@ -311,10 +311,10 @@ def _one_two_five(values: list[float]) -> list[float]:
     """Round numbers 1, 2, 5, 10 … from just below the least value to just above the greatest; at least two."""
     low, high = (min(values), max(values)) if values else (1.0, 10.0)
     first = math.floor(math.log10(low))
-    ladder = [step * 10.0**power for power in range(first, math.ceil(math.log10(high)) + 2) for step in (1, 2, 5)]
-    start = max(index for index, tick in enumerate(ladder) if tick <= low * 1.0001)
-    end = min(index for index, tick in enumerate(ladder) if tick >= high * 0.9999)
-    return [float(f"{tick:.6g}") for tick in ladder[start : max(end, start + 1) + 1]]
+    ticks = [step * 10.0**power for power in range(first, math.ceil(math.log10(high)) + 2) for step in (1, 2, 5)]
+    start = max(index for index, tick in enumerate(ticks) if tick <= low * 1.0001)
+    end = min(index for index, tick in enumerate(ticks) if tick >= high * 0.9999)
+    return [float(f"{tick:.6g}") for tick in ticks[start : max(end, start + 1) + 1]]
 
 
 def _thinned(values: list[float]) -> list[float]:

@@ -73,7 +73,7 @@ class RunComparison:
 
 @dataclass(frozen=True)
 class _Measured:
-    """One run: (cell, kind, label) -> of one logarithm an epoch; arm's label -> version that its server gave.
+    """One run: (cell, kind, label) -> mean of one logarithm an epoch; arm's label -> version that its server gave.
 
     What has no logarithm, since an arm completed nothing in an epoch, is left out and said in `notes`.
     """

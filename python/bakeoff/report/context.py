@@ -43,7 +43,7 @@ DRAWN_EPOCHS = 12
 
 ByArm = TypeVar("ByArm", bound=Collection[str])
 T = TypeVar("T")
-ByEpoch = Mapping[int, Profile]
+_Profiles = Mapping[int, Profile]
 
 CPU_KINDS = ("user", "system", "iowait", "steal", "idle")
 _NEEDED = (
@@ -497,7 +497,7 @@ class Context:
         """Every comparison of which switches were recorded, in the same order."""
         return self._compared(OFF_CPU, compare_off_cpu)
 
-    def _compared(self, kind: str, compare: Callable[[ByEpoch, ByEpoch], T | None]) -> dict[Pair, T]:
+    def _compared(self, kind: str, compare: Callable[[_Profiles, _Profiles], T | None]) -> dict[Pair, T]:
         epochs = self.explaining(kind, PROFILE_FILE, dict[str, Profile]) if self.explained_pairs else {}
         found = {pair: compare(*sides_of(pair, epochs)) for pair in self.explained_pairs}
         return {pair: each for pair, each in found.items() if each}

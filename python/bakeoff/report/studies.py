@@ -18,7 +18,7 @@ from bakeoff.stats.effects import (
     published_ratios,
 )
 from bakeoff.stats.model import Estimate
-from bakeoff.stats.scaling import EPOCHS_MIN_BOOTSTRAP, LACK_OF_FIT_P, Band, ScalingFit, fit_scaling, ladders
+from bakeoff.stats.scaling import EPOCHS_MIN_BOOTSTRAP, LACK_OF_FIT_P, Band, ScalingFit, fit_scaling, rates_by_threads
 from bakeoff.stats.tpcc import CrossCheck, Judgement, TpccSummary, cross_checks, tpcc_summaries
 from bakeoff.units import format_ns, format_rate
 
@@ -233,7 +233,7 @@ def _fits(context: Context) -> dict[tuple[str, str], ScalingFit]:
     cells = tuple(dict.fromkeys((c.cell, c.workload, c.threads) for c in context.primary if c.cell not in paced))
     found = {}
     for arm in context.compared_arms:
-        for workload, rates in ladders(cells, context.epoch_rates, arm).items():
+        for workload, rates in rates_by_threads(cells, context.epoch_rates, arm).items():
             if fit := fit_scaling(rates, seed=context.study.seed, host_of=context.host_of):
                 found[workload, arm] = fit
     order = list(dict.fromkeys(workload for _, workload, _ in cells))

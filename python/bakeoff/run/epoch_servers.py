@@ -17,7 +17,6 @@ from bakeoff.plan import EpochDraft
 from bakeoff.plan.epochs import database_on
 from bakeoff.results import RSS_PREFIX, EpochWriter
 from bakeoff.run.arms import ArmSetup, address_of
-from bakeoff.run.killing import killed_once
 from bakeoff.run.loading import SnapshotKey, databases
 from bakeoff.servers import Instance, Readiness, RemoteServer, Server, ServerPool, Snapshot, readiness
 from bakeoff.spec import Study, Workload
@@ -152,7 +151,7 @@ class EpochServers:
                 instances = list(pool.map(self._restore, starting))
         with self._phases.measure("start"):
             tools.listener.stage(f"{tools.called} {draft.epoch}: starting servers")
-            with killed_once(tools.stop, instances):
+            with tools.pool.killed_once(tools.stop):
                 tools.pool.start_all(instances)
         for setup, instance in zip(starting, instances, strict=True):
             self.all[setup.arm.name] = instance
@@ -229,7 +228,7 @@ class EpochServers:
 
     def _on_ours(self, work: Callable[[Instance], Readiness]) -> dict[str, Readiness]:
         ours = self.ours
-        killed = killed_once(self._tools.stop, ours.values())
+        killed = self._tools.pool.killed_once(self._tools.stop)
         with killed, ThreadPoolExecutor(max_workers=max(1, len(ours))) as pool:
             return dict(zip(ours, pool.map(work, ours.values()), strict=True))
 

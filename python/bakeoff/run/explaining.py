@@ -108,7 +108,7 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
             f"explain: run {run.name} was measured on the nodes of a cluster.",
             hint="Compare its arms on one machine: bakeoff duel, which explains by itself.",
         )
-    # Nothing is FASTER or SLOWER than one.
+    # A running server gets no verdict, so only `--arms` can name one.
     in_question = [arm for arm in study.arms if arm.name in (explaining.arms or ())]
     if running := [str(arm.server) for arm in in_question if arm.server.origin is Origin.URL]:
         raise SpecError(

@@ -21,7 +21,6 @@ from bakeoff.results import RunDirectory
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
 from bakeoff.run.kept_loads import CannotGoOnError, KeptLoad, KeptLoads, Loaded
-from bakeoff.run.killing import killed_once
 from bakeoff.run.own_data import check_databases, databases_in, databases_of, load_dump
 from bakeoff.run.workload_checks import takes
 from bakeoff.servers import Instance, Server, ServerPool, Snapshot, readiness, table_engine
@@ -61,7 +60,6 @@ class Loader:
         answers: of the tables of each load, to compare the arms.
         left: what stays behind on running servers, a sentence for each arm and database.
         kept: loads of one's own data, which a resumed run goes on with.
-        servers: those that are filled, or were.
     """
 
     study: Study
@@ -74,7 +72,6 @@ class Loader:
     answers: dict[SnapshotKey, dict[str, dict[str, Answer]]] = field(default_factory=dict)
     left: dict[tuple[str, str], str] = field(default_factory=dict)
     kept: KeptLoads | None = None
-    servers: list[Instance] = field(default_factory=list)
 
     def load_all(self, setups: Sequence[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
         """Load the builds of every distinct setup, of every setup as many; returns snapshots of stopped servers.
@@ -180,7 +177,7 @@ class Loader:
         self, jobs: Sequence[tuple[ArmSetup, int]], *, sharing: Sequence[ArmSetup], at_once: int
     ) -> dict[SnapshotKey, Snapshot]:
         try:
-            with killed_once(self.stop, self.servers), ThreadPoolExecutor(max_workers=at_once) as pool:
+            with self.pool.killed_once(self.stop), ThreadPoolExecutor(max_workers=at_once) as pool:
                 loaded = pool.map(lambda job: self._load(*job, sharing=sharing), jobs)
                 return {(setup.load_key, build): each for (setup, build), each in zip(jobs, loaded, strict=True)}
         except BakeoffError:
@@ -239,7 +236,6 @@ class Loader:
         assert setup.settings
         name, home = f"load-{setup.arm.name}", kept.home if kept else None
         instance = self.pool.create(name, setup.installation, setup.settings, home=home)
-        self.servers.append(instance)
         try:
             if kept:
                 kept.start(instance)

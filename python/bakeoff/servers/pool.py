@@ -45,6 +45,8 @@ from bakeoff.servers.process import ProcessId, server_identity
 from bakeoff.servers.profile import ServerMemory, Settings, settings_for
 from bakeoff.spec import Data, Profile, ServerSpec
 
+_STOP_POLL_S = 0.5  # longer than what ends by itself when it sees the stop flag
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -205,6 +207,27 @@ class ServerPool:
     def remove_all(self, instances: Iterable[Instance]) -> None:
         """Kill several servers and delete their files, at the same time."""
         self._for_all(instances, Instance.remove)
+
+    @contextmanager
+    def killed_once(self, stop: threading.Event) -> Iterator[None]:
+        """Kill every server once `stop` is set inside the block, so that what waits for one fails at once.
+
+        A scan, a start or a shutdown may take an hour, and nothing else ends the threads that wait for one.
+        """
+        ended = threading.Event()
+
+        def watch() -> None:
+            while not ended.wait(_STOP_POLL_S):
+                for instance in self._instances if stop.is_set() else ():
+                    instance.kill()
+
+        watcher = threading.Thread(target=watch, name="bakeoff-stop", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            watcher.join()
 
     def _for_all(self, instances: Iterable[Instance], act: Callable[[Instance], object]) -> None:
         chosen = list(instances)

@@ -346,7 +346,7 @@ def welch(later: Moments, earlier: Moments) -> Unpaired | None:
     """Compare two runs of different hours: the mean of `later` less that of `earlier`; None when one is empty.
 
     Args:
-        later: of one log throughput an epoch.
+        later: mean and scatter of one log throughput an epoch.
         earlier: likewise; the runs may scatter differently, and no epoch of one belongs to an epoch of the other.
 
     Assumes: epochs of a run independent and roughly normal. The interval covers the scatter of restarts and what moved

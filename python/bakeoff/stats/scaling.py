@@ -1,10 +1,10 @@
-"""Fit the scaling law to a ladder of threads: how far throughput grows and what limits it. Not for verdicts.
+"""Fit the scaling law to several thread counts: how far throughput grows and what limits it. Not for verdicts.
 
     X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1))
 
 lambda: events per second of one thread; sigma: share of the work that waits for others (contention); kappa: cost of
-each pair of threads (crosstalk). Fitted on ln X by least squares, so that every rung of the ladder has the same weight.
-The law is not extrapolated beyond the ladder.
+each pair of threads (crosstalk). Fitted on ln X by least squares, so that every thread count has the same weight.
+The law is not extrapolated beyond them.
 
 Source: N. J. Gunther, Guerrilla Capacity Planning (2007), the Universal Scalability Law.
 """
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bakeoff.stats.interval import f_above, t_quantile
 
 RUNGS_MIN = 4
-"""Fewest rungs of the ladder: three parameters and something left to see whether they fit."""
+"""Fewest thread counts: three parameters and something left to see whether they fit."""
 
 EPOCHS_MIN_BOOTSTRAP = 10
 """Fewest epochs to resample; with fewer there is no interval."""
@@ -52,13 +52,13 @@ class ScalingFit:
     """The law of one arm under one workload.
 
     Attributes:
-        threads: the ladder.
+        threads: the thread counts, in order.
         epochs: those that measured all of it; only these are used.
         rate, contention, crosstalk: lambda [events per second], sigma and kappa [1].
-        peak_threads: where the law has its maximum, the first rung when that lies below it; None when it lies beyond
-            the last. The upper end of its interval is infinite when that reaches the last rung.
-        curve: threads, and throughput by the law, between the first and the last rung.
-        points: measured throughput on each rung (geometric mean over epochs).
+        peak_threads: where the law has its maximum, the first thread count when that lies below it; None when it lies
+            beyond the last. The upper end of its interval is infinite when that reaches the last thread count.
+        curve: threads, and throughput by the law, between the first and the last thread count.
+        points: measured throughput at each (geometric mean over epochs).
         lack_of_fit_p: p of the F test of the points against the law; None with one epoch, or with several hosts.
     """
 
@@ -89,22 +89,22 @@ def fit_scaling(
         host_of: the host that measured each epoch; empty: the same one.
 
     Returns:
-        The fit; None with fewer than four rungs, or when no epoch measured all of them.
+        The fit; None with fewer than four thread counts, or when no epoch measured all of them.
 
-    Assumes: epochs independent. Whatever moves a whole epoch moves all rungs of it alike and is no lack of fit. The
-    intervals are a cluster bootstrap: whole epochs are drawn, never single measurements. Epochs of one of several hosts
-    are not independent: then there are no intervals and no test.
+    Assumes: epochs independent. Whatever moves a whole epoch moves all its thread counts alike and is no lack of fit.
+    The intervals are a cluster bootstrap: whole epochs are drawn, never single measurements. Epochs of one of several
+    hosts are not independent: then there are no intervals and no test.
     """
     threads = tuple(sorted(rates))
     epochs = sorted(set.intersection(*(set(rates[n]) for n in threads))) if threads else []
     if len(threads) < RUNGS_MIN or not epochs:
         return None
-    ladder = np.array(threads, dtype=np.float64)
-    logs = np.log(np.array([[rates[n][epoch] for n in threads] for epoch in epochs]))  # (epochs, rungs)
-    best = _fit(ladder, logs.mean(axis=0))
-    grid = np.exp(np.linspace(math.log(ladder[0]), math.log(ladder[-1]), _CURVE_POINTS))
+    counts = np.array(threads, dtype=np.float64)
+    logs = np.log(np.array([[rates[n][epoch] for n in threads] for epoch in epochs]))  # (epochs, counts)
+    best = _fit(counts, logs.mean(axis=0))
+    grid = np.exp(np.linspace(math.log(counts[0]), math.log(counts[-1]), _CURVE_POINTS))
     independent = len({host_of.get(epoch, "") for epoch in epochs}) == 1
-    drawn = _resampled(ladder, logs, best, seed) if independent and len(epochs) >= EPOCHS_MIN_BOOTSTRAP else None
+    drawn = _resampled(counts, logs, best, seed) if independent and len(epochs) >= EPOCHS_MIN_BOOTSTRAP else None
 
     def band(value: float, values: Floats | None) -> Band:
         if values is None:
@@ -115,8 +115,8 @@ def fit_scaling(
     rate, contention, crosstalk = (
         band(float(_plain(best)[i]), None if drawn is None else _plain(drawn)[i]) for i in range(3)
     )
-    peak = max(_peak(best), float(ladder[0]))
-    peaks = None if drawn is None else np.clip([_peak(each) for each in drawn], ladder[0], ladder[-1])
+    peak = max(_peak(best), float(counts[0]))
+    peaks = None if drawn is None else np.clip([_peak(each) for each in drawn], counts[0], counts[-1])
     curve = np.exp(_law(best, grid))
     curves = None if drawn is None else np.exp(_law(drawn, grid))
     return ScalingFit(
@@ -125,30 +125,30 @@ def fit_scaling(
         rate=rate,
         contention=contention,
         crosstalk=crosstalk,
-        peak_threads=_open_above(band(peak, peaks), ladder[-1]) if peak <= ladder[-1] else None,
+        peak_threads=_open_above(band(peak, peaks), counts[-1]) if peak <= counts[-1] else None,
         curve=tuple(
             (float(n), band(float(x), None if curves is None else curves[:, i]))
             for i, (n, x) in enumerate(zip(grid, curve, strict=True))
         ),
         points=tuple(np.exp(logs.mean(axis=0)).tolist()),
-        lack_of_fit_p=_lack_of_fit(ladder, logs, best) if independent else None,
+        lack_of_fit_p=_lack_of_fit(counts, logs, best) if independent else None,
     )
 
 
 def _open_above(peak: Band, last: float) -> Band:
-    """Where the interval reaches the last rung the law does not say how far beyond it goes."""
+    """Where the interval reaches the last thread count the law does not say how far beyond it goes."""
     return replace(peak, high=math.inf) if peak.high is not None and peak.high >= last else peak
 
 
 def _law(parameters: Floats, threads: Floats) -> Floats:
-    """Ln X of (ln lambda, sigma, kappa): of one fit (3,) or of many (n, 3); (rungs,) or (n, rungs)."""
+    """Ln X of (ln lambda, sigma, kappa): of one fit (3,) or of many (n, 3); (counts,) or (n, counts)."""
     log_rate, sigma, kappa = np.moveaxis(parameters, -1, 0)[..., None]
     result: Floats = log_rate + np.log(threads) - np.log1p(sigma * (threads - 1) + kappa * threads * (threads - 1))
     return result
 
 
 def _slopes(parameters: Floats, threads: Floats) -> Floats:
-    """Derivatives of ln X by the parameters, (rungs, 3) or (n, rungs, 3)."""
+    """Derivatives of ln X by the parameters, (counts, 3) or (n, counts, 3)."""
     _, sigma, kappa = np.moveaxis(parameters, -1, 0)[..., None]
     waiting = 1 + sigma * (threads - 1) + kappa * threads * (threads - 1)
     columns = (np.ones_like(waiting), -(threads - 1) / waiting, -threads * (threads - 1) / waiting)
@@ -171,7 +171,7 @@ def _resampled(threads: Floats, logs: Floats, best: Floats, seed: int) -> Floats
     a t interval is wider than that is each drawn mean further from the mean of all.
     """
     rng, n, centre = np.random.default_rng(seed), len(logs), logs.mean(axis=0)
-    means = logs[rng.integers(0, n, (_RESAMPLES, n))].mean(axis=1)  # (resamples, rungs)
+    means = logs[rng.integers(0, n, (_RESAMPLES, n))].mean(axis=1)  # (resamples, counts)
     tail = (1 + _LEVEL) / 2
     wider = math.sqrt(n / (n - 1)) * t_quantile(tail, n - 1) / NormalDist().inv_cdf(tail)
     return _descended(np.tile(best, (_RESAMPLES, 1)), threads, centre + wider * (means - centre))
@@ -218,24 +218,24 @@ def _peak(parameters: Floats) -> float:
 
 
 def _lack_of_fit(threads: Floats, logs: Floats, best: Floats) -> float | None:
-    """P of F = (mean square of the rungs' means off the law) / (mean square of the scatter within rungs).
+    """P of F = (mean square of the thread counts' means off the law) / (mean square of the scatter at a thread count).
 
-    The scatter is what is left of ln X after the epochs' and the rungs' means. Sigma or kappa at its bound is not
-    counted as fitted.
+    The scatter is what is left of ln X after the means of epochs and of thread counts. Sigma or kappa at its bound is
+    not counted as fitted.
     """
-    epochs, rungs = logs.shape
+    epochs, counts = logs.shape
     if epochs < 2:
         return None
     left = logs - logs.mean(axis=0) - logs.mean(axis=1, keepdims=True) + logs.mean()
-    error = float((left**2).sum()) / ((epochs - 1) * (rungs - 1))
-    free = rungs - 1 - int(((best[1:] > 0) & (best[1:] < 1)).sum())
+    error = float((left**2).sum()) / ((epochs - 1) * (counts - 1))
+    free = counts - 1 - int(((best[1:] > 0) & (best[1:] < 1)).sum())
     off = epochs * float(((logs.mean(axis=0) - _law(best, threads)) ** 2).sum()) / free
     if error <= 0:
         return 1.0 if off <= 1e-12 else 0.0
-    return f_above(off / error, free, (epochs - 1) * (rungs - 1))
+    return f_above(off / error, free, (epochs - 1) * (counts - 1))
 
 
-def ladders(
+def rates_by_threads(
     cells: Sequence[tuple[str, str, int]], rates: Mapping[tuple[str, str], Mapping[int, float]], arm: str
 ) -> dict[str, dict[int, Mapping[int, float]]]:
     """Workload -> threads -> epoch -> rate of one arm, from cells (cell, workload, threads) and all arms' rates."""

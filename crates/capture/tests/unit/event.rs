@@ -23,3 +23,19 @@ fn seconds_to_the_microsecond() {
     assert_eq!(seconds_us(b"x"), None);
     assert_eq!(seconds_us(b"99999999999999999999"), None);
 }
+
+#[test]
+fn statements_about_prepared_ones_are_told_by_their_first_words() {
+    for sql in [
+        "PREPARE s FROM 'SELECT 1'",
+        "execute s",
+        "DEALLOCATE PREPARE s",
+        "drop\tprepare s",
+        "/* app */ PREPARE s FROM @a",
+    ] {
+        assert!(handles_prepared(sql.as_bytes()), "{sql}");
+    }
+    for sql in ["DROP TABLE prepare_me", "SELECT 1 /* PREPARE */", "/* EXECUTE s */", ""] {
+        assert!(!handles_prepared(sql.as_bytes()), "{sql}");
+    }
+}
