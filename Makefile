@@ -27,13 +27,12 @@ demo: setup ## MySQL 5.7 against 8.0 on this machine, from nothing to a report
 
 test: ## Rust, Python, real servers, the report in a browser (10 to 18 minutes on 2 CPUs); lists the twenty longest tests
 	@tools/setup --tests
-	cargo test --quiet --workspace -- --test-threads=4
+	cargo test --quiet --workspace --no-run
 	$(PYTEST) $(PARALLEL) -m "not slow" --durations=20
 
 test-unit: setup ## the tests of functions, without a server, a browser or a program of others (1.5 to 3 minutes)
-	cargo test --quiet --workspace -- --test-threads=4 & rust=$$!; \
-	$(PYTEST) $(PARALLEL_UNIT) -m "not slow and not server and not browser" $(WHOLE:%=--ignore=tests/%); python=$$?; \
-	wait $$rust && exit $$python
+	cargo test --quiet --workspace --no-run
+	$(PYTEST) $(PARALLEL_UNIT) -m "not slow and not server and not browser" $(WHOLE:%=--ignore=tests/%)
 
 test-slow: ## all that make test leaves out: statistical claims, every server, study and option (hours, one test at a time)
 	@tools/setup --tests

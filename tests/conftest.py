@@ -40,7 +40,7 @@ ALONE = {"replay/test_claims.py", "servers/test_placement.py"}
 MEASURING = {
     "bench/test_client_cost.py", "bench/test_connections.py", "replay/test_replaying.py", "run/test_budget.py",
     "run/test_counters.py", "run/test_duel.py", "run/test_explaining.py", "sysbench/test_idle.py",
-    "validation/test_causes.py", "validation/test_fake_checks.py",
+    "test_crates.py", "validation/test_causes.py", "validation/test_fake_checks.py",
 }  # fmt: skip
 # Files that take half a minute or more, the longest first: begun before the short ones, so that all workers end
 # together.

@@ -114,10 +114,12 @@ def test_a_cut_archive_is_refused(running, tmp_path, more, error):
 
 def test_a_database_that_the_dump_uses_and_does_not_make_is_made(running, tmp_path):
     dump = tmp_path / "two.sql"
-    dump.write_text("USE `shop`;\nCREATE TABLE a (a int);\nuse shop_two\nCREATE TABLE b (b int);\n")
+    quoted = "/* the third */ USE `it``s`;\nCREATE TABLE c (c int);\n"
+    dump.write_text("USE `shop`;\nCREATE TABLE a (a int);\nuse shop_two\nCREATE TABLE b (b int);\n" + quoted)
     server = running["mysql:8.0.15"]
     loaded, _ = load(server, dump, "mysql:8.0.15")
     server.query("DROP DATABASE shop_two")
+    server.query("DROP DATABASE `it``s`")
     assert {"shop", "shop_two"} <= set(loaded.databases)
     assert list(checksums(server)) == ["a"]
 

@@ -5,8 +5,8 @@ use std::io::BufReader;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use bakeoff_capture::input;
 use bakeoff_capture::sql_file::read_statements;
+use bakeoff_capture::{input, used_schema};
 use bakeoff_load::connector::Connector;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::lock;
@@ -282,10 +282,12 @@ impl Loading<'_> {
             }
             renames += 1;
             // Not every dump makes the database that it uses.
-            if error.code == UNKNOWN_DATABASE && renames == 1 && sql.len() > 3 && sql[..3].eq_ignore_ascii_case(b"use")
+            if error.code == UNKNOWN_DATABASE
+                && renames == 1
+                && let Some(schema) = used_schema(sql)
             {
-                let create = [b"CREATE DATABASE IF NOT EXISTS ", &sql[3..]].concat();
-                if self.run_one(&create).is_ok() {
+                let create = format!("CREATE DATABASE IF NOT EXISTS {}", quoted(&String::from_utf8_lossy(&schema)));
+                if self.run_one(create.as_bytes()).is_ok() {
                     continue;
                 }
             }
