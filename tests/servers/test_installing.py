@@ -65,6 +65,7 @@ def test_a_binary_that_crashes_is_one_line(work):
     [
         ("OS errno 28 - No space left on device", "The disk of {folder} is full: make room there"),
         ("io_setup() failed with EAGAIN", "raise fs.aio-max-nr"),
+        ("Invalid value for --default-authentication-plugin", "does not take the value of an option"),
         ("Segmentation fault", "Its files may be incomplete: `bakeoff server rm {name}`, then try again"),
     ],
 )

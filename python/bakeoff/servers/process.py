@@ -41,6 +41,7 @@ _ADVICE = {
     "Cannot allocate memory": "Memory is too small for innodb_buffer_pool_size.",
     "unknown variable": "It does not know one of the options.",
     "unknown option": "It does not know one of the options.",
+    "Invalid value for": "It does not take the value of an option; its log names which.",
     "version `GLIBC_": "LD_PRELOAD names a library built for a newer C library than the one that this server brings.",
     "Linux Native AIO": _AIO_LIMIT,
 }
