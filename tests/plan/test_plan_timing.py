@@ -71,15 +71,6 @@ def test_a_comfortable_measuring_holds_enough_of_every_arm_and_of_long_slices():
     assert needed_seconds(slice_ns=longest, events_per_s=1e6, turns=2) == pytest.approx(20.0)  # four blocks
 
 
-@pytest.mark.parametrize(
-    ("precision", "precise_s", "seconds"),
-    [(0.025, 1.0, 5.0), (0.03, 1.0, 5.0 / 1.2**2), (0.2, 1.0, 2.0), (0.2, 4.0, 4.0), (0.2, None, 8.0)],
-)
-def test_a_coarse_target_needs_shorter_epochs_where_the_noise_is_known(precision, precise_s, seconds):
-    measured_s = comfortable_seconds(overhead_s=8, cells=1, precise_s=precise_s, precision=precision)
-    assert measured_s == pytest.approx(seconds)
-
-
 def test_slow_events_are_measured_long_enough_for_a_99th_percentile():
     assert needed_seconds(slice_ns=100_000_000, events_per_s=1000.0, turns=2) == 10.0
     assert needed_seconds(slice_ns=100_000_000, events_per_s=100_000.0, turns=2) == pytest.approx(1.6)  # four blocks

@@ -55,12 +55,7 @@ def plan_study(
     comfortable_s = timing.LONG_S
     if not any(writes(workload) or _is_open_loop(workload) for workload in study.workloads):
         comfortable_s = timing.comfortable_seconds(
-            overhead_s=overhead_s,
-            cells=count,
-            turns=turns,
-            needed_s=needed_s,
-            precise_s=precise_s,
-            precision=study.precision,
+            overhead_s=overhead_s, cells=count, turns=turns, needed_s=needed_s, precise_s=precise_s
         )
     seconds = seconds_per_cell or timing.seconds_per_cell(
         budget_s=study.budget_s,

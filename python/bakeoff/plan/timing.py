@@ -29,9 +29,6 @@ LONG_S = 20.0
 # Of an arm that reads, in an epoch: a shorter measuring leaves much noise within the epoch, a longer one gains little,
 # because starts differ more (docs/decisions/how-long-an-epoch.md).
 _TURN_COMFORTABLE_S = 2.5
-# Where the noise is known, that is for targets up to this one (log ratio); a coarser one bears more of it, down to a
-# second of each arm.
-_COMFORTABLE_PRECISION, _TURN_COARSE_S = 0.025, 1.0
 # From 6 to 8 epochs the interval's factor t/sqrt(n) still falls by a fifth, at the price of two restarts.
 _EPOCHS_AIM = 8
 # Blocks an epoch: fewer leave nothing to trim, to test for a trend, or to split the spread with.
@@ -95,13 +92,7 @@ def precise_seconds(*, variance_rate_s: float, precision: float) -> float:
 
 
 def comfortable_seconds(
-    *,
-    overhead_s: float,
-    cells: int,
-    turns: int = 2,
-    needed_s: float = 0.0,
-    precise_s: float | None = None,
-    precision: float = 0.0,
+    *, overhead_s: float, cells: int, turns: int = 2, needed_s: float = 0.0, precise_s: float | None = None
 ) -> float:
     """Measuring seconds of a cell in an epoch, where all cells only read and the budget does not matter.
 
@@ -112,19 +103,15 @@ def comfortable_seconds(
     Args:
         overhead_s: o, unmeasured seconds an epoch, shared by the cells.
         cells: C, how many there are.
-        turns: arms that share a cell's seconds; each has 2.5 s at least, or less for a coarse target.
+        turns: arms that share a cell's seconds; each has 2.5 s at least.
         needed_s: what the slowest cell needs (`needed_seconds`).
         precise_s: mean over cells of what their noise needs (`precise_seconds`); None: not known yet.
-        precision: target half-width, natural-log units; counts where the noise is known.
 
     Returns:
         At most `LONG_S`.
     """
-    noise_s, turn_s = overhead_s / cells, _TURN_COMFORTABLE_S
-    if precise_s is not None:
-        coarse = max(precision / _COMFORTABLE_PRECISION, 1.0)
-        noise_s, turn_s = precise_s, max(turn_s / coarse**2, _TURN_COARSE_S)
-    return min(max(noise_s, turn_s * turns, needed_s), LONG_S)
+    noise_s = overhead_s / cells if precise_s is None else precise_s
+    return min(max(noise_s, _TURN_COMFORTABLE_S * turns, needed_s), LONG_S)
 
 
 def seconds_per_cell(
