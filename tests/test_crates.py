@@ -1,4 +1,4 @@
-"""The Rust crates' own tests, whose long ones wait: beside them a worker runs others."""
+"""The Rust crates' own tests, run from pytest: the long ones mostly wait, so other tests run beside them."""
 
 import subprocess
 from pathlib import Path

@@ -28,8 +28,8 @@ from validation.check import Check, Finding, Setting, Size
 from validation.fake_server import MS, FakeArm, FakeBench, FakeServer, Load, judge, on_fake_server
 
 _LATENCY = ("--latency", "constant:500us")
-# Statements from one deadlock to the next: were deadlocks events too, they would be 1/6 of all, not 1/5. It divides no
-# number of workers: these take turns, and the same ones would meet every deadlock, some in an event begun in the guard.
+# Statements from one deadlock to the next: were deadlocks events too, they would be 1/6 of all, not 1/5. It does
+# not divide the eight workers: they take turns, and the same ones would meet all, some in an event begun in the guard.
 _EVERY = 5
 _TOLERANCE = 0.1  # of that share: slices begin and end within events, hence few and long ones
 _CRASH_AT = 40_000  # the statement at which a server crashes: in its second epoch or its third
