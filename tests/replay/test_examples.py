@@ -48,7 +48,7 @@ def replayed(shell, log, data, arms=UPGRADE):
 @pytest.mark.server
 @pytest.mark.timeout(300)
 def test_an_upgrade_of_the_shop_is_judged_by_query(shell):
-    # The two that fail take 7 % of the time. With 300 rows it is 3.5 %, and DIFFERENT WORK (from 1 % on) was once missing.
+    # The two that fail take 7 % of the time; with 300 rows 3.5 %, and DIFFERENT WORK (from 1 %) was once missing.
     make("shop", shell.folder, rows=3000, statements=1000)
     ran = shell.run(
         "replay", "shop.log", *UPGRADE, "--data", "shop.sql", "--budget", "10s", "--no-verdict",
