@@ -29,8 +29,8 @@ from bakeoff.spec.study import is_capture
 from bakeoff.stats.differences import Answer
 from bakeoff.stats.progress import Listener
 
-_READINESS_LIMIT_S = 120.0
-_SHUTDOWN_LIMIT_S = 120.0
+_ROCKSDB_LIMIT_S = 120.0
+_SHUTDOWN_LIMIT_S = 240.0
 _MERGED_BYTES_A_S = 20e6  # a clean shutdown merges the changes of secondary indexes first; a slow disk
 _LOADER_THREADS_MAX = 8
 # One build of every setup together: so little that no load is the longest part of a run.
@@ -198,8 +198,9 @@ class Loader:
             parts = {database: _parts(instance, database) for database in data_bytes}
             with readiness.flushing_fast(instance):  # pages are written while the rows are read
                 self.answers[(setup.load_key, build)] = ask_tables(instance, data_bytes)
-                readiness.finish_pending_work(instance, _READINESS_LIMIT_S, stop=self.stop)
+            readiness.finish_rocksdb(instance, _ROCKSDB_LIMIT_S, self.stop)
             self._end_if_stopped()
+            # The shutdown purges and writes what is left of InnoDB's work, sooner than a wait for the server to do it.
             instance.stop(_SHUTDOWN_LIMIT_S + sum(data_bytes.values()) / _MERGED_BYTES_A_S, slow=True)
             snapshot = self.pool.snapshot(instance, f"{arm.name}-{build}")
             if kept:

@@ -144,8 +144,26 @@ def finish_pending_work(
             history, dirty, idle = _pending(server)
             if history < lowest[0] or dirty < lowest[1]:
                 lowest, progress_at = (min(history, lowest[0]), min(dirty, lowest[1])), time.monotonic()
-    notes += _finish_rocksdb(server, variables, began + deadline_s, stop)
+    notes += finish_rocksdb(server, began + deadline_s - time.monotonic(), stop)
     return Readiness(warmth.warm if warmth else None, history, dirty, time.monotonic() - began, tuple(notes))
+
+
+def finish_rocksdb(server: Server, limit_s: float, stop: threading.Event) -> list[str]:
+    """Write MyRocks' memtable and wait for its compactions; a note when they do not end in time."""
+    deadline = time.monotonic() + limit_s
+    if not server.ours or "rocksdb_block_cache_size" not in server.variables():
+        return []
+    server.query("SET GLOBAL rocksdb_force_flush_memtable_now=1")
+    while True:
+        rows = server.query(
+            "SELECT COALESCE(SUM(value), 0) FROM information_schema.rocksdb_cfstats "
+            "WHERE stat_type='COMPACTION_PENDING'"
+        )
+        if int(rows[0][0]) == 0:
+            return []
+        if stop.is_set() or time.monotonic() > deadline:
+            return ["MyRocks compactions are still pending"]
+        time.sleep(_POLL_S)
 
 
 @contextmanager
@@ -247,20 +265,3 @@ def _pending_text(history: int, dirty: int, idle: bool, dirty_limit: int) -> str
     parts += [f"{dirty} dirty pages"] if dirty > dirty_limit else []
     parts += [] if idle else ["the buffer pool is still being loaded"]
     return ", ".join(parts)
-
-
-def _finish_rocksdb(server: Server, variables: dict[str, str], deadline: float, stop: threading.Event) -> list[str]:
-    """Write MyRocks' memtable and wait for its compactions; a note when they do not end in time."""
-    if not server.ours or "rocksdb_block_cache_size" not in variables:
-        return []
-    server.query("SET GLOBAL rocksdb_force_flush_memtable_now=1")
-    while True:
-        rows = server.query(
-            "SELECT COALESCE(SUM(value), 0) FROM information_schema.rocksdb_cfstats "
-            "WHERE stat_type='COMPACTION_PENDING'"
-        )
-        if int(rows[0][0]) == 0:
-            return []
-        if stop.is_set() or time.monotonic() > deadline:
-            return ["MyRocks compactions are still pending"]
-        time.sleep(_POLL_S)
