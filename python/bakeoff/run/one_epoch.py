@@ -167,8 +167,9 @@ class _Running:
             if cell.writes or cell.open_loop:
                 continue
             warm_up = slices_frame(epoch.warmed[cell.workload_index], epoch=0, build=0)
-            pilot = slices_frame(epoch.pilot(cell, pilot_s, pilot_slice_ns(warm_up)), epoch=0, build=0)
-            choice = choose_slice_length(pilot, cell=cell.name, ceiling_ns=longest_ns)
+            pilot_ns = pilot_slice_ns(warm_up)
+            pilot = slices_frame(epoch.pilot(cell, pilot_s, pilot_ns), epoch=0, build=0)
+            choice = choose_slice_length(pilot, cell=cell.name, pilot_ns=pilot_ns, ceiling_ns=longest_ns)
             chosen[cell.name] = choice.slices
             noise[cell.name] = choice.variance_rate_s
             curves[cell.name] = choice.model_dump(mode="json")

@@ -1,7 +1,8 @@
 """Choose the slice length of a cell from a short pilot: the length with the least noise for the time it takes.
 
 Machines are noisy at time scales of their own (neighbours, clock changes, flushing). Short slices cancel slow noise
-because both arms see it, but they spend more of the time on guards. The pilot measures at the shortest length.
+because both arms see it, but they spend more of the time on guards. The pilot measures at the shortest length that
+holds enough events; the others are multiples of it.
 
 Each pilot slice's log throughput, less the mean of its arm, is one value of a noise series. Averaged over windows of
 length tau and combined as in a block, q = (x1 - x2 - x3 + x4) / 2, it gives the criterion
@@ -25,11 +26,14 @@ from bakeoff.results.frame import Frame
 from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.model import Frozen
 
-CANDIDATES_NS = tuple(ms * 1_000_000 for ms in (5, 10, 20, 50, 100, 200, 500, 1000, 2000))
+_MS = 1_000_000
+SHORTEST_NS, LONGEST_NS = 5 * _MS, 2000 * _MS
+_MULTIPLES = (1, 2, 4, 10, 20, 40, 100, 200, 400)
 
 LATENCIES_MIN = 10  # mean latencies in a slice, so that its drain stays below a tenth of it
 _EVENTS_MIN = 40  # completions in a slice
-_PILOT_MAX_NS = 100_000_000
+_RATE_FALLS = 1.2  # from the warm-up, by which the pilot's length is chosen, to the pilot
+_PILOT_MAX_NS = 100 * _MS
 _BLOCKS_MIN = 8  # fewest independent blocks for an estimate of J
 
 
@@ -63,12 +67,13 @@ class SliceChoice(Frozen):
         return next((point.j_s for point in self.curve if point.slice_ns == self.slice_ns), None)
 
 
-def choose_slice_length(pilot: Frame, *, cell: str, ceiling_ns: int = CANDIDATES_NS[-1]) -> SliceChoice:
+def choose_slice_length(pilot: Frame, *, cell: str, pilot_ns: int, ceiling_ns: int = LONGEST_NS) -> SliceChoice:
     """Choose tau and its guard from the pilot's slices of one cell.
 
     Args:
         pilot: rows as in `slices.parquet`, all of about one length; one arm or several, in any order.
         cell: its name; rows of other cells are left out where there is such a column.
+        pilot_ns: length that the slices were to have (`pilot_slice_ns`).
         ceiling_ns: longest that leaves enough blocks in an epoch (`bakeoff.plan.pilot_slice_max_ns`).
 
     Returns:
@@ -77,19 +82,18 @@ def choose_slice_length(pilot: Frame, *, cell: str, ceiling_ns: int = CANDIDATES
     if "cell" in pilot.columns:
         pilot = pilot.rows(pilot["cell"] == cell)
     usable = pilot.rows(pilot["length_ns"] > 0)
-    floor_ns = min(CANDIDATES_NS[0], ceiling_ns)
     if not len(usable):
-        length = max(floor_ns, min(100_000_000, ceiling_ns))
+        length = min(_PILOT_MAX_NS, ceiling_ns)
         return SliceChoice(
             cell=cell, slice_ns=length, guard_ns=guard_ns(length), reason="the pilot counted nothing", curve=()
         )
     rated = with_rates(usable)
     needed_ns = _needed_ns(rated)
-    tau0_ns = int(np.median(rated["length_ns"]))
     residuals = _residuals(rated)
-    lengths = sorted({floor_ns, *(c for c in CANDIDATES_NS if c <= ceiling_ns)})
-    rest_ns = _rest_ns(rated, tau0_ns)
-    curve = [_point(residuals, tau0_ns, length, needed_ns, rest_ns) for length in lengths]
+    longest_ns = min(ceiling_ns, LONGEST_NS)
+    lengths = [length for factor in _MULTIPLES if (length := factor * pilot_ns) <= longest_ns] or [longest_ns]
+    rest_ns = _rest_ns(rated, pilot_ns)
+    curve = [_point(residuals, pilot_ns, length, needed_ns, rest_ns) for length in lengths]
     known = [(point.j_s, point) for point in curve if point.allowed and point.j_s is not None]
     if known:
         least, at = min(known, key=lambda pair: pair[0])
@@ -125,16 +129,16 @@ def contrast_variance(residuals: NDArray[np.float64], windows: int) -> tuple[flo
 
 
 def pilot_slice_ns(warm_up: Frame) -> int:
-    """Slice length of a pilot: the shortest candidate that holds enough events, at the throughput of the warm-up."""
+    """Slice length of a pilot: so many whole ms that it holds enough events, at the throughput of the warm-up."""
     usable = warm_up.rows(warm_up["length_ns"] > 0)
     needed_ns = _needed_ns(with_rates(usable)) if len(usable) else math.inf
-    return min((length for length in CANDIDATES_NS if needed_ns <= length <= _PILOT_MAX_NS), default=_PILOT_MAX_NS)
+    return max(SHORTEST_NS, math.ceil(min(needed_ns, _PILOT_MAX_NS) / _MS) * _MS)
 
 
-def _rest_ns(rated: Frame, tau0_ns: int) -> float:
+def _rest_ns(rated: Frame, pilot_ns: int) -> float:
     """Time between two slices that is neither measured nor guard: draining, reading counters, waking workers [ns]."""
     steps_ns = np.diff(np.sort(rated["start_ns"]))
-    return max(float(np.median(steps_ns)) - tau0_ns - guard_ns(tau0_ns), 0.0) if steps_ns.size else 0.0
+    return max(float(np.median(steps_ns)) - pilot_ns - guard_ns(pilot_ns), 0.0) if steps_ns.size else 0.0
 
 
 def _needed_ns(rated: Frame) -> float:
@@ -157,16 +161,16 @@ def _residuals(rated: Frame) -> NDArray[np.float64]:
 
 
 def _point(
-    residuals: NDArray[np.float64], tau0_ns: int, length_ns: int, needed_ns: float, rest_ns: float
+    residuals: NDArray[np.float64], pilot_ns: int, length_ns: int, needed_ns: float, rest_ns: float
 ) -> SlicePoint:
     guard = guard_ns(length_ns)
-    windows = max(1, round(length_ns / tau0_ns))
+    windows = max(1, round(length_ns / pilot_ns))
     variance, blocks = contrast_variance(residuals, windows)
-    known = blocks >= _BLOCKS_MIN and math.isfinite(variance) and length_ns >= 0.8 * tau0_ns
+    known = blocks >= _BLOCKS_MIN and math.isfinite(variance) and length_ns >= 0.8 * pilot_ns
     return SlicePoint(
         slice_ns=length_ns,
         guard_ns=guard,
         j_s=variance * 4 * (length_ns + guard + rest_ns) / 1e9 if known else None,
         blocks=blocks,
-        allowed=length_ns >= needed_ns,
+        allowed=_RATE_FALLS * length_ns >= needed_ns,
     )
