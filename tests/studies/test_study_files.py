@@ -223,6 +223,7 @@ changed = partial(study_files.changed, GOOD)
         (changed("  prepare_mode: [server, client]", "  innodb_io_size: [1, 2]"), 6, "innodb_io_size", "option."),
         (changed("[server, client]", "[server, klient]"), 6, "'klient' is no prepare_mode", "server, client"),
         (GOOD + "settings: {tls: verify_ca}\n", 18, "'verify_ca' is no tls", "disabled, preferred, required"),
+        (GOOD + "settings: {engine: [innodb, myisam]}\n", 18, "valid string", "one value; write factors"),
         (changed("[server, client]", "[server, server]"), 6, "comes twice", "Leave one out"),
         (changed("[server, client]", "[]"), 6, "needs a level", "at least two"),
         (changed("prepare_mode: [server, client]", "option.x: [8.10, 1]"), 6, "valid string", "quotes"),

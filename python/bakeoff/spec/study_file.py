@@ -460,6 +460,8 @@ def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
         hint = _elsewhere(str(path[-1]), path) or hint
     elif found["type"] == "list_type" and path[-1:] == ("workloads",):
         hint = "Write a list: [oltp_read_only], or a line with - for each."
+    elif path[:1] == ("settings",) and isinstance(found["input"], list):
+        hint = "A setting has one value; write factors: {NAME: [LEVEL, LEVEL]}."
     return lines.error(path, f"{reason}.", hint=hint)
 
 
