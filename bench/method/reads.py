@@ -10,7 +10,7 @@ from bakeoff.plan import guard_ns
 from bakeoff.stats.estimate import PairEstimate, with_rates
 from bakeoff.stats.interval import excludes_zero, standard_deviation
 from bakeoff.stats.resolution import components
-from bakeoff.stats.slice_length import contrast_variance
+from bakeoff.stats.slice_length import MULTIPLES, contrast_variance
 from validation.real_epochs import RealBench, Variant, by_variant, mean_of, of_variant, rate, shown, usable_cpus
 
 MS = 1_000_000
@@ -115,7 +115,7 @@ def _widths(bench: RealBench, workload: int, base_ms: int) -> list[tuple[int, fl
         arms = rated.by("arm")
         series.append(rated["log_rate"] - arms.mean(rated["log_rate"])[arms.ids])
     rows = []
-    for factor in (1, 2, 4, 10, 20, 40, 100, 200, 400):
+    for factor in MULTIPLES:
         found = [contrast_variance(values, factor) for values in series]
         if min(blocks for _, blocks in found) < 2:
             break

@@ -7,16 +7,16 @@ from hypothesis import strategies as st
 from slices import epoch_of, slice_row
 
 from bakeoff.plan import guard_ns
-from bakeoff.stats import slice_length
-from bakeoff.stats.slice_length import LONGEST_NS, SHORTEST_NS, contrast_variance, pilot_slice_ns
+from bakeoff.plan.timing import SLICE_MIN_NS
+from bakeoff.stats.slice_length import LONGEST_NS, choose_slice_length, contrast_variance, pilot_slice_ns
 from validation.simulation import Noise, simulate_epoch
 
 CELL = "oltp_point_select/4"
 MS = 1_000_000
 
 
-def choose_slice_length(slices, **more):
-    return slice_length.choose_slice_length(slices, cell=CELL, pilot_ns=50 * MS, **more)
+def choose(slices, **more):
+    return choose_slice_length(slices, cell=CELL, pilot_ns=50 * MS, **more)
 
 
 def pilot(noise, *, seconds=40.0, rate_per_s=50_000.0, seed=1):
@@ -34,7 +34,7 @@ def pilot(noise, *, seconds=40.0, rate_per_s=50_000.0, seed=1):
 
 
 def test_slow_noise_wants_short_slices():
-    choice = choose_slice_length(pilot(Noise(wander_sd=0.2, wander_s=0.5, slice_sd=0.001)))
+    choice = choose(pilot(Noise(wander_sd=0.2, wander_s=0.5, slice_sd=0.001)))
     assert choice.slice_ns == 50 * MS
     known = [point.j_s for point in choice.curve if point.j_s is not None]
     assert len(known) >= 3 and known == sorted(known)
@@ -54,7 +54,7 @@ def test_many_connections_that_take_long_to_wake_want_longer_slices():
     slow = quiet.sort("start_ns").with_columns(start_ns=np.arange(len(quiet)) * 500 * MS)
 
     def price_of_short_ones(slices):
-        j = {point.slice_ns: point.j_s for point in choose_slice_length(slices).curve}
+        j = {point.slice_ns: point.j_s for point in choose(slices).curve}
         return j[50 * MS] / j[200 * MS]
 
     assert price_of_short_ones(quiet) < 1.3
@@ -63,14 +63,14 @@ def test_many_connections_that_take_long_to_wake_want_longer_slices():
 
 def test_a_longer_slice_must_be_better_beyond_the_pilots_error():
     quiet = [pilot(Noise(wander_sd=0.0, slice_sd=0.05), seconds=20, seed=seed) for seed in range(20)]
-    assert sum(choose_slice_length(slices).slice_ns == 50 * MS for slices in quiet) >= 14
+    assert sum(choose(slices).slice_ns == 50 * MS for slices in quiet) >= 14
     # Half a second to wake the workers, as with very many connections.
     slow = (each.sort("start_ns").with_columns(start_ns=np.arange(len(each)) * 500 * MS) for each in quiet)
-    assert all(choose_slice_length(slices).slice_ns > 50 * MS for slices in slow)
+    assert all(choose(slices).slice_ns > 50 * MS for slices in slow)
 
 
 def test_white_noise_makes_longer_slices_no_worse_and_the_guard_decides():
-    curves = [choose_slice_length(pilot(Noise(wander_sd=0.0, slice_sd=0.05), seed=seed)).curve for seed in range(20)]
+    curves = [choose(pilot(Noise(wander_sd=0.0, slice_sd=0.05), seed=seed)).curve for seed in range(20)]
     mean = {
         point.slice_ns: np.mean([curve[i].j_s for curve in curves])
         for i, point in enumerate(curves[0])
@@ -80,7 +80,7 @@ def test_white_noise_makes_longer_slices_no_worse_and_the_guard_decides():
 
 
 def test_few_events_want_long_slices():
-    choice = choose_slice_length(pilot(Noise(), rate_per_s=400.0))
+    choice = choose(pilot(Noise(), rate_per_s=400.0))
     # Arm B, 296 a second, needs 0.135 s for 40 completions.
     assert [point.slice_ns // MS for point in choice.curve if point.allowed] == [200, 500, 1000, 2000]
     assert choice.slice_ns >= 200 * MS
@@ -89,19 +89,19 @@ def test_few_events_want_long_slices():
 @pytest.mark.parametrize(("rate_per_s", "shortest"), [(980, 50), (830, 100)])
 def test_a_pilot_somewhat_slower_than_its_warm_up_keeps_its_length(rate_per_s, shortest):
     # Arm B needs 55 ms and 65 ms for 40 completions.
-    curve = choose_slice_length(pilot(Noise(slice_sd=0.01), rate_per_s=rate_per_s)).curve
+    curve = choose(pilot(Noise(slice_sd=0.01), rate_per_s=rate_per_s)).curve
     assert next(point.slice_ns for point in curve if point.allowed) == shortest * MS
 
 
 def test_two_seconds_are_enough_even_for_few_completions():
-    assert choose_slice_length(pilot(Noise(), rate_per_s=10.0)).slice_ns == 2000 * MS
+    assert choose(pilot(Noise(), rate_per_s=10.0)).slice_ns == 2000 * MS
 
 
 def test_long_latencies_forbid_short_slices():
     rows = [slice_row("AB"[i % 2], i // 4, i % 4, events=40, seconds=0.05, start_s=i * 0.055) for i in range(800)]
     slow = epoch_of([row | {"connections": 64, "busy_ns": int(64 * 0.05e9)} for row in rows]).slices
     # 64 connections, 800 a second: a latency is 80 ms, ten are 0.8 s.
-    assert choose_slice_length(slow).slice_ns >= 1000 * MS
+    assert choose(slow).slice_ns >= 1000 * MS
 
 
 @pytest.mark.parametrize("ceiling", [2000, 100, 50])
@@ -109,12 +109,12 @@ def test_bounds_are_kept(ceiling):
     # Noise from slice to slice and a long time between two of them: without a ceiling 200 ms or more are chosen.
     slow = pilot(Noise(wander_sd=0.0, slice_sd=0.05), seconds=20).sort("start_ns")
     slow = slow.with_columns(start_ns=np.arange(len(slow)) * 500 * MS)
-    assert choose_slice_length(slow).slice_ns > 100 * MS
-    assert 50 * MS <= choose_slice_length(slow, ceiling_ns=ceiling * MS).slice_ns <= ceiling * MS
+    assert choose(slow).slice_ns > 100 * MS
+    assert 50 * MS <= choose(slow, ceiling_ns=ceiling * MS).slice_ns <= ceiling * MS
 
 
 def test_a_short_pilot_does_not_guess_long_lengths():
-    choice = choose_slice_length(pilot(Noise(), seconds=2.0))
+    choice = choose(pilot(Noise(), seconds=2.0))
     assert all(point.j_s is None for point in choice.curve if point.slice_ns >= 200 * MS)
     assert choice.slice_ns <= 100 * MS
 
@@ -128,14 +128,14 @@ def test_a_dead_pilot_gives_a_length_all_the_same(dead):
         slices = slices.with_columns(events=0)
     else:
         slices = slices.with_columns(cell="another/1")
-    choice = choose_slice_length(slices)
-    assert SHORTEST_NS <= choice.slice_ns <= LONGEST_NS and choice.reason
+    choice = choose(slices)
+    assert SLICE_MIN_NS <= choice.slice_ns <= LONGEST_NS and choice.reason
 
 
 @given(st.integers(0, 1000), st.floats(0, 0.3), st.floats(100, 1e5))
 @settings(max_examples=20)
 def test_guard_is_at_most_a_tenth(seed, wander, rate):
-    choice = choose_slice_length(pilot(Noise(wander_sd=wander), seconds=5, rate_per_s=rate, seed=seed))
+    choice = choose(pilot(Noise(wander_sd=wander), seconds=5, rate_per_s=rate, seed=seed))
     assert choice.guard_ns == guard_ns(choice.slice_ns) <= choice.slice_ns / 10
     assert choice.slices.slice_ns == choice.slice_ns
 

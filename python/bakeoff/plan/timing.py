@@ -48,7 +48,7 @@ _MS = 1_000_000
 _READ_SLICE_NS = 100 * _MS
 _WRITE_SLICE_NS, _FROZEN_WRITE_SLICE_NS = 2_000 * _MS, 1_000 * _MS
 _OPEN_SLICE_NS = 1_000 * _MS
-_SLICE_MIN_NS = 5 * _MS
+SLICE_MIN_NS = 5 * _MS
 
 
 def seconds_min(turns: int) -> float:
@@ -211,7 +211,7 @@ def guard_ns(slice_ns: int) -> int:
 
 def longest_slice_ns(*, seconds: float, turns: int, blocks: int = _BLOCKS_AIM) -> int:
     """Longest slice with which that many blocks (each arm twice) fit into one measuring; at least 5 ms."""
-    return max(int(seconds * 1e9) // (blocks * 2 * max(turns, 1)), _SLICE_MIN_NS)
+    return max(int(seconds * 1e9) // (blocks * 2 * max(turns, 1)), SLICE_MIN_NS)
 
 
 def pilot_slice_max_ns(*, budget_s: float, cells: int, turns: int) -> int:
@@ -239,7 +239,7 @@ def slice_bounds(*, writes: bool, frozen: bool, open_loop: bool, seconds: float,
     if writes:
         lowest = _FROZEN_WRITE_SLICE_NS if frozen else _WRITE_SLICE_NS
     else:
-        lowest = _OPEN_SLICE_NS if open_loop else _SLICE_MIN_NS
+        lowest = _OPEN_SLICE_NS if open_loop else SLICE_MIN_NS
     highest = longest_slice_ns(seconds=seconds, turns=turns, blocks=2 if writes or open_loop else _BLOCKS_AIM)
     return min(lowest, highest), highest
 

@@ -149,7 +149,16 @@ def finish_pending_work(
 
 
 def finish_rocksdb(server: Server, limit_s: float, stop: threading.Event) -> list[str]:
-    """Write MyRocks' memtable and wait for its compactions; a note when they do not end in time."""
+    """Write MyRocks' memtable and wait for its compactions; nothing is done on a remote server or without MyRocks.
+
+    Args:
+        server: ours or remote.
+        limit_s: longest wait, seconds.
+        stop: ends the wait once it is set.
+
+    Returns:
+        A note when compactions are still pending.
+    """
     deadline = time.monotonic() + limit_s
     if not server.ours or "rocksdb_block_cache_size" not in server.variables():
         return []

@@ -22,13 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bakeoff.plan import SliceLength, guard_ns
+from bakeoff.plan.timing import SLICE_MIN_NS
 from bakeoff.results.frame import Frame
 from bakeoff.stats.estimate import with_rates
 from bakeoff.stats.model import Frozen
 
 _MS = 1_000_000
-SHORTEST_NS, LONGEST_NS = 5 * _MS, 2000 * _MS
-_MULTIPLES = (1, 2, 4, 10, 20, 40, 100, 200, 400)
+LONGEST_NS = 2000 * _MS
+MULTIPLES = (1, 2, 4, 10, 20, 40, 100, 200, 400)  # of the pilot's length
 
 LATENCIES_MIN = 10  # mean latencies in a slice, so that its drain stays below a tenth of it
 _EVENTS_MIN = 40  # completions in a slice
@@ -91,7 +92,7 @@ def choose_slice_length(pilot: Frame, *, cell: str, pilot_ns: int, ceiling_ns: i
     needed_ns = _needed_ns(rated)
     residuals = _residuals(rated)
     longest_ns = min(ceiling_ns, LONGEST_NS)
-    lengths = [length for factor in _MULTIPLES if (length := factor * pilot_ns) <= longest_ns] or [longest_ns]
+    lengths = [length for factor in MULTIPLES if (length := factor * pilot_ns) <= longest_ns] or [longest_ns]
     rest_ns = _rest_ns(rated, pilot_ns)
     curve = [_point(residuals, pilot_ns, length, needed_ns, rest_ns) for length in lengths]
     known = [(point.j_s, point) for point in curve if point.allowed and point.j_s is not None]
@@ -129,10 +130,10 @@ def contrast_variance(residuals: NDArray[np.float64], windows: int) -> tuple[flo
 
 
 def pilot_slice_ns(warm_up: Frame) -> int:
-    """Slice length of a pilot: so many whole ms that it holds enough events, at the throughput of the warm-up."""
+    """Slice length of a pilot: the fewest whole ms that hold enough events at the throughput of the warm-up."""
     usable = warm_up.rows(warm_up["length_ns"] > 0)
     needed_ns = _needed_ns(with_rates(usable)) if len(usable) else math.inf
-    return max(SHORTEST_NS, math.ceil(min(needed_ns, _PILOT_MAX_NS) / _MS) * _MS)
+    return max(SLICE_MIN_NS, math.ceil(min(needed_ns, _PILOT_MAX_NS) / _MS) * _MS)
 
 
 def _rest_ns(rated: Frame, pilot_ns: int) -> float:
