@@ -47,15 +47,15 @@ def switching(bench: RealBench) -> Result:
         columns=(
             "connections",
             "lost between two slices besides the guard, ms",
-            "drain, ms",
+            "last window's end, ms",
             "mean latency, ms",
             "throughput in 100 ms over 1 s, %",
         ),
         rows=tuple(rows),
         says=(
-            f"The change itself takes {most[1]:.2g} ms at {most[0]} connections. While a slice of 100 ms drains, for "
-            f"{most[2]:.2g} ms, its connections become idle one by one; hence at least {LATENCIES_MIN} mean latencies "
-            f"a slice, here {LATENCIES_MIN * most[3]:.0f} ms."
+            f"The change itself takes {most[1]:.2g} ms at {most[0]} connections, and the last window of a slice of "
+            f"100 ms ends {most[2]:.2g} ms after it; hence at least {LATENCIES_MIN} mean latencies a slice, here "
+            f"{LATENCIES_MIN * most[3]:.0f} ms."
         ),
     )
 
@@ -154,7 +154,7 @@ def _rate(slices: Frame) -> float:
 
 
 def _drain_ms(slices: Frame, slice_ms: int) -> float:
-    """Median time from a slice's nominal end until its last worker rests."""
+    """Median time from a slice's nominal end to that of its last worker's window."""
     return float(np.median(slices["length_ns"])) / MS - slice_ms
 
 

@@ -87,7 +87,7 @@ def connections(bench: RealBench) -> Result:
 def slice_length(bench: RealBench) -> Result:
     """Of two kinds of reads two long series of slices that just hold enough events, put together to longer ones."""
     rows, says = [], []
-    for name, workload, base_ms in (("oltp_point_select", 0, 5), ("oltp_read_only", 2, 12)):
+    for name, workload, base_ms in (("oltp_point_select", 0, 5), ("oltp_read_only", 2, 8)):
         found = _widths(bench, workload, base_ms)
         best_ms, best_j_s = min(found, key=lambda row: row[1])
         says.append(

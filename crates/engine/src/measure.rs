@@ -283,6 +283,7 @@ impl Cell<'_> {
             start_ns,
             guard_end_ns,
             deadline_ns,
+            open_windows: arm.live.into(),
             schedule: starts
                 .map(|starts| ArrivalSchedule::of_slice(starts, start_ns, deadline_ns.saturating_add(QUEUE_LIMIT_NS))),
         });
@@ -291,15 +292,19 @@ impl Cell<'_> {
             return Ok(false);
         };
         arm.live = live;
+        let whole_ns = now_ns() - start_ns;
         arm.check_paired()?;
         let after = arm.observer.snapshot();
         let threads_after = if watched { arm.observer.threads() } else { ThreadTimes::default() };
         let sum = arm.workers.slice_sum();
         let length_ns = sum.rested_ns.saturating_sub(guard_end_ns);
-        let spent = after.in_slice(&before, length_ns, request.guard_ns);
-        let threads = threads_before.map(|threads_before| {
-            arm.observer.busy_threads(&threads_before, &threads_after, length_ns, request.guard_ns)
-        });
+        let counted_ns = match request.load {
+            Load::Closed {} if self.replay.is_none() => sum.totals.busy_ns / sum.connections.max(1),
+            _ => length_ns,
+        };
+        let spent = after.in_slice(&before, counted_ns, whole_ns);
+        let threads = threads_before
+            .map(|threads_before| arm.observer.busy_threads(&threads_before, &threads_after, length_ns, whole_ns));
         if request.freeze {
             self.freeze(index)?;
         }

@@ -33,11 +33,11 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// What was spent since `earlier` in a slice of `slice_ns` after a guard of `guard_ns`, in proportion; memory is as it is now.
+    /// What was spent since `earlier`, `whole_ns` ago, in `counted_ns` of that, in proportion; memory is as it is now.
     ///
-    /// Both readings surround the guard, too, whose events are not counted.
-    pub fn in_slice(&self, earlier: &Self, slice_ns: u64, guard_ns: u64) -> Self {
-        let spent = |now: Option<u64>, then: Option<u64>| Some(part(now?.saturating_sub(then?), slice_ns, guard_ns));
+    /// Load goes on in all of that time, but what begins in the guard or after a worker's window is not counted.
+    pub fn in_slice(&self, earlier: &Self, counted_ns: u64, whole_ns: u64) -> Self {
+        let spent = |now: Option<u64>, then: Option<u64>| Some(part(now?.saturating_sub(then?), counted_ns, whole_ns));
         Self {
             client_user_ns: spent(self.client_user_ns, earlier.client_user_ns),
             client_system_ns: spent(self.client_system_ns, earlier.client_system_ns),
@@ -55,9 +55,8 @@ impl Snapshot {
     }
 }
 
-fn part(spent: u64, slice_ns: u64, guard_ns: u64) -> u64 {
-    let whole_ns = u128::from(slice_ns + guard_ns).max(1);
-    u64::try_from(u128::from(spent) * u128::from(slice_ns) / whole_ns).unwrap_or(spent)
+fn part(spent: u64, counted_ns: u64, whole_ns: u64) -> u64 {
+    u64::try_from(u128::from(spent) * u128::from(counted_ns) / u128::from(whole_ns).max(1)).unwrap_or(spent)
 }
 
 /// CPU time of a process's threads, by thread id [ns].
@@ -107,7 +106,7 @@ impl Observer {
             .collect()
     }
 
-    /// The server's threads that used at least a fiftieth of a CPU in a slice, and how much [ns]; the guard as with `in_slice`.
+    /// The server's threads that used at least a fiftieth of a CPU in a slice, and how much [ns]; in proportion as in `in_slice`.
     ///
     /// By name where the thread has one of its own, else `thread N`, counted in the order in which the server started them.
     pub fn busy_threads(
@@ -115,7 +114,7 @@ impl Observer {
         before: &ThreadTimes,
         after: &ThreadTimes,
         slice_ns: u64,
-        guard_ns: u64,
+        whole_ns: u64,
     ) -> BTreeMap<String, u64> {
         let Some(Server { pid, .. }) = self.server else {
             return BTreeMap::new();
@@ -128,7 +127,7 @@ impl Observer {
         let mut busy = BTreeMap::new();
         for (number, (thread, now_ns)) in after.iter().enumerate() {
             let spent_ns = now_ns.saturating_sub(before.get(thread).copied().unwrap_or_default());
-            let spent_ns = part(spent_ns, slice_ns, guard_ns);
+            let spent_ns = part(spent_ns, slice_ns, whole_ns);
             if spent_ns * BUSY_SHARE >= slice_ns {
                 let own = name(*thread).ok().filter(|own| *own != process);
                 let name = own.unwrap_or_else(|| format!("thread {number}"));

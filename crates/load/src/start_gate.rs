@@ -7,7 +7,7 @@
 //! Also where scripts' threads wait for each other: a barrier with a way out when one of them fails, and a semaphore.
 
 use std::num::NonZeroU32;
-use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,8 +31,10 @@ pub struct Slice {
     pub start_ns: u64,
     /// What begins from here on is counted.
     pub guard_end_ns: u64,
-    /// Nothing begins from here on (closed loop).
+    /// Nothing that is counted begins from here on (closed loop).
     pub deadline_ns: u64,
+    /// Closed loop: windows of workers that have not ended. The other workers keep the server under load until there are none.
+    pub open_windows: AtomicUsize,
     /// Open loop: when events are meant to begin.
     pub schedule: Option<ArrivalSchedule>,
 }

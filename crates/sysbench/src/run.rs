@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -280,6 +280,7 @@ impl Run {
             start_ns,
             guard_end_ns,
             deadline_ns,
+            open_windows: AtomicUsize::default(),
             schedule: rate.map(|rate| ArrivalSchedule::poisson(rate, start_ns, deadline_ns, self.options.seed)),
         }
     }

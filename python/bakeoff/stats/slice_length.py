@@ -31,8 +31,8 @@ _MS = 1_000_000
 LONGEST_NS = 2000 * _MS
 MULTIPLES = (1, 2, 4, 10, 20, 40, 100, 200, 400)  # of the pilot's length
 
-LATENCIES_MIN = 10  # mean latencies in a slice, so that its drain stays below a tenth of it
-_EVENTS_MIN = 40  # completions in a slice
+LATENCIES_MIN = 5  # mean latencies in a slice; after it some two more pass until its load has ended
+_EVENTS_MIN = 20  # completions in a slice
 _RATE_FALLS = 1.2  # from the warm-up, by which the pilot's length is chosen, to the pilot
 _PILOT_MAX_NS = 100 * _MS
 _BLOCKS_MIN = 8  # fewest independent blocks for an estimate of J
@@ -143,7 +143,7 @@ def _rest_ns(rated: Frame, pilot_ns: int) -> float:
 
 
 def _needed_ns(rated: Frame) -> float:
-    """Shortest slice with 10 mean latencies and 40 completions of the slowest arm; 2 s suffice for the latter."""
+    """Shortest slice with 5 mean latencies and 20 completions of the slowest arm; 2 s suffice for the latter."""
     worst = 0.0
     for arm in rated.by("arm").frames().values():
         events, seconds = float(arm["events"].sum()), float(arm["seconds"].sum())

@@ -1,7 +1,7 @@
 //! What is counted, and what is not.
 
 use std::cell::RefCell;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -167,6 +167,32 @@ fn nothing_of_the_guard_is_counted() {
     }
 }
 
+#[test]
+fn load_goes_on_uncounted_until_all_windows_are_over() {
+    // Of two workers one has short events, the other one event that ends 40 ms or 400 ms after the slice's 100 ms.
+    let after = |long_ms, thinks: bool| {
+        let after = Arc::new(AtomicU64::new(0));
+        let its_after = Arc::clone(&after);
+        let load = events(move |host: &WorkerHost| {
+            let short = host.thread() == 0;
+            its_after.fetch_add(u64::from(short && host.is_past_deadline()), SeqCst);
+            if short && thinks {
+                host.think(1_000_000);
+            }
+            std::thread::sleep(Duration::from_millis(if short { 1 } else { long_ms }));
+            Ok(EventEnd::Done)
+        });
+        let request = Measure { slice_ns: 100_000_000, guard_ns: 0, ..cell(&["A"], 1) };
+        let (outcome, said) = run(&request, &[arm("A")], &[load.clone() as _]);
+        outcome.unwrap();
+        assert_eq!(sum(&said.of_type("slice"), "A", "events"), load.executed.load(SeqCst));
+        after.load(SeqCst)
+    };
+    assert!((10..=82).contains(&after(140, false)), "two slices, 40 ms each, events of 1 ms and more");
+    assert!((10..=102).contains(&after(500, false)), "half a slice's length is the limit");
+    assert_eq!(after(140, true), 0, "who thinks between events does not go on without thinking");
+}
+
 struct Silent;
 
 impl Environment for Silent {
@@ -185,7 +211,15 @@ fn an_event_that_outlasts_the_warm_up_of_a_run_is_busy_from_its_end_on() {
     let host = WorkerHost::new(&context, 1, mode, Arc::new(Silent), connector, counted);
     let start_ns = now_ns();
     let guard_end_ns = start_ns + 200_000_000;
-    let slice = Slice { block: 0, turn: 0, start_ns, guard_end_ns, deadline_ns: u64::MAX, schedule: None };
+    let slice = Slice {
+        block: 0,
+        turn: 0,
+        start_ns,
+        guard_end_ns,
+        deadline_ns: u64::MAX,
+        open_windows: 0.into(),
+        schedule: None,
+    };
     gate.open(Arc::new(slice));
     assert!(host.rest() && host.more_events());
     host.event_start();

@@ -41,7 +41,7 @@ impl Said {
     }
 }
 
-/// Runs `event` for each event and counts how often, injected ones and guard included.
+/// Runs `event` for each event and counts how often, injected ones and guard included, but none that begins after the deadline.
 pub(crate) struct Events<F> {
     pub(crate) executed: AtomicU64,
     event: F,
@@ -51,7 +51,7 @@ impl<F: Fn(&WorkerHost) -> Result<EventEnd, Failure> + Send + Sync + 'static> Wo
     fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
         while host.more_events() {
             host.event_start();
-            self.executed.fetch_add(1, SeqCst);
+            self.executed.fetch_add(u64::from(!host.is_past_deadline()), SeqCst);
             let end = (self.event)(&host)?;
             host.event_stop(end);
             if end == EventEnd::Stop {

@@ -16,7 +16,7 @@ fn a_process_watching_itself_sees_its_cpu_time() {
     let mut observer = Observer::new(Some(pid));
     let before = observer.snapshot();
     burn(50);
-    let spent = observer.snapshot().in_slice(&before, 50_000_000, 0);
+    let spent = observer.snapshot().in_slice(&before, 50_000_000, 50_000_000);
     assert!(spent.server_cpu_ns.unwrap() >= 40_000_000, "{spent:?}");
     assert!(spent.client_user_ns.unwrap() + spent.client_system_ns.unwrap() >= 40_000_000, "{spent:?}");
     assert!(spent.server_rss_bytes.unwrap() > 100_000, "{spent:?}");
@@ -25,11 +25,11 @@ fn a_process_watching_itself_sees_its_cpu_time() {
 }
 
 #[test]
-fn what_a_guard_spent_is_left_out() {
+fn what_was_spent_on_uncounted_events_is_left_out() {
     let before = Snapshot { server_cpu_ns: Some(7), host_steal_ns: Some(30), ..Snapshot::default() };
     let after =
         Snapshot { server_cpu_ns: Some(44_000_007), host_steal_ns: Some(20), server_rss_bytes: Some(5), ..before };
-    let spent = after.in_slice(&before, 20_000_000, 2_000_000);
+    let spent = after.in_slice(&before, 20_000_000, 22_000_000);
     let slice =
         Snapshot { server_cpu_ns: Some(40_000_000), host_steal_ns: Some(0), server_rss_bytes: Some(5), ..before };
     assert_eq!(spent, slice);
@@ -51,7 +51,7 @@ fn a_thread_that_works_is_named() {
         };
         spinner.spawn_scoped(scope, spin).unwrap();
         while observer
-            .busy_threads(&before, &observer.threads(), 100_000_000, 0)
+            .busy_threads(&before, &observer.threads(), 100_000_000, 100_000_000)
             .get("log_spinner")
             .is_none_or(|spent_ns| *spent_ns < 20_000_000)
         {

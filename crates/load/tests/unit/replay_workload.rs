@@ -100,7 +100,15 @@ fn host() -> (WorkerHost, Arc<StartGate>) {
 /// A host within a slice.
 fn open_host() -> WorkerHost {
     let (host, gate) = host();
-    let slice = Slice { block: 0, turn: 0, start_ns: 0, guard_end_ns: 0, deadline_ns: u64::MAX, schedule: None };
+    let slice = Slice {
+        block: 0,
+        turn: 0,
+        start_ns: 0,
+        guard_end_ns: 0,
+        deadline_ns: u64::MAX,
+        open_windows: 0.into(),
+        schedule: None,
+    };
     gate.open(Arc::new(slice));
     assert!(host.rest());
     host

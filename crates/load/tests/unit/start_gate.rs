@@ -8,7 +8,15 @@ use crate::failure::Code;
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn slice(block: u64) -> Arc<Slice> {
-    Arc::new(Slice { block, turn: 0, start_ns: 0, guard_end_ns: 0, deadline_ns: 0, schedule: None })
+    Arc::new(Slice {
+        block,
+        turn: 0,
+        start_ns: 0,
+        guard_end_ns: 0,
+        deadline_ns: 0,
+        open_windows: 0.into(),
+        schedule: None,
+    })
 }
 
 #[test]
