@@ -107,7 +107,7 @@ struct PresentSlice {
     deadline_ns: Cell<u64>,
     /// Closed loop: the worker's window is over.
     window_over: Cell<bool>,
-    /// No event begins from here on, be it counted or not [ns of the clock].
+    /// Closed loop: no event begins from here on, be it counted or not [ns of the clock].
     load_end_ns: Cell<u64>,
 }
 
@@ -239,10 +239,8 @@ impl WorkerHost {
         present.open_loop.set(slice.schedule.is_some());
         present.guard_end_ns.set(slice.guard_end_ns);
         present.deadline_ns.set(slice.deadline_ns);
-        present.load_end_ns.set(slice.deadline_ns);
+        present.load_end_ns.set(u64::MAX);
         if let Mode::Slices { reseed, key_seed, .. } = self.mode {
-            let half_ns = slice.deadline_ns.saturating_sub(slice.guard_end_ns) / 2;
-            present.load_end_ns.set(slice.deadline_ns.saturating_add(half_ns));
             self.stats.begin_slice(number);
             if slice.turn == 0 {
                 reseed(key_seed, slice.block, self.thread);
@@ -289,18 +287,21 @@ impl WorkerHost {
 
     /// Closed loop, after the worker's window: is there an uncounted event to begin, because other windows are not over?
     ///
-    /// An event of theirs that ran beside idle connections would be faster than those before it.
+    /// An event of theirs that ran beside idle connections would be faster than those before it. So the load goes on, for two of the
+    /// worker's mean latencies and half a slice at most: some connections wait far longer than others for their CPU.
     #[cold]
     fn keeps_loading(&self, now_ns: u64) -> bool {
-        let slice = self.present.slice.borrow();
+        let (present, slice) = (&self.present, self.present.slice.borrow());
         let Some(slice) = slice.as_deref().filter(|_| !self.is_run()) else {
             return false;
         };
-        if !self.present.window_over.replace(true) {
+        if !present.window_over.replace(true) {
             self.stats.rest(now_ns);
             slice.open_windows.fetch_sub(1, Relaxed);
+            let latency_ns = (slice.deadline_ns - slice.guard_end_ns) / self.stats.counters().events.get().max(4);
+            present.load_end_ns.set(present.load_end_ns.get().min(slice.deadline_ns + 2 * latency_ns));
         }
-        slice.open_windows.load(Relaxed) > 0 && now_ns < self.present.load_end_ns.get()
+        slice.open_windows.load(Relaxed) > 0 && now_ns < present.load_end_ns.get()
     }
 
     /// Open loop: takes the next intended start and waits for it. An injected event takes none, it follows its event at once.
