@@ -31,7 +31,8 @@ def duel(path: str, called: str) -> dict[str, Any]:
 
     `points`, `server_cpu` and `client_cpu` are log ratios, arm B over arm A, of events per second and of CPU time per
     event; `halves` those of events per second in the first and the second half; `per_s` is events per second;
-    `cache_line_ns` is 0 where the run did not record it.
+    `cache_line_ns` is 0 where the run did not record it. Lines of duels before 28 November 2026, 14:00, have events by
+    the slices' length, which ends with the last connection's event, and scatter more for it.
     """
     run = open_run(path)
     (comparison,) = run.read("analysis.json", Analysis).comparisons
@@ -41,9 +42,10 @@ def duel(path: str, called: str) -> dict[str, Any]:
             client_cpu_ns=epoch.slices["client_user_ns"] + epoch.slices["client_system_ns"]
         )
         first = slices["start_ns"] < np.median(slices["start_ns"])
-        found["points"].append(_log_ratio(slices, "events", "length_ns"))
-        found["halves"].append([_log_ratio(slices.rows(half), "events", "length_ns") for half in (first, ~first)])
-        found["per_s"].append(round(float(slices["events"].sum() / slices["length_ns"].sum() * 1e9)))
+        found["points"].append(_log_ratio(slices, "events", "busy_ns"))
+        found["halves"].append([_log_ratio(slices.rows(half), "events", "busy_ns") for half in (first, ~first)])
+        per_ns = slices["events"].sum() * slices["connections"].max() / slices["busy_ns"].sum()
+        found["per_s"].append(round(float(per_ns * 1e9)))
         found["server_cpu"].append(_log_ratio(slices, "server_cpu_ns", "events"))
         found["client_cpu"].append(_log_ratio(slices, "client_cpu_ns", "events"))
         found["cache_line_ns"].append(run.outcome(epoch.epoch).cache_line_ns.get(comparison.cell, 0))

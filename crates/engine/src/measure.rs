@@ -297,7 +297,7 @@ impl Cell<'_> {
         let after = arm.observer.snapshot();
         let threads_after = if watched { arm.observer.threads() } else { ThreadTimes::default() };
         let sum = arm.workers.slice_sum();
-        let length_ns = sum.rested_ns.saturating_sub(guard_end_ns);
+        let length_ns = sum.ended_ns.saturating_sub(guard_end_ns);
         let counted_ns = match request.load {
             Load::Closed {} if self.replay.is_none() => sum.totals.busy_ns / sum.connections.max(1),
             _ => length_ns,

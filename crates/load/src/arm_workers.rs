@@ -77,8 +77,8 @@ pub struct SliceSum {
     pub connections: u64,
     /// Of these, workers that had counted events.
     pub active: u64,
-    /// When the last of them came to rest [ns of the clock].
-    pub rested_ns: u64,
+    /// When the last of them ended its window, or rested where there is none [ns of the clock].
+    pub ended_ns: u64,
 }
 
 /// The running threads of one arm.
@@ -141,11 +141,11 @@ impl ArmWorkers {
     pub fn slice_sum(&self) -> SliceSum {
         let mut sum = SliceSum::default();
         let workers = self.stats.iter();
-        for (totals, rested_ns) in workers.filter_map(|stats| stats.totals_of(self.slice)) {
+        for (totals, ended_ns) in workers.filter_map(|stats| stats.totals_of(self.slice)) {
             sum.totals.merge(&totals);
             sum.connections += 1;
             sum.active += u64::from(totals.events > 0);
-            sum.rested_ns = sum.rested_ns.max(rested_ns);
+            sum.ended_ns = sum.ended_ns.max(ended_ns);
         }
         sum
     }

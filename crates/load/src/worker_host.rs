@@ -230,7 +230,7 @@ impl WorkerHost {
         present.slice.take();
         present.piece.take();
         if !present.window_over.take() {
-            self.stats.rest(self.boundary_ns());
+            self.stats.end_slice(self.boundary_ns());
         }
         let Some((number, slice)) = self.gate.rest(present.number.get()) else {
             return false;
@@ -296,7 +296,7 @@ impl WorkerHost {
             return false;
         };
         if !present.window_over.replace(true) {
-            self.stats.rest(now_ns);
+            self.stats.end_slice(now_ns);
             slice.open_windows.fetch_sub(1, Relaxed);
             let latency_ns = (slice.deadline_ns - slice.guard_end_ns) / self.stats.counters().events.get().max(4);
             present.load_end_ns.set(present.load_end_ns.get().min(slice.deadline_ns + 2 * latency_ns));

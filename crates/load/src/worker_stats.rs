@@ -15,8 +15,8 @@ pub struct WorkerStats {
     counters: SliceCounters,
     /// Number of the slice that the counters belong to; 0 before the first.
     slice: AtomicU32,
-    /// When the worker came to rest [ns of the clock].
-    rested_ns: AtomicU64,
+    /// When the worker ended its window, or rested where there is none [ns of the clock].
+    ended_ns: AtomicU64,
     /// Between an event's start and its end.
     in_event: AtomicBool,
 }
@@ -34,14 +34,14 @@ impl WorkerStats {
         self.slice.store(slice, Relaxed);
     }
 
-    /// Worker: its last event has ended.
-    pub fn rest(&self, now_ns: u64) {
-        self.rested_ns.store(now_ns, Relaxed);
+    /// Worker: the last event that can count has ended.
+    pub fn end_slice(&self, now_ns: u64) {
+        self.ended_ns.store(now_ns, Relaxed);
     }
 
-    /// Coordinator: what the worker did in this slice, and when it came to rest; `None` if it had ended before.
+    /// Coordinator: what the worker did in this slice, and when that ended; `None` if the worker had left before.
     pub fn totals_of(&self, slice: u32) -> Option<(SliceTotals, u64)> {
-        (self.slice.load(Relaxed) == slice).then(|| (self.counters.totals(), self.rested_ns.load(Relaxed)))
+        (self.slice.load(Relaxed) == slice).then(|| (self.counters.totals(), self.ended_ns.load(Relaxed)))
     }
 
     /// Worker: an event begins or ends.
