@@ -167,6 +167,7 @@ pub struct SliceRecord {
     pub position: usize,
     pub start_ns: u64,
     pub length_ns: u64,
+    pub load_ns: u64,
     pub connections: u64,
     pub dropped: u64,
     #[serde(flatten)]

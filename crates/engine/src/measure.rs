@@ -292,7 +292,7 @@ impl Cell<'_> {
             return Ok(false);
         };
         arm.live = live;
-        let whole_ns = now_ns() - start_ns;
+        let load_ns = now_ns() - start_ns;
         arm.check_paired()?;
         let after = arm.observer.snapshot();
         let threads_after = if watched { arm.observer.threads() } else { ThreadTimes::default() };
@@ -302,9 +302,9 @@ impl Cell<'_> {
             Load::Closed {} if self.replay.is_none() => sum.totals.busy_ns / sum.connections.max(1),
             _ => length_ns,
         };
-        let spent = after.in_slice(&before, counted_ns, whole_ns);
+        let spent = after.in_slice(&before, counted_ns, load_ns);
         let threads = threads_before
-            .map(|threads_before| arm.observer.busy_threads(&threads_before, &threads_after, length_ns, whole_ns));
+            .map(|threads_before| arm.observer.busy_threads(&threads_before, &threads_after, length_ns, load_ns));
         if request.freeze {
             self.freeze(index)?;
         }
@@ -316,6 +316,7 @@ impl Cell<'_> {
             position,
             start_ns: guard_end_ns - self.started_ns,
             length_ns,
+            load_ns,
             // Sessions of a replay whose connections have nothing in this chunk take no part in it.
             connections: if self.replay.is_some() { sum.active } else { sum.connections },
             dropped: slice.schedule.as_ref().map_or(0, |schedule| schedule.dropped(guard_end_ns)),

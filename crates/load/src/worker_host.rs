@@ -447,6 +447,8 @@ impl Host for WorkerHost {
             }
             if counts {
                 self.record_event(now_ns);
+            } else if !event.injected.get() {
+                self.stats.counters().uncounted.add(1);
             }
         }
         let Mode::Slices { slowdown_per_event, .. } = self.mode else {

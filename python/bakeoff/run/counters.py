@@ -16,7 +16,6 @@ from bakeoff.results.epoch_data import COUNTERS, CellCounters
 from bakeoff.servers import Instance
 
 _TICK_NS = 1_000_000_000 // sysconf("SC_CLK_TCK")
-_COUNTS_AGREE = 0.1
 _PAGE_BYTES = sysconf("SC_PAGE_SIZE")
 
 # What a server calls its threads (MySQL from 8.0.27 on, MariaDB from 11 on); all others work for connections.
@@ -101,8 +100,6 @@ class CellCounts:
         slices: Sequence[Message],
         before: Mapping[str, Reading],
         after: Mapping[str, Reading],
-        *,
-        guard_ns: int,
     ) -> None:
         """Keep what each arm's server did while a cell was measured; rounds of one epoch are added up.
 
@@ -111,40 +108,25 @@ class CellCounts:
             slices: the engine's messages of this cell and round.
             before: by arm.
             after: by arm.
-            guard_ns: of every slice; events in it are not counted by the engine, but cost as much. 0: of a replay.
         """
         for arm, start in before.items():
             own = [each for each in slices if each["arm"] == arm]
-            length_ns = sum(each["length_ns"] for each in own)
-            if not length_ns:
+            load_ns = sum(each["load_ns"] for each in own)
+            if not load_ns:
                 continue
-            counters = spent_between(start, after[arm])
             spent = CellCounters(
-                events=all_events(own, counters, guard_ns=guard_ns),
-                seconds=round((length_ns + guard_ns * len(own)) / 1e9, 6),
-                counters=counters,
+                events=all_events(own),
+                seconds=round(load_ns / 1e9, 6),
+                counters=spent_between(start, after[arm]),
             )
             cells = self._cells.setdefault(arm, {})
             cells[cell] = sum_of(cells[cell], spent) if cell in cells else spent
             self._writer.write_server_json(arm, COUNTERS, cells)
 
 
-def all_events(slices: Sequence[Message], counters: Mapping[str, float], *, guard_ns: int) -> float:
-    """The events of an arm's slices and of their guards, in which the engine counts none.
-
-    How many there were the server's own count of statements says, which is exact, else the time. A count far from the
-    time's is of something else: of events that were injected, or run again after a deadlock.
-
-    Args:
-        slices: the engine's messages of one arm; they have a length.
-        counters: what its server spent meanwhile, of `spent_between`.
-        guard_ns: of every slice. 0: of a replay.
-    """
-    by_time = 1 + guard_ns * len(slices) / sum(each["length_ns"] for each in slices)
-    counted = sum(each["reads"] + each["writes"] + each["other"] for each in slices)
-    by_server = counters.get("status.Questions", 0) / counted if counted and by_time > 1 else by_time
-    whole = by_server if abs(by_server / by_time - 1) < _COUNTS_AGREE else by_time
-    return float(round(sum(each["events"] for each in slices) * whole, 3))
+def all_events(slices: Sequence[Message]) -> float:
+    """The events that ran while an arm was under load, also those outside the connections' windows; none injected."""
+    return float(sum(each["events"] + each["uncounted"] for each in slices))
 
 
 def spent_between(before: Reading, after: Reading) -> dict[str, float]:

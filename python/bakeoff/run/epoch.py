@@ -286,7 +286,7 @@ class Epoch:
                 slices=slices,
                 on_slice=on_slice,
             )
-        self._costs.add(cell.name, measured.slices, idle, read_after(ours), guard_ns=cell.guard_ns)
+        self._costs.add(cell.name, measured.slices, idle, read_after(ours))
         self._measured.append(cell.name)
         self._cell_order[cell.name] = None
         self._writer.slices.extend(self._in_this_round(cell.name, measured.slices))

@@ -101,7 +101,7 @@ class OffCpu:
         Raises:
             HostError: perf failed.
         """
-        slices = Slices()
+        slices = Slices(cell.guard_ns)
         turn_s = len(servers.pids) * (cell.slices.slice_ns + cell.slices.guard_ns) / 1e9
         with recorded(servers.pids, cell.threads, self._writer.path, seconds=_TURNS * turn_s) as recording:
             yield slices.add

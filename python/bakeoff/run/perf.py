@@ -30,7 +30,7 @@ from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
 from bakeoff.results.epoch_data import CellCounters
 from bakeoff.results.profiles import KERNEL, PMU_FILE, PROFILE_FILE, Function, Profile, Stack
-from bakeoff.run.counters import sum_of
+from bakeoff.run.counters import all_events, sum_of
 from bakeoff.run.epoch_servers import EpochServers
 from bakeoff.servers.process import Identity, spawn
 from bakeoff.units import visible
@@ -142,7 +142,7 @@ class Profiler:
         Raises:
             HostError: perf failed.
         """
-        slices = Slices()
+        slices = Slices(cell.guard_ns)
         with tempfile.TemporaryDirectory(prefix=".perf-", dir=self._writer.path) as name:
             allowed = permission()
             sampling = (
@@ -167,12 +167,9 @@ class Profiler:
         profiles = {name: fold.profile(*unit).model_dump(mode="json") for name, fold in self._folds[arm].items()}
         self._writer.write_server_gz(arm, PROFILE_FILE, profiles)
         if counted:
-            # These counted during guards, too.
-            length_ns = sum(window.end_ns - window.begin_ns for window in windows)
-            whole = (length_ns + len(windows) * cell.guard_ns) / length_ns
             spent = CellCounters(
-                events=round(whole * sum(window.events for window in windows)),
-                seconds=whole * length_ns / 1e9,
+                events=sum(window.events for window in windows),
+                seconds=sum(window.end_ns - window.begin_ns for window in windows) / 1e9,
                 counters={f"pmu.{name.replace('-', '_')}": count for name, count in counted.items()},
             )
             cells = self._counters[arm]
@@ -182,7 +179,7 @@ class Profiler:
 
 @dataclass(frozen=True, order=True)
 class Window:
-    """When a slice counted, on CLOCK_MONOTONIC, and the events in it."""
+    """When an arm was under load, on CLOCK_MONOTONIC, and all events that ended in it, uncounted ones included."""
 
     begin_ns: int
     end_ns: int
@@ -195,21 +192,22 @@ class Slices:
     A message comes after its slice's end; the one that came soonest after it gives that moment.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, guard_ns: int) -> None:
+        self._guard_ns = guard_ns
         self._messages: list[Message] = []
         self._zero_ns: int | None = None
 
     def add(self, message: Message) -> None:
         """Take a slice as it ends."""
         self._messages.append(message)
-        zero_ns = time.monotonic_ns() - message["start_ns"] - message["length_ns"]
+        zero_ns = time.monotonic_ns() - message["start_ns"] + self._guard_ns - message["load_ns"]
         self._zero_ns = zero_ns if self._zero_ns is None else min(self._zero_ns, zero_ns)
 
     def of(self, arm: str) -> list[Window]:
         """An arm's slices, ascending."""
-        zero_ns = self._zero_ns or 0
-        starts = [(zero_ns + each["start_ns"], each) for each in self._messages if each["arm"] == arm]
-        return sorted(Window(start_ns, start_ns + each["length_ns"], each["events"]) for start_ns, each in starts)
+        zero_ns = (self._zero_ns or 0) - self._guard_ns
+        own = [(zero_ns + each["start_ns"], each) for each in self._messages if each["arm"] == arm]
+        return sorted(Window(begin_ns, begin_ns + each["load_ns"], round(all_events([each]))) for begin_ns, each in own)
 
 
 class Recorder:

@@ -14,7 +14,7 @@ from bakeoff.engine import Message
 from bakeoff.errors import ServerError
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
-from bakeoff.run.counters import all_events, read_after, read_before, spent_between
+from bakeoff.run.counters import all_events
 from bakeoff.run.epoch_servers import EpochServers, EpochTools
 from bakeoff.servers import Installation, Instance, Server
 from bakeoff.stats.waits_and_plans import WAITS_DOCUMENT, CellWaits, Wait
@@ -62,14 +62,12 @@ class Waits:
 
     @contextlib.contextmanager
     def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
-        """Read the summaries of every server before and after, and its count of statements."""
+        """Read the summaries of every server before and after."""
         for server in servers.ours.values():
             _switch_stages_on(server)
         before = {arm: _read(server) for arm, server in servers.ours.items()}
-        idle = read_before(servers.ours)
         slices: defaultdict[str, list[Message]] = defaultdict(list)
         yield lambda message: slices[message["arm"]].append(message)
-        done = read_after(servers.ours)
         for arm, server in servers.ours.items():
             after, missing = _read(server), _missing(server)
             waits = {
@@ -78,8 +76,7 @@ class Waits:
                 if count > 0 or ns > 0
             }
             if any(each["events"] for each in slices[arm]):
-                events = all_events(slices[arm], spent_between(idle[arm], done[arm]), guard_ns=cell.guard_ns)
-                found = CellWaits(events=events, waits=waits, missing=missing)
+                found = CellWaits(events=all_events(slices[arm]), waits=waits, missing=missing)
                 cells = self._found.setdefault(arm, {})
                 cells[cell.name] = _sum(cells[cell.name], found) if cell.name in cells else found
                 kept = {name: each.model_dump(mode="json") for name, each in cells.items()}

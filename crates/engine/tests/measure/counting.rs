@@ -185,7 +185,10 @@ fn load_goes_on_uncounted_until_all_windows_are_over() {
         let request = Measure { slice_ns: 100_000_000, guard_ns: 0, ..cell(&["A"], 1) };
         let (outcome, said) = run(&request, &[arm("A")], &[load.clone() as _]);
         outcome.unwrap();
-        assert_eq!(sum(&said.of_type("slice"), "A", "events"), load.executed.load(SeqCst));
+        let slices = said.of_type("slice");
+        assert_eq!(sum(&slices, "A", "events"), load.executed.load(SeqCst));
+        assert_eq!(sum(&slices, "A", "uncounted"), after.load(SeqCst));
+        assert!(slices.iter().all(|slice| slice["load_ns"].as_u64().unwrap() >= slice["length_ns"].as_u64().unwrap()));
         after.load(SeqCst)
     };
     assert!((2..=4).contains(&after(20, false)), "two slices, 40 ms each");
