@@ -298,11 +298,10 @@ impl Cell<'_> {
         let threads_after = if watched { arm.observer.threads() } else { ThreadTimes::default() };
         let sum = arm.workers.slice_sum();
         let length_ns = sum.ended_ns.saturating_sub(guard_end_ns);
-        let counted_ns = match request.load {
-            Load::Closed {} if self.replay.is_none() => sum.totals.busy_ns / sum.connections.max(1),
-            _ => length_ns,
+        let spent = match sum.totals.events {
+            0 => after.in_slice(&before, length_ns, load_ns),
+            events => after.in_slice(&before, events, events + sum.totals.uncounted),
         };
-        let spent = after.in_slice(&before, counted_ns, load_ns);
         let threads = threads_before
             .map(|threads_before| arm.observer.busy_threads(&threads_before, &threads_after, length_ns, load_ns));
         if request.freeze {

@@ -33,11 +33,9 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// What was spent since `earlier`, `whole_ns` ago, in `counted_ns` of that, in proportion; memory is as it is now.
-    ///
-    /// Load goes on in all of that time, but what begins in the guard or after a worker's window is not counted.
-    pub fn in_slice(&self, earlier: &Self, counted_ns: u64, whole_ns: u64) -> Self {
-        let spent = |now: Option<u64>, then: Option<u64>| Some(part(now?.saturating_sub(then?), counted_ns, whole_ns));
+    /// What was spent since `earlier` on `counted` of the `whole` events (or time), in proportion; memory is as it is now.
+    pub fn in_slice(&self, earlier: &Self, counted: u64, whole: u64) -> Self {
+        let spent = |now: Option<u64>, then: Option<u64>| Some(part(now?.saturating_sub(then?), counted, whole));
         Self {
             client_user_ns: spent(self.client_user_ns, earlier.client_user_ns),
             client_system_ns: spent(self.client_system_ns, earlier.client_system_ns),
@@ -55,8 +53,8 @@ impl Snapshot {
     }
 }
 
-fn part(spent: u64, counted_ns: u64, whole_ns: u64) -> u64 {
-    u64::try_from(u128::from(spent) * u128::from(counted_ns) / u128::from(whole_ns).max(1)).unwrap_or(spent)
+fn part(spent: u64, counted: u64, whole: u64) -> u64 {
+    u64::try_from(u128::from(spent) * u128::from(counted) / u128::from(whole).max(1)).unwrap_or(spent)
 }
 
 /// CPU time of a process's threads, by thread id [ns].
