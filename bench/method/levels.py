@@ -31,7 +31,7 @@ def duel(path: str, called: str) -> dict[str, Any]:
 
     `points`, `server_cpu` and `client_cpu` are log ratios, arm B over arm A, of events per second and of CPU time per
     event; `halves` those of events per second in the first and the second half; `per_s` is events per second;
-    `cache_line_ns` is 0 where the run did not record it. Lines of duels before 28 November 2026, 14:00, have events by
+    `cache_line_ns` is 0 where the run did not record it. Lines of duels before 28 November 2026, 14:00, divide by
     the slices' length, which ends with the last connection's event, and scatter more for it.
     """
     run = open_run(path)

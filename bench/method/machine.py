@@ -39,7 +39,7 @@ def switching(bench: RealBench) -> Result:
     for threads in counts:
         short, long = (slices.rows(slices["cell"] == f"{threads} at {ms} ms") for ms in (100, 1000))
         lost, latency = _gap_ms(short) - _GUARD_MS, threads / _rate(long) * 1e3
-        rows.append((threads, lost, _drain_ms(short, 100), latency, (_rate(short) / _rate(long) - 1) * 100))
+        rows.append((threads, lost, _overrun_ms(short, 100), latency, (_rate(short) / _rate(long) - 1) * 100))
     most = rows[-1]
     return Result(
         name="switching",
@@ -53,8 +53,8 @@ def switching(bench: RealBench) -> Result:
         ),
         rows=tuple(rows),
         says=(
-            f"The change itself takes {most[1]:.2g} ms at {most[0]} connections, and the last window of a slice of "
-            f"100 ms ends {most[2]:.2g} ms after it; hence at least {LATENCIES_MIN} mean latencies a slice, here "
+            f"At {most[0]} connections the last window of a slice of 100 ms ends {most[2]:.2g} ms after it, and "
+            f"{most[1]:.2g} ms later the next load begins; hence at least {LATENCIES_MIN} mean latencies a slice, here "
             f"{LATENCIES_MIN * most[3]:.0f} ms."
         ),
     )
@@ -153,8 +153,8 @@ def _rate(slices: Frame) -> float:
     return float(rated["events"].sum()) / float(rated["seconds"].sum())
 
 
-def _drain_ms(slices: Frame, slice_ms: int) -> float:
-    """Median time from a slice's nominal end to that of its last worker's window."""
+def _overrun_ms(slices: Frame, slice_ms: int) -> float:
+    """Median time from a slice's end to that of its last window."""
     return float(np.median(slices["length_ns"])) / MS - slice_ms
 
 

@@ -75,10 +75,10 @@ def test_cpu_time_is_divided_where_threads_have_names():
     } | {"cpu.thread.connections_ns": 5000}
 
 
-def test_a_cells_events_hold_the_uncounted_ones_and_rounds_add_up():
+def test_a_cells_events_hold_those_outside_windows_and_rounds_add_up():
     kept = Kept()
     counts = CellCounts(kept)
-    own = {"arm": "A", "load_ns": 10**9, "events": 9, "uncounted": 1}
+    own = {"arm": "A", "load_ns": 10**9, "events": 9, "outside_events": 1}
     before, after = Reading({"status.X": 1, "memory.rss_bytes": 7}), Reading({"status.X": 41, "memory.rss_bytes": 8})
     for _ in range(2):
         counts.add("c", [own, own, own | {"arm": "B"}], {"A": before}, {"A": after})

@@ -90,7 +90,7 @@ def test_waits_of_every_round_are_added_up(monkeypatch):
     monkeypatch.setattr(waits, "_read", lambda arm: {"wait/io": next(readings[arm])})
     watch = waits.Waits(writer)
     cell = SimpleNamespace(name="c", guard_ns=0)
-    own = {"events": 95, "uncounted": 5}
+    own = {"events": 95, "outside_events": 5}
     for arms in (("A", "B"), ("A", "C")):
         with watch(SimpleNamespace(ours={arm: arm for arm in arms}), cell) as seen:
             for arm in arms:

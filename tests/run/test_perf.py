@@ -68,7 +68,7 @@ def test_slices_lie_where_the_soonest_message_puts_them(monkeypatch):
     slices, now = Slices(20), iter((1_000_000_900, 1_000_001_500, 1_000_002_400))
     monkeypatch.setattr(perf.time, "monotonic_ns", lambda: next(now))
     for start, arm in ((100, "A"), (1_000, "B"), (1_900, "A")):  # ends 400 ns before, 100 ns before, 100 ns before
-        slices.add({"arm": arm, "start_ns": start + 20, "load_ns": 400, "events": start - 5, "uncounted": 5})
+        slices.add({"arm": arm, "start_ns": start + 20, "load_ns": 400, "events": start - 5, "outside_events": 5})
     assert slices.of("A") == [
         Window(1_000_000_200, 1_000_000_600, 100),
         Window(1_000_002_000, 1_000_002_400, 1_900),

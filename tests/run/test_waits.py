@@ -33,7 +33,7 @@ def test_an_events_waits_are_those_of_all_events_between_the_readings():
     """Those outside the connections' windows have waited, too."""
     kept, server = Kept(), FakeServer()
     watch = Waits(kept)
-    own = {"arm": "A", "events": 50, "uncounted": 5}
+    own = {"arm": "A", "events": 50, "outside_events": 5}
     for at in (1, 2):  # rounds of one epoch
         with watch(SimpleNamespace(ours={"A": server}), SimpleNamespace(name="c")) as on_slice:
             on_slice(own)

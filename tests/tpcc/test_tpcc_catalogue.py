@@ -47,9 +47,9 @@ def chi_square(values, least, most):
 
 def test_conditions_and_shares_hold(shop):
     assert shop.failed_conditions(scale=2) == set()
-    more, uncounted, _ = shop.uncounted_orders(seconds=6.0, scale=2)
+    more, outside, _ = shop.uncounted_orders(seconds=6.0, scale=2)
     assert shop.failed_conditions(scale=2) == set()
-    assert 0 <= more <= uncounted
+    assert 0 <= more <= outside
 
     *uncounted_alone, counts = shop.uncounted_orders(seconds=6.0, scale=2, threads=1)
     assert uncounted_alone == [0, 0]

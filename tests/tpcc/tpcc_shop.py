@@ -65,13 +65,13 @@ class Shop:
         )  # fmt: skip
 
     def uncounted_orders(self, **options):
-        """Of a cell: new orders that were not counted, all uncounted transactions, counts by operation."""
+        """Of a cell: new orders that were not counted, all transactions outside windows, counts by operation."""
         orders = "SELECT SUM(d_next_o_id) FROM district"
         before = self.number(orders)
         measured = self.run(**options)
         counts = {each["operation"]: each["count"] for each in measured.histograms}
         committed = counts["new_order"] - counts.get("new_order.rollback", 0)
-        return self.number(orders) - before - committed, sum(each["uncounted"] for each in measured.slices), counts
+        return self.number(orders) - before - committed, sum(each["outside_events"] for each in measured.slices), counts
 
     def sql(self, *statements):
         """Run statements; the rows of the last."""

@@ -300,7 +300,7 @@ impl Cell<'_> {
         let length_ns = sum.ended_ns.saturating_sub(guard_end_ns);
         let spent = match sum.totals.events {
             0 => after.in_slice(&before, length_ns, load_ns),
-            events => after.in_slice(&before, events, events + sum.totals.uncounted),
+            events => after.in_slice(&before, events, events + sum.totals.outside_events),
         };
         let threads = threads_before
             .map(|threads_before| arm.observer.busy_threads(&threads_before, &threads_after, length_ns, load_ns));

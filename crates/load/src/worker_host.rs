@@ -1,8 +1,8 @@
 //! What a script sees of its worker while it runs events: when the next event may begin, and what is counted of it.
 //!
 //! [`WorkerHost::more_events`] is where a worker rests between slices, so the script's own loop needs to know nothing of arms. What
-//! is counted is decided once an event, at its start: not within the guard, and not when the event is an injected one. One clock
-//! reading an event in a closed loop: the end of an event is the start of the next.
+//! is counted is decided once an event, at its start: not within the guard, not after the slice's end, and not when the event is an
+//! injected one. One clock reading an event in a closed loop: the end of an event is the start of the next.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -285,7 +285,7 @@ impl WorkerHost {
         self.may_begin(in_window)
     }
 
-    /// Closed loop, after the worker's window: is there an uncounted event to begin, because other windows are not over?
+    /// Closed loop, after the worker's window: is there another event to begin, not to be counted, because other windows are not over?
     ///
     /// An event of theirs that ran beside idle connections would be faster than those before it. So the load goes on, for two of the
     /// worker's mean latencies and half a slice at most: some connections wait far longer than others for their CPU.
@@ -298,6 +298,7 @@ impl WorkerHost {
         if !present.window_over.replace(true) {
             self.stats.end_slice(now_ns);
             slice.open_windows.fetch_sub(1, Relaxed);
+            // With fewer than four events two latencies would be more than half a slice.
             let latency_ns = (slice.deadline_ns - slice.guard_end_ns) / self.stats.counters().events.get().max(4);
             present.load_end_ns.set(present.load_end_ns.get().min(slice.deadline_ns + 2 * latency_ns));
         }
@@ -448,7 +449,7 @@ impl Host for WorkerHost {
             if counts {
                 self.record_event(now_ns);
             } else if !event.injected.get() {
-                self.stats.counters().uncounted.add(1);
+                self.stats.counters().outside_events.add(1);
             }
         }
         let Mode::Slices { slowdown_per_event, .. } = self.mode else {

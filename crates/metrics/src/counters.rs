@@ -113,7 +113,7 @@ slice_counters! {
     /// Events that ended, and those that the script itself counted.
     events,
     /// Events that ended outside the window, in the guard or after it; none that was injected.
-    uncounted,
+    outside_events,
     /// Statements that returned a result set.
     reads,
     /// Statements that changed a row.

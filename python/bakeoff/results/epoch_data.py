@@ -208,7 +208,7 @@ RSS_PREFIX = "rss_bytes:"  # one more column of the host table for each arm
 CHECKSUMS = "SHA256SUMS"
 """File beside the measurements of an epoch, for `sha256sum --check`; runs before December 2026 lack it."""
 
-_NOT_KEPT = {"type", "id", "epoch", "build", "load_ns", "uncounted"}
+_NOT_KEPT = {"type", "id", "epoch", "build", "load_ns", "outside_events"}
 _KNOWN = ("cell", "arm", "block", "position", "start_ns", "length_ns", "busy_ns", "connections", "events", "time_ns")
 _COUNTS = re.compile(r'\{("([^"\\]|\\.)*": ?[0-9]{1,18}(, ?)?)*\}')
 

@@ -124,9 +124,9 @@ class CellCounts:
             self._writer.write_server_json(arm, COUNTERS, cells)
 
 
-def all_events(slices: Sequence[Message]) -> float:
+def all_events(slices: Sequence[Message]) -> int:
     """The events that ran while an arm was under load, also those outside the connections' windows; none injected."""
-    return float(sum(each["events"] + each["uncounted"] for each in slices))
+    return sum(int(each["events"]) + int(each["outside_events"]) for each in slices)
 
 
 def spent_between(before: Reading, after: Reading) -> dict[str, float]:

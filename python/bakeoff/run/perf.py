@@ -179,7 +179,7 @@ class Profiler:
 
 @dataclass(frozen=True, order=True)
 class Window:
-    """When an arm was under load, on CLOCK_MONOTONIC, and all events that ended in it, uncounted ones included."""
+    """When an arm was under load, on CLOCK_MONOTONIC, and `all_events` of that time."""
 
     begin_ns: int
     end_ns: int
@@ -207,7 +207,7 @@ class Slices:
         """An arm's slices, ascending."""
         zero_ns = (self._zero_ns or 0) - self._guard_ns
         own = [(zero_ns + each["start_ns"], each) for each in self._messages if each["arm"] == arm]
-        return sorted(Window(begin_ns, begin_ns + each["load_ns"], round(all_events([each]))) for begin_ns, each in own)
+        return sorted(Window(begin_ns, begin_ns + each["load_ns"], all_events([each])) for begin_ns, each in own)
 
 
 class Recorder:

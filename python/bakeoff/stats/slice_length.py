@@ -31,7 +31,7 @@ _MS = 1_000_000
 LONGEST_NS = 2000 * _MS
 MULTIPLES = (1, 2, 4, 10, 20, 40, 100, 200, 400)  # of the pilot's length
 
-LATENCIES_MIN = 5  # mean latencies in a slice; after it some two more pass until its load has ended
+LATENCIES_MIN = 5  # mean latencies in a slice; its last window ends one to four later
 _EVENTS_MIN = 20  # completions in a slice
 _RATE_FALLS = 1.2  # from the warm-up, by which the pilot's length is chosen, to the pilot
 _PILOT_MAX_NS = 100 * _MS

@@ -34,7 +34,7 @@ class CellWaits(Frozen):
     """What an arm waited for in one cell of one epoch.
 
     Attributes:
-        events: of the workload, with those of the guards, in which the server waited as well.
+        events: of the workload, with those outside the connections' windows, in which the server waited as well.
         waits: by the instrument's name; those that were used.
         missing: what this server cannot tell, a sentence each.
     """

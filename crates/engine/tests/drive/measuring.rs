@@ -69,7 +69,7 @@ fn injected_events_reach_the_server_and_are_not_counted() {
     let mut arm = server.arm("B");
     arm["slowdown_percent"] = json!(50.0);
     engine.open(&[arm]);
-    // Two runs: their difference is free of what connecting and preparing asks. One worker: several load the server until all windows are over.
+    // Two runs: their difference is free of what connecting and preparing asks. One worker: nothing runs after its window.
     let answers = [20, 10].map(|blocks| {
         let length = json!({"blocks": blocks, "guard_ns": 0, "slice_ns": 10_000_000, "threads": 1});
         engine.ask(measure(&["B"], length))

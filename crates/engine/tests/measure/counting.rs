@@ -175,7 +175,7 @@ fn load_goes_on_uncounted_until_all_windows_are_over() {
         let its_after = Arc::clone(&after);
         let load = events(move |host: &WorkerHost| {
             let short = host.thread() == 0;
-            its_after.fetch_add(u64::from(short && host.is_past_deadline()), SeqCst);
+            its_after.fetch_add(u64::from(host.is_past_deadline()), SeqCst);
             if short && thinks {
                 host.think(1_000_000);
             }
@@ -187,12 +187,16 @@ fn load_goes_on_uncounted_until_all_windows_are_over() {
         outcome.unwrap();
         let slices = said.of_type("slice");
         assert_eq!(sum(&slices, "A", "events"), load.executed.load(SeqCst));
-        assert_eq!(sum(&slices, "A", "uncounted"), after.load(SeqCst));
+        assert_eq!(sum(&slices, "A", "outside_events"), after.load(SeqCst));
         assert!(slices.iter().all(|slice| slice["load_ns"].as_u64().unwrap() >= slice["length_ns"].as_u64().unwrap()));
         after.load(SeqCst)
     };
-    assert!((2..=4).contains(&after(20, false)), "two slices, 40 ms each");
-    assert!((2..=6).contains(&after(1, false)), "two latencies are the limit");
+    in_one_of_three(|| {
+        // Two slices: of 40 ms and two events each, and two latencies are the limit.
+        let found = (after(20, false), after(1, false));
+        let right = matches!(found, (2..=4, 2..=6));
+        right.then_some(()).ok_or_else(|| format!("{found:?}"))
+    });
     assert_eq!(after(1, true), 0, "who thinks between events does not go on without thinking");
 }
 
