@@ -311,7 +311,7 @@ def kill_one_server(shell):
 @pytest.mark.server
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is made by mounting one, which takes root")
 def test_a_disk_that_cannot_hold_the_data_is_refused_and_nothing_is_left(shell, inside):
-    work = shell.cache / "bakeoff" / "work"
+    work = shell.work
     work.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=220m", "tmpfs", str(work)], check=True)
     try:
