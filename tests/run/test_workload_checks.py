@@ -28,7 +28,9 @@ TAKEN = {
     "string": ("", "anything", 5),
     "list": ("a,b", 5),
     "rand_type": ("zipfian",),
-    "rand_spec_iter": ("12", 12.0),
+    "rand_spec_iter": ("12", 12.0, 10_000),
+    "rand_spec_pct": (0, "100"),
+    "rand_pareto_h": ("0.2", 0.999),
     "rand_zipfian_exp": ("0", "0.8", 1),
 }
 REFUSED = {
@@ -37,7 +39,9 @@ REFUSED = {
     "size": ("1.5", "1MB"),
     "double": ("abc", "inf", "nan", "1e999", "", "0x10"),
     "rand_type": ("Zipfian", "", 1),
-    "rand_spec_iter": ("0", "1.5", "-1", "4294967296"),
+    "rand_spec_iter": ("0", "1.5", "-1", "10001", "4294967296"),
+    "rand_spec_pct": (101, "-1"),
+    "rand_pareto_h": (0, 1, 20),
     "rand_zipfian_exp": ("-1", "inf", "1k", True),
 }
 SCRIPT = """

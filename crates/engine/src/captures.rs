@@ -48,6 +48,10 @@ enum FormatName {
 ///
 /// Status 0: done, 2: an input that is none, 3: a file that cannot be read or written.
 pub fn run(args: CaptureArgs) -> ExitCode {
+    if args.output.is_none() && args.logs.len() > 1 {
+        let _ = writeln!(io::stderr(), "bakeoff-engine: without --output it takes one capture, and no logs");
+        return ExitCode::from(2);
+    }
     if args.events {
         return ended(print_events(&args.logs[0]));
     }

@@ -206,6 +206,9 @@ fn checked_arms(arms: Vec<Arm>) -> Result<Vec<Arm>, Failure> {
         if arms[..index].iter().any(|earlier| earlier.name == arm.name) {
             return Err(Failure::bad_request(format!("open: two arms have the name {:?}", arm.name)));
         }
+        if arm.name.contains('\0') {
+            return Err(Failure::bad_request("open: an arm's name must have no NUL, threads are named by it"));
+        }
         if !(0.0..=10_000.0).contains(&arm.slowdown_percent) {
             return Err(Failure::bad_request("open: slowdown_percent must be from 0 to 10000").on_arm(&arm.name));
         }

@@ -118,14 +118,17 @@ fn option_value(value: &Value) -> Option<OptionValue> {
 
 fn set_distribution(rand: &mut RandSettings, name: &str, value: &OptionValue) -> Option<()> {
     let text = value.to_text();
-    let share = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+    let number = |least: f64, most: f64| text.parse::<f64>().ok().filter(|number| (least..=most).contains(number));
     match name {
         "rand_type" => rand.kind = RandKind::from_name(&text)?,
-        "rand_spec_iter" => rand.spec_iter = text.parse().ok().filter(|iterations| *iterations > 0)?,
-        "rand_spec_pct" => rand.spec_pct = share(&text)?,
-        "rand_spec_res" => rand.spec_res = share(&text)?,
-        "rand_pareto_h" => rand.pareto_h = share(&text)?,
-        "rand_zipfian_exp" => rand.zipfian_exp = share(&text)?,
+        "rand_spec_iter" => {
+            rand.spec_iter = text.parse().ok().filter(|iterations| (1..=10_000).contains(iterations))?
+        }
+        "rand_spec_pct" => rand.spec_pct = number(0.0, 100.0)?,
+        "rand_spec_res" => rand.spec_res = number(0.0, 100.0)?,
+        // At 0 and from 1 on every key would be the same one.
+        "rand_pareto_h" => rand.pareto_h = number(0.0, 1.0).filter(|h| *h > 0.0 && *h < 1.0)?,
+        "rand_zipfian_exp" => rand.zipfian_exp = number(0.0, f64::MAX)?,
         _ => return None,
     }
     Some(())

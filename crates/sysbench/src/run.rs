@@ -121,7 +121,8 @@ impl Run {
             _ => now_ns(),
         };
         drop(start);
-        if let Some(reason) = unpaired() {
+        // After a forced end a worker may still be connecting, which holds up the question.
+        if let Some(reason) = (ending == Ending::Complete).then(unpaired).flatten() {
             let words = format!("not every connection could be paired again: {reason}");
             console.log(LogLevel::Warning, &words);
         }

@@ -6,6 +6,7 @@ Of the values of options what the engine would refuse is refused here, and no mo
 import difflib
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bakeoff.engine import Message, declared_by, describe_workloads
@@ -335,15 +336,24 @@ def _fits_rand(name: str, text: str) -> bool:
     if name == "rand_type":
         return text in RAND_TYPES
     if name == "rand_spec_iter":
-        return re.fullmatch(r"\+?\d{1,20}", text, re.ASCII) is not None and 0 < int(text) < 2**32
-    return NUMBER.fullmatch(text) is not None and 0 <= float(text) < math.inf
+        return re.fullmatch(r"\+?\d{1,20}", text, re.ASCII) is not None and 0 < int(text) <= 10_000
+    if NUMBER.fullmatch(text) is None:
+        return False
+    number = float(text)
+    if name == "rand_pareto_h":  # at 0 and from 1 on every key would be the same one
+        return 0 < number < 1
+    return 0 <= number <= (100 if name in ("rand_spec_pct", "rand_spec_res") else sys.float_info.max)
 
 
 def _expected_rand(name: str, text: str) -> str:
     if name == "rand_type":
         near = difflib.get_close_matches(text.lower(), RAND_TYPES, n=1)
         return f"Did you mean {near[0]}?" if near else f"Write one of {', '.join(RAND_TYPES)}."
-    return "Write a whole number above zero." if name == "rand_spec_iter" else "Write a number, not below zero."
+    return {
+        "rand_spec_iter": "Write a whole number from 1 to 10000.",
+        "rand_pareto_h": "Write a number between 0 and 1.",
+        "rand_zipfian_exp": "Write a number, not below zero.",
+    }.get(name, "Write a percentage from 0 to 100.")
 
 
 def _fits(kind: str, value: OptionValue) -> bool:

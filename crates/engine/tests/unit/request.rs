@@ -77,6 +77,7 @@ fn what_is_wrong_is_said_with_the_id() {
     assert!(refused(&MEASURE.replace(r#"["A", "B"]"#, r#"["A", "A"]"#)).1.contains("twice"));
     assert!(refused(&MEASURE.replace("\"slice_ns\": 100000000", "\"slice_ns\": 0")).1.contains("slice_ns"));
     assert!(refused(&OPEN.replace("\"tls\"", "\"ssl\"")).1.contains("ssl"));
+    assert!(refused(&OPEN.replace("\"name\": \"A\"", "\"name\": \"A\\u0000\"")).1.contains("NUL"));
     assert!(refused(&MEASURE.replace("\"closed\"", "\"closed\", \"rate_per_s\": 5.0")).1.contains("rate_per_s"));
 }
 

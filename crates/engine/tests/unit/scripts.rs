@@ -23,9 +23,16 @@ fn an_arms_options_win_and_distributions_are_set_apart() {
 
 #[test]
 fn what_is_no_value_of_an_option_is_refused() {
-    for bad in
-        [json!({"tables": null}), json!({"rand_type": "normal"}), json!({"rand_spec_iter": 0}), json!({"rand_x": 1})]
-    {
+    for bad in [
+        json!({"tables": null}),
+        json!({"rand_type": "normal"}),
+        json!({"rand_spec_iter": 0}),
+        json!({"rand_spec_iter": 10_001}),
+        json!({"rand_spec_pct": 101}),
+        json!({"rand_pareto_h": 0}),
+        json!({"rand_pareto_h": 20}),
+        json!({"rand_x": 1}),
+    ] {
         let failure = settings(&[&map(bad.clone())], 1, 0, &[]).expect_err(&bad.to_string());
         assert_eq!(failure.code, Code::BadRequest);
     }
