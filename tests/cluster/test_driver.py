@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +22,7 @@ from bakeoff.cluster.nodes import Node, choose, differences, require_same_progra
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, ServerError, SpecError
 from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.plan.timing import EpochCost
-from bakeoff.results import RunDirectory
+from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import arms, forecast
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
@@ -299,6 +300,7 @@ def test_a_node_with_another_binary_options_or_script_is_refused(tmp_path, monke
     with pytest.raises(RunInvalid, match=words):
         new._welcome(second, worker.Answer(replace(same, **changed)))
     assert [each.ready for each in (first, second, third)] == [True, False, True]
+    run.epoch(0, 0).finish(Outcome(epoch=0, build=0, started_at=datetime.now(UTC), wall_s=1, measured_s=1))
     resumed, (first, second, _) = hosts()
     because = "another file there than here" if "scripts" in changed else "arm A was measured with another binary"
     with pytest.raises(BakeoffError, match=f"node a: .*{because}"):
@@ -330,10 +332,6 @@ def test_a_node_writes_nothing_outside_the_run(tmp_path, name):
 
 
 def test_runs_of_a_machine_and_of_a_cluster_are_resumed_where_they_belong(tmp_path):
-    from datetime import UTC, datetime
-
-    from bakeoff.results import Outcome
-
     def run_on(*hosts):
         run = RunDirectory.create(tmp_path, study())
         for number, host in enumerate(hosts):

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
+from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import psutil
@@ -19,15 +20,16 @@ from bakeoff import servers
 from bakeoff.cli import main
 from bakeoff.engine import Engine
 from bakeoff.errors import ServerError
-from bakeoff.results import RunDirectory, open_run
+from bakeoff.results import Outcome, RunDirectory, open_run
 from bakeoff.run import kept_loads
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.kept_loads import MARKS, KeptLoad, KeptLoads, _Record
 from bakeoff.run.own_data import databases_in, load_dump
+from bakeoff.run.resume import check_sources
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import OWNER_FILE, Owner, cache_root, remove_stale, work_root
 from bakeoff.servers.process import ProcessId
-from bakeoff.spec import Data, Profile, parse_server
+from bakeoff.spec import Data, Profile, Workload, parse_server
 from tests.conftest import wait_for
 
 NAMES = ("mysql:5.7.22", "mysql:8.0.15")
@@ -388,6 +390,25 @@ def test_a_deleted_run_takes_its_loads_along(pool, tmp_path, capsys):
     assert len(locks - set((cache_root() / "locks").glob("load-*"))) == 1, "its lock goes with it"
     assert "deleted, 5." in capsys.readouterr().out
     assert not load.home.parent.exists()
+
+
+@pytest.mark.server
+def test_a_resume_that_is_refused_keeps_the_loads(shell):
+    dump = shell.folder / "a.sql"
+    dump.write_text("SELECT 1;")
+    (shell.folder / "own.lua").write_text(OWN)
+    study = study_of(dump)
+    study = study.model_copy(update={"workloads": (Workload(script=str(shell.folder / "own.lua")),)})
+    run = RunDirectory.create(shell.folder / "runs", study)
+    run.epoch(0, 0).finish(Outcome(epoch=0, build=0, started_at=datetime.now(UTC), wall_s=1, measured_s=1))
+    check_sources(run, study)
+    kept = shell.work / kept_loads._folder(run).name / "A-0"
+    kept.mkdir(parents=True)
+    (kept / "load.json").write_text(_Record(basis={}, seconds=100.0).model_dump_json())
+    dump.write_text("SELECT 2;")
+    refused = shell.start("run", "--resume", str(run.path))
+    _, err = refused.communicate(timeout=60)
+    assert (refused.returncode, "a.sql has changed" in " ".join(err.split()), kept.exists()) == (3, True, True), err
 
 
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt(), ServerError("gone"), ValueError()])

@@ -169,6 +169,7 @@ def test_what_cannot_be_resumed(shell, inside):
         (["--seed", "7"], "Leave --seed out."),
         (["--control"], "Leave --control out."),
         (["--precision", "2%", "--scale", "demo"], "Leave --scale and --precision out."),
+        (["--fail-on", "rows"], "rows can only be seen in a replay"),
     ],
 )
 def test_only_the_budget_can_be_changed(tmp_path, monkeypatch, capsys, flags, named):
@@ -261,6 +262,9 @@ def test_another_build_or_other_options_are_refused(tmp_path):
     run = RunDirectory.create(tmp_path, study())
     for _ in range(2):
         check_setups(run, setup_digests(setups("a", back_log="80", port="1")))
+    check_setups(run, setup_digests(setups("b", back_log="80", port="1")))  # nothing was measured
+    check_setups(run, setup_digests(setups("a", back_log="80", port="1")))
+    finish_an_epoch(run)
     for other in (setups("b", back_log="80", port="1"), setups("a", back_log="90", port="1")):
         with pytest.raises(ResultsError, match="arm A was measured with another binary or other options"):
             check_setups(run, setup_digests(other))

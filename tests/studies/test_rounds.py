@@ -2,6 +2,8 @@
 
 import math
 import threading
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -69,6 +71,29 @@ def test_as_many_servers_as_fit_run_at_once():
     tight = share_memory(study_of(8), available_bytes=3 * GIB)
     assert (tight.at_once, tight.servers) == (3, 8)
     assert tight.memory == share_memory(study_of(2), available_bytes=24 * GIB).memory
+
+
+def test_running_servers_take_no_memory_here_and_no_rounds():
+    def study(*names):
+        arms = [study_of(2).arms[0].model_copy(update={"name": name, "server": parse_server(server)})
+                for name, server in zip("ABCD", names, strict=False)]  # fmt: skip
+        return study_of(2).model_copy(update={"arms": tuple(arms)})
+
+    running = [f"mysql://root@127.0.0.1:{port}/" for port in (3306, 3307, 3308)]
+    little = share_memory(study(*running), available_bytes=GIB // 4)
+    assert (little.servers, little.at_once) == (0, 1)
+
+    def at_once(share, names):
+        loader = SimpleNamespace(
+            run=SimpleNamespace(read=lambda *_: None, finished_epochs=list), load_all=lambda *_, **__: {},
+            engine=Mock(), study=study(*names), pool=None, listener=None, stop=None,
+        )  # fmt: skip
+        return runner.load(loader, [SimpleNamespace(remote=None)] * len(names), share).at_once
+
+    assert at_once(little, running) == 3
+    two = ["mysql:8.0.15", "mysql:5.7.22"]
+    assert at_once(share_memory(study(*two, *running[:2]), available_bytes=24 * GIB), [*two, *running[:2]]) == 4
+    assert at_once(share_memory(study(*two, "mysql:9.7"), available_bytes=int(1.9 * GIB)), [*two, "mysql:9.7"]) == 2
 
 
 def test_small_data_that_is_only_read_has_a_small_redo_log():

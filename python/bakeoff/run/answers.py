@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bakeoff.engine import capture_events, capture_totals
-from bakeoff.errors import SpecError
+from bakeoff.errors import BakeoffError, SpecError
 from bakeoff.plan.epochs import database_on, rounds
 from bakeoff.results import RunDirectory
 from bakeoff.run.captures import SESSION_ENDS
@@ -162,8 +162,13 @@ def _started(tools: EpochTools, arms: Sequence[str]) -> Iterator[dict[str, Serve
             if setup.installation and setup.settings:
                 snapshot = tools.snapshots[(setup.load_key, 0)]
                 created[name] = tools.pool.create(name, setup.installation, setup.settings, snapshot=snapshot)
-        tools.pool.start_all(created.values())
-        yield {arm: server for arm in arms if (server := created.get(arm) or setups[arm].remote)}
+        with tools.pool.killed_once(tools.stop):
+            tools.pool.start_all(created.values())
+            yield {arm: server for arm in arms if (server := created.get(arm) or setups[arm].remote)}
+    except BakeoffError:
+        if tools.stop.is_set():  # the servers were killed for it
+            raise KeyboardInterrupt from None
+        raise
     finally:
         tools.pool.remove_all(created.values())
 

@@ -281,8 +281,8 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
     fixed = [size for arm in ours if (size := _asked_pool(arm))]
     shared = len(fixed) < len(ours) or not ours  # some arm uses the pool that is sized here
     largest = max([*fixed, *([pool] if shared else [])])
-    least = min(2, max(len(ours), 1))
-    at_once = min(max(len(ours), 1), usable // (largest + _BESIDES_POOL_BYTES))
+    least = min(2, len(ours))
+    at_once = min(len(ours), usable // (largest + _BESIDES_POOL_BYTES))
     at_once = min(at_once, at_most or at_once)
     if at_once < least:
         pool = (usable // least - _BESIDES_POOL_BYTES) // _STEP_BYTES * _STEP_BYTES
@@ -299,7 +299,7 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
         memory=ServerMemory(buffer_pool_bytes=pool, redo_bytes=_redo_bytes(study)),
         per_server_bytes=largest + _BESIDES_POOL_BYTES,
         servers=len(ours),
-        at_once=at_once,
+        at_once=max(at_once, 1),
     )
 
 

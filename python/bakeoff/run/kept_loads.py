@@ -142,6 +142,7 @@ class KeptLoads:
 
     Attributes:
         resumed: the run is.
+        again: the command that goes on.
     """
 
     pool: ServerPool
@@ -149,6 +150,7 @@ class KeptLoads:
     listener: Listener
     program: str
     resumed: bool
+    again: str = "bakeoff run --resume"
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __enter__(self) -> Self:
@@ -159,7 +161,7 @@ class KeptLoads:
     ) -> None:
         if self.keeps(value):
             self.listener.left_behind(
-                f"the data loaded so far is kept: `bakeoff run --resume {self.run.path}` goes on with it, "
+                f"the data loaded so far is kept: `{self.again} {self.run.path}` goes on with it, "
                 "`bakeoff cache prune` deletes it"
             )
         else:

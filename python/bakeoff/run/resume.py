@@ -235,13 +235,14 @@ def check_setups(run: RunDirectory, digests: Mapping[str, str]) -> None:
     Raises:
         ResultsError: an arm's binary or options are others than those in the finished epochs.
     """
-    kept = run.read(_SETUPS_FILE, dict[str, str]) or {}
+    kept, measured = run.read(_SETUPS_FILE, dict[str, str]) or {}, bool(run.finished_epochs())
     for arm, now in digests.items():
-        if kept.setdefault(arm, now) != now:
+        if measured and kept.get(arm, now) != now:
             raise ResultsError(
                 f"arm {arm} was measured with another binary or other options than its server has now.",
                 hint="Begin a new run.",
             )
+        kept[arm] = now
     run.write_json(_SETUPS_FILE, kept)
 
 
@@ -260,6 +261,19 @@ def check_sources(run: RunDirectory, study: Study) -> None:
             )
     if kept:
         run.write_json(_SOURCES_FILE, kept)
+
+
+def read_checked(run: RunDirectory, study: Study, setups: Iterable[ArmSetup]) -> Before:
+    """What the run was, when its servers, scripts, captures and dumps are still those of its finished epochs.
+
+    Raises:
+        ResultsError: as `check_versions`, `check_setups`, `check_sources`.
+    """
+    before = read_before(run)
+    check_versions(before, versions_of(setups))
+    check_setups(run, setup_digests(setups))
+    check_sources(run, study)
+    return before
 
 
 def script_digests(study: Study) -> dict[str, str]:

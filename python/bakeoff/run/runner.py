@@ -4,6 +4,7 @@
 one of them. Everything is written to the run directory as it happens.
 """
 
+import contextlib
 import math
 import threading
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Protocol
 
 from bakeoff.engine import Engine
-from bakeoff.errors import BakeoffError, RunInvalid
+from bakeoff.errors import BakeoffError, ResultsError, RunInvalid
 from bakeoff.plan import Plan, epoch_draft, plan_study, share_seconds, with_longer_slices
 from bakeoff.plan.epochs import turns
 from bakeoff.plan.timing import EpochCost, epoch_time, report_seconds
@@ -42,17 +43,12 @@ from bakeoff.run.reporters import download_reporter
 from bakeoff.run.resume import (
     budget_began,
     check_machine,
-    check_setups,
-    check_sources,
-    check_versions,
     ended_as,
     keep_memory,
     keeping,
     kept_memory,
     note_extension,
-    read_before,
-    setup_digests,
-    versions_of,
+    read_checked,
 )
 from bakeoff.run.workload_checks import check_workloads
 from bakeoff.servers import ServerPool
@@ -108,9 +104,9 @@ def run_study(
     """
     if resume is not None:
         check_machine(resume)
-        keep_snapshots(study)
     else:
         study = take_snapshots(study, listener, passwords, stop)
+    keep_snapshots(study)
     study = with_captures(study)
     check_workloads(study)
     share = (kept_memory(resume) if resume else None) or share_memory(study, at_most=servers_by_aio())
@@ -127,15 +123,15 @@ def run_study(
             run = RunDirectory.create(
                 runs_root, study, command=command_line, engine=engine.hello, data_path=work_root(), secrets=secrets
             )
-        kept = KeptLoads(pool, run, listener, program=str(engine.hello.get("build")), resumed=resume is not None)
+        again = "bakeoff explain" if explaining and explaining.only else "bakeoff run --resume"
+        program = str(engine.hello.get("build"))
+        kept = KeptLoads(pool, run, listener, program=program, resumed=resume is not None, again=again)
         loader = Loader(study, pool, run, listener, engine, stop, kept=kept)
-        with keeping(run, is_new=resume is None), kept:
+        with keeping(run, is_new=resume is None, again=again), contextlib.ExitStack() as loads:
             try:
-                before = read_before(run)
-                check_versions(before, versions_of(setups))
-                check_setups(run, setup_digests(setups))
-                check_sources(run, study)
+                before = read_checked(run, study, setups)
                 keep_memory(run, share)
+                loads.enter_context(kept)  # it may delete them, unless the run was refused
                 begin_notes(study, listener)
                 begin = time.monotonic()
                 limit_s = math.inf if before.plan else study.budget_s * LOADING_SHARE
@@ -205,7 +201,8 @@ def load(
         if setup.remote:
             loader.load_remote(setup, measured=measured)
     loader.engine.close()
-    at_once = max(share.at_once, 2)
+    # Running servers take no memory here.
+    at_once = len(loader.study.arms) if share.at_once >= share.servers else max(share.at_once, 2)
     return EpochTools(loader.study, setups, loader.pool, snapshots, loader.listener, loader.stop, at_once, host=host)
 
 
@@ -293,10 +290,13 @@ class ThisMachine:
 
         Raises:
             KeyboardInterrupt: the user ended the run.
+            ResultsError: its finished epochs are of another binary or other options.
         """
         assert self._joining
         try:
             self._tools = self._joining.with_arm(self._tools, study)
+        except ResultsError:
+            raise
         except BakeoffError as error:
             self._tools = replace(self._tools, study=study)
             self._unusable[study.arms[-1].name] = str(error)
