@@ -134,7 +134,7 @@ class Epoch:
         setups = tuple(setup for setup in self._tools.setups if setup.arm.name in arms)
         tools = replace(self._tools, setups=setups)
         self.servers = EpochServers(tools, self._draft, self._writer, self.phases)
-        later_ns = int((time.monotonic() - self._begin) * 1e9) if self._round else 0
+        later_ns = 0
         host: HostWatch | None = None
         running = contextlib.ExitStack()
         try:
@@ -142,6 +142,7 @@ class Epoch:
             self.servers.start()
             self.servers.make_ready()
             host = running.enter_context(HostWatch(self.servers.pids))
+            later_ns = int((time.monotonic() - self._begin) * 1e9)
             self._engine = running.enter_context(tools.engine(stop=tools.stop, on_log=tools.listener.note))
             self._other_bakeoffs.update(other_bakeoffs(RUNTIME_ROOT))
             yield
@@ -429,7 +430,7 @@ class Epoch:
                 "placement": cell.placement,
                 "freeze": cell.freeze and len(self.servers.ours) == len(self.servers.all),
             },
-            on_slice=on_slice or ThroughputReporter(cell.name, self._tools.listener).add_slice,
+            on_slice=on_slice or ThroughputReporter(cell, self._tools.listener).add_slice,
             until=until,
         )
         if self._tools.stop.is_set():
@@ -464,12 +465,10 @@ class Epoch:
 
     def _note_limits(self, cell: Cell, slices: Sequence[Message]) -> None:
         """Say once what a replay cannot do: less than a second is hardly more than a beginning; copies would write."""
-        if self._draft.epoch:
-            return
         idle = cell.threads - capture_facts(cell.script).connections
         if idle > 0 and (cell.writes or cell.speed):
             why = "it writes" if cell.writes else "it is replayed by the clock"
-            self._tools.listener.note(
+            self._tools.note_once(
                 f"{cell.name}: {idle} of {cell.threads} sessions are idle: the capture has fewer connections, and each "
                 f"is replayed once because {why}"
             )
@@ -478,9 +477,10 @@ class Epoch:
             lengths_ns[message["arm"]] += message["length_ns"]
         shortest_s = min(lengths_ns.values(), default=0) / 1e9
         if cell.writes and shortest_s < 1:
-            self._tools.listener.note(
+            self._tools.note_once(
                 f"{cell.name}: one pass over the capture takes {shortest_s:.2f} s, once in every epoch because it "
-                "writes; a longer capture gives narrower intervals"
+                "writes; a longer capture gives narrower intervals",
+                about=f"one pass of {cell.name}",
             )
 
 

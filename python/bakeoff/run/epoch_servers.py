@@ -61,7 +61,7 @@ class EpochTools:
         snapshots: of the data; a bisection adds loads and removes them.
         at_once: how many servers fit into memory; more arms than that take rounds.
         replay_rates: statements a second of captures, by cell and whether only reads ran: what chunks are made of.
-        noted: notes about settings that were translated, left out or ignored; each is said once.
+        noted: what `note_once` has said.
         called: what an epoch is called while it goes on.
         host: this machine's name in a cluster; empty without one.
         engine: starts the engine that measures.
@@ -79,6 +79,12 @@ class EpochTools:
     called: str = "epoch"
     host: str = ""
     engine: Callable[..., Engine] = Engine
+
+    def note_once(self, text: str, *, about: str = "") -> None:
+        """Say it unless it was said in this run; `about`: what it is known by, where its figures differ."""
+        if (about or text) not in self.noted:
+            self.noted.add(about or text)
+            self.listener.note(text)
 
 
 class EpochServers:
@@ -167,10 +173,8 @@ class EpochServers:
         assert setup.settings
         notes = (*setup.settings.notes, *instance.ignored_settings())
         self._writer.write_server_json(setup.arm.name, "notes.json", {"settings": notes})
-        for note in [f"{setup.arm.label}: {text}" for text in notes]:
-            if note not in self._tools.noted:
-                self._tools.noted.add(note)
-                self._tools.listener.note(note)
+        for text in notes:
+            self._tools.note_once(f"{setup.arm.label}: {text}")
 
     def _wait_for(self, server: RemoteServer, label: str) -> None:
         """Wait until a running server answers."""

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
+from bakeoff.plan import Cell
 from bakeoff.stats.progress import Listener
 
 _THROUGHPUT_PERIOD_NS = 500_000_000
@@ -13,7 +14,7 @@ _THROUGHPUT_PERIOD_NS = 500_000_000
 class ThroughputReporter:
     """Reports each arm's throughput about twice a second, from its slices since the last report."""
 
-    def __init__(self, cell: str, listener: Listener) -> None:
+    def __init__(self, cell: Cell, listener: Listener) -> None:
         self._cell = cell
         self._listener = listener
         self._events: Counter[str] = Counter()
@@ -24,14 +25,15 @@ class ThroughputReporter:
         """Take one `slice` message of the engine."""
         arm = message["arm"]
         self._events[arm] += message["events"]
-        self._seconds[arm] += message["length_ns"] / 1e9
+        busy_ns = message["busy_ns"] / max(message["connections"], 1)
+        self._seconds[arm] += (message["length_ns"] if self._cell.open_loop else busy_ns) / 1e9
         now_ns = message["start_ns"] + message["length_ns"]
         if now_ns - self._reported_ns < _THROUGHPUT_PERIOD_NS:
             return
         self._reported_ns = now_ns
         for name, seconds in self._seconds.items():
             if seconds > 0:
-                self._listener.throughput(self._cell, name, self._events[name] / seconds)
+                self._listener.throughput(self._cell.name, name, self._events[name] / seconds)
         self._events.clear()
         self._seconds.clear()
 
