@@ -46,20 +46,20 @@ def sides(rng, epochs, *, event_ns, server_ns, client_ns=20_000, noise=0.003):
     return found
 
 
-def slices_of(by_arm):
+def slices_of(by_arm, connections=4):
     rows = []
     for arm, epochs in by_arm.items():
         for epoch, each in enumerate(epochs):
             rows.append({
                 "cell": CELL, "arm": arm, "epoch": epoch, "events": each["events"], "busy_ns": 4_000_000_000,
-                "connections": 4, "length_ns": 1_000_000_000, "server_cpu_ns": each["server_cpu_ns"],
+                "connections": connections, "length_ns": 1_000_000_000, "server_cpu_ns": each["server_cpu_ns"],
                 "client_user_ns": each["client"] // 2, "client_system_ns": each["client"] - each["client"] // 2,
                 "context_switches": 2 * each["events"],
             })  # fmt: skip
     return Frame({name: [row[name] for row in rows] for name in rows[0]})
 
 
-def explained(by_arm, counted, *, word=Word.SLOWER, ended=Stop.BUDGET, cpus=2, by=(), without=()):
+def explained(by_arm, counted, *, word=Word.SLOWER, ended=Stop.BUDGET, cpus=2, by=(), without=(), at_work=4):
     """`counted`: arm -> one dictionary of counters an epoch; epochs `without` have none."""
     epochs = range(len(by_arm["A"]))
     ratios = [math.log(by_arm["B"][e]["events"] / by_arm["A"][e]["events"]) for e in epochs]
@@ -73,7 +73,7 @@ def explained(by_arm, counted, *, word=Word.SLOWER, ended=Stop.BUDGET, cpus=2, b
     }
     exist = {arm: frozenset(name for each in counted["A"] + counted["B"] for name in each) for arm in by_arm}
     compared = [comparison(ratios, word, by)]
-    (found,) = explain(compared, counters, slices_of(by_arm), exist=exist, ended=ended, cpus=cpus)
+    (found,) = explain(compared, counters, slices_of(by_arm, at_work), exist=exist, ended=ended, cpus=cpus)
     return found
 
 
@@ -129,6 +129,14 @@ def test_shares_add_up_over_hosts_and_where_epochs_lack_counters(by, without):
     found = {cost.counter: cost for cost in explained(by_arm, counted, by=by, without=without).costs}
     shares = [found[f"cpu.{name}"].carries for name in ("server.user_ns", "server.system_ns", "client_ns", "busy")]
     assert sum(shares) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_sessions_of_a_replay_that_rest_do_not_wait_for_a_cpu():
+    """With one of four threads at work the time is the event's own: a count carries half of what it does with all."""
+    counts = {"status.Handler_read_next": (10.0, 20.0)}
+    found = [explained(*duel(np.random.default_rng(3), **counts), at_work=at_work) for at_work in (4, 1)]
+    carried = [next(each.carries for each in side.costs if each.counter in counts) for side in found]
+    assert carried[1] == pytest.approx(carried[0] / 2, rel=1e-6)
 
 
 def test_rows_that_an_index_would_have_saved_are_named():

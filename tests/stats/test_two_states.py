@@ -1,6 +1,7 @@
 """A server that runs in two states is recognised, with the threads that make the difference; noise is not."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from slices import epoch_of, slice_row
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.spec import Placement
 from bakeoff.stats import diagnostics
+from bakeoff.stats.analysis import _states_flags
 from bakeoff.stats.diagnostics import states_flag
 from bakeoff.stats.reduced import reduced
 from validation.simulation import simulated_study
@@ -64,6 +66,13 @@ def test_two_states_are_found_with_the_thread_that_spins():
         assert "innodb_log_spin" not in states_flag(found, cell(), version).text
 
 
+def test_the_parts_of_a_capture_are_no_states():
+    run = reduced(epochs(lambda _, index: 4000.0 if index < 15 else 6000.0), simulated_study())
+    of_script, of_capture = cell(), cell().model_copy(update={"script": "shop.capture", "replay": True})
+    flags = [_states_flags(run, SimpleNamespace(cells=(each,))) for each in (of_script, of_capture)]
+    assert [*map(len, flags)] == [1, 0]
+
+
 def test_a_start_that_stays_slow_is_a_state_too():
     (found,) = two_states(epochs(lambda epoch, _: 3500.0 if epoch == 1 else 6000.0))
     assert found.threads == ()
@@ -114,6 +123,7 @@ def test_a_server_that_was_stopped_is_reported(events, latency_s):
     [
         {"events": 300, "latency_s": 2.6, "cpu": 1.0},  # one statement waited for a lock, the others went on
         {"events": 300, "latency_s": 0.2, "cpu": 0.1},  # every statement waited a little
+        {"events": 38, "latency_s": 3.0, "length_s": 3.05, "usual_cpus": 1.9, "cpu": 0.6},  # a query of 3 s on one CPU
         {"events": 0, "latency_s": 0.0, "cpu": 0.1, "length_s": 0.9},
         {"events": 0, "latency_s": 0.0, "usual_cpus": 0.05},  # a server with next to nothing to do
     ],

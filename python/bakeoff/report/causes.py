@@ -311,9 +311,9 @@ def _wait_row(each: WaitDifference, where: str) -> Row:
     form = numbers.of_event if each.timed else numbers.count
     finding = ""
     if each.differs:
-        finding = "longer" if each.difference.mean > 0 else "shorter"
+        finding = "longer" if each.grows else "shorter"
         if not each.timed:
-            finding = "more often" if each.difference.mean > 0 else "less often"
+            finding = "more often" if each.grows else "less often"
     return Row.of(
         each.name,
         form(each.baseline),

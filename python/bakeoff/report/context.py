@@ -73,14 +73,15 @@ def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
     slices = slices.rows(drawn[by.ids] & (slices["busy_ns"] > 0))
     bins = slices.by("cell", "arm", "epoch", "bin")
     sums = {name: bins.sum(slices[name]) for name in slices.columns if name.endswith(("_ns", "_bytes", "events"))}
-    seconds = sums["length_ns"] / 1e9
+    # A slice ends with its last window; what is counted was done while connections were busy, a little less.
+    seconds = bins.sum(slices["busy_ns"] / slices["connections"]) / 1e9
     tps = slices["events"] * slices["connections"] / slices["busy_ns"] * 1e9
     times = bins.keys.with_columns(
         seconds=bins.mean(slices["start_ns"] + slices["length_ns"] // 2) / 1e9,
-        tps=sums["events"] * bins.first(slices["connections"]) / sums["busy_ns"] * 1e9,
+        tps=sums["events"] / seconds,
         tps_low=bins.min(tps),
         tps_high=bins.max(tps),
-        server_cpus=sums["server_cpu_ns"] / sums["length_ns"],
+        server_cpus=sums["server_cpu_ns"] / 1e9 / seconds,
         read_bytes_per_s=sums["server_read_bytes"] / seconds,
         write_bytes_per_s=sums["server_write_bytes"] / seconds,
         network_bytes_per_s=(sums["sent_bytes"] + sums["received_bytes"]) / seconds,
@@ -507,17 +508,17 @@ class Context:
         """What was waited for in every comparison whose arms were recorded in the same epoch."""
         epochs = [*self.explaining(WAITS, WAITS_DOCUMENT, dict[str, CellWaits]).values()]
         return {
-            pair: wait_differences(epochs, **pair._asdict(), event_ns=self.event_ns(pair.cell, pair.baseline))
+            pair: wait_differences(epochs, **pair._asdict(), event_ns=self.event_ns.get((pair.cell, pair.baseline)))
             for pair in self.explained_pairs
             if any(all(pair.cell in epoch.get(arm, {}) for arm in pair[1:]) for epoch in epochs)
         }
 
-    def event_ns(self, cell: str, arm: str) -> float | None:
-        """Time of an event of one connection of an arm."""
-        rates = self.epoch_rates.get((cell, arm), {})
-        threads = next((each.threads for each in self.primary if each.cell == cell), 0)
-        per_s = math.fsum(rates.values()) / len(rates) if rates else 0.0
-        return threads / per_s * 1e9 if per_s else None
+    @cached_property
+    def event_ns(self) -> dict[tuple[str, str], float]:
+        """(cell, arm) -> time of an event of one connection."""
+        worked = self.slices.rows(self.slices["events"] > 0)
+        by = worked.by("cell", "arm")
+        return by.by_key(by.sum(worked["busy_ns"]) / by.sum(worked["events"]))
 
     @cached_property
     def histograms(self) -> dict[int, list[dict[str, Any]]]:

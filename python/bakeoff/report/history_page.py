@@ -96,7 +96,7 @@ def _latency(
     what = (compared.cell, compared.contender, "event", _P95_QUANTILE)
     found = (each for each in analysis.latencies if (each.cell, each.contender, each.operation, each.quantile) == what)
     ratio = next(found, None)
-    if ratio is None or ratio.estimate is None or not ratio.error:
+    if ratio is None or ratio.estimate is None or ratio.error is None:
         return []
     estimate, ends = ratio.estimate, [quantiles.get(str(_P95_QUANTILE)) for quantiles in quantiles_ns]
     reference, value = (None if ns is None else ns / 1e6 for ns in ends)

@@ -266,7 +266,7 @@ def _slices_table(context: Context) -> Table:
         Row.of(
             numbers.threads(cell.threads),
             format_ns(cell.slices.slice_ns),
-            format_ns(cell.slices.guard_ns),
+            format_ns(cell.guard_ns),
             "resting server stopped" if cell.freeze else "resting server idle",
             cell.placement,
             choices[cell.name].reason if cell.name in choices else "by default",
@@ -279,6 +279,7 @@ def _slices_table(context: Context) -> Table:
         group_title="workload",
         columns=("threads", "slice", "guard", "meanwhile", "placement", "chosen because"),
         rows=rows,
+        note="Where a cell has fewer than twenty blocks, its slices are lengthened until whole blocks fill its time.",
         all_text=True,
         page_only=True,
     )

@@ -359,8 +359,8 @@ def _tpmc_table(
         note=(
             "tpmC: New-Orders a minute with a 95% interval over epochs; not an audited TPC-C result. Server's count: "
             "growth of sum(d_next_o_id) and Com_commit over each cell, never less than what was counted; below it the "
-            "share that the server did and nobody counted (guards). All twelve consistency conditions held after "
-            "loading and after every epoch."
+            "share that the server did and nobody counted (guards, ends of slices). All twelve consistency conditions "
+            "held after loading and after every epoch."
         ),
     )  # fmt: skip
 

@@ -47,7 +47,7 @@ def why_section(context: Context) -> Section | None:
 def evidence(context: Context, explanation: Explanation) -> Evidence:
     """All that was found out about a comparison with the run's baseline."""
     pair = Pair(explanation.cell, context.analysis.baseline, explanation.contender)
-    mine, theirs = (context.event_ns(pair.cell, arm) for arm in (pair.baseline, pair.contender))
+    mine, theirs = (context.event_ns.get((pair.cell, arm)) for arm in (pair.baseline, pair.contender))
     longer_ns = theirs - mine if mine and theirs else 0.0
     profile, waits = context.profiles.get(pair), context.waits.get(pair)
     return Evidence(explanation, profile, waits, longer_ns, context.pauses.get(pair))

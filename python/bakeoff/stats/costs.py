@@ -218,8 +218,14 @@ def _explanation(
     log_time = -comparison.estimate.mean
     values = {point.epoch: -point.value for point in comparison.points}
     time = np.array([values[epoch] for epoch in epochs])
-    per_event_ns = [sum(row["connection_ns"] for row in rows) / sum(row["events"] for row in rows) for rows in own]
-    lost_ns = abs(per_event_ns[1] - per_event_ns[0]) / max(1.0, comparison.threads / cpus)
+    connection_ns, events, seconds = (
+        np.array([math.fsum(row[name] for row in rows) for rows in own])
+        for name in ("connection_ns", "events", "seconds")
+    )
+    at_work = (
+        float(connection_ns.sum() / seconds.sum()) / 1e9
+    )  # connections: of a replay not all have work all the time
+    lost_ns = float(abs(np.diff(connection_ns / events)[0])) / max(1.0, at_work / cpus)
     samples = _time_samples(time, cells, own) | _count_samples(cells, own, known)
     host_of = {point.epoch: point.host for point in comparison.points}
     measured_by = [host_of[epoch] for epoch in epochs]

@@ -262,10 +262,14 @@ def stood_still(sums: Frame, waits: Frame) -> dict[tuple[str, str], Flag]:
     if not len(waits):
         return {}
     arms = sums.by("cell", "arm")
-    usual = arms.by_key(arms.median(sums["server_cpus"]))
-    slices = waits.with_columns(usual=[usual[key] for key in zip(waits["cell"], waits["arm"], strict=True)])
+    keys = [*zip(waits["cell"], waits["arm"], strict=True)]
+    usual, typical_ns = (arms.by_key(arms.median(sums[name])) for name in ("server_cpus", "slice_ns"))
+    slices = waits.with_columns(usual=[usual[key] for key in keys], typical_ns=[typical_ns[key] for key in keys])
     slices = slices.rows(slices["usual"] >= _BUSY_MIN)
-    rested = np.fmin(slices["length_ns"] - slices["server_cpu_ns"] / slices["usual"], slices["waited_ns"])
+    # What took more CPU time than a whole slice does was one event beside idle connections, which uses one CPU at most.
+    all_at_work_ns = np.fmin(slices["server_cpu_ns"], slices["usual"] * slices["typical_ns"])
+    alone_ns = (slices["server_cpu_ns"] - all_at_work_ns) / np.fmin(slices["usual"], 1.0)
+    rested = np.fmin(slices["length_ns"] - all_at_work_ns / slices["usual"] - alone_ns, slices["waited_ns"])
     found = slices.with_columns(rested_ns=rested).rows(rested >= _STILL_NS).sort("rested_ns")
     return {
         (cell, arm): Flag(

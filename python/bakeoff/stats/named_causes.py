@@ -209,7 +209,7 @@ def _carries(evidence: Evidence, each: WaitDifference) -> bool:
     """Whether a wait has grown by as much as names a cause."""
     if not _is_wait(each) or not each.differs or not evidence.longer_ns:
         return False
-    return each.difference.mean / evidence.longer_ns >= NAMED_FROM
+    return each.grows == (evidence.longer_ns > 0) and each.difference.mean / evidence.longer_ns >= NAMED_FROM
 
 
 def _shares(parts: Sequence[tuple[str, float]]) -> str:

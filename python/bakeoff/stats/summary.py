@@ -41,7 +41,7 @@ _NETWORK_SHARE_OF_BYTES = 0.8
 
 
 def arm_sums(slices: Frame) -> Frame:
-    """Sums over an epoch's slices, a row each cell and arm, and `server_cpus`, the CPUs that the server usually used.
+    """Sums over an epoch's slices, a row each cell and arm; the median length, and CPUs that the server usually used.
 
     Columns that a slice table lacks count as 0, the server's as unknown.
     """
@@ -53,7 +53,7 @@ def arm_sums(slices: Frame) -> Frame:
     counted = {name: by.sum(slices.get(name, 0)) for name in _SUMMED}
     of_server = {name: by.sum(slices.get(name, np.nan)) for name in _SERVER}
     cpus = by.median(slices.get("server_cpu_ns", np.nan) / slices["length_ns"])
-    return by.keys.with_columns(**counted, **of_server, server_cpus=cpus)
+    return by.keys.with_columns(**counted, **of_server, server_cpus=cpus, slice_ns=by.median(slices["length_ns"]))
 
 
 def arm_summaries(sums: Frame, histograms: Iterable[Mapping[str, Any]]) -> tuple[ArmSummary, ...]:

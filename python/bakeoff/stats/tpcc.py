@@ -214,7 +214,7 @@ def _judge_share(count: int, of: int, *, least: float, most: float, nominal: flo
 class CrossCheck(Frozen):
     """The engine's counts beside the growth of the server's own over the same time.
 
-    The server also counts what the engine leaves out (guards, injected slowdowns), so it may have more, and never less.
+    The server also counts what the engine leaves out (guards, ends of slices, injected slowdowns), so it may have more.
 
     Attributes:
         uncounted_share: share of the server's committed New-Orders that the engine did not count; 0 to 1.

@@ -102,6 +102,11 @@ class WaitDifference(Paired):
         """Whether it is longer on one of the arms."""
         return self.p_adjusted is not None and self.p_adjusted < iv.ALPHA_PRECISE
 
+    @property
+    def grows(self) -> bool:
+        """Whether that is the contender, by what was tested: one epoch can turn the sign of the difference."""
+        return (self.ratio or self.difference).mean > 0
+
 
 def wait_differences(
     epochs: Iterable[Mapping[str, Mapping[str, CellWaits]]],
