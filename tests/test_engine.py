@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bakeoff.cli import main
 from bakeoff.engine import CONTRACT, ArmAddress, Engine, describe_workloads
 from bakeoff.errors import EngineError, HostError, SpecError
 from bakeoff.run.epoch import discards_epoch
@@ -140,7 +141,9 @@ def test_another_contract_is_refused(scripted):
         Engine()
 
 
-def test_a_missing_engine_says_how_to_get_one(monkeypatch):
+def test_a_missing_engine_says_how_to_get_one(monkeypatch, capsys):
     monkeypatch.setenv("BAKEOFF_ENGINE", "/nowhere/bakeoff-engine")
     with pytest.raises(HostError, match="make setup"):
         Engine()
+    assert main.run(["gate", "mysql:8.0.15", "mysql:8.0.15", "--range-size=5"]) == 2
+    assert "No such option: --range-size" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from synthetic import duel_study, make_run
 from bakeoff.engine import describe_workloads
 from bakeoff.results import RunDirectory
 from bakeoff.servers import free_cache
-from bakeoff.servers.paths import cache_root
+from bakeoff.servers.paths import cache_root, locked
 
 COMMANDS = (
     "duel",
@@ -95,6 +95,8 @@ def test_runs_are_deleted_by_name_and_all_but_the_newest(tmp_path, monkeypatch, 
         capture.write_bytes(b"x")
     study = paths[2] / "study.json"
     study.write_text(study.read_text().replace("oltp_read_only", str(captures[0])))
+    with locked("shop-2.capture"):  # of a replay that is about to begin
+        assert inside("runs", "prune", "--keep", "1", "--yes", "--runs", str(tmp_path)).out == ""
     pruned = inside("runs", "prune", "--keep", "1", "--yes", "--runs", str(tmp_path))
     assert (pruned.out.splitlines(), captures[0].exists()) == (["shop-2.capture deleted, 4.1 kB freed"], True)
     nothing = inside("runs", "prune", "--keep", "1", "--runs", str(tmp_path))
@@ -130,6 +132,8 @@ def test_a_damaged_run_is_as_old_as_it_was(tmp_path, inside, damage):
 def test_the_cache_is_pruned_of_what_can_be_made_again(tmp_path, monkeypatch, inside):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     template, server = (tmp_path / "bakeoff" / part / "mysql-8.0.15" for part in ("templates", "servers"))
+    broken = server.with_name("docker-0123456789abcdef")
+    broken.mkdir(parents=True)
     for folder in (template, server):
         folder.mkdir(parents=True)
         (folder / "file").write_bytes(b"x" * 10**6)
@@ -138,7 +142,7 @@ def test_the_cache_is_pruned_of_what_can_be_made_again(tmp_path, monkeypatch, in
     assert pruned.out.startswith("1 MB freed; ") and " has 1.0" in pruned.out, pruned
     assert (template.exists(), server.exists()) == (False, True)
     assert inside("cache", "prune", "--all").code == 0
-    assert not server.exists()
+    assert not server.exists() and not broken.exists()
 
 
 def test_data_that_another_bakeoff_has_taken_is_not_pruned(tmp_path, monkeypatch):

@@ -116,6 +116,7 @@ def test_the_users_file_adds_and_replaces(tmp_path):
         (OWN.replace('"percona"', '"perkona"'), "flavour must be one of"),
         (OWN.replace("packing", "pakking"), "pakking"),
         (OWN.replace("path =", "npm = 'a', path ="), "exactly one of"),
+        (OWN.replace('path = "/opt/percona"', "maven = 'com.example:server'"), "maven is group:artifact:version"),
         ("format = = 1", "not TOML"),
         ("format = 1\n[[capability]]\nname = 'x'\nabout = 'y'\nmysql = '8.0'", "capability x: mysql: "),
         (OWN.replace("[[server]]", "[server]", 1).partition("[[server]]")[0], "[[server]], with two brackets"),

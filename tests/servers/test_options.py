@@ -328,6 +328,8 @@ def test_rocksdb_by_its_short_name():
     assert translate(target("M10.11.19"), {"plugin": "rocksdb"}).options == {"plugin_load_add": "ha_rocksdb"}
     percona = Target("percona-8.0.36", "mysql", (8, 0, 36))
     assert translate(percona, {"plugin": "rocksdb"}).options == {"plugin_load_add": "ha_rocksdb.so"}
+    both = {"plugin": "rocksdb", "plugin_load_add": "ha_blackhole"}
+    assert translate(target("M10.11.19"), both).options == {"plugin_load_add": "ha_blackhole;ha_rocksdb"}
 
 
 @pytest.mark.parametrize(

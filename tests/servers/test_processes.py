@@ -344,8 +344,9 @@ def test_the_callback_of_a_waiting_lock_may_end_the_wait(tmp_path, monkeypatch):
 def test_a_closed_folder_is_refused(shared):
     closed = shared / "closed"
     closed.mkdir(mode=0o700)
-    with pytest.raises(HostError, match=r"may not enter .*closed"):
+    with pytest.raises(HostError, match=r"may not enter .*closed") as refused:
         require_reachable(closed, 4242, 4242)
+    assert refused.value.hint == f"Run: chmod o+x {closed}"  # the cache is elsewhere
 
 
 def test_the_cache_follows_xdg(monkeypatch, tmp_path):

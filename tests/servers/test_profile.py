@@ -8,7 +8,7 @@ from bakeoff.errors import SpecError
 from bakeoff.servers import Installation, ServerMemory
 from bakeoff.servers.catalog import parse_version
 from bakeoff.servers.options import read_cnf
-from bakeoff.servers.profile import settings_for, table_engine
+from bakeoff.servers.profile import ignored_options, settings_for, table_engine
 from bakeoff.spec import Data, Profile, parse_server
 
 MEMORY = ServerMemory(buffer_pool_bytes=512 << 20, redo_bytes=256 << 20)
@@ -206,6 +206,23 @@ def test_a_collation_that_a_server_lacks(flavour, version, collation):
         settings(flavour, version, data=Data(charset="utf8mb4", collation=collation))
 
 
+def test_what_mysqld_collects_is_joined_over_files_and_words(tmp_path):
+    for name, switch in (("a", "mrr=off"), ("b", "index_merge=off")):
+        (tmp_path / name).write_text(f"[mysqld]\noptimizer_switch = {switch}\nback_log = 90\n")
+    found = settings("mysql", "8.0.15", f",@{tmp_path}/a,@{tmp_path}/b,optimizer_switch=derived_merge=off,back_log=100")
+    assert found.options["optimizer_switch"] == "mrr=off,index_merge=off,derived_merge=off"
+    assert found.options["back_log"] == "100"
+
+
+def test_a_limit_of_a_variable_sets_nothing():
+    limits = ",maximum_innodb_buffer_pool_size=8G,maximum_max_connections=5000"
+    found = settings("mysql", "8.0.15", limits).options
+    assert found["innodb_buffer_pool_size"] == str(512 << 20)
+    assert found["maximum_innodb_buffer_pool_size"] == "8G"
+    assert found["max_connections"] == settings("mysql", "8.0.15").options["max_connections"]
+    assert ignored_options(found, {name: value for name, value in found.items() if "maximum" not in name}) == []
+
+
 def test_rocksdb_is_loaded_where_it_is():
     with_it = {"engines": ("innodb", "myisam", "rocksdb")}
     for options, data in (
@@ -218,6 +235,9 @@ def test_rocksdb_is_loaded_where_it_is():
         assert found.options["rocksdb_block_cache_size"] == str(512 << 20)
     beside = settings("mariadb", "10.11.19", ",plugin_load_add=ha_rocksdb", **with_it)  # loaded, and tables stay InnoDB
     assert beside.options["innodb_buffer_pool_size"] == str(512 << 20)
+    other = ",default_storage_engine=rocksdb,plugin_load_add=ha_blackhole"
+    both = settings("mariadb", "10.11.19", other, **with_it)
+    assert both.options["plugin_load_add"] == "ha_rocksdb;ha_blackhole"
     with pytest.raises(SpecError, match=r"without MyRocks.*mariadb:10\.11\.19"):
         settings("mysql", "8.0.15", data=Data(engine="rocksdb"))
 

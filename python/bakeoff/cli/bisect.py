@@ -29,6 +29,7 @@ from bakeoff.results import runs_root
 from bakeoff.servers import find_entry, install
 from bakeoff.servers.options import read_cnf
 from bakeoff.spec import Arm, Origin, ServerSpec, Study, parse_server
+from bakeoff.spec.server_name import with_later
 from bakeoff.spec.study import OptionPair, Search
 from bakeoff.stats.search import arm_with
 from bakeoff.units import parse_duration_s, parse_precision
@@ -134,7 +135,7 @@ def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[t
         )
     (spec,), installation = specs, install(specs[0])
     typed = dict(spec.options)
-    good, bad = (read_cnf(Path(file), installation.family, installation.version) | typed for file in files)
+    good, bad = (with_later(read_cnf(Path(file), installation.family, installation.version), typed) for file in files)
     pairs = [
         OptionPair(name=name, good=good.get(name), bad=bad.get(name))
         for name in dict.fromkeys([*good, *bad])

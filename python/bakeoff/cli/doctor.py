@@ -18,6 +18,7 @@ from bakeoff.run.machine_check import prove as run_duels
 from bakeoff.servers import Catalog, is_installed
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, parse_server
+from bakeoff.spec.study import THREADS_MAX
 from bakeoff.stats.progress import Listener
 from bakeoff.stats.resolution import Resolution
 from bakeoff.units import format_duration
@@ -35,7 +36,8 @@ def doctor(
         ),
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help=f"Connections in the test run. [default: {_THREADS}]")
+        int | None,
+        typer.Option(metavar="N", min=1, max=THREADS_MAX, help=f"Connections in the test run. [default: {_THREADS}]"),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Look only: no test run, nothing forecast.")] = False,
     prove: Annotated[

@@ -21,7 +21,7 @@ from bakeoff.errors import ResultsError, SpecError
 from bakeoff.results import RunDirectory, RunSummary, find_run, list_runs, runs_root
 from bakeoff.run.kept_loads import delete_kept, kept_bytes
 from bakeoff.servers import Catalog, free_cache, is_installed
-from bakeoff.servers.paths import allocated_bytes, bytes_on_disk, cache_root
+from bakeoff.servers.paths import allocated_bytes, bytes_on_disk, cache_root, locked_if_free, remove_lock
 from bakeoff.spec.study_file import read_study, shipped_studies
 from bakeoff.stats.model import Analysis
 from bakeoff.units import format_bytes, format_duration
@@ -262,7 +262,11 @@ def _delete(paths: list[Path]) -> None:
     for path in paths:
         size = allocated_bytes([path]) if path.is_file() else bytes_on_disk(path)
         if path.is_file():
-            path.unlink()
+            with locked_if_free(path.name) as free:
+                if not free:  # its run is about to begin
+                    continue
+                path.unlink()
+                remove_lock(path.name)
         else:
             run = RunDirectory(path)
             with run.hold():

@@ -6,6 +6,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Container, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib import import_module
@@ -230,7 +231,9 @@ def _remedy_of_sysbench(name: str, taken: Container[str]) -> str:
         return "Name a running server, mysql://USER@HOST:PORT/?socket=PATH, and set MYSQL_PWD."
     if (meant := _SYSBENCH_NAMES.get(name)) in taken:
         return f"Write {meant}."
-    of_scripts = {option["name"] for workload in describe_workloads() for option in workload["options"]}
+    of_scripts: set[str] = set()
+    with suppress(BakeoffError):  # without the engine, which this command would not have reached
+        of_scripts = {option["name"] for workload in describe_workloads() for option in workload["options"]}
     return f"Write -o {name}=VALUE." if name in of_scripts.union(RAND) else ""
 
 

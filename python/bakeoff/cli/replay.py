@@ -35,6 +35,7 @@ from bakeoff.report import render_terminal
 from bakeoff.report.queries import capture_view
 from bakeoff.results import runs_root
 from bakeoff.run.captures import CaptureFacts, capture_facts
+from bakeoff.servers.paths import locked, share
 from bakeoff.spec import Origin, Profile, Study, Workload
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 from bakeoff.spec.study import DATABASE_PATTERN, THREADS_MAX, is_capture
@@ -201,27 +202,33 @@ def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
     with workload.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:12]
     made = root / "captures" / f"{workload.name.partition('.')[0]}-{digest}.capture"
-    if not made.exists():
-        try:
-            made.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise HostError(f"replay: {made.parent} cannot be made: {error.strerror}.") from None
-        before = os.umask(0o077)
-        try:
-            with reading(console(stderr=True)) as report:
-                make_capture([str(workload)], made, redact=False, log_format=None, on_progress=report)
-        except SpecError as error:
-            if not error.hint:
-                raise
-            # The format is not recognised, and only `capture` has an option that names it.
-            hint = f"Make a capture of it: bakeoff capture {workload} --format slow -o shop.capture"
-            raise SpecError(error.message, hint=hint) from None
-        finally:
-            os.umask(before)
+    share(made.name)  # until this process ends: `runs prune` deletes a capture that no run uses yet
+    with locked(f"{made.name}.making"):
+        if not made.exists():
+            _make(workload, made)
     if not quiet:
         place = f"Capture: {made}, with the log's literals; `bakeoff runs prune` deletes it when no run uses it."
         console(stderr=True).print(place, soft_wrap=True)
     return made
+
+
+def _make(log: Path, capture: Path) -> None:
+    try:
+        capture.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise HostError(f"replay: {capture.parent} cannot be made: {error.strerror}.") from None
+    before = os.umask(0o077)
+    try:
+        with reading(console(stderr=True)) as report:
+            make_capture([str(log)], capture, redact=False, log_format=None, on_progress=report)
+    except SpecError as error:
+        if not error.hint:
+            raise
+        # The format is not recognised, and only `capture` has an option that names it.
+        hint = f"Make a capture of it: bakeoff capture {log} --format slow -o shop.capture"
+        raise SpecError(error.message, hint=hint) from None
+    finally:
+        os.umask(before)
 
 
 def _sessions(asked: int | None, facts: CaptureFacts, *, once: str, quiet: bool) -> int:

@@ -129,11 +129,7 @@ def check_study(study: Study, options: RunOptions, *, no_verdict: bool, shows: b
         HostError: the disk is too small.
     """
     check_workloads(study)
-    of_replays = (options.fail_on or frozenset()) - {FailOn.SLOWER}
-    if of_replays and not any(is_capture(workload.script) for workload in study.workloads):
-        raise SpecError(
-            f"--fail-on: {', '.join(sorted(of_replays))} can only be seen in a replay.", hint="Write --fail-on slower."
-        )
+    _check_fail_on(study, options)
     seen = forecast(with_expected_sizes(study, options.passwords), elsewhere=options.cluster is not None)
     if shows:
         show(seen, Format.JSON if options.json else Format.TEXT)
@@ -315,11 +311,20 @@ def run(
         return check_and_run(asked_study, replace(options, explaining=asked), no_verdict=no_verdict)
 
 
+def _check_fail_on(study: Study, options: RunOptions) -> None:
+    of_replays = (options.fail_on or frozenset()) - {FailOn.SLOWER}
+    if of_replays and not any(is_capture(workload.script) for workload in study.workloads):
+        raise SpecError(
+            f"--fail-on: {', '.join(sorted(of_replays))} can only be seen in a replay.", hint="Write --fail-on slower."
+        )
+
+
 def _resume(
     name: str | None, run: RunDirectory, options: RunOptions, *, scale: str, budget: str | None, precision: str | None
 ) -> int:
     """Resume a run. A study given with it must be the run's own."""
     begun = run.study()
+    _check_fail_on(begun, options)
     if options.publish and control_name(begun) is None:
         raise SpecError(
             f"run: {run.name} was begun without a control, so it cannot be published.",

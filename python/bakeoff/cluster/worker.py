@@ -19,6 +19,7 @@ from secrets import token_hex
 from typing import Any, TypeVar
 
 import psutil
+from pydantic import ValidationError
 
 from bakeoff.cluster.apart import ClientLink
 from bakeoff.engine import Engine
@@ -98,6 +99,8 @@ def facts(study: str | None = None) -> dict[str, Any]:
         try:
             share = share_memory(Study.model_validate_json(study), at_most=servers_by_aio())
             found["share"] = asdict(share)
+        except ValidationError:
+            pass  # it is of another bakeoff, and this node is refused for that
         except BakeoffError as error:
             found["problem"] = found["problem"] or str(error)
     return found

@@ -198,6 +198,8 @@ class Source(Frozen):
 
     @model_validator(mode="after")
     def _one(self) -> "Source":
+        if self.maven is not None and not re.fullmatch(r"[^:]+(:[^:]+){2,4}", self.maven):
+            raise ValueError("source: maven is group:artifact:version, packaging and classifier may follow")
         if sum(value is not None for value in self.__dict__.values()) != 1:
             raise ValueError("source: exactly one of maven, npm, debian, tarball, url, path")
         return self

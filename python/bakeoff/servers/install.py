@@ -229,6 +229,10 @@ def free_cache(*, servers: bool) -> None:
         prune(cache_root() / "templates", limit_bytes=0, unused_s=0)
     for name in installed() if servers else ():
         remove(name)
+    for rest in list((cache_root() / "servers").glob("*")) if servers else ():  # images' scripts, broken installations
+        with locked_if_free(rest.name) as free:
+            if free:
+                shutil.rmtree(rest, ignore_errors=True)
 
 
 def _install_entry(entry: Entry, progress: Progress) -> Installation:

@@ -96,7 +96,7 @@ def preload_libraries(value: str) -> list[Path]:
     """
     found: list[Path] = []
     for name in re.findall(r"[^:\s]+", value):
-        file = Path(name) if "/" in name else _find_library(name)
+        file = Path(name).absolute() if "/" in name else _find_library(name)
         if file is None or not file.is_file():
             package = _PACKAGES.get(Path(name).name)
             raise HostError(

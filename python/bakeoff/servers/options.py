@@ -324,7 +324,8 @@ def _plugin(target: Target, rest: dict[str, str], done: Translation) -> None:
     """`plugin=rocksdb` as `plugin_load_add` of its library."""
     if "plugin" in rest:
         value = rest.pop("plugin")
-        rest["plugin_load_add"] = myrocks_library(target) if value.lower() in ("rocksdb", "myrocks") else value
+        library = myrocks_library(target) if value.lower() in ("rocksdb", "myrocks") else value
+        rest["plugin_load_add"] = joined(rest.get("plugin_load_add"), "plugin_load_add", library)
 
 
 def myrocks_library(target: Target) -> str:

@@ -93,9 +93,10 @@ def require_reachable(folder: Path, uid: int, gid: int) -> None:
         needed = stat.S_IXUSR if status.st_uid == uid else others
         if uid != 0 and not status.st_mode & needed:
             mode = f"{status.st_mode & 0o777:o}"
+            in_cache = folder.is_relative_to(cache_root())
             raise HostError(
                 f"servers run as an account without privileges, which may not enter {step} (mode {mode}).",
-                hint=f"Set XDG_CACHE_HOME to a folder open to it, or run: chmod o+x {step}",
+                hint=f"{'Set XDG_CACHE_HOME to a folder open to it, or run' if in_cache else 'Run'}: chmod o+x {step}",
             )
 
 

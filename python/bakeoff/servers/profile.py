@@ -33,7 +33,7 @@ from bakeoff.servers.options import (
     whole_number,
 )
 from bakeoff.spec import Data, Profile, ServerSpec
-from bakeoff.spec.server_name import stem
+from bakeoff.spec.server_name import is_limit, joined, stem, with_later
 from bakeoff.units import parse_bytes
 
 SPARE_CONNECTIONS = 24  # for readiness, observers and the user
@@ -131,10 +131,13 @@ def settings_for(
     options |= _for_barracuda(target, data)
     user, notes = _for_own_cache(translated.options, engine)
     options = _override(options, user)
+    others = options.get("plugin_load_add", "")
+    if engine == _ROCKSDB and "ha_rocksdb" not in others:  # the user's took the place of ours
+        options["plugin_load_add"] = joined(myrocks_library(target), "plugin_load_add", others)
     _check_connections(target, options, connections)
 
     notes = [*translated.notes, *notes]
-    if target.family == "mariadb" and options.get("plugin_load_add") == "ha_rocksdb":
+    if target.family == "mariadb" and "ha_rocksdb" in options.get("plugin_load_add", ""):
         notes.append("ha_rocksdb was loaded: the engine is a plugin")
     init_options = translated.init_options | counting_at_init(target, options)
     return Settings(options, init_options, tuple(notes), dict(spec.env))
@@ -157,8 +160,8 @@ def _asked(spec: ServerSpec, installation: Installation | None) -> dict[str, str
     asked: dict[str, str] = {}
     for file in spec.cnf_files:
         assert installation
-        asked |= read_cnf(Path(file), installation.family, installation.version)
-    return asked | dict(spec.options)
+        asked = with_later(asked, read_cnf(Path(file), installation.family, installation.version))
+    return with_later(asked, dict(spec.options))
 
 
 def _needed(target: Target, connections: int) -> dict[str, str]:
@@ -288,7 +291,8 @@ def _check_data(installation: Installation, data: Data, options: Mapping[str, st
 
 
 def _check_connections(target: Target, options: Mapping[str, str], connections: int) -> None:
-    name, value = [each for each in options.items() if stem(each[0]) == "max_connections"][-1]  # the last one counts
+    own = {name: value for name, value in options.items() if stem(name) == "max_connections" and not is_limit(name)}
+    name, value = [*own.items()][-1]  # the last one counts
     allowed = whole_number(target, name, value)
     if allowed < connections + 2:
         raise SpecError(
@@ -300,7 +304,7 @@ def _check_connections(target: Target, options: Mapping[str, str], connections: 
 
 def _override(base: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str]:
     """The user's options over ours; `log_bin=x` replaces `skip_log_bin` and vice versa."""
-    taken = {stem(name) for name in user}
+    taken = {stem(name) for name in user if not is_limit(name)}
     return {name: value for name, value in base.items() if stem(name) not in taken} | dict(user)
 
 
@@ -322,7 +326,7 @@ def ignored_options(asked: Mapping[str, str], variables: Mapping[str, str]) -> l
     found = []
     for name, value in asked.items():
         plain = stem(name)
-        if plain in _NOT_VARIABLES:
+        if plain in _NOT_VARIABLES or is_limit(name):
             continue
         wanted = _wanted(name, plain, value)
         has = variables.get(plain, variables.get(_OTHER_NAMES.get(plain, ""), None))

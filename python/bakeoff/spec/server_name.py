@@ -6,6 +6,7 @@ number of `,option=value`, `,@FILE.cnf`, `,env.NAME=value`.
 
 import os
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -134,6 +135,11 @@ def joined(before: str | None, name: str, value: str) -> str:
     return value if before is None or name not in _COLLECTED else f"{before}{_COLLECTED[name]}{value}"
 
 
+def with_later(options: Mapping[str, str], later: Mapping[str, str]) -> dict[str, str]:
+    """Options with later ones, as mysqld takes both: the later one counts, or both where it collects them."""
+    return {**options, **{name: joined(options.get(name), name, value) for name, value in later.items()}}
+
+
 def stem(name: str) -> str:
     """The variable that an option sets: `loose_skip_log_bin` is `log_bin`. `skip_name_resolve` is a variable itself."""
     if name == "skip_name_resolve":
@@ -142,6 +148,11 @@ def stem(name: str) -> str:
         if name.startswith(prefix) and len(name) > len(prefix):
             return stem(name[len(prefix) :])
     return name
+
+
+def is_limit(name: str) -> bool:
+    """Whether an option only bounds what its variable may be set to later: `maximum_max_connections`."""
+    return name.removeprefix("loose_").startswith("maximum_")
 
 
 def _cnf_options(files: list[str]) -> tuple[str, ...]:
