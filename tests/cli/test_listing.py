@@ -95,7 +95,7 @@ def test_runs_are_deleted_by_name_and_all_but_the_newest(tmp_path, monkeypatch, 
         capture.write_bytes(b"x")
     study = paths[2] / "study.json"
     study.write_text(study.read_text().replace("oltp_read_only", str(captures[0])))
-    with locked("shop-2.capture"):  # of a replay that is about to begin
+    with locked("capture-2"):  # of a replay that is about to begin
         assert inside("runs", "prune", "--keep", "1", "--yes", "--runs", str(tmp_path)).out == ""
     pruned = inside("runs", "prune", "--keep", "1", "--yes", "--runs", str(tmp_path))
     assert (pruned.out.splitlines(), captures[0].exists()) == (["shop-2.capture deleted, 4.1 kB freed"], True)
@@ -141,8 +141,11 @@ def test_the_cache_is_pruned_of_what_can_be_made_again(tmp_path, monkeypatch, in
     pruned = inside("cache", "prune")
     assert pruned.out.startswith("1 MB freed; ") and " has 1.0" in pruned.out, pruned
     assert (template.exists(), server.exists()) == (False, True)
-    assert inside("cache", "prune", "--all").code == 0
-    assert not server.exists() and not broken.exists()
+    being_made = server.with_name(".mysql-9.7.0.abcd1234")
+    being_made.mkdir()
+    with locked("mysql-9.7.0"):
+        assert inside("cache", "prune", "--all").code == 0
+    assert not server.exists() and not broken.exists() and being_made.exists()
 
 
 def test_data_that_another_bakeoff_has_taken_is_not_pruned(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from bakeoff.errors import RunInvalid, ServerError, UnreachableError
 from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import epoch_servers, explaining, runner
+from bakeoff.run.answers import _started
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch import discards_epoch
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
@@ -74,6 +75,21 @@ class Recorder(Listener):
 
     def stage(self, text):
         self.stages.append(text)
+
+
+@pytest.mark.parametrize(("stopped", "expected"), [(False, ServerError), (True, KeyboardInterrupt)])
+def test_a_comparison_of_answers_that_is_stopped_kills_its_servers(stopped, expected):
+    pool, stop = Starting(), threading.Event()
+    killed = threading.Event()
+    pool._instances = [SimpleNamespace(kill=killed.set)]
+    setup = SimpleNamespace(arm=SimpleNamespace(name="A"), installation=None, settings=None, remote=object())
+    tools = SimpleNamespace(setups=[setup], listener=Listener(), pool=pool, stop=stop)
+    with pytest.raises(expected), _started(tools, ["A"]):
+        if stopped:
+            stop.set()
+            assert killed.wait(5)
+        raise ServerError("it is gone")
+    assert killed.is_set() is stopped
 
 
 def tools_of(pool, stop):

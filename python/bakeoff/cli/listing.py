@@ -19,6 +19,7 @@ from bakeoff.cli.printing import console, print_table
 from bakeoff.engine import describe_workloads
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.results import RunDirectory, RunSummary, find_run, list_runs, runs_root
+from bakeoff.run.captures import capture_lock
 from bakeoff.run.kept_loads import delete_kept, kept_bytes
 from bakeoff.servers import Catalog, free_cache, is_installed
 from bakeoff.servers.paths import allocated_bytes, bytes_on_disk, cache_root, locked_if_free, remove_lock
@@ -262,11 +263,13 @@ def _delete(paths: list[Path]) -> None:
     for path in paths:
         size = allocated_bytes([path]) if path.is_file() else bytes_on_disk(path)
         if path.is_file():
-            with locked_if_free(path.name) as free:
+            lock = capture_lock(path)
+            with locked_if_free(lock) as free:
                 if not free:  # its run is about to begin
                     continue
                 path.unlink()
-                remove_lock(path.name)
+                for name in (lock, f"{lock}.making"):
+                    remove_lock(name)
         else:
             run = RunDirectory(path)
             with run.hold():

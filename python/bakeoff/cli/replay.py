@@ -34,7 +34,7 @@ from bakeoff.errors import HostError, SpecError
 from bakeoff.report import render_terminal
 from bakeoff.report.queries import capture_view
 from bakeoff.results import runs_root
-from bakeoff.run.captures import CaptureFacts, capture_facts
+from bakeoff.run.captures import CaptureFacts, capture_facts, capture_lock
 from bakeoff.servers.paths import locked, share
 from bakeoff.spec import Origin, Profile, Study, Workload
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
@@ -202,8 +202,9 @@ def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
     with workload.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()[:12]
     made = root / "captures" / f"{workload.name.partition('.')[0]}-{digest}.capture"
-    share(made.name)  # until this process ends: `runs prune` deletes a capture that no run uses yet
-    with locked(f"{made.name}.making"):
+    lock = capture_lock(made)
+    share(lock)  # until this process ends: `runs prune` deletes a capture that no run uses yet
+    with locked(f"{lock}.making"):
         if not made.exists():
             _make(workload, made)
     if not quiet:

@@ -36,6 +36,11 @@ _SILENCE_MAX_S = 30.0  # by the clock: nobody waits longer for a statement
 _CHUNK_MAX_S = 60.0  # by the clock: from its first to its last statement, wherever it begins in the log
 
 
+def capture_lock(capture: Path) -> str:
+    """The lock that replays of a log share, by the log's digest, with which the name of its capture ends."""
+    return f"capture-{capture.stem.rpartition('-')[2]}"
+
+
 @dataclass(frozen=True)
 class CaptureFacts:
     """A capture, as far as planning needs it.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bakeoff.engine import Message, capture_events, capture_totals, make_capture
+from bakeoff.engine import Message, capture_events, make_capture
 from bakeoff.plan import Cell
 from bakeoff.results import EpochWriter
 from bakeoff.run.answers import READ_HANDLERS, READS, first_word
@@ -71,8 +71,8 @@ def plans_of(log: Path, servers: Mapping[str, Server]) -> CellPlans:
     """
     with tempfile.TemporaryDirectory() as folder:
         capture = Path(folder) / "statements.capture"
-        make_capture([str(log)], capture, redact=False, log_format="general", on_progress=lambda _done, _total: None)
-        digests = {each["digest"]: each for each in capture_totals(capture)["digests"]}
+        made = make_capture([str(log)], capture, redact=False, log_format="general", on_progress=lambda *_: None)
+        digests = {each["digest"]: each for each in made["digests"]}
         wanted = [name for name, each in digests.items() if first_word(each["text"]) in _EXPLAINED][:STATEMENTS_MAX]
         samples: dict[str, list[Event]] = {name: [] for name in wanted}
         for event in capture_events(capture):

@@ -227,11 +227,13 @@ def free_cache(*, servers: bool) -> None:
                 remove_lock(dump.name)
     if (cache_root() / "templates").is_dir():
         prune(cache_root() / "templates", limit_bytes=0, unused_s=0)
-    for name in installed() if servers else ():
+    if not servers:
+        return
+    for name in installed():
         remove(name)
-    for rest in list((cache_root() / "servers").glob("*")) if servers else ():  # images' scripts, broken installations
+    for rest in list((cache_root() / "servers").glob("[!.]*")):  # scripts of images, broken installations
         with locked_if_free(rest.name) as free:
-            if free:
+            if free and not (rest / RECORD).exists():
                 shutil.rmtree(rest, ignore_errors=True)
 
 
