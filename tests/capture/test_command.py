@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from bakeoff.engine import engine_path
+
 SLOW = """# Time: 2026-11-23T10:00:0{second}.000000Z
 # User@Host: shop[shop] @ app.example [10.0.0.1]  Id:     {connection}
 # Query_time: 0.00{second}000  Lock_time: 0.000002 Rows_sent: 1  Rows_examined: 10
@@ -29,6 +31,12 @@ def log(shell):
     path = shell.folder / "slow.log"
     path.write_text(LOG)
     return path
+
+
+@pytest.mark.parametrize("events", [[], ["--events"]])
+def test_the_engine_reads_one_capture_and_ignores_no_other(tmp_path, events):
+    ran = subprocess.run([engine_path(), "capture", *events, "a", "b"], cwd=tmp_path, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (2, "") and "it takes one capture" in ran.stderr
 
 
 def test_a_log_becomes_a_capture_and_is_shown_by_time(inside, shell, log):

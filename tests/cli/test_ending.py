@@ -126,8 +126,7 @@ def test_ctrl_c_ends_a_statement_without_end_and_leaves_nothing(shell):
     made = f"CREATE TABLE t (a int PRIMARY KEY);\nINSERT INTO t VALUES {rows};\n"
     (shell.folder / "own.sql").write_text(made + SLOW)
     process = shell.start("duel", *["mysql:8.0.15"] * 2, "--data", "own.sql", "-w", "own.lua", "--no-verdict")
-    loaded = shell.work
-    wait_for(lambda: [file for file in loaded.glob("load-*/*/load.json") if '"loaded":{' in file.read_text()])
+    wait_for(lambda: [file for file in shell.work.glob("load-*/*/load.json") if '"loaded":{' in file.read_text()])
     time.sleep(2)
     process.send_signal(signal.SIGINT)
     ran = shell.finish(process, limit_s=20)

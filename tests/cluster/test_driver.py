@@ -308,6 +308,12 @@ def test_a_node_with_another_binary_options_or_script_is_refused(tmp_path, monke
     resumed._welcome(second, worker.Answer(same))
 
 
+def test_a_study_of_another_bakeoff_is_no_problem_of_the_node():
+    """What is wrong is that the node has another bakeoff, which `require_same_programs` says."""
+    found = worker.facts('{"a field": "of another version"}')
+    assert (found["share"], found["problem"]) == (None, "")
+
+
 def test_an_epoch_comes_back_as_it_was_written(tmp_path):
     there, here = tmp_path / "there", tmp_path / "here"
     for name, text in (("epochs/004/servers/A/my.cnf", "x"), ("epochs/004/outcome.json", "{}"), ("plan.json", "p")):

@@ -164,6 +164,12 @@ def test_preloading_by_name(make):
     assert some_library().resolve().name in Path(f"/proc/{server.pid}/maps").read_text()
 
 
+def test_a_library_by_a_relative_path_is_one_of_this_folder(tmp_path, monkeypatch):
+    (tmp_path / "own.so").touch()
+    monkeypatch.chdir(tmp_path)
+    assert instance_module.preload_libraries("./own.so") == [tmp_path / "own.so"]
+
+
 def test_a_library_that_is_not_there_names_its_package(make):
     with pytest.raises(HostError, match=r"libmimalloc.so.3.*apt-get install libmimalloc3"):
         make("mysql:5.7.22,env.LD_PRELOAD=libmimalloc.so.3")

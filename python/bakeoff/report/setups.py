@@ -279,7 +279,8 @@ def _slices_table(context: Context) -> Table:
         group_title="workload",
         columns=("threads", "slice", "guard", "meanwhile", "placement", "chosen because"),
         rows=rows,
-        note="Where a cell has fewer than twenty blocks, its slices are lengthened until whole blocks fill its time.",
+        note="In cells with fewer than twenty blocks slices are lengthened until whole blocks fill the cell's time; "
+        "those of a replay last as long as their statements.",
         all_text=True,
         page_only=True,
     )
