@@ -91,7 +91,8 @@ def format_bytes(count: float) -> str:
     value = float(count)
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if abs(value) < 1000 or unit == "TB":
-            return f"{value:.0f} {unit}" if unit == "B" or abs(value) >= 100 else f"{value:.3g} {unit}"
+            whole = abs(value) >= 100 or (unit == "B" and not 0 < abs(value) < 1)
+            return f"{value:.0f} {unit}" if whole else f"{value:.3g} {unit}"
         value /= 1000
     raise AssertionError("unreachable")
 

@@ -57,6 +57,7 @@ def test_the_build_that_changed_is_named_with_its_ratio(tmp_path):
     assert view.summary[1] == "This rests on 8 restarts of the baseline and one other arm."
     rows = [[value.text for value in row.values] for row in view.tables["bisection"].rows]
     assert rows[0] == ["build A", "good", "8", "–"] and rows[2][3] == "> 99.9%"
+    assert view.conditions and view.conditions in render_html(view)
     assert view.verdicts == () and answer in html.unescape(render_html(view).replace("<wbr>", ""))
     assert list(published_charts(view)) == ["time-0"], "there is no chart of verdicts"
     document = json.loads(render_json(view))

@@ -350,3 +350,12 @@ def test_a_missing_manifest_is_one_clear_line(tmp_path):
     (run.path / "manifest.json").unlink()
     with pytest.raises(ResultsError, match=r"manifest\.json is missing"):
         build_view(run, analysis)
+
+
+def test_percentiles_of_the_control_alone_mark_nothing(run, analysis):
+    own = [
+        each.model_copy(update={"contender": analysis.control}) for each in analysis.latencies if each.contender == "B"
+    ]
+    assert any(each.differs for each in own)
+    view = build_view(run, analysis.model_copy(update={"latencies": tuple(own)}))
+    assert "false discovery" not in view.tables["latency"].note

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -129,3 +130,9 @@ def test_the_section_is_accessible_and_fits_a_phone(browser, unlike, tmp_path):
     found = Axe().run(page)
     context.close()
     assert found.violations_count == 0, found.generate_report()
+
+
+def test_what_hosts_differ_by_is_no_noise_between_restarts(tmp_path):
+    view, _ = reported(tmp_path, hosts_of((HOST, 0.0), (HOST, 0.3), (HOST, -0.2)))
+    (basis,) = [sentence for sentence in view.summary if sentence.startswith("This rests on")]
+    assert float(re.search(r"ratios differ by ([\d.]+)%", basis)[1]) < 5 and "noisy" not in basis

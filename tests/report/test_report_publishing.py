@@ -10,6 +10,7 @@ from synthetic import duel_study, make_run
 
 from bakeoff.report import build_view
 from bakeoff.report.renderers import objection, publish, published_charts, render_markdown
+from bakeoff.stats.model import Flag
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +81,13 @@ def test_a_report_is_marked_by_its_own_control(run_and_analysis, trusted, word, 
 def test_without_a_control_nothing_can_be_published(run_and_analysis):
     _, analysis = run_and_analysis
     assert objection(analysis.model_copy(update={"trusted": None, "control": None})) == "the run has no control."
+
+
+def test_a_control_that_completed_nothing_in_an_epoch_needs_no_larger_budget(run_and_analysis):
+    run, analysis = run_and_analysis
+    idle = Flag(kind="NOTHING DONE", text="")
+    comparisons = [each.model_copy(update={"flags": (idle,)}) for each in analysis.comparisons]
+    analysis = analysis.model_copy(update={"trusted": None, "comparisons": tuple(comparisons)})
+    assert "completed nothing in an epoch" in objection(analysis)
+    (status,) = [each for each in build_view(run, analysis).statuses if each.word == "CONTROL TOO SHORT"]
+    assert "has an epoch without a completed event" in status.text

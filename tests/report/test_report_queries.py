@@ -17,11 +17,11 @@ from synthetic import HOST, Truth, duel_study, make_run
 
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
 from bakeoff.report.context import Query
-from bakeoff.report.queries import _coverage, _lost, _short, findings
+from bakeoff.report.queries import _coverage, _lost, _short, different_work, findings
 from bakeoff.results.manifest import kinds_of
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.answer_rules import DOCUMENT, Answers, Compared, DigestAnswers
-from bakeoff.stats.digests import DigestTimes
+from bakeoff.stats.digests import DigestTimes, digest_times
 from bakeoff.stats.model import Stop
 
 TEXTS = {
@@ -117,7 +117,14 @@ def found_in(*queries):
     for at, (word, compared) in enumerate(queries):
         digest = f"{at:016x}"
         times = word and DigestTimes(
-            cell="shop/4", contender="B", digest=digest, executions={}, share=0.1, estimate=None, word=word
+            cell="shop/4",
+            contender="B",
+            digest=digest,
+            executions={},
+            share=0.1,
+            contender_share=0.1,
+            estimate=None,
+            word=word,
         )
         listed.append(Query("shop/4", "B", digest, "SELECT ?", times, compared, None))
     context = SimpleNamespace(queries=listed, cell_title=str, labels={"B": "B"}, primary=(), cells_planned=())
@@ -169,6 +176,35 @@ def test_queries_that_one_side_refuses_are_no_work_of_the_ratio(view):
     (status,) = [each for each in view.statuses if each.word == "DIFFERENT WORK"]
     found = re.search(r"20% of the baseline's time .* about (\d\.\d\d)×", status.text)
     assert float(found[1]) == pytest.approx(4 / (1.3 + 0.7 + 1 + 1), abs=0.02)
+
+
+@pytest.mark.parametrize(("refuses", "whose"), [("A", "contender"), ("B", "baseline")])
+def test_the_work_of_the_side_that_does_not_refuse_counts(run, analysis, refuses, whose):
+    """A refusal has no time at all, so the share of the arm that refuses is next to nothing."""
+    of_baseline = digest_times(refused_by(refuses, run), baseline="A", ended=analysis.stopped)
+    compared = Compared(executed=5, differences={"errors": 5}, failed={refuses: 5})
+    queries = [
+        Query(each.cell, "B", each.digest, "", each, compared if each.digest == FAILS else SAME_ANSWERS, None)
+        for each in of_baseline
+    ]
+    context = SimpleNamespace(queries=queries, cell_title=str, labels={"B": "mysql:8.0"})
+    (status,) = different_work(context)
+    assert f"20% of the {whose}'s time" in status.text
+
+
+def refused_by(arm, run):
+    """The run's histograms as if the other arm had completed what this one refuses, in the usual time."""
+    found = {epoch: run.histograms(epoch) for epoch in run.finished_epochs()}
+    other = {"A": "B", "B": "A"}[arm]
+    return {
+        epoch: [each for each in messages if each["operation"] != FAILS]
+        + [
+            each | {"operation": FAILS, "arm": other}
+            for each in messages
+            if (each["operation"], each["arm"]) == (SAME, "A")
+        ]
+        for epoch, messages in found.items()
+    }
 
 
 def test_the_table_is_sorted_by_time_lost(view):

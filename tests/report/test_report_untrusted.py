@@ -10,7 +10,7 @@ from rich.console import Console
 from synthetic import duel_study, make_run
 
 from bakeoff.cli.main import run as command
-from bakeoff.report import build_view, render_html, render_markdown, render_terminal
+from bakeoff.report import build_view, render_csv, render_html, render_markdown, render_terminal
 from bakeoff.report.view import Section
 from bakeoff.stats.model import Flag
 
@@ -83,3 +83,7 @@ def test_a_list_of_runs_shows_hidden_characters(tmp_path, capfd):
     assert command(["list", "runs", "--runs", str(tmp_path)]) == 0
     shown = capfd.readouterr().out
     assert "\\x1b[2J\\u202e" in shown and not HIDDEN.search(shown)
+
+
+def test_hidden_characters_are_shown_in_what_programs_read(page):
+    assert "\x1b" in EVIL and "\x1b" not in render_csv(page) and "\u202e" not in render_csv(page)

@@ -185,10 +185,13 @@ def _control_statuses(analysis: Analysis) -> Iterator[Status]:
             "other than the settings moved the numbers; no line of this report should be relied on.",
         )
     if analysis.trusted is None and analysis.control is not None:
+        why = "has an epoch without a completed event, in it or in the baseline"
+        if not analysis.control_is_idle:
+            why = "has fewer than five usable epochs"
         yield Status(
             word="CONTROL TOO SHORT",
-            text="The control, a second instance of the baseline, has fewer than five usable epochs: it neither "
-            "supports this report nor speaks against it.",
+            text=f"The control, a second instance of the baseline, {why}: it neither supports this report nor speaks "
+            "against it.",
         )
 
 

@@ -70,7 +70,8 @@ def plain_ratio(contender: float | None, baseline: float | None) -> str:
     """`1.12×` of two values; nothing when there is no sense in it."""
     if contender is None or baseline is None or baseline <= 0:
         return ""
-    return f"{contender / baseline:.2f}×"
+    found = contender / baseline
+    return f"{found:.2g}×" if 0 < found < 0.1 else f"{found:.2f}×"
 
 
 def count(value: float) -> str:

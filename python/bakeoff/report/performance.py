@@ -402,7 +402,9 @@ def _latency_note(context: Context) -> str:
 def _latency_table(context: Context) -> Table:
     """Percentiles; for contenders the ratio with its interval where epochs give one."""
     quantiles = sorted({q for summary in context.analysis.arms for q in summary.quantiles_ns}, key=float)
-    ratios = {(r.cell, r.contender, r.quantile): r for r in context.analysis.latencies if r.operation == "event"}
+    contenders = context.analysis.contenders
+    events = [each for each in context.analysis.latencies if each.operation == "event" and each.contender in contenders]
+    ratios = {(each.cell, each.contender, each.quantile): each for each in events}
 
     def values(summary: ArmSummary) -> Iterable[Value | str]:
         for quantile in quantiles:

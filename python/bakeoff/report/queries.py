@@ -263,18 +263,23 @@ def different_work(context: Context) -> Iterator[Status]:
     """Ratios that are moved by queries which one arm refuses: a refusal takes less time than the work."""
     for place in dict.fromkeys((query.cell, query.contender) for query in context.queries):
         queries = [q for q in context.queries if (q.cell, q.contender) == place and q.times]
-        failing = [q.times.share for q in queries if q.times and q.failing_arms == 1]
+        failing = [q.times for q in queries if q.times and q.failing_arms == 1]
+        shares = {
+            "baseline": math.fsum(each.share for each in failing),
+            "contender": math.fsum(each.contender_share for each in failing),
+        }
+        whose = max(shares, key=shares.__getitem__)
         both = [q.times for q in queries if q.times and q.times.estimate and q.failing_arms != 1]
         contender = math.fsum(each.share * math.exp(-each.estimate.mean) for each in both if each.estimate)
-        if math.fsum(failing) < _MOVES or not contender:
+        if shares[whose] < _MOVES or not contender:
             continue
         cell, arm = place
         rest = math.fsum(each.share for each in both) / contender
         yield Status(
             word="DIFFERENT WORK",
-            text=f"{context.cell_title(cell)}, {context.labels[arm]}: {numbers.share(math.fsum(failing))} of the "
-            "baseline's time is in queries that fail on one side only. The ratio counts them; that of the others is "
-            f"about {rest:.2f}×.",
+            text=f"{context.cell_title(cell)}, {context.labels[arm]}: {numbers.share(shares[whose])} of the {whose}'s "
+            "time is in queries that fail on one side only. The ratio counts them; that of the others is about "
+            f"{rest:.2f}×.",
         )
 
 

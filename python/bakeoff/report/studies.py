@@ -323,7 +323,9 @@ def tpmc_lines(tables: Mapping[str, Table]) -> tuple[str, ...]:
     """`tpmC, 4 threads, mysql:8.0: 19,355 (19,300 to 19,410)` from each row of the section's first table."""
     rows = tables["tpcc"].rows if "tpcc" in tables else ()
     return tuple(
-        f"tpmC, {row.group}, {arm.text}: {tpmc.text} ({tpmc.sub})" for row in rows for arm, tpmc in [row.values[:2]]
+        f"tpmC, {row.group}, {arm.text}: {tpmc.text}{f' ({tpmc.sub})' if tpmc.sub else ''}"
+        for row in rows
+        for arm, tpmc in [row.values[:2]]
     )
 
 
@@ -335,7 +337,10 @@ def _tpmc_table(
             context.labels[summary.arm],
             Value(
                 text=format_rate(summary.tpmc),
-                sub=f"{format_rate(summary.tpmc_low)} to {format_rate(summary.tpmc_high)}",
+                # One epoch has no interval.
+                sub=f"{format_rate(summary.tpmc_low)} to {format_rate(summary.tpmc_high)}"
+                if summary.tpmc_low < summary.tpmc_high
+                else "",
             ),
             format_rate(summary.tpm_total),
             Value(text=f"{summary.rollback_share:.2%}", sub=summary.rollback.value),

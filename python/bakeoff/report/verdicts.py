@@ -11,6 +11,7 @@ from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import Forest, ForestRow, Tone, VerdictView
 from bakeoff.stats.effects import Interaction, interactions
+from bakeoff.stats.hosts import without_hosts
 from bakeoff.stats.interval import excludes_zero
 from bakeoff.stats.model import Comparison, Estimate, Stop, Word
 from bakeoff.stats.verdict import leaning
@@ -188,8 +189,7 @@ def _basis(context: Context) -> str:
     restarts = _repeats(counts[-1], restarted=restarted)
     if len(counts) > 1:
         restarts = f"{counts[0]} to {restarts}"
-    values = [[point.value for point in each.points] for each in context.primary]
-    spreads = [statistics.stdev(each) for each in values if len(each) > 1]
+    spreads = [found for each in context.primary if each.estimate.n and (found := _spread(each)) is not None]
     spread = percent_text(statistics.median_high(spreads)) if spreads else ""
     noise = f"; ratios differ by {spread} between {'restarts' if restarted else 'repetitions'}" if spread else ""
     if spreads and statistics.median_high(spreads) > _NOISY:
@@ -201,6 +201,16 @@ def _basis(context: Context) -> str:
     }
     where = " of every server" if restarted else ""
     return f"This rests on {restarts}{where}{noise}{control[context.analysis.trusted]}."
+
+
+def _spread(comparison: Comparison) -> float | None:
+    """Standard deviation of a comparison's epochs, each of them among those of its host."""
+    points = comparison.points
+    hosts = [point.host for point in points]
+    freedom = len(points) - len({*hosts})
+    centred = without_hosts([point.value for point in points], hosts)
+    mean = statistics.fmean(centred) if centred else 0.0
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in centred) / freedom) if freedom > 0 else None
 
 
 def mean_sentences(context: Context) -> tuple[str, ...]:
@@ -279,7 +289,8 @@ def _headline(context: Context, comparison: Comparison) -> str:
     if Word.EQUIVALENT in comparison.verdict.words:
         return f"is as fast, {negligible}"
     if interval.low is None or interval.high is None:
-        return "has no verdict yet"
+        never = {"NOTHING DONE", "UNLIKE MACHINES"}.intersection(flag.kind for flag in comparison.flags)
+        return "has no verdict" if never else "has no verdict yet"
     if lean := leaning(interval):
         restarted = _is_restarted(comparison)
         reason = "not enough for a verdict" if restarted else "a server that runs already gets no verdict"
@@ -309,9 +320,8 @@ def _verdict(context: Context, comparison: Comparison) -> VerdictView:
     estimate = comparison.estimate
     half = estimate.interval.half_width
     basis = [_repeats(estimate.n, restarted=_is_restarted(comparison))]
-    if not _is_rate_fixed(comparison):
-        unfinished = comparison.stop is Stop.ABORTED and context.analysis.stopped is Stop.RUNNING
-        basis.append(STOPS[Stop.RUNNING if unfinished else comparison.stop])
+    if not _is_rate_fixed(comparison) and (ending := _ending(context, comparison)):
+        basis.append(ending)
     if (
         context.study.has_target
         and comparison.more_s
@@ -336,6 +346,15 @@ def _verdict(context: Context, comparison: Comparison) -> VerdictView:
         basis=" · ".join(basis),
         notes=context.notes(comparison),
     )
+
+
+def _ending(context: Context, comparison: Comparison) -> str:
+    """Why the comparison was not measured any more; empty where it was settled and no difference is claimed."""
+    if comparison.stop is Stop.ABORTED and context.analysis.stopped is Stop.RUNNING:
+        return STOPS[Stop.RUNNING]
+    if comparison.stop is Stop.DECISIVE and not comparison.verdict.claims:
+        return "" if context.study.limit is None else "limit decided"
+    return STOPS[comparison.stop]
 
 
 # The forest plot.
@@ -370,10 +389,10 @@ def _legend(context: Context, *, margin_seen: bool) -> str:
     """What the marks, the bars and the band of the forest plot are."""
     margin = f"±{percent_text(context.study.equivalence)}"
     band = "Grey band" if margin_seen else "Too narrow for this axis"
+    restarted = ", one restart of all servers each" if all(map(_is_restarted, context.primary)) else ""
     text = (
         f"Throughput over that of {context.labels[context.analysis.baseline]}. Large mark: the estimate; bar: its 95% "
-        f"interval; small dots: epochs, one restart of all servers each. {band}: {margin}, within which a difference "
-        "does not matter."
+        f"interval; small dots: epochs{restarted}. {band}: {margin}, within which a difference does not matter."
     )
     return text + (
         " Control: a second instance of the baseline; its true ratio is 1." if context.analysis.control else ""

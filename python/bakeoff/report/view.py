@@ -24,7 +24,9 @@ class Frozen(model.Frozen):
         if isinstance(value, str) and not isinstance(value, StrEnum):
             return visible(value)
         if isinstance(value, tuple):
-            return tuple(visible(each) if type(each) is str else each for each in value)
+            return tuple(cls._visible(each) for each in value)
+        if isinstance(value, dict):
+            return {key: cls._visible(each) for key, each in value.items()}
         return value
 
 

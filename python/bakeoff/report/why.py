@@ -130,7 +130,7 @@ def _amount(counter: str, value: float) -> str:
     if counter.endswith("_ns"):
         return format_ns(value)
     if counter.endswith("_bytes"):
-        return format_bytes(value) if value >= 1 or not value else f"{value:.2g} B"
+        return format_bytes(value)
     return f"{value:.2f}" if counter == BUSY else numbers.count(value)
 
 

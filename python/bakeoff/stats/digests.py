@@ -6,6 +6,7 @@ every other ratio. Epochs are the observations, so the interval covers the luck 
 
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +39,7 @@ class DigestTimes(Frozen):
     Attributes:
         executions: by arm, over all valid epochs.
         share: of the baseline's time in all digests; 0 where it never ran there.
+        contender_share: likewise of the contender's time.
         estimate: log ratio of speeds over the epochs that count; None without any.
         p_value, p_adjusted: two-sided, and after Holm over all digests tested in the run; None where not tested.
         word: the verdict; `note` says why there is none.
@@ -50,6 +52,7 @@ class DigestTimes(Frozen):
     digest: str
     executions: dict[str, int]
     share: float
+    contender_share: float
     estimate: Estimate | None
     p_value: float | None = None
     p_adjusted: float | None = None
@@ -96,13 +99,13 @@ def digest_times(
             if _DIGEST.fullmatch(row["operation"]) or row["operation"] == OTHER:
                 of_arm = rows.setdefault((row["cell"], row["operation"]), {}).setdefault(row["arm"], {})
                 of_arm[epoch, row.get("round", 0)] = row
-    whole_ns: dict[str, float] = {}
+    whole_ns: Counter[tuple[str, str]] = Counter()
     for (cell, _), arms in rows.items():
-        whole_ns[cell] = whole_ns.get(cell, 0.0) + _total_ns(arms.get(baseline, {}))
+        whole_ns.update({(cell, arm): _total_ns(of_arm) for arm, of_arm in arms.items()})
     contenders = {arm: None for arms in rows.values() for arm in arms if arm != baseline}
     measured = {(cell, arm) for (cell, _), arms in rows.items() for arm in arms}
     found = [
-        _found(cell, digest, arms, (baseline, contender), whole_ns[cell], ended, running, host_of, kinds)
+        _found(cell, digest, arms, (baseline, contender), whole_ns, ended, running, host_of, kinds)
         for (cell, digest), arms in rows.items()
         for contender in contenders
         if (cell, contender) in measured
@@ -120,7 +123,7 @@ def _found(
     digest: str,
     arms: Mapping[str, _Rows],
     pair: tuple[str, str],
-    whole_ns: float,
+    whole_ns: Mapping[tuple[str, str], float],
     ended: Stop,
     running: Collection[str],
     host_of: Mapping[int, str],
@@ -136,7 +139,9 @@ def _found(
     }
     measured_by = [host_of.get(epoch, "") for epoch, _ in values]
     found = hosts.moments([*values.values()], measured_by)
-    share = _total_ns(baseline) / whole_ns if whole_ns > 0 else 0.0
+    share, contender_share = (
+        _total_ns(arms.get(arm, {})) / whole if (whole := whole_ns[cell, arm]) > 0 else 0.0 for arm in pair
+    )
     unlike = len({kinds.get(host, "") for host in measured_by}) > 1
     interval_of = iv.no_interval if unlike else partial(iv.shown, anytime=ended.anytime_only)
     estimate = iv.estimate(found, interval_of) if values else None
@@ -149,6 +154,7 @@ def _found(
         digest=digest,
         executions={arm: sum(row["count"] for row in arms.get(arm, {}).values()) for arm in pair},
         share=share,
+        contender_share=contender_share,
         estimate=estimate,
         time_lost=share * math.expm1(-estimate.mean) if estimate else None,
         quantiles_ns={arm: quantiles_of(arms.get(arm, {}).values(), QUANTILES) for arm in pair},

@@ -256,6 +256,12 @@ class Analysis(Frozen):
         found = {point.epoch: point.host for each in self.comparisons for point in each.points}
         return found if len(set(found.values())) > 1 else {}
 
+    @property
+    def control_is_idle(self) -> bool:
+        """Whether the control, or the baseline that it repeats, completed nothing in an epoch."""
+        flags = [flag.kind for each in self.comparisons if each.contender == self.control for flag in each.flags]
+        return "NOTHING DONE" in flags
+
     def hosts_of(self, epochs: Iterable[int]) -> tuple[str, ...]:
         """The host of each of these epochs; none at all where there was one."""
         return tuple(self.host_of[epoch] for epoch in epochs) if self.host_of else ()
