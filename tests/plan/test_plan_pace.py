@@ -1,11 +1,13 @@
 """Time spent where it is needed: seconds shared by noise, epochs shortened to keep the budget."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bakeoff.plan import Plan
 from bakeoff.plan.epochs import rounds, turns
 from bakeoff.plan.timing import (
     EpochCost,
@@ -57,6 +59,16 @@ def test_the_last_epoch_that_fits_ends_with_the_budget(budget_s, overhead_s, cel
 def test_turns_are_the_places_in_all_rounds(arms, at_once):
     names = tuple(map(str, range(arms)))
     assert turns(arms, at_once=at_once) == sum(map(len, rounds(names, at_once=at_once, seed=1, epoch=0)))
+
+
+@pytest.mark.parametrize(("arms", "at_once"), [(2, 2), (3, 2), (5, 2), (9, 3), (4, 4)])
+def test_measuring_counts_the_baseline_in_every_round(arms, at_once):
+    names, cell = tuple("ABCDEFGHI"[:arms]), SimpleNamespace(name="c", seconds=None)
+    plan = Plan.model_construct(arms=names, turns=turns(arms, at_once=at_once), seconds_per_cell=20.0, cells=(cell,))
+    for left in range(2, arms + 1):
+        served = sum(map(len, rounds(names[:left], at_once=at_once, seed=1, epoch=0)))
+        assert plan.measuring_seconds({"c": left}) == pytest.approx(served * plan.arm_seconds("c"))
+    assert plan.measuring_seconds({"c": arms}) == pytest.approx(20.0)
 
 
 def test_the_pace_is_that_of_the_last_three_epochs():

@@ -8,14 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bakeoff.plan import (
+    SliceLength,
     best_seconds_per_cell,
     comfortable_seconds,
     guard_ns,
     needed_seconds,
     pilot_slice_max_ns,
+    precise_seconds,
 )
 from bakeoff.plan.epochs import seed_for, shuffled
-from bakeoff.plan.timing import seconds_per_cell, seconds_with_hosts
+from bakeoff.plan.timing import longest_slice_ns, seconds_per_cell, seconds_with_hosts, whole_blocks
 
 
 def test_seed_scheme_is_the_documented_one():
@@ -67,14 +69,30 @@ def test_a_comfortable_measuring_holds_enough_of_every_arm_and_of_long_slices():
     assert comfortable_seconds(overhead_s=8, cells=4, needed_s=9.0) == 9.0
     assert comfortable_seconds(overhead_s=100, cells=1) == 20.0
     longest = pilot_slice_max_ns(budget_s=600, cells=1, turns=2)
-    assert longest == 1_250_000_000
+    assert longest == 1_240_000_000  # with a guard of 10 ms
     assert needed_seconds(slice_ns=longest, events_per_s=1e6, turns=2) == pytest.approx(20.0)  # four blocks
 
 
 def test_slow_events_are_measured_long_enough_for_a_99th_percentile():
     assert needed_seconds(slice_ns=100_000_000, events_per_s=1000.0, turns=2) == 10.0
-    assert needed_seconds(slice_ns=100_000_000, events_per_s=100_000.0, turns=2) == pytest.approx(1.6)  # four blocks
-    assert needed_seconds(slice_ns=100_000_000, events_per_s=0.0, turns=2) == pytest.approx(1.6)
+    assert needed_seconds(slice_ns=100_000_000, events_per_s=100_000.0, turns=2) == pytest.approx(1.68)  # four blocks
+    assert needed_seconds(slice_ns=100_000_000, events_per_s=0.0, turns=2) == pytest.approx(1.68)
+
+
+@pytest.mark.parametrize("turns", [2, 5])
+@pytest.mark.parametrize("slice_ms", [320, 400, 500, 800, 1000])
+def test_four_blocks_fit_into_what_is_planned_for_them(slice_ms, turns):
+    chosen = SliceLength(slice_ns=slice_ms * 1_000_000, guard_ns=guard_ns(slice_ms * 1_000_000))
+    seconds = needed_seconds(slice_ns=chosen.slice_ns, events_per_s=1e6, turns=turns)
+    assert whole_blocks(chosen, seconds=seconds, turns=turns)[1] == 4
+    longest = longest_slice_ns(seconds=seconds, turns=turns)
+    slices = SliceLength(slice_ns=longest, guard_ns=guard_ns(longest))
+    assert whole_blocks(slices, seconds=seconds, turns=turns)[1] == 4
+
+
+def test_seconds_by_noise_are_those_of_all_arms():
+    of_two, of_six = (precise_seconds(variance_rate_s=1e-4, precision=0.01, turns=turns) for turns in (2, 6))
+    assert of_six == pytest.approx(3 * of_two)
 
 
 @given(st.floats(1, 60), st.integers(1, 10), st.floats(1e-6, 1e-2), st.floats(1e-8, 1e-3))

@@ -100,9 +100,9 @@ def test_chunks_that_differ_are_no_carry_over():
                 )  # fmt: skip
         return with_rates(Frame.of_rows(rows, {name: SLICE_SCHEMA[name] for name in rows[0]}))
 
-    same_work = _carry_over(slices(lambda number, _: 100 + number % 5))
+    same_work, _ = _carry_over(slices(lambda number, _: 100 + number % 5))
     assert max(map(abs, same_work.values())) < 0.001
-    own_work = _carry_over(slices(lambda number, position: 100 + number % 5 + position))
+    own_work, _ = _carry_over(slices(lambda number, position: 100 + number % 5 + position))
     assert max(map(abs, own_work.values())) > 0.3
 
 

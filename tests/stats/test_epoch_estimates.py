@@ -133,8 +133,9 @@ def test_carry_over_is_seen_where_it_was_put():
             warm = 1.03 if arm == previous else 1.0
             rows.append(slice_row(arm, block, position, events=round(100_000 * warm), start_s=time_s))
             previous, time_s = arm, time_s + 1
-    carried = only(epoch_of(rows)).carry_over
-    assert carried == pytest.approx({"A": math.log(1.03), "B": math.log(1.03)}, abs=0.002)
+    found = only(epoch_of(rows))
+    assert found.switched == pytest.approx(5 / 8, abs=0.03)
+    assert found.carry_over == pytest.approx({"A": math.log(1.03), "B": math.log(1.03)}, abs=0.002)
 
 
 def test_variance_of_mean_needs_three_blocks_and_batches_autocorrelated_ones():

@@ -1,17 +1,21 @@
 """Flags rise where something was put in, and seldom where nothing was."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from test_stopping_rule import pair
 
+from bakeoff.plan import plan_study
 from bakeoff.stats import diagnostics, hosts
 from bakeoff.stats import interval as iv
+from bakeoff.stats.analysis import comparisons_so_far
 from bakeoff.stats.diagnostics import is_warm
+from bakeoff.stats.estimate import EpochEstimates
 from bakeoff.stats.model import EpochPoint
 from bakeoff.stats.verdict import disagree
-from validation.simulation import bimodal_quantiles
+from validation.simulation import bimodal_quantiles, simulated_study
 
 
 def points(values, builds=1):
@@ -31,6 +35,12 @@ def test_carry_over_of_one_arm_moves_the_ratio_by_half_of_it_and_is_flagged():
     assert found.bias.mean == pytest.approx(-0.005) and found.bias.n == 6
     assert "moves the ratio by 0.5%" in diagnostics.carry_over_flag(found, precision=0.01).text
     assert diagnostics.carry_over_flag(found, precision=0.05) is None
+
+
+def test_with_many_arms_nearly_all_of_a_loss_stays_in_the_ratio():
+    each = {"A": 0.0001, "B": 0.0101}
+    found = diagnostics.carry_over(pairs(carry_over=[each, each], switched=[0.9, 0.9]))
+    assert found.bias.mean == pytest.approx(-0.009)
 
 
 def test_carry_over_that_both_arms_share_cancels_unless_it_is_large():
@@ -196,3 +206,15 @@ def test_a_warm_up_goes_on_where_a_ratio_rises_and_falls_again():
     slices = warm_up(seconds=20, ratio=hump, noise=0.01)
     ended_s = next(n for n in range(len(slices)) if is_warm(slices[:n], planned_s=2)) * 0.02
     assert 2.5 < ended_s < 6
+
+
+@pytest.mark.parametrize(("replay", "kinds"), [(False, {"DISAGREE", "DRIFT"}), (True, set())])
+def test_parts_of_a_capture_that_differ_are_no_bursts_and_no_drift(replay, kinds):
+    study = simulated_study(precision=0.01, budget_s=600.0)
+    plan = plan_study(study, overhead_s=10, load_s=20)
+    (cell,) = plan.cells
+    plan = plan.model_copy(update={"cells": (cell.model_copy(update={"replay": replay}),)})
+    found = [replace(pair(cell.name, "B", e, 0.2 + 0.001 * (-1) ** e), trimmed=0.0, trend=0.3) for e in range(8)]
+    history = [EpochEstimates(epoch=each.epoch, pairs=(each,)) for each in found]
+    (comparison,) = comparisons_so_far(history, study, plan)
+    assert {flag.kind for flag in comparison.flags} & {"DISAGREE", "DRIFT"} == kinds

@@ -1,6 +1,7 @@
 """A server that runs in two states is recognised, with the threads that make the difference; noise is not."""
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,14 +28,14 @@ def stood_still(epochs):
     return diagnostics.stood_still(run.sums.frame("epoch"), run.waits.frame("epoch"))
 
 
-def epochs(rate, *, spin=0.0, seconds=0.5, count=40, noise=0.05, seed=1):
+def epochs(rate, *, spin=0.0, seconds=0.5, count=40, noise=0.05, seed=1, baseline=6000.0):
     """Slices of A and B in turn, B at `rate(epoch, index)`, and the CPUs of a thread that spins while it is slow."""
     rng = np.random.default_rng(seed)
     found = []
     for epoch in range(3):
         rows = []
         for index in range(count):
-            of = {"A": 6000.0, "B": rate(epoch, index)}
+            of = {"A": baseline, "B": rate(epoch, index)}
             for position, arm in enumerate("AB"):
                 events = round(of[arm] * seconds * np.exp(rng.normal(0, noise)))
                 burnt = int(spin * seconds * 1e9) if of[arm] < 5000 else 0
@@ -71,6 +72,16 @@ def test_the_parts_of_a_capture_are_no_states():
     of_script, of_capture = cell(), cell().model_copy(update={"script": "shop.capture", "replay": True})
     flags = [_states_flags(run, SimpleNamespace(cells=(each,))) for each in (of_script, of_capture)]
     assert [*map(len, flags)] == [1, 0]
+
+
+def test_hosts_that_are_not_equally_fast_are_no_states():
+    def two_hosts(states):
+        fast = epochs(lambda _, index: 4000.0 if states and index % 20 < 8 else 6000.0)
+        slow = epochs(lambda _, index: 2000.0 if states and index % 20 < 8 else 3000.0, baseline=3000.0, seed=2)
+        return [replace(each, host=name) for name, own in (("a", fast), ("b", slow)) for each in own]
+
+    assert two_states(two_hosts(states=False)) == []
+    assert [found.arm for found in two_states(two_hosts(states=True))] == ["B"]
 
 
 def test_a_start_that_stays_slow_is_a_state_too():

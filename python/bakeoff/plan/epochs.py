@@ -181,7 +181,13 @@ class Plan(Frozen):
 
     def measuring_seconds(self, arms: Mapping[str, int]) -> float:
         """Expected wall seconds of measuring when only so many arms (baseline included) are measured in these cells."""
-        return sum(self.arm_seconds(cell) * min(count, self.turns or count) for cell, count in arms.items())
+        return sum(self.arm_seconds(cell) * self._turns_of(count) for cell, count in arms.items())
+
+    def _turns_of(self, count: int) -> int:
+        """`turns` of a cell in which so many arms are left."""
+        contenders = len(self.arms) - 1
+        in_a_round = math.ceil(contenders / max(1, self.turns - contenders))
+        return min(turns(count, at_once=1 + in_a_round), self.turns or count)
 
     def cell(self, name: str) -> Cell:
         """The cell of that name.

@@ -77,18 +77,19 @@ def smallest_budget_s(*, load_s: float, overhead_s: float, cells: int, turns: in
 
 def needed_seconds(*, slice_ns: int, events_per_s: float, turns: int) -> float:
     """Measuring seconds of a cell in which enough blocks of its slices fit, and enough events of each arm for a p99."""
-    blocks_s = _BLOCKS_AIM * 2 * turns * slice_ns / 1e9
+    blocks_s = _BLOCKS_AIM * 2 * turns * (slice_ns + guard_ns(slice_ns)) / 1e9
     return max(blocks_s, turns * _EVENTS_AIM / events_per_s) if events_per_s > 0 else blocks_s
 
 
-def precise_seconds(*, variance_rate_s: float, precision: float) -> float:
+def precise_seconds(*, variance_rate_s: float, precision: float, turns: int) -> float:
     """Measuring seconds of a cell with which the fewest epochs reach the target precision, if restarts differ little.
 
     Args:
-        variance_rate_s: variance of the log ratio x seconds within an epoch, from the pilot.
+        variance_rate_s: variance of the log ratio x seconds of its two arms within an epoch, from the pilot.
         precision: target half-width, natural-log units.
+        turns: arms that share the seconds.
     """
-    return variance_rate_s / (_EPOCH_SD * precision) ** 2
+    return variance_rate_s * turns / 2 / (_EPOCH_SD * precision) ** 2
 
 
 def comfortable_seconds(
@@ -210,8 +211,9 @@ def guard_ns(slice_ns: int) -> int:
 
 
 def longest_slice_ns(*, seconds: float, turns: int, blocks: int = _BLOCKS_AIM) -> int:
-    """Longest slice with which that many blocks (each arm twice) fit into one measuring; at least 5 ms."""
-    return max(int(seconds * 1e9) // (blocks * 2 * max(turns, 1)), SLICE_MIN_NS)
+    """Longest slice with which that many blocks (each arm twice, guards included) fit into one measuring; >= 5 ms."""
+    with_guard_ns = int(seconds * 1e9) // (blocks * 2 * max(turns, 1))
+    return max(with_guard_ns - guard_ns(with_guard_ns), SLICE_MIN_NS)
 
 
 def pilot_slice_max_ns(*, budget_s: float, cells: int, turns: int) -> int:

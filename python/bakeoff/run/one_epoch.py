@@ -22,6 +22,7 @@ from bakeoff.plan.epochs import rounds
 from bakeoff.plan.timing import EpochCost, report_seconds
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import slices_frame
+from bakeoff.results.frame import Frame, quotients
 from bakeoff.run.epoch import Epoch, Interrupted, UnreliableCountError, broken_off, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.stats.slice_length import choose_slice_length, pilot_slice_ns
@@ -173,11 +174,12 @@ class _Running:
             chosen[cell.name] = choice.slices
             noise[cell.name] = choice.variance_rate_s
             curves[cell.name] = choice.model_dump(mode="json")
-            events_per_s = 1e9 * int(pilot["events"].sum()) / max(int(pilot["length_ns"].sum()), 1)
-            cell_s = needed_seconds(slice_ns=choice.slice_ns, events_per_s=events_per_s, turns=first.turns)
+            cell_s = needed_seconds(slice_ns=choice.slice_ns, events_per_s=_least_per_s(pilot), turns=first.turns)
             needed_s = max(needed_s, cell_s)
         precise_s = [
-            precise_seconds(variance_rate_s=rate, precision=study.precision) for rate in noise.values() if rate
+            precise_seconds(variance_rate_s=rate, precision=study.precision, turns=first.turns)
+            for rate in noise.values()
+            if rate
         ]
         rounds_of_epoch = first.turns - len(study.arms) + 1
         plan = plan_study(
@@ -200,3 +202,9 @@ class _Running:
                 f"{format_duration(plan.budget_needed_s)} would do"
             )
         return plan
+
+
+def _least_per_s(slices: Frame) -> float:
+    """Events per second of the slowest arm; infinite without slices."""
+    by = slices.by("arm")
+    return float(quotients(by.sum(slices["events"]), by.sum(slices["length_ns"])).min(initial=math.inf)) * 1e9

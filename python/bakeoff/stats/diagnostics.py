@@ -40,8 +40,8 @@ _BIMODAL_SHARE = (0.967, 0.952, 0.938, 0.908, 0.886, 0.860, 0.829, 0.794, 0.772,
 def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> CarryOver:
     """How much faster an arm is right after itself than after another arm.
 
-    A loss that both arms share, such as refilling the processor's caches, nearly cancels in their ratio. Half of the
-    difference of their losses stays in it, since about half of the slices follow one of another arm.
+    A loss that both arms share, such as refilling the processor's caches, nearly cancels in their ratio. Of the
+    difference of their losses as much stays in it as slices follow one of another arm.
 
     Epochs with shorter slices than the others are left out: a run that finds carry-over doubles its slices.
 
@@ -51,11 +51,11 @@ def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> CarryO
     """
     longest_s = max((pair.slice_s for pair in pairs), default=0.0)
     pairs = [pair for pair in pairs if pair.slice_s > _SAME_LENGTH * longest_s and len(pair.carry_over) == 2]
-    both = [tuple(pair.carry_over.values()) for pair in pairs]
+    both = [(*pair.carry_over.values(), pair.switched) for pair in pairs]
     alpha = iv.ALPHA_T / (2 * comparisons)
     return CarryOver(
-        common=_estimate([(first + second) / 2 for first, second in both], alpha=alpha),
-        bias=_estimate([(first - second) / 2 for first, second in both], alpha=alpha),
+        common=_estimate([(first + second) / 2 for first, second, _ in both], alpha=alpha),
+        bias=_estimate([(first - second) * switched for first, second, switched in both], alpha=alpha),
     )
 
 
@@ -323,9 +323,14 @@ def two_states(windows: Frame) -> list[TwoStates]:
     with fewer than 16 windows (eight seconds) are left out.
 
     Args:
-        windows: those of `windows` of the valid epochs, one below the other.
+        windows: those of `windows` of the valid epochs, one below the other, with the `host` of each.
     """
-    groups = windows.by("cell", "arm").frames() if len(windows) else {}
+    if not len(windows):
+        return []
+    log_rate, arms, hosts = windows["log_rate"], windows.by("cell", "arm"), windows.by("cell", "arm", "host")
+    # Hosts of a cluster that are not equally fast are no states of a server.
+    of_host = hosts.mean(log_rate)[hosts.ids] - arms.mean(log_rate)[arms.ids]
+    groups = windows.with_columns(log_rate=log_rate - of_host).by("cell", "arm").frames()
     return [found for (cell, arm), group in groups.items() if (found := _split(cell, arm, group))]
 
 

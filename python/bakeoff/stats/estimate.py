@@ -36,6 +36,7 @@ class PairEstimate:
         seconds: measured wall seconds of the cell, all arms.
         slice_s: median length of a slice, its drain included; the median, so that one stalled slice does not change it.
         carry_over: arm -> mean log throughput of a slice after one of the same arm, minus after another arm.
+        switched: share of the two arms' slices that follow one of another arm.
         trend: D of the first half of the blocks minus D of the second; None below 4 blocks.
         least_per_s: throughput of the slower arm.
         host: that measured the epoch; empty: the only one.
@@ -54,6 +55,7 @@ class PairEstimate:
     slice_s: float
     carry_over: dict[str, float]
     trend: float | None
+    switched: float = 0.5
     least_per_s: float = math.inf
     host: str = ""
 
@@ -101,7 +103,7 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
     rates = _rates(slices, "cell", "arm")
     halves = _rates(_with_half(slices), "cell", "arm", "half")
     contrasts = _contrasts(slices, baseline)
-    carried = _carry_over(slices)
+    carried, switched = _carry_over(slices)
     start_ns, length_ns, cells = slices["start_ns"], slices["length_ns"], slices.by("cell")
     wall_s = cells.by_key((cells.max(start_ns + length_ns) - cells.min(start_ns)) / 1e9)
     slice_s = cells.by_key(cells.median(length_ns) / 1e9)
@@ -125,6 +127,7 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
                 slice_s=slice_s[cell],
                 carry_over={name: carried[cell, name] for name in (baseline, arm) if (cell, name) in carried},
                 trend=_trend(halves, cell, arm, baseline),
+                switched=(switched[cell, baseline] + switched[cell, arm]) / 2,
                 least_per_s=min(rates[cell, arm], rates[cell, baseline]),
                 host=epoch.host,
             )
@@ -242,8 +245,11 @@ def _contrasts(slices: Frame, baseline: str) -> dict[tuple[str, str], tuple[Colu
     return arms.by_key(list(zip(means, arms.split(slices["contrast"]), strict=True)))
 
 
-def _carry_over(slices: Frame) -> dict[tuple[str, str], float]:
-    """By (cell, arm): mean log rate after a slice of the same arm minus after another's, a linear drift removed."""
+def _carry_over(slices: Frame) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]:
+    """By (cell, arm): mean log rate after a slice of the same arm minus after another's, a linear drift removed.
+
+    And the share of slices that follow another arm's, the first of a cell left out.
+    """
     slices = slices.sort("cell", "start_ns")
     by, log_rate = slices.by("cell", "arm"), slices["log_rate"] - _level_of_same_work(slices)
     time_ns = slices["start_ns"] - by.mean(slices["start_ns"])[by.ids]
@@ -251,7 +257,8 @@ def _carry_over(slices: Frame) -> dict[tuple[str, str], float]:
     level = log_rate - slope[by.ids] * time_ns
     follows, same = (np.append(False, slices[key][1:] == slices[key][:-1])[: len(slices)] for key in ("cell", "arm"))
     after = [by.mean(np.where(follows & kind, level, np.nan)) for kind in (same, ~same)]
-    return {key: value for key, value in by.by_key(after[0] - after[1]).items() if math.isfinite(value)}
+    switched = by.by_key(quotients(by.sum(follows & ~same), by.sum(follows)))
+    return {key: value for key, value in by.by_key(after[0] - after[1]).items() if math.isfinite(value)}, switched
 
 
 def _level_of_same_work(slices: Frame) -> NDArray[np.float64]:

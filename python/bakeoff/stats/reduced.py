@@ -54,7 +54,7 @@ class Reduced:
         if len(epoch.slices):
             self.sums.add(arm_sums(epoch.slices).with_columns(epoch=epoch.epoch, host=epoch.host))
             self.waits.add(long_waits(epoch))
-            self._add_windows(epoch.slices)
+            self._add_windows(epoch)
         self._compare(epoch.variables, study)
         self.history.append(epoch_estimates(epoch, baseline=study.baseline.name))
         quantiles = [_quantiles(row) for row in epoch.histograms]
@@ -62,10 +62,10 @@ class Reduced:
             replace(epoch, slices=Frame({}), histograms=quantiles, variables={}, server_counts={}, failures=[])
         )
 
-    def _add_windows(self, slices: Frame) -> None:
+    def _add_windows(self, epoch: EpochData) -> None:
         if len(self.epochs) % self._every:
             return
-        self._windows.append(windows(slices))
+        self._windows.append(windows(epoch.slices).with_columns(host=epoch.host))
         if len(self._windows) > 2 * _WINDOWED:
             self._windows, self._every = self._windows[::2], 2 * self._every
 

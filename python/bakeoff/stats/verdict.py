@@ -225,7 +225,8 @@ def _comparison(
         stop=stop,
         verdict=verdict(case),
         trimmed=hosts.estimate_of(trimmed, trimmed_by, _interval_of(sample, context)),
-        disagree=disagree(sample.values, trimmed, sample.hosts),
+        # The parts of a capture differ by themselves, for all arms alike.
+        disagree=not sample.cell.replay and disagree(sample.values, trimmed, sample.hosts),
         p_value=p_value,
         p_adjusted=p_adjusted,
         p_signflip=p_signflip,
@@ -346,7 +347,7 @@ def _flags(
         found.append(Flag(kind="CHECK", text=text))
     found += [
         diagnostics.carry_over_flag(comparison.carry_over, context.study.precision),
-        diagnostics.trend_flag(comparison.trend, context.study.precision),
+        None if sample.cell.replay else diagnostics.trend_flag(comparison.trend, context.study.precision),
         diagnostics.outlier_flag(_shaped(sample)),
         diagnostics.bimodal_flag(_shaped(sample)),
         build_flag,
