@@ -56,6 +56,32 @@ def test_a_mistake_is_one_line_and_exit_code_2(inside, arguments, says):
     assert says in ran.complaint
 
 
+def test_a_wrong_name_replaces_the_file_of_an_earlier_gate_too(inside, shell):
+    (shell.folder / "gate.xml").write_text("passed")
+    assert inside("gate", *PAIR, "--junit", "gate.xml", "--name", "a b").code == ExitCode.USAGE
+    assert "is no name" in (shell.folder / "gate.xml").read_text()
+
+
+@pytest.mark.parametrize("command", ["gate", "bisect"])
+def test_a_hint_names_no_option_that_the_command_lacks_alone(inside, command):
+    for arguments in (("-o", "mysql_storage_engine=myisam"), ("--mysql-storage-engine", "myisam")):
+        ran = inside(command, *PAIR, SERVER, *arguments)
+        assert ran.code == ExitCode.USAGE
+        assert "Write --mysql-storage-engine (duel), or engine in the settings of a study." in ran.complaint
+
+
+@pytest.mark.parametrize("command", ["gate", "bisect"])
+def test_of_a_dump_of_two_databases_one_is_named(inside, shell, command):
+    (shell.folder / "two.sql").write_text("USE shop;\nCREATE TABLE t (a INT);\nUSE other;\nCREATE TABLE u (a INT);\n")
+    script = shell.folder / "own.lua"
+    script.write_text("function event() end\n")
+    builds = ("mysql:8.0.15", "mysql:8.0.15,max_connections=151", "mysql:8.0.15,max_connections=152")
+    ran = inside(command, *builds, "-w", "./own.lua", "--data", "two.sql", "--budget", "1s")
+    assert "Write --database shop" in ran.complaint, ran
+    ran = inside(command, *builds, "-w", "./own.lua", "--data", "two.sql", "--database", "shop", "--budget", "1s")
+    assert "database" not in ran.complaint and "budget" in ran.complaint, ran
+
+
 @pytest.mark.parametrize(("more", "code"), [((), ExitCode.USAGE), (("--bisect",), ExitCode.BISECT_ABORT)])
 def test_an_error_is_an_error_of_junit_too_and_replaces_an_earlier_file(inside, shell, more, code):
     (shell.folder / "gate.xml").write_text("passed")

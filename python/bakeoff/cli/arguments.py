@@ -188,6 +188,10 @@ Dump = Annotated[
     str | None, typer.Option(metavar="DUMP", help="Your own tables instead of the script's (docs/data.md).")
 ]
 
+Database = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Database of the tables. [default: the dump's, or sbtest]")
+]
+
 Ray = Annotated[
     str | None,
     typer.Option(

@@ -9,6 +9,7 @@ import typer
 
 from bakeoff.cli.arguments import (
     Budget,
+    Database,
     Dump,
     Format,
     Open,
@@ -56,6 +57,7 @@ def bisect(
     table_size: TableSize = "100k",
     option: ScriptOptions = None,
     data: Dump = None,
+    database: Database = None,
     precision: Precision = None,
     budget: Budget = "30m",
     seed: Seed = None,
@@ -82,7 +84,7 @@ def bisect(
         threads=threads_of(threads),
         tables=tables,
         table_size=number_of(table_size, "--table-size"),
-        database=own.database or "sbtest",
+        database=database or own.database or "sbtest",
         precision=parse_precision(precision or "1%"),
         budget_s=parse_duration_s(budget),
         seed=secrets.randbelow(2**31) if seed is None else seed,

@@ -10,6 +10,7 @@ import typer
 from bakeoff.cli.arguments import (
     Budget,
     Client,
+    Database,
     ExplainBudget,
     FailOnOption,
     Format,
@@ -70,9 +71,7 @@ def duel(
     threads: Annotated[str, typer.Option(metavar="N,...", help="Connections; several with commas: 1,16,64.")] = "4",
     tables: Tables = 4,
     table_size: TableSize = "100000",
-    database: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Database of the tables. [default: the dump's, or sbtest]")
-    ] = None,
+    database: Database = None,
     data: Annotated[
         str | None,
         typer.Option(

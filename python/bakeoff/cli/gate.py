@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from bakeoff.cli.arguments import (
+    Database,
     Dump,
     Format,
     Quiet,
@@ -76,6 +77,7 @@ def gate(
     ] = None,
     option: ScriptOptions = None,
     data: Dump = None,
+    database: Database = None,
     budget: Annotated[
         str | None,
         typer.Option(metavar="DURATION", help="Wall time from loading to answer. [default: the study's, or 10m]"),
@@ -112,9 +114,10 @@ def gate(
     """
     own_options = {
         "--workload": workload, "--threads": threads, "--tables": tables, "--table-size": table_size,
-        "--option": option, "--data": data,
+        "--option": option, "--data": data, "--database": database,
     }  # fmt: skip
-    with codes_for(bisect=bisect), errors_in(writable(junit_file, "--junit"), _checked_name(name)):
+    with codes_for(bisect=bisect), errors_in(writable(junit_file, "--junit"), name):
+        _check_name(name)
         share = _share(max_slowdown)
         if history:
             History(history).check()
@@ -139,7 +142,7 @@ def gate(
             threads=threads_of(threads or "4"),
             tables=tables or 4,
             table_size=number_of(table_size or "100k", "--table-size"),
-            database=own.database or "sbtest",
+            database=database or own.database or "sbtest",
             budget_s=parse_duration_s(budget or "10m"),
             seed=secrets.randbelow(2**31) if seed is None else seed,
         )
@@ -184,10 +187,9 @@ def _share(text: str) -> float:
     return share
 
 
-def _checked_name(name: str) -> str:
+def _check_name(name: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
         raise SpecError(f"--name: {name!r} is no name of letters, digits, dots, _ and -.", hint="Write --name reads.")
-    return name
 
 
 def _require_builds(study: Study, options: RunOptions) -> None:

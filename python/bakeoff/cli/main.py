@@ -225,12 +225,14 @@ def _in_a_line(message: str, params: Iterable[Any]) -> str:
 def _remedy_of_sysbench(name: str, taken: Container[str]) -> str:
     """What to write for an option of sysbench or of one of its scripts; empty: it is neither."""
     from bakeoff.engine import describe_workloads
-    from bakeoff.run.workload_checks import RAND
+    from bakeoff.run.workload_checks import ELSEWHERE, RAND
 
     if name in _SYSBENCH_ACCESS:
         return "Name a running server, mysql://USER@HOST:PORT/?socket=PATH, and set MYSQL_PWD."
     if (meant := _SYSBENCH_NAMES.get(name)) in taken:
         return f"Write {meant}."
+    if name in ELSEWHERE:
+        return ELSEWHERE[name]
     of_scripts: set[str] = set()
     with suppress(BakeoffError):  # without the engine, which this command would not have reached
         of_scripts = {option["name"] for workload in describe_workloads() for option in workload["options"]}

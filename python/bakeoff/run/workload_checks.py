@@ -24,12 +24,13 @@ _RAND_SHARES = ("rand_spec_pct", "rand_spec_res", "rand_pareto_h", "rand_zipfian
 RAND = ("rand_type", "rand_spec_iter", *_RAND_SHARES)
 # Scripts of sysbench 0.5 declare no options and find sysbench's own, and the engine of their tables, as globals.
 _GLOBALS = ("mysql_", "db_")
-_ELSEWHERE = {
-    "db_ps_mode": "Write --db-ps-mode, or prepare_mode in the settings of a study.",
-    "mysql_ssl": "Write --mysql-ssl, or tls in the settings of a study.",
-    "mysql_storage_engine": "Write --mysql-storage-engine, or engine in the settings of a study.",
+ELSEWHERE = {
+    "db_ps_mode": "Write --db-ps-mode (duel), or prepare_mode in the settings of a study.",
+    "mysql_ssl": "Write --mysql-ssl (duel), or tls in the settings of a study.",
+    "mysql_storage_engine": "Write --mysql-storage-engine (duel), or engine in the settings of a study.",
     "rand_seed": "Write --seed.",
 }
+"""Options of sysbench that no workload takes, and what to write instead."""
 _EXPECTED = {
     "bool": "on or off",
     "int": "a whole number, with K, M, G or T if need be",
@@ -293,15 +294,15 @@ def first_unknown(names: Iterable[str], described: Message) -> str | None:
     known = {option["name"] for option in described["options"]} | set(RAND)
 
     def has(name: str) -> bool:
-        return name not in _ELSEWHERE and (name in known or (not described["options"] and name.startswith(_GLOBALS)))
+        return name not in ELSEWHERE and (name in known or (not described["options"] and name.startswith(_GLOBALS)))
 
     return next((name for name in names if not has(name)), None)
 
 
 def remedy_for(unknown: str, described: Message) -> str:
     """What to write in place of an option that a script does not have; empty: nothing is known."""
-    if unknown in _ELSEWHERE:
-        return _ELSEWHERE[unknown]
+    if unknown in ELSEWHERE:
+        return ELSEWHERE[unknown]
     known = [option["name"] for option in described["options"]]
     if near := difflib.get_close_matches(unknown, [*known, *RAND], n=1):
         return f"Did you mean {near[0]}?"
