@@ -103,6 +103,12 @@ def test_the_seed_repeats_a_run(ours):
     assert drawn(7) == drawn(7) != drawn(8)
 
 
+def test_a_script_sees_the_seed_that_was_given(either):
+    script = "function event() print('seed', sysbench.opt.rand_seed, rand_seed) end"
+    assert "seed\t0\t0\n" in either(script).out
+    assert "seed\t-5\t-5\n" in either(script, "--rand-seed=-5").out
+
+
 def test_help_of_a_script_shows_its_options(ours):
     out = ours("options.lua", "help").out
     assert "options.lua options:" in out

@@ -83,6 +83,7 @@ sleepy.lua --sleep-us=300000 --time=1 --events run
 {RUN} run --verbosity=4
 {RUN} run --verbosity=5
 {RUN} run --verbosity=9
+{RUN} run --verbosity=256
 {RUN} run --verbosity=-1
 {RUN} run --verbosity=x
 --test=sleepy.lua --sleep-us=1 --events=1 run
@@ -162,6 +163,7 @@ options.lua --table-size=abc prepare
 options.lua --table-size=5x prepare
 options.lua --table-size prepare
 options.lua --table_size=1e3 prepare
+options.lua --table-size=0x10 prepare
 options.lua --words=a,,b prepare
 options.lua --words prepare
 options.lua --text prepare

@@ -65,6 +65,11 @@ impl OptionValue {
             Self::List(items) => items.join(","),
         }
     }
+
+    /// The number that a script reads where it is given this for an option of type `Double`.
+    pub fn to_number(&self) -> f64 {
+        as_number(self).unwrap_or_else(|| leading_number(&self.to_text()))
+    }
 }
 
 /// An option that a script declares in `sysbench.cmdline.options`.
@@ -175,10 +180,24 @@ fn as_bool(given: &OptionValue) -> Option<bool> {
 /// What sysbench takes for a flag.
 const FLAGS: [&str; 6] = ["on", "off", "true", "false", "1", "0"];
 
-/// The number that a text begins with, or 0.
+/// The number that a text begins with, or 0; a whole one may be hexadecimal.
 fn leading_number(text: &str) -> f64 {
+    if let Some(number) = leading_hex(text.trim_start()) {
+        return number;
+    }
     let ends = (0..=text.len()).rev().filter_map(|end| text.get(..end));
     ends.filter_map(|start| start.trim_start().parse().ok()).next().unwrap_or(0.0)
+}
+
+fn leading_hex(text: &str) -> Option<f64> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1.0, digits),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let digits = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"))?;
+    let number =
+        digits.chars().map_while(|digit| digit.to_digit(16)).fold(0.0, |sum, digit| sum * 16.0 + f64::from(digit));
+    Some(sign * number)
 }
 
 fn as_number(given: &OptionValue) -> Option<f64> {

@@ -56,6 +56,7 @@ fn fill(lua: &Lua, source: &ScriptSource, settings: &Settings, thread: u32) -> m
     runtime.set("cdef", symbols::declarations())?;
     runtime.set("tid", thread)?;
     runtime.set("threads", settings.threads)?;
+    runtime.set("seed", settings.seed as f64)?;
     runtime.set("script_path", source.name.as_str())?;
     runtime.set("command_name", settings.command.as_deref())?;
     let argv = lua.create_table()?;

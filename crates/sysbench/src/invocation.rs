@@ -20,7 +20,7 @@ use crate::console::Console;
 use crate::report::machine_readable::{Circumstances, HdrLog, JsonOutput, result};
 use crate::report::{header, preamble};
 use crate::run::{Ending, Outcome, Run};
-use crate::run_options::{RunOptions, deprecations};
+use crate::run_options::{RunOptions, deprecations, verbosity};
 use crate::server::MySqlOptions;
 use crate::session::Session;
 use crate::test::{MAX_PRIME, ScriptTest, Test, max_prime};
@@ -92,8 +92,8 @@ fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
     }
     let text_statements = ["disable", "client", "text"].contains(&line.text("db_ps_mode"));
     let aside = line.has("json") && ["", "-"].contains(&line.text("json"));
-    let early = Console::new(line.int("verbosity"), aside, text_statements);
-    let verbosity = line.int("verbosity") & 0xff;
+    let verbosity = verbosity(line);
+    let early = Console::new(verbosity, aside, text_statements);
     if verbosity > LogLevel::Debug as i64 {
         early.print(&format!("Invalid value for verbosity: {verbosity}"));
         return FAILED;
@@ -353,6 +353,8 @@ impl Invocation<'_> {
         let mut general = self.line.values();
         let percentile = self.options.first_percentile();
         general.insert("percentile".to_owned(), OptionValue::Double(percentile.map_or(0.0, |first| first.per_cent)));
+        // Not the clock's where none was given, as in sysbench.
+        general.entry("rand_seed".to_owned()).or_insert(OptionValue::Int(0));
         let argv = std::iter::once("sysbench".to_owned());
         Ok(Settings {
             options,

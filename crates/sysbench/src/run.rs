@@ -126,7 +126,7 @@ impl Run {
             let words = format!("not every connection could be paired again: {reason}");
             console.log(LogLevel::Warning, &words);
         }
-        let reported = match end_reporter(reporter) {
+        let reported = match end_reporter(reporter.map_err(|failure| self.options.no_thread(&failure))) {
             Ok(reported) => reported,
             Err(words) => {
                 console.fatal(&words);
@@ -160,7 +160,7 @@ impl Run {
         };
         let pool = WorkerPool::start(options, move |context| worker.work(context));
         if let Some(failure) = pool.spawn_failure() {
-            self.session.console.fatal(&failure.message);
+            self.session.console.fatal(&self.options.no_thread(failure));
         }
         pool
     }
@@ -420,9 +420,6 @@ fn ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn end_reporter(reporter: Result<JoinHandle<Reported>, Failure>) -> Result<Reported, String> {
-    reporter
-        .map_err(|failure| failure.message)?
-        .join()
-        .map_err(|_| "a bug in the engine: panic in the reporting thread".to_owned())
+fn end_reporter(reporter: Result<JoinHandle<Reported>, String>) -> Result<Reported, String> {
+    reporter?.join().map_err(|_| "a bug in the engine: panic in the reporting thread".to_owned())
 }

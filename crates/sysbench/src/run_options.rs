@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use bakeoff_load::failure::Failure;
 use bakeoff_load::placement::Placement;
 use bakeoff_script::{RandKind, RandSettings};
 
@@ -142,7 +143,7 @@ impl RunOptions {
             remarks: line.is_on("remarks"),
             percentiles,
             histogram: line.is_on("histogram"),
-            verbosity: if line.is_on("debug") { 5 } else { line.int("verbosity") },
+            verbosity: if line.is_on("debug") { 5 } else { verbosity(line) },
             dialect: dialect(line.text("dialect"))?,
             json: line.has("json").then(|| match line.text("json") {
                 "" | "-" => JsonTarget::StandardOutput,
@@ -155,10 +156,25 @@ impl RunOptions {
         })
     }
 
+    /// Why a thread could not be started.
+    pub(crate) fn no_thread(&self, failure: &Failure) -> String {
+        let words = thread_words(failure);
+        if self.stack_bytes > LEAST_STACK_BYTES {
+            format!("{words}, or a --thread-stack-size below {}", self.stack_bytes)
+        } else {
+            words
+        }
+    }
+
     /// The percentile that intermediate lines and hooks show.
     pub(crate) fn first_percentile(&self) -> Option<&Percentile> {
         self.percentiles.first()
     }
+}
+
+/// A failure's message without the name of an arm, which a run of sysbench has not.
+pub(crate) fn thread_words(failure: &Failure) -> String {
+    failure.message.trim_start_matches("arm sb: ").to_owned()
 }
 
 /// Does a deprecated option go before its new name? Only with a value that is not its default, as in sysbench.
@@ -182,6 +198,11 @@ pub(crate) fn deprecations(line: &CommandLine) -> Vec<String> {
         }
     }
     words
+}
+
+/// Its low byte, as in sysbench.
+pub(crate) fn verbosity(line: &CommandLine) -> i64 {
+    line.int("verbosity") & 0xff
 }
 
 fn percentiles(line: &CommandLine) -> Result<Vec<Percentile>, String> {
@@ -246,8 +267,9 @@ fn dialect(text: &str) -> Result<Dialect, String> {
 fn rand_settings(line: &CommandLine) -> Result<RandSettings, String> {
     let kind = line.text("rand_type");
     let share = |name: &str| {
-        let number = if line.strict { line.double(name) } else { line.double(name).max(0.0) };
-        (number >= 0.0)
+        let number = line.double(name);
+        let number = if line.strict || !number.is_finite() { number } else { number.max(0.0) };
+        (number.is_finite() && number >= 0.0)
             .then_some(number)
             .ok_or_else(|| format!("Invalid value for --{}: {number}", name.replace('_', "-")))
     };

@@ -17,6 +17,7 @@ use bakeoff_script::host::{
 use bakeoff_script::{ScriptError, SqlCall};
 
 use crate::console::Console;
+use crate::run_options::thread_words;
 
 /// sysbench's name for what runs a declared command.
 pub(crate) const CALL_COMMAND: &str = "sysbench.cmdline.call_command";
@@ -213,7 +214,8 @@ impl IdleConnections {
             let share = count / holders + u32::from(holder < count % holders);
             let (session, opened, release) = (Arc::clone(session), opened.clone(), Arc::clone(&idle.release));
             let body = move || hold(&session, share, opened, &release);
-            let handle = spawn("sb", &format!("idle{holder}"), STACK_BYTES, body).map_err(|failure| failure.message)?;
+            let handle =
+                spawn("sb", &format!("idle{holder}"), STACK_BYTES, body).map_err(|failure| thread_words(&failure))?;
             idle.holders.push(handle);
         }
         drop(opened); // a holder that panicked sends nothing

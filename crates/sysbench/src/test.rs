@@ -155,7 +155,7 @@ impl ScriptTest {
         let pool =
             command.start(PoolOptions { name: "sb", threads: options.threads, stack_bytes: options.stack_bytes });
         if let Some(failure) = pool.spawn_failure() {
-            session.console.fatal(&failure.message);
+            session.console.fatal(&options.no_thread(failure));
         }
         pool.run_to_end(|| false);
         pool.failure().is_none()

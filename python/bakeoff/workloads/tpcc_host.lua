@@ -17,6 +17,9 @@ local extras = rawget(_G, "bakeoff") or {}
 --- Can rows be fetched from a prepared statement? sysbench itself cannot.
 host.reads_prepared = extras.operation ~= nil
 
+--- What a run without --rand-seed draws from; sysbench does not tell.
+host.seed = extras.seed or 0
+
 local clock = ffi.new("tpcc_timespec")
 
 --- Seconds on a clock that never steps.

@@ -1,4 +1,5 @@
 -- Options of the TPC-C workload: their declaration, and their values checked and named as the other files use them.
+local host = require("tpcc_host")
 local random = require("tpcc_random")
 
 local options = {}
@@ -110,7 +111,7 @@ function options.read()
          ramp_up_s = opt.ramp_up,
          c_load = whole("c_load", -1, 255),
          threads = math.max(1, opt.threads),
-         seed = opt.rand_seed or 0
+         seed = (opt.rand_seed or 0) ~= 0 and opt.rand_seed or host.seed
       }
    end
    return read

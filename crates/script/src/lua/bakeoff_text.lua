@@ -3,7 +3,14 @@
 local C = ffi.C
 
 local WHY_BYTES = 300
+local MOST_CHARACTERS = 2^28
 local buffer, room = ffi.new("char[?]", 4096), 4096
+
+local function check(characters)
+  if not (characters >= 0 and characters <= MOST_CHARACTERS) then
+    error(string.format("a text has 0 to %d characters, not %s", MOST_CHARACTERS, tostring(characters)), 3)
+  end
+end
 
 -- No character takes more than four bytes.
 local function grow(characters)
@@ -17,18 +24,21 @@ local methods = {}
 
 -- A text of so many characters, from the thread's random stream.
 function methods:draw(characters)
+  check(characters)
   grow(characters)
   return ffi.string(buffer, C.bakeoff_texts_draw(self, characters, buffer, room))
 end
 
 -- The text that belongs to a whole number, 0 to 2^53: the same in every run, on every thread and server.
 function methods:of(number, characters)
+  check(characters)
   grow(characters)
   return ffi.string(buffer, C.bakeoff_texts_of(self, number, characters, buffer, room))
 end
 
 -- Draws straight into a parameter of type CHAR or VARCHAR, whose bind_create took at least 4 bytes a character.
 function methods:put(param, characters)
+  check(characters)
   param.data_len[0] = C.bakeoff_texts_draw(self, characters, param.buffer, param.max_len)
   param.is_null[0] = 0
 end
@@ -38,6 +48,10 @@ ffi.metatype("bakeoff_texts", { __index = methods, __tostring = function() retur
 -- `content`: digits, ascii, text, latin, cyrillic, japanese, chinese, emoji, prefix, uuid or hash. `compressibility` (0 to 1, or nil):
 -- the share that zlib saves of ASCII text. Raises when the connection's character set cannot carry the content.
 function bakeoff.text(con, content, compressibility)
+  if con == nil then
+    error("bakeoff.text: no connection; give it one first "
+      .. "(get_c_value and get_pad_value of oltp_common use the global con)", 2)
+  end
   local why = ffi.new("char[?]", WHY_BYTES)
   local texts = C.bakeoff_texts_new(con, content, #content, compressibility or -1, why, WHY_BYTES)
   if texts == nil then

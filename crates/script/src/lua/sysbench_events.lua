@@ -57,7 +57,8 @@ function runtime.thread_run_replaced()
 end
 
 -- What bakeoff has and sysbench has not.
-bakeoff = {}
+-- seed: what all that is random follows from, given or not.
+bakeoff = { seed = runtime.seed }
 
 -- Names an operation that this event turned out to be; its latency is also recorded under that name.
 function bakeoff.operation(name)

@@ -3,9 +3,12 @@
 local runtime = ...
 local C = ffi.C
 
-local pending = ""
+-- Pieces of a line whose end has not been written.
+local pending = {}
 
-local function log_line(line)
+local function end_line()
+  local line = table.concat(pending)
+  pending = {}
   C.bakeoff_log(line, #line)
 end
 
@@ -16,24 +19,24 @@ local function write(...)
     if type(piece) ~= "string" and type(piece) ~= "number" then
       error(string.format("bad argument #%d to 'write' (string expected, got %s)", i, type(piece)), 3)
     end
-    pending = pending .. piece
-  end
-  local from = 1
-  while true do
-    local newline = pending:find("\n", from, true)
-    if not newline then
-      break
+    piece = tostring(piece)
+    local from = 1
+    local newline = piece:find("\n", from, true)
+    while newline do
+      pending[#pending + 1] = piece:sub(from, newline - 1)
+      end_line()
+      from = newline + 1
+      newline = piece:find("\n", from, true)
     end
-    log_line(pending:sub(from, newline - 1))
-    from = newline + 1
+    if from <= #piece then
+      pending[#pending + 1] = piece:sub(from)
+    end
   end
-  pending = pending:sub(from)
 end
 
 function runtime.flush_output()
-  if pending ~= "" then
-    log_line(pending)
-    pending = ""
+  if pending[1] then
+    end_line()
   end
 end
 
@@ -85,6 +88,10 @@ function io.write(...)
     return current_output
   end
   return current_output:write(...)
+end
+
+function io.flush()
+  return current_output:flush()
 end
 
 -- Without an argument: the present output; with a name or a file: that one from now on.

@@ -21,7 +21,7 @@ end
 function sysbench.report_default(stat)
   local rate = rates(stat)
   print(string.format(
-    "[ %.0fs ] thds: %u tps: %4.2f qps: %4.2f (r/w/o: %4.2f/%4.2f/%4.2f) lat (ms,%u%%): %4.2f err/s %4.2f reconn/s: %4.2f",
+    "[ %.0fs ] thds: %u tps: %4.2f qps: %4.2f (r/w/o: %4.2f/%4.2f/%4.2f) lat (ms,%s%%): %4.2f err/s %4.2f reconn/s: %4.2f",
     stat.time_total, stat.threads_running, rate.tps, rate.qps, rate.reads, rate.writes, rate.other,
     sysbench.opt.percentile or 95, latency_ms(stat), rate.errors, rate.reconnects))
 end

@@ -227,6 +227,18 @@ end
 
 local text_methods = {}
 
+-- With all digits of a whole number below 2^63, and without the suffix of a 64-bit integer.
+local function number_text(value)
+  if type(value) == "number" then
+    local whole = value % 1 == 0 and math.abs(value) < 2^63
+    return whole and string.format("%.0f", value) or tostring(value)
+  end
+  if ffi.istype("int64_t", value) or ffi.istype("uint64_t", value) then
+    return (tostring(value):gsub("U?LL$", ""))
+  end
+  error(string.format("set: a text parameter takes a string or a number, not a %s", type(value)), 3)
+end
+
 -- Longer texts are cut to max_len; a number is set as its text.
 function text_methods:set(value)
   if value == nil then
@@ -234,7 +246,7 @@ function text_methods:set(value)
     return
   end
   if type(value) ~= "string" then
-    value = tostring(value)
+    value = number_text(value)
   end
   local length = #value
   if length > self.max_len then

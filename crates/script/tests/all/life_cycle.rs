@@ -1,7 +1,7 @@
 //! Life cycle, report hooks, output.
 
 use crate::world::{REPORTED, World, load, run, settings};
-use bakeoff_script::{ScriptError, Settings, ThreadRole};
+use bakeoff_script::{OptionValue, ScriptError, Settings, ThreadRole};
 
 #[test]
 fn functions_are_called_in_order_with_the_thread_number() {
@@ -73,6 +73,12 @@ fn report_hooks_get_their_numbers() {
             "[ 10s ] thds: 4 tps: 50.00 qps: 1000.00 (r/w/o: 700.00/200.00/100.00) lat (ms,95%): 12.50 err/s 1.00 reconn/s: 0.00",
         ]
     );
+    let mut fine = settings(&[]);
+    fine.general.insert("percentile".into(), OptionValue::Double(99.9));
+    let world = World::new(0);
+    let script = load(text, &fine, &world).expect("loads");
+    script.report("report_cumulative", &REPORTED).expect("reports");
+    assert!(world.lines()[1].contains("lat (ms,99.9%): 12.50"), "{:?}", world.lines());
 }
 
 #[test]
@@ -106,6 +112,20 @@ fn output_goes_through_the_host_line_by_line() {
     let text = "io.write('a', 1) io.write('b\\nc') io.stdout:write('d', '\\n\\n') print(nil, 2) io.write('tail')";
     load(text, &settings(&[]), &world).expect("loads");
     assert_eq!(world.lines(), ["a1b", "cd", "", "nil\t2", "tail"]);
+}
+
+#[test]
+fn a_line_may_be_written_in_pieces_and_flushed() {
+    let world = World::new(0);
+    let text = "io.write('dot') io.flush() io.flush() io.write('a\\n\\nb', '', 'c\\nd')";
+    load(text, &settings(&[]), &world).expect("loads");
+    assert_eq!(world.lines(), ["dot", "a", "", "bc", "d"]);
+
+    let world = World::new(0);
+    let started = std::time::Instant::now();
+    load("for _ = 1, 1e6 do io.write('.') end", &settings(&[]), &world).expect("loads");
+    assert_eq!(world.lines()[0].len(), 1_000_000);
+    assert!(started.elapsed().as_secs() < 20, "copied at each write: {:?}", started.elapsed());
 }
 
 #[test]

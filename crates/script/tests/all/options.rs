@@ -53,6 +53,19 @@ fn declared_options_are_typed_filled_and_checked() {
 }
 
 #[test]
+fn the_seed_is_known_where_none_was_given() {
+    let text = "function thread_init() print(sysbench.opt.rand_seed, bakeoff.seed) end";
+    let seen = |given: Option<i64>| {
+        let mut settings = settings(&[]);
+        settings.general.extend(given.map(|seed| ("rand_seed".to_owned(), OptionValue::Int(seed))));
+        let world = World::new(0);
+        load(text, &settings, &world).expect("loads").thread_init().expect("runs");
+        world.lines()[0].clone()
+    };
+    assert_eq!((seen(None), seen(Some(0))), ("7\t7".to_owned(), "0\t7".to_owned()));
+}
+
+#[test]
 fn commands_are_the_scripts_own_then_the_built_in_ones() {
     let text = "
         sysbench.cmdline.options = { n = { 'A number', 3 } }

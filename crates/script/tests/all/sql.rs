@@ -120,6 +120,30 @@ fn every_parameter_type_is_bound() {
 }
 
 #[test]
+fn numbers_in_text_parameters_keep_their_digits() {
+    let world = World::new(0);
+    printed(
+        &world,
+        r#"
+        local stmt = con:prepare("INSERT ?")
+        local p = stmt:bind_create(sql.type.VARCHAR, 30)
+        stmt:bind_param(p)
+        local numbers = { 5, -3, 1.5, 0.1, 1e15, 123456789012345678, 2^63, 1e300, 5ULL, 18446744073709551615ULL, -1LL }
+        for _, value in ipairs(numbers) do
+          p:set(value)
+          stmt:execute()
+        end
+    "#,
+    );
+    let sent: Vec<String> = world.statements().iter().map(|sql| sql["INSERT ".len()..].to_owned()).collect();
+    assert_eq!(
+        sent.join(","),
+        "'5','-3','1.5','0.1','1000000000000000','123456789012345680','9.2233720368548e+18','1e+300','5',\
+         '18446744073709551615','-1'"
+    );
+}
+
+#[test]
 fn random_texts_are_written_into_the_parameter_and_cut_to_its_length() {
     let world = World::new(0);
     printed(
@@ -256,6 +280,14 @@ fn misuse_is_reported_at_the_scripts_own_line() {
         (
             "con:prepare('SELECT ?'):bind_param(1)",
             "test.lua:5: bind_param: argument 1 is not a parameter (from bind_create)",
+        ),
+        (
+            "con:prepare('SELECT ?'):bind_create(sql.type.CHAR, 5):set(true)",
+            "test.lua:5: set: a text parameter takes a string or a number, not a boolean",
+        ),
+        (
+            "con:prepare('SELECT ?'):bind_create(sql.type.CHAR, 5):set(ffi.new('int[1]'))",
+            "test.lua:5: set: a text parameter takes a string or a number, not a cdata",
         ),
         (
             "drv:connect{ hots = 'x' }",

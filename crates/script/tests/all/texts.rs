@@ -136,6 +136,32 @@ fn scripts_of_ones_own_draw_texts() {
 }
 
 #[test]
+fn a_text_without_a_connection_or_of_an_impossible_length_is_refused() {
+    let none = "bakeoff.text: no connection; give it one first \
+                (get_c_value and get_pad_value of oltp_common use the global con)";
+    let length = |number: &str| format!("test.lua:1: a text has 0 to 268435456 characters, not {number}");
+    let text = |call: &str| {
+        format!("function event() local texts = bakeoff.text(sysbench.sql.driver():connect(), 'text') {call} end")
+    };
+    for (script, message) in [
+        ("function event() bakeoff.text(nil, 'text') end".to_owned(), format!("test.lua:1: {none}")),
+        (text("texts:draw(-1)"), length("-1")),
+        (text("texts:of(1, 2^32 + 5)"), length("4294967301")),
+        (text("texts:put({}, 0/0)"), length("nan")),
+    ] {
+        let error = run(&script, &World::new(1)).expect_err(&script).to_string();
+        assert_eq!(error.replace("-nan", "nan"), message);
+    }
+    let forgetful = "require('oltp_common')
+        function thread_init() local con = sysbench.sql.driver():connect() end
+        function thread_done() end
+        function event() get_c_value() end";
+    let script = load(forgetful, &settings(&[("content", "text")]), &World::new(1)).expect("loads");
+    let error = script.run().expect_err("no connection").to_string();
+    assert!(error.ends_with(none), "{error}");
+}
+
+#[test]
 fn a_text_of_a_number_follows_from_nothing_else() {
     let text_of = |settings: &Settings| {
         let world = World::new(1);

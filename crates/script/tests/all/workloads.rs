@@ -96,6 +96,24 @@ fn each_thread_selects_points_from_its_own_keys() {
 }
 
 #[test]
+fn each_thread_selects_ranges_that_begin_in_its_own_keys() {
+    let options = [("table_size", "400"), ("delta", "7"), ("number_of_ranges", "3")];
+    let settings = Settings { threads: 4, ..settings(&options) };
+    let world = World::new(200);
+    let script = load_bundled("select_random_ranges", &settings, ThreadRole::Worker(3), &world);
+    script.thread_init().and_then(|()| script.run()).expect("runs");
+    let mut begins = BTreeSet::new();
+    for statement in world.statements() {
+        for range in statement.split("BETWEEN ").skip(1) {
+            let ends: Vec<u32> = range.split(' ').filter_map(|word| word.parse().ok()).collect();
+            assert_eq!(ends[1] - ends[0], 7, "{statement}");
+            begins.insert(ends[0]);
+        }
+    }
+    assert_eq!((begins.first(), begins.last()), (Some(&301), Some(&400)));
+}
+
+#[test]
 fn client_given_ids_are_signed_and_differ_between_threads() {
     let settings = Settings { threads: 2, ..settings(&[("auto_inc", "off")]) };
     let mut ids = BTreeSet::new();

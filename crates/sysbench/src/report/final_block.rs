@@ -193,7 +193,7 @@ pub(crate) fn tpcc(delta: &Delta, settings: &Settings) -> Option<String> {
 fn paced_warehouses(settings: &Settings) -> Option<f64> {
     let value = |name: &str| settings.options.get(name).map(OptionValue::to_text);
     let is_on = |name: &str| value(name).is_some_and(|text| ["on", "true", "1", ""].contains(&text.as_str()));
-    let number = |name: &str| value(name).and_then(|text| text.parse::<f64>().ok());
+    let number = |name: &str| settings.options.get(name).map(OptionValue::to_number);
     if !is_on("keying_time") || !is_on("think_time") {
         return None;
     }

@@ -134,19 +134,16 @@ fn what_misses_its_limit_is_named() {
 
 #[test]
 fn efficiency_is_shown_with_both_waiting_times() {
-    let options = [("keying_time", "on"), ("think_time", "true"), ("scale", "2"), ("tables", "2")];
-    let settings = Settings {
-        options: options
-            .into_iter()
-            .map(|(name, value)| (name.to_owned(), OptionValue::Text(value.to_owned())))
-            .collect(),
-        ..Settings::default()
+    let efficiency = |scale: &str, orders: u64| {
+        let options = [("keying_time", "on"), ("think_time", "true"), ("scale", scale), ("tables", "2")];
+        let options = options.map(|(name, value)| (name.to_owned(), OptionValue::Text(value.to_owned())));
+        let settings = Settings { options: options.into(), ..Settings::default() };
+        let text = tpcc(&minute(&[("new_order", orders), ("payment", orders)]), &settings).unwrap();
+        value_of(&text, "efficiency")
     };
-    let text = tpcc(&minute(&[("new_order", 25), ("payment", 25)]), &settings).unwrap();
-    assert_eq!(
-        value_of(&text, "efficiency"),
-        "48.6% of 12.86 a warehouse" // 25 / (4 * 12.86)
-    );
+    // 25 / (4 * 12.86), and 2500 / (2048 * 12.86).
+    assert_eq!(efficiency("2", 25), "48.6% of 12.86 a warehouse");
+    assert_eq!(efficiency("1K", 2500), "9.5% of 12.86 a warehouse");
 }
 
 #[test]

@@ -46,6 +46,21 @@ fn a_forced_shutdown_is_seconds_or_a_share_of_the_time() {
 }
 
 #[test]
+fn of_a_verbosity_the_low_byte_counts() {
+    for (given, verbosity) in [("256", 0), ("261", 5), ("-256", 0), ("4", 4)] {
+        assert_eq!(read(&format!("--verbosity={given}")).expect("fine").verbosity, verbosity, "{given}");
+    }
+}
+
+#[test]
+fn a_thread_that_cannot_start_is_blamed_on_a_large_stack_that_was_asked_for() {
+    let failure = Failure::new(bakeoff_load::failure::Code::Internal, "no more threads").on_arm("sb");
+    assert_eq!(read("cpu run").expect("fine").no_thread(&failure), "no more threads");
+    let words = read("--thread-stack-size=1G").expect("fine").no_thread(&failure);
+    assert_eq!(words, "no more threads, or a --thread-stack-size below 1073741824");
+}
+
+#[test]
 fn several_percentiles_and_none() {
     let labels: Vec<_> =
         read("--percentile=50,95,99.9").expect("fine").percentiles.into_iter().map(|p| p.label).collect();
@@ -63,6 +78,9 @@ fn what_makes_no_sense_is_refused() {
         ("--report-checkpoints=a", "Invalid value for --report-checkpoints: 'a'"),
         ("--histogram --percentile=0", "--histogram cannot be used with --percentile=0"),
         ("--rate=-5", "Invalid value for --rate: -5"),
+        ("--rand-zipfian-exp=inf", "Invalid value for --rand-zipfian-exp: inf"),
+        ("--rand-zipfian-exp=1e400", "Invalid value for --rand-zipfian-exp: inf"),
+        ("--rand-pareto-h=nan", "Invalid value for --rand-pareto-h: NaN"),
     ] {
         assert_eq!(read(words).expect_err(words), message);
     }
