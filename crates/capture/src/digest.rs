@@ -56,6 +56,8 @@ pub struct Facts {
     pub secret: bool,
     /// A comment in it speaks of passwords.
     pub secret_comment: bool,
+    /// It names the user of an account: `bob@db1`.
+    pub(crate) account: bool,
     /// `LOAD … LOCAL`: it wants a file of the client.
     pub local_file: bool,
     /// It is for the server itself, its logs, settings, accounts, files or other connections: `RESET`, `SET GLOBAL`, `KILL 5`.

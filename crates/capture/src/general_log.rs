@@ -10,6 +10,7 @@ use crate::event::{
     Command, Event, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, number, without_line_end,
 };
 use crate::event::{iso, old};
+use crate::lexer::statements;
 
 /// Names of commands; what is not among them begins no event. `Reset connection` is MariaDB's.
 #[rustfmt::skip]
@@ -129,6 +130,23 @@ impl GeneralLog {
         let event = &mut self.event;
         event.cut |= cut && !event.sql.is_empty();
         event.sql.truncate(without_line_end(&event.sql).len());
+        // MariaDB, and MySQL with `log_raw`, write all statements that a client has sent in one text as one event.
+        if event.command == Command::Query && !event.cut && memchr::memchr(b';', &event.sql).is_some() {
+            let text = std::mem::take(&mut event.sql);
+            let found = statements(&text);
+            let all = if found.len() > 1 { found } else { vec![text.as_slice()] };
+            for sql in all {
+                self.event.command = Command::Query;
+                self.event.sql = sql.to_vec();
+                self.give_event(sink);
+            }
+        } else {
+            self.give_event(sink);
+        }
+    }
+
+    fn give_event(&mut self, sink: &mut dyn Sink) {
+        let event = &mut self.event;
         let id = event.connection.unwrap_or(0);
         let connection = self.connections.entry(id).or_default();
         match event.command {

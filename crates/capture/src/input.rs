@@ -18,7 +18,7 @@ use crate::{Error, sql_file};
 /// Bytes that are read at once, so that they stay in the processor's cache; a longer line comes in pieces.
 const BUFFER: usize = 256 << 10;
 /// Bytes of a file by which its format is found.
-const HEAD: u64 = 1 << 20;
+pub(crate) const HEAD: u64 = 1 << 20;
 
 /// What a log is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

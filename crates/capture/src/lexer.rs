@@ -322,6 +322,56 @@ pub fn is_word(sql: &[u8], token: Token, word: &str) -> bool {
     sql[token.start..token.end].eq_ignore_ascii_case(word.as_bytes())
 }
 
+/// What `CREATE` and `ALTER` make, as far as another word of these can follow; the last five may hold statements.
+#[rustfmt::skip]
+const MADE: [&str; 11] = [
+    "TABLE", "VIEW", "INDEX", "DATABASE", "SCHEMA", "USER", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE",
+];
+/// Tokens of a statement by which it is known whether it may hold others: `CREATE DEFINER = CURRENT_USER() EVENT`.
+const BEGINNING: usize = 16;
+
+/// The statements of a text, which a client can send in one. One that may hold others goes on to the text's end.
+pub(crate) fn statements(sql: &[u8]) -> Vec<&[u8]> {
+    let mut found = Vec::new();
+    let (mut from, mut beginning) = (0, Vec::new());
+    let mut lexer = Lexer::ending_texts(sql);
+    while let Some(token) = lexer.next() {
+        if &sql[token.start..token.end] != b";" || lexer.in_version || lexer.in_hint {
+            if token.kind != Kind::Comment && beginning.len() < BEGINNING {
+                beginning.push(token);
+            }
+            continue;
+        }
+        if holds_statements(sql, &beginning) {
+            break;
+        }
+        if !beginning.is_empty() {
+            found.push(sql[from..token.start].trim_ascii());
+        }
+        from = token.end;
+        beginning.clear();
+    }
+    if !beginning.is_empty() {
+        found.push(sql[from..].trim_ascii());
+    }
+    found
+}
+
+/// Whether a statement that begins so may hold others: it makes a routine, trigger or event, or is MariaDB's program.
+fn holds_statements(sql: &[u8], beginning: &[Token]) -> bool {
+    let is = |at: usize, words: &[&str]| {
+        beginning.get(at).is_some_and(|token| words.iter().any(|word| is_word(sql, *token, word)))
+    };
+    if is(0, &["CREATE", "ALTER"]) {
+        let made = (1..beginning.len()).find(|at| is(*at, &MADE));
+        return made.is_some_and(|at| is(at, &MADE[6..]));
+    }
+    let is_transaction = beginning.len() == 1 || is(1, &["WORK"]);
+    is(0, &["BEGIN"]) && !is_transaction
+        || is(0, &["DECLARE", "IF", "CASE", "LOOP", "REPEAT", "WHILE", "FOR"])
+        || is(1, &[":"])
+}
+
 fn takes_hint(word: &[u8]) -> bool {
     match word.len() {
         6 => [b"select", b"insert", b"update", b"delete"].iter().any(|each| word.eq_ignore_ascii_case(*each)),

@@ -209,6 +209,9 @@ impl<W: Write + Send + 'static> Sink for Recorder<W> {
         }
         self.totals.moment(event);
         let changed = self.prepare_text(&facts, &event.sql);
+        if facts.account && self.redactor.is_some() {
+            self.digester.read(&self.changed); // the digest, too, has the user's name
+        }
         let sql = if changed { &self.changed } else { &event.sql };
         let reason = reason(event, &facts);
         let mut line = EventLine::of(event, sql);

@@ -20,6 +20,10 @@ const WITH_SECRETS: [&str; 4] =
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) facts: Facts,
+    /// The first keyword of the present one of the text's statements; 0: none yet.
+    first: Id,
+    /// The present statement is not the first one.
+    several: bool,
     before: Id,
     /// The keyword or symbol before `before`, and open parentheses.
     earlier: Id,
@@ -40,37 +44,44 @@ impl Watch {
         let text = &sql[token.start..token.end];
         let named = &*NAMED;
         let facts = &mut self.facts;
+        facts.account |= names_user(sql, token);
         match token.kind {
             Kind::Word | Kind::Quoted => {
-                if facts.first == 0 && id >= crate::keywords::FIRST {
-                    facts.first = id;
-                    facts.ends_transaction = id == named.COMMIT || id == named.ROLLBACK;
-                    facts.for_server = named.is_for_server(id);
-                    facts.locks = id == named.BACKUP; // BACKUP STAGE and LOCK of MariaDB
+                if self.first == 0 && id >= crate::keywords::FIRST {
+                    self.first = id;
+                    if facts.first == 0 {
+                        facts.first = id;
+                        facts.ends_transaction = id == named.COMMIT || id == named.ROLLBACK;
+                    }
+                    facts.for_server |= named.is_for_server(id);
+                    facts.locks |= id == named.BACKUP; // BACKUP STAGE and LOCK of MariaDB
                 } else if self.before == named.START {
-                    facts.for_server |= facts.first == named.START && id != named.TRANSACTION;
+                    facts.for_server |= self.first == named.START && id != named.TRANSACTION;
                 }
                 // A connection that ends itself harms no other.
-                facts.for_server &= facts.first != named.KILL || !text.eq_ignore_ascii_case(b"connection_id");
-                facts.for_server |= drops_account(facts.first, self.before, id)
-                    || self.depth == 0 && sets_global(facts.first, self.earlier, self.before, text);
-                facts.local_file |= id == named.LOCAL && facts.first == named.LOAD;
+                facts.for_server &=
+                    self.first != named.KILL || self.several || !text.eq_ignore_ascii_case(b"connection_id");
+                facts.for_server |= drops_account(self.first, self.before, id)
+                    || self.depth == 0 && sets_global(self.first, self.earlier, self.before, text);
+                facts.local_file |= id == named.LOCAL && self.first == named.LOAD;
                 facts.ends_transaction &= id != named.TO;
                 let next = sql[token.end..].iter().find(|byte| !byte.is_ascii_whitespace()).copied().unwrap_or(0);
-                facts.for_server |= token.kind == Kind::Word && takes_server_file(facts.first, self.before, text, next);
-                facts.secret |= is_secret(facts.first, self.before, id, text, next);
-                facts.locks |= is_lock(facts.first, self.before, id, text, next);
+                facts.for_server |= token.kind == Kind::Word && takes_server_file(self.first, self.before, text, next);
+                facts.secret |= is_secret(self.first, self.before, id, text, next);
+                facts.locks |= is_lock(self.first, self.before, id, text, next);
             }
-            Kind::Host => facts.secret |= facts.first == named.SET && mentions(text, b"password"),
-            Kind::Text => facts.secret |= is_secret_text(facts.first, self.before, text),
+            Kind::Host => facts.secret |= self.first == named.SET && mentions(text, b"password"),
+            Kind::Text => facts.secret |= is_secret_text(self.first, self.before, text),
             Kind::Cut => {
                 facts.cut = true;
                 facts.secret |= mentions(text, b"password") || mentions(text, b"identified");
             }
             Kind::Parameter => facts.parameter = true,
             Kind::Symbol if matches!(text, b"(" | b")") => self.depth += if text == b"(" { 1 } else { -1 },
+            // What a definition holds is not run with it.
+            Kind::Symbol if text == b";" && !is_definition(self.first) => (self.first, self.several) = (0, true),
             Kind::Symbol if text == b"=" && self.before == named.CONNECTION => {
-                facts.secret |= is_definition(facts.first)
+                facts.secret |= is_definition(self.first)
             }
             _ => {}
         }
@@ -175,33 +186,55 @@ fn mentions(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|each| each.eq_ignore_ascii_case(word))
 }
 
-/// Copies a statement without its literals, names of hosts and comments.
+/// Whether a token is the user of an account (`bob@db1`), and no reserved word before a variable (`SELECT@x`).
+fn names_user(sql: &[u8], token: Token) -> bool {
+    #[rustfmt::skip]
+    const BEFORE_VARIABLES: [&str; 27] = [
+        "all", "and", "between", "by", "case", "distinct", "div", "else", "having", "in", "into", "like", "limit",
+        "mod", "not", "on", "or", "regexp", "return", "rlike", "select", "set", "then", "using", "when", "where", "xor",
+    ];
+    let is_name = matches!(token.kind, Kind::Word | Kind::Quoted | Kind::Text);
+    is_name
+        && sql.get(token.end) == Some(&b'@')
+        && sql.get(token.end + 1) != Some(&b'@')
+        && !is_one_of(&sql[token.start..token.end], &BEFORE_VARIABLES)
+}
+
+/// Copies a statement without its literals, names of hosts and of users before them, and comments.
 pub(crate) fn strike_out(sql: &[u8], out: &mut Vec<u8>) {
-    copy(sql, out, |kind, _, text, out| match kind {
+    copy(sql, out, |token, _, of_account, out| match token.kind {
         Kind::Text | Kind::Number | Kind::Cut | Kind::Host => out.extend_from_slice(STRUCK_OUT),
         Kind::Comment => {}
-        _ => out.extend_from_slice(text),
+        _ if of_account => out.extend_from_slice(STRUCK_OUT),
+        _ => out.extend_from_slice(&sql[token.start..token.end]),
     });
 }
 
 /// Copies a statement without its comments.
 pub(crate) fn without_comments(sql: &[u8], out: &mut Vec<u8>) {
-    copy(sql, out, |kind, _, text, out| {
-        if kind != Kind::Comment {
-            out.extend_from_slice(text);
+    copy(sql, out, |token, _, _, out| {
+        if token.kind != Kind::Comment {
+            out.extend_from_slice(&sql[token.start..token.end]);
         }
     });
 }
 
-/// Copies a statement; `write` gets the kind, the keyword before and the text of each token. What lies between is kept.
-fn copy(sql: &[u8], out: &mut Vec<u8>, mut write: impl FnMut(Kind, &[u8], &[u8], &mut Vec<u8>)) {
+/// Copies a statement; `write` gets each token, the keyword before, and whether it is the user or host of an account.
+/// What lies between is kept.
+fn copy(sql: &[u8], out: &mut Vec<u8>, mut write: impl FnMut(Token, &[u8], bool, &mut Vec<u8>)) {
     out.clear();
     let mut at = 0;
     let mut before: &[u8] = b"";
-    for token in Lexer::ending_texts(sql) {
+    let mut after_user = false;
+    let mut lexer = Lexer::ending_texts(sql);
+    while let Some(token) = lexer.next() {
         out.extend_from_slice(&sql[at..token.start]);
         let text = &sql[token.start..token.end];
-        write(token.kind, before, text, out);
+        // In hints it is a table and its query block.
+        let is_user = !lexer.in_hint() && names_user(sql, token);
+        let is_sign = after_user && text == b"@";
+        write(token, before, is_user || after_user && !is_sign, out);
+        after_user = is_user || is_sign;
         match token.kind {
             Kind::Word => before = text,
             Kind::Symbol if text != b"," => before = b"", // LIMIT 1, 2
@@ -228,23 +261,27 @@ impl Redactor {
         Ok(Self { key })
     }
 
-    /// Copies `sql` to `out` with its literals replaced, and without comments.
+    /// Copies `sql` to `out` with its literals and accounts (`bob@db1`) replaced, and without comments.
     ///
     /// Kept: numbers after `LIMIT` and `OFFSET` and in definitions (lengths of columns) up to a `SELECT`, and `SET` of the
     /// server's own variables, without which a statement would be another one.
     pub fn redact(&self, sql: &[u8], facts: &Facts, out: &mut Vec<u8>) {
         let named = &*NAMED;
         let mut defines = is_definition(facts.first);
-        let sets_variables = facts.first == named.SET && sets_variables(sql);
-        copy(sql, out, |kind, before, text, out| {
+        let mut sets_variables = facts.first == named.SET && sets_variables(sql);
+        copy(sql, out, |token, before, of_account, out| {
+            let (kind, text) = (token.kind, &sql[token.start..token.end]);
             // From there on CREATE TABLE … SELECT and CREATE VIEW … AS SELECT are a query.
             defines &= kind != Kind::Word || !is_one_of(text, &["select"]);
+            sets_variables &= text != b";"; // another statement
             match kind {
                 Kind::Comment => {}
                 Kind::Text | Kind::Cut if !sets_variables => self.replace_text(text, kind == Kind::Text, out),
                 Kind::Number if !sets_variables && !defines && !is_one_of(before, &["limit", "offset"]) => {
                     self.replace(text, out);
                 }
+                Kind::Word | Kind::Host if of_account => self.replace(text, out),
+                Kind::Quoted if of_account => self.replace_text(text, true, out),
                 _ => out.extend_from_slice(text),
             }
         });

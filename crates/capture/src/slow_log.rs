@@ -208,17 +208,17 @@ impl SlowLog {
 
     /// `Name: value` pairs divided by blanks; a name right after a name has no value.
     fn fields(&mut self, line: &[u8]) {
-        let mut words = line.split(|byte| *byte == b' ').filter(|word| !word.is_empty()).peekable();
-        while let Some(word) = words.next() {
+        let mut rest = line;
+        while let Some(begin) = rest.iter().position(|byte| *byte != b' ') {
+            let word = first_word(&rest[begin..]);
+            rest = &rest[begin + word.len()..];
             let Some(name) = word.strip_suffix(b":") else { continue };
-            let is_value = |next: &&[u8]| {
-                !next.ends_with(b":")
-                    || name == b"Schema" && !next.starts_with(b"Last_errno") && !next.starts_with(b"QC_")
-            };
-            if let Some(value) = words.next_if(is_value) {
+            let blanks = rest.iter().take_while(|byte| **byte == b' ').count();
+            let end = if name == b"Schema" { schema_end(rest) } else { blanks + first_word(&rest[blanks..]).len() };
+            let value = rest[..end].trim_ascii();
+            if name == b"Schema" || !value.is_empty() && !value.ends_with(b":") {
                 self.field(name, value);
-            } else if name == b"Schema" {
-                self.has_schema = true;
+                rest = &rest[end..];
             }
         }
     }
@@ -278,6 +278,16 @@ impl SlowLog {
         }
         self.place = Place::Outside;
     }
+}
+
+fn first_word(text: &[u8]) -> &[u8] {
+    &text[..memchr::memchr(b' ', text).unwrap_or(text.len())]
+}
+
+/// Where the name of a schema ends, which may have blanks: before two of them and the next field, or with the line.
+fn schema_end(text: &[u8]) -> usize {
+    let ends = |at: &usize| text[*at..].starts_with(b"  ") && first_word(&text[at + 2..]).ends_with(b":");
+    (0..text.len()).find(ends).unwrap_or(text.len())
 }
 
 /// `# Time: 150709 15:14:09` or `# Time: 2023-08-01T12:00:01.000123Z`.

@@ -7,7 +7,9 @@ use crate::Error;
 use crate::class::used_schema;
 use crate::event::{Event, LogReader, STATEMENT_MAX, Sink, without_line_end};
 use crate::input::{self, Progress};
-use crate::lexer::{Kind, Lexer};
+use crate::lexer::{Kind, Lexer, Token, code_tokens};
+
+const DELIMITER: &[u8] = b"DELIMITER";
 
 /// What the reader stands in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,6 +29,8 @@ enum Inside {
 pub struct SqlFile {
     event: Event,
     inside: Inside,
+    /// Within `/*! … */` or `/*M! … */`, whose content is code.
+    in_code_comment: bool,
     delimiter: Vec<u8>,
     schema: Vec<u8>,
     /// Bytes at the end of the last piece that only the next one decides upon: `\`, `*`, `-`, a part of the delimiter.
@@ -42,6 +46,7 @@ impl Default for SqlFile {
         Self {
             event,
             inside: Inside::Nothing,
+            in_code_comment: false,
             delimiter: b";".to_vec(),
             schema: Vec::new(),
             held: Vec::new(),
@@ -53,6 +58,9 @@ impl Default for SqlFile {
 impl LogReader for SqlFile {
     fn piece(&mut self, piece: &[u8], begins: bool, sink: &mut dyn Sink) {
         let between = begins && self.inside == Inside::Nothing && self.is_between_statements();
+        if between && !self.event.sql.is_empty() {
+            self.event.clear(); // only comments: there may be many
+        }
         let piece = if between { without_byte_order_mark(piece) } else { piece };
         if between && self.client_command(piece, sink) {
             return;
@@ -69,24 +77,26 @@ impl LogReader for SqlFile {
     fn finish(&mut self, sink: &mut dyn Sink) {
         let held = std::mem::take(&mut self.held);
         self.scan(&held, true, sink);
-        self.event.cut |= !matches!(self.inside, Inside::Nothing | Inside::LineComment);
-        self.inside = Inside::Nothing;
+        self.event.cut |= self.in_code_comment || !matches!(self.inside, Inside::Nothing | Inside::LineComment);
+        (self.inside, self.in_code_comment) = (Inside::Nothing, false);
         self.end_statement(sink);
     }
 }
 
 impl SqlFile {
     fn is_between_statements(&self) -> bool {
-        self.held.is_empty() && start_of_statement(&self.event.sql) == self.event.sql.len()
+        let sql = &self.event.sql;
+        let is_code = |text: &[u8]| text.starts_with(b"/*!") || text.starts_with(b"/*M!");
+        let is_comment = |token: Token| token.kind == Kind::Comment && !is_code(&sql[token.start..token.end]);
+        self.held.is_empty() && Lexer::new(sql).all(is_comment)
     }
 
     /// `DELIMITER //`, and `USE name` without an end; with one it is a statement like any other.
     fn client_command(&mut self, line: &[u8], sink: &mut dyn Sink) -> bool {
         let plain = without_line_end(line).trim_ascii();
-        if plain.get(..10).is_some_and(|word| word.eq_ignore_ascii_case(b"delimiter ")) {
-            let wanted = plain[10..].trim_ascii().split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default();
+        if let Some(wanted) = named_delimiter(plain) {
             // mysql has at most 15 bytes.
-            if !wanted.is_empty() && wanted.len() <= 15 {
+            if wanted.len() <= 15 {
                 self.delimiter = wanted.to_vec();
             }
             return true;
@@ -101,13 +111,24 @@ impl SqlFile {
         is_use
     }
 
+    /// `bytes` end with the line, or within it.
     fn scan(&mut self, bytes: &[u8], last: bool, sink: &mut dyn Sink) {
         let mut at = 0;
         let mut kept = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
+            let begins_statement = kept == at && self.event.sql.is_empty() && self.inside == Inside::Nothing;
+            if begins_statement && may_name_delimiter(rest) {
+                if !last && !rest.ends_with(b"\n") {
+                    break;
+                }
+                if named_delimiter(rest.trim_ascii()).is_some() {
+                    self.client_command(rest, sink);
+                    return;
+                }
+            }
             // Enough for the longest thing to be decided upon; a piece that ends a line always has it.
-            if !last && rest.len() < self.delimiter.len().max(3) && !rest.contains(&b'\n') {
+            if !last && rest.len() < self.delimiter.len().max(4) && !rest.contains(&b'\n') {
                 break;
             }
             let step = match self.inside {
@@ -115,7 +136,7 @@ impl SqlFile {
                 Inside::Comment => self.step_in_comment(rest),
                 Inside::LineComment => self.step_in_line_comment(rest),
                 Inside::Nothing => {
-                    if let Some(len) = self.delimiter_at(rest) {
+                    if let Some(len) = self.delimiter_at(rest).filter(|_| !self.in_code_comment) {
                         self.event.add_sql_up_to(self.limit, &bytes[kept..at]);
                         self.end_statement(sink);
                         kept = at + len;
@@ -146,6 +167,14 @@ impl SqlFile {
                 self.inside = Inside::Quote(*quote);
                 1
             }
+            [b'/', b'*', b'!', ..] | [b'/', b'*', b'M', b'!', ..] if !self.in_code_comment => {
+                self.in_code_comment = true;
+                3
+            }
+            [b'*', b'/', ..] if self.in_code_comment => {
+                self.in_code_comment = false;
+                2
+            }
             [b'/', b'*', ..] => {
                 self.inside = Inside::Comment;
                 2
@@ -156,8 +185,9 @@ impl SqlFile {
             }
             _ => {
                 let first = self.delimiter[0];
-                let stop =
-                    |byte: &u8| matches!(byte, b'\'' | b'"' | b'`' | b'/' | b'#' | b'-' | b'\\') || *byte == first;
+                let stop = |byte: &u8| {
+                    matches!(byte, b'\'' | b'"' | b'`' | b'/' | b'*' | b'#' | b'-' | b'\\') || *byte == first
+                };
                 rest[1..].iter().position(stop).map_or(rest.len(), |ahead| ahead + 1)
             }
         }
@@ -191,6 +221,17 @@ impl SqlFile {
         end + 1
     }
 
+    /// The client executes `USE my-db` itself, to which servers want quotes.
+    fn quote_used_schema(&mut self) {
+        let name = &self.schema;
+        let is_whole = |token: Token| token.kind == Kind::Word && token.end - token.start == name.len();
+        let second = code_tokens(&self.event.sql).nth(1);
+        if !second.is_some_and(|token| token.kind == Kind::Quoted || is_whole(token)) {
+            let name = name.split(|byte| *byte == b'`').collect::<Vec<_>>().join(b"``".as_slice());
+            self.event.sql = [b"USE `", name.as_slice(), b"`"].concat();
+        }
+    }
+
     fn end_statement(&mut self, sink: &mut dyn Sink) {
         let start = start_of_statement(&self.event.sql);
         self.event.sql.drain(..start);
@@ -199,6 +240,7 @@ impl SqlFile {
         if !self.event.sql.is_empty() {
             if let Some(name) = used_schema(&self.event.sql) {
                 self.schema = name.into_owned();
+                self.quote_used_schema();
             }
             self.event.connection = Some(1);
             self.event.schema.clone_from(&self.schema);
@@ -206,6 +248,20 @@ impl SqlFile {
         }
         self.event.clear();
     }
+}
+
+/// Whether a line can be `DELIMITER //`, as far as it has been read.
+fn may_name_delimiter(line: &[u8]) -> bool {
+    let line = line.trim_ascii_start();
+    let len = line.len().min(DELIMITER.len());
+    line[..len].eq_ignore_ascii_case(&DELIMITER[..len])
+}
+
+/// What a line names as the delimiter: `DELIMITER //`.
+fn named_delimiter(line: &[u8]) -> Option<&[u8]> {
+    let (word, rest) = line.split_at_checked(DELIMITER.len())?;
+    let is_command = word.eq_ignore_ascii_case(DELIMITER) && rest.first().is_some_and(u8::is_ascii_whitespace);
+    rest.split(u8::is_ascii_whitespace).find(|name| !name.is_empty()).filter(|_| is_command)
 }
 
 /// A statement of a file.
@@ -294,14 +350,20 @@ fn start_of_statement(sql: &[u8]) -> usize {
     found.map_or(sql.len(), |token| token.start)
 }
 
-/// Whether a file begins with a statement: the first word that is no comment is one that begins statements.
+/// Whether a file begins with a statement: the first word that is no comment is one that begins statements. Where the
+/// head is comments alone and the file goes on, it is taken for one.
 pub(crate) fn looks_like_sql(head: &[u8]) -> bool {
     const FIRST: &str = "ALTER ANALYZE BEGIN CALL CHANGE CHECK CHECKSUM COMMIT CREATE DELETE DELIMITER DESC DESCRIBE DO DROP \
         EXECUTE EXPLAIN FLUSH GRANT HANDLER INSERT KILL LOAD LOCK OPTIMIZE PREPARE PURGE RENAME REPAIR REPLACE RESET REVOKE \
         ROLLBACK SAVEPOINT SELECT SET SHOW START STOP TABLE TRUNCATE UNLOCK UPDATE USE VALUES WITH XA";
     let head = without_byte_order_mark(head);
-    let word = Lexer::new(head).find(|token| token.kind != Kind::Comment && &head[token.start..token.end] != b"(");
-    word.is_some_and(|token| {
+    let is_word = |token: &Token| {
+        let text = &head[token.start..token.end];
+        // A comment that goes on behind the head is none of the lexer's.
+        token.kind != Kind::Comment && text != b"(" && !text.starts_with(b"/*")
+    };
+    let word = Lexer::new(head).find(is_word);
+    word.map_or(head.len() as u64 >= input::HEAD, |token| {
         let word = &head[token.start..token.end];
         FIRST.split_whitespace().any(|each| each.as_bytes().eq_ignore_ascii_case(word))
     })

@@ -66,6 +66,8 @@ fn shreds() -> impl Strategy<Value = Vec<u8>> {
         "/*",
         "*/",
         "/*!50000 ",
+        "/*M!",
+        "bob@db1 ",
         "/*+ ",
         "-- ",
         "#",
@@ -74,6 +76,7 @@ fn shreds() -> impl Strategy<Value = Vec<u8>> {
         "\n",
         "\r\n",
         "DELIMITER //\n",
+        "DELIMITER\t;\n",
         "//",
         "IDENTIFIED BY 'x'",
         "SET PASSWORD = 'y'",
@@ -136,7 +139,7 @@ proptest! {
 
     #[test]
     fn a_log_cut_at_both_ends_keeps_every_whole_event(
-        statements in prop::collection::vec("SELECT [a-z0-9 '\n#;-]{0,40}x", 2..6), from in 0.0..1.0_f64, to in 0.0..1.0_f64,
+        statements in prop::collection::vec("SELECT [a-z0-9 '\n#-]{0,40}x", 2..6), from in 0.0..1.0_f64, to in 0.0..1.0_f64,
     ) {
         for format in LOGS {
             let events: Vec<String> = statements.iter().enumerate().map(|(number, sql)| logged(format, number + 1, sql)).collect();

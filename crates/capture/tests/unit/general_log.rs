@@ -149,3 +149,34 @@ fn what_lies_before_the_first_event_is_counted() {
     assert_eq!((kept.events.len(), kept.skipped), (1, 7));
     assert!(kept.events[0].cut, "no line end: the file may have been cut");
 }
+
+#[test]
+fn a_text_of_several_statements_is_an_event_for_each() {
+    let found = events(
+        "240101  9:00:00\t    4 Connect\troot@localhost on shop\n\
+         \t\t    4 Query\tBEGIN; INSERT INTO t VALUES (';'); COMMIT;\n\
+         \t\t    4 Query\tSELECT 3; USE third; PREPARE s FROM 'SELECT 1'; SELECT 4\n\
+         \t\t    4 Query\tSELECT 5;\n\
+         \t\t    4 Query\tCREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END\n\
+         \t\t    4 Query\tSELECT 6; SELECT 'cut",
+    );
+    assert_eq!(
+        sqls(&found)[1..],
+        [
+            (Command::Query, "BEGIN"),
+            (Command::Query, "INSERT INTO t VALUES (';')"),
+            (Command::Query, "COMMIT"),
+            (Command::Query, "SELECT 3"),
+            (Command::Query, "USE third"),
+            (Command::Prepare, "PREPARE s FROM 'SELECT 1'"),
+            (Command::Query, "SELECT 4"),
+            (Command::Query, "SELECT 5;"),
+            (Command::Query, "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END"),
+            (Command::Query, "SELECT 6; SELECT 'cut"),
+        ]
+    );
+    let schemas: Vec<&[u8]> = found[4..8].iter().map(|event| event.schema.as_slice()).collect();
+    assert_eq!(schemas, [&b"shop"[..], b"third", b"third", b"third"]);
+    assert!(found.iter().all(|event| event.start_us == found[0].start_us && event.connection == Some(4)));
+    assert_eq!(found.iter().filter(|event| event.cut).count(), 1);
+}

@@ -268,3 +268,28 @@ fn long_texts_are_shortened_and_stay_apart() {
     assert_eq!(digests.iter().map(|each| each.count).collect::<Vec<_>>(), [2, 1]);
     assert!(digests.iter().all(|each| each.text.len() < TEXT_MAX + 4 && each.text.ends_with('…')));
 }
+
+#[test]
+fn several_statements_in_one_text_are_judged_one_by_one() {
+    let log = "240101  9:00:00\t    4 Connect\troot@localhost on shop\n\
+        \t\t    4 Query\tSELECT 1; SET GLOBAL max_connections=5; SHUTDOWN\n\
+        \t\t    4 Query\tSELECT 1; SET @app_password='hunter2'\n\
+        \t\t    4 Query\tBEGIN; INSERT INTO t VALUES (1); COMMIT\n\
+        \t\t    4 Query\tSET autocommit=0; SELECT 2\n";
+    let (summary, lines) = captured("several", log, false);
+    let reasons: Vec<&str> = lines[1..].iter().map(|line| line["not_replayable"].as_str().unwrap_or("")).collect();
+    assert_eq!(reasons, ["", "server", "server", "", "password", "", "", "", "", ""]);
+    assert!(lines.iter().all(|line| !line["sql"].as_str().unwrap().contains("hunter2")));
+    assert_eq!(summary.overall.transactions, 1);
+    assert_eq!(lines[10]["session"], serde_json::json!({"autocommit": "0"}));
+}
+
+#[test]
+fn a_redacted_capture_has_no_account_in_its_digests() {
+    let log = "240101  9:00:00\t    4 Query\tGRANT SELECT ON x.* TO bob@db1.internal.corp\n\
+        \t\t    4 Query\tGRANT SELECT ON x.* TO 'bob'@`db1.internal.corp`\n";
+    let (summary, lines) = captured("accounts", log, true);
+    let all = format!("{:?} {lines:?}", summary.digests);
+    assert!(!all.contains("bob") && !all.contains("internal"), "{all}");
+    assert!(all.contains("GRANT SELECT ON"), "{all}");
+}

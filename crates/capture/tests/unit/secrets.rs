@@ -154,6 +154,7 @@ fn redaction_leaves_no_value_of_a_query() {
         "SELECT 1 FROM t WHERE (SELECT id FROM t LIMIT 1) = 48151 AND name = 'Bob'",
         "SET @name = 'Bob'",
         "SET sql_mode = '', @name = 'Bob'",
+        "SET sql_mode = ''; SELECT 'Bob'",
         "SELECT 'unended Bob",
         "SET STATEMENT max_statement_time = 1 FOR SELECT 'Bob', 48151",
         "set /* x */ statement max_statement_time=1 for update t set a = 'Bob' where b = 48151",
@@ -162,5 +163,53 @@ fn redaction_leaves_no_value_of_a_query() {
     ] {
         let out = redacted(&redactor, sql);
         assert!(!out.contains("Bob") && !out.contains("48151"), "{out}");
+    }
+}
+
+#[test]
+fn every_statement_of_a_text_is_looked_at() {
+    let facts = |sql: &str| Digester::default().read(sql.as_bytes());
+    for sql in [
+        "SELECT 1; SHUTDOWN",
+        "SELECT 1; SET GLOBAL max_connections = 5",
+        "KILL CONNECTION_ID(); KILL 5",
+        "KILL 5; KILL CONNECTION_ID()",
+        "/*!50000 SELECT 1; RESTART */",
+        "SELECT 1; START SLAVE",
+        "SELECT 1; DROP USER a",
+    ] {
+        assert!(facts(sql).for_server, "{sql}");
+    }
+    assert!(facts("SELECT 1; LOAD DATA LOCAL INFILE 'f' INTO TABLE t").local_file);
+    assert!(facts("SELECT 1; LOCK INSTANCE FOR BACKUP").locks);
+    assert!(facts("SELECT 1; SET @app_password = 's3cret'").secret);
+    assert!(facts("SELECT 1; PREPARE s FROM 'SET PASSWORD = ''s3cret'''").secret);
+    assert!(!facts("CREATE PROCEDURE p() BEGIN SELECT 1; SET GLOBAL a = 1; SHUTDOWN; END").for_server);
+    assert!(!facts("KILL CONNECTION_ID();").for_server);
+}
+
+#[test]
+fn redaction_replaces_accounts_and_keeps_variables() {
+    let redactor = Redactor::new().unwrap();
+    for sql in [
+        "GRANT SELECT ON x.* TO bob@db1.internal.corp",
+        "GRANT SELECT ON x.* TO bob@'db1.internal.corp', `bob`@`db1.internal.corp`, 'bob'@db1, 'bob'@`db1`",
+        "SHOW GRANTS FOR bob@db1",
+        "CREATE DEFINER=bob@db1 VIEW v AS SELECT 1",
+    ] {
+        let out = redacted(&redactor, sql);
+        assert!(out.len() == sql.len() && !out.contains("bob") && !out.contains("db1"), "{out}");
+        let mut struck = Vec::new();
+        strike_out(sql.as_bytes(), &mut struck);
+        assert!(!mentions(&struck, b"bob") && !mentions(&struck, b"db1"), "{}", String::from_utf8_lossy(&struck));
+    }
+    for sql in [
+        "SELECT @x, @`y z`, a.b@@c FROM t",
+        "SELECT@rank := @rank + @x",
+        "SET @a = @b, @c := @@sql_mode",
+        "SELECT a INTO @x FROM t",
+        "SELECT /*+ JOIN_ORDER(t1@q1, t2) */ a FROM t1, t2",
+    ] {
+        assert_eq!(redacted(&redactor, sql), sql);
     }
 }

@@ -216,3 +216,21 @@ fn what_is_read_from_a_server_is_never_divided_and_may_have_no_time() {
     let end = log.len() - 12;
     assert!(read(SlowLog::default(), &log.as_bytes()[..end]).events.last().unwrap().cut);
 }
+
+#[test]
+fn names_of_schemas_have_blanks() {
+    for (fields, name) in [
+        ("Thread_id: 5  Schema: my db  QC_hit: No", "my db"),
+        ("Schema: my db  Last_errno: 0  Killed: 0", "my db"),
+        ("Thread_id: 5  Schema: a: b  QC_hit: No", "a: b"),
+        ("Thread_id: 5  Schema:   QC_hit: No", ""),
+        ("Thread_id: 5  Schema: my db", "my db"),
+    ] {
+        let log = format!(
+            "# User@Host: a[a] @ h []\n# {fields}\n# Query_time: 1.0  Lock_time: 0.0\nSET timestamp=5;\nSELECT 1;\n"
+        );
+        let event = &events(&log)[0];
+        assert_eq!(String::from_utf8_lossy(&event.schema), name, "{fields}");
+        assert_eq!(event.connection, fields.starts_with("Thread").then_some(5));
+    }
+}

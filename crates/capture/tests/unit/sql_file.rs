@@ -78,7 +78,10 @@ fn an_unended_text_is_cut() {
 #[test]
 fn pieces_of_any_size_give_the_same() {
     let text =
-        b"SELECT ';''', \"a\\\"\", 1--1 -- x;\n/* ; **/; DELIMITER\nSELECT 2\\G INSERT INTO t VALUES ('\\\\'); # end";
+        b"SELECT ';''', \"a\\\"\", 1--1 -- x;\n/* ; **/; DELIMITER\nSELECT 2\\G INSERT INTO t VALUES ('\\\\'); # end
+/*!1 a '*/;' */;/*M!2 b */ $$; DELIMITER $$
+c; d $$ DELIMITER ;
+e;";
     let whole = read(SqlFile::default(), text).events;
     for size in 1..40 {
         let (mut reader, mut kept) = (SqlFile::default(), Kept::default());
@@ -91,5 +94,57 @@ fn pieces_of_any_size_give_the_same() {
         }
         reader.finish(&mut kept);
         assert_eq!(kept.events, whole, "pieces of {size}");
+    }
+}
+
+#[test]
+fn delimiters_follow_white_space_of_any_kind_and_statements() {
+    let routine = "CREATE PROCEDURE p() BEGIN SELECT 1; END";
+    for text in [
+        format!("DELIMITER\t//\n{routine}//\nDELIMITER ;\nSELECT 2;"),
+        format!("DELIMITER $$\n{routine} $$ delimiter ;\nSELECT 2;"),
+        format!("DELIMITER $$\n{routine} $$\tDELIMITER\t;\r\nSELECT 2;"),
+        format!("/* routines */\nDELIMITER $$\n{routine} $$ DELIMITER ;\nSELECT 2;"),
+    ] {
+        assert_eq!(statements(&text), [routine, "SELECT 2"], "{text}");
+    }
+    assert_eq!(statements("SELECT 1; delimiters\n;"), ["SELECT 1", "delimiters"]);
+}
+
+#[test]
+fn code_in_comments_has_quotes_and_comments() {
+    let trigger = "/*!50003 CREATE TRIGGER x BEFORE INSERT ON t FOR EACH ROW SET NEW.a = '*/ it''s; ' */";
+    let other = "/*M!100100 SELECT \"*/;\" /* in; */ , 2 */";
+    assert_eq!(statements(&format!("{trigger};{other};\nSELECT 2 */ 3;")), [trigger, other, "SELECT 2 */ 3"]);
+    assert!(read(SqlFile::default(), b"/*!50003 CREATE TRIGGER x").events[0].cut);
+}
+
+#[test]
+fn many_lines_of_comments_are_read_once() {
+    let mut reader = SqlFile::default();
+    let mut kept = Kept::default();
+    for _ in 0..1000 {
+        reader.piece(b"-- INSERT INTO t VALUES (1);\n", true, &mut kept);
+        assert!(reader.event.sql.len() < 100);
+    }
+    reader.piece(b"SELECT 1;\n", true, &mut kept);
+    assert_eq!(kept.events[0].sql, b"SELECT 1");
+    let comments = |text: &str| text.repeat((1 << 20) / text.len() + 1).into_bytes();
+    for head in [comments("-- INSERT INTO t VALUES (1);\n"), [b"/*", comments("a b\n").as_slice()].concat()] {
+        assert!(looks_like_sql(&head) && !looks_like_sql(&head[..1000]));
+    }
+}
+
+#[test]
+fn use_of_a_name_that_is_no_plain_word_is_sent_with_quotes() {
+    for (line, sql) in [
+        ("use my-db;", "USE `my-db`"),
+        ("use my-db\n", "USE `my-db`"),
+        ("USE 'my db';", "USE `my db`"),
+        ("use 2024;", "USE `2024`"),
+        ("use shop;", "use shop"),
+        ("use `my-db`;", "use `my-db`"),
+    ] {
+        assert_eq!(statements(line), [sql]);
     }
 }
