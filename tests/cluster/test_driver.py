@@ -246,6 +246,21 @@ def test_the_leading_machine_needs_nothing_that_only_nodes_need(tmp_path, monkey
         check_study(asked, RunOptions(tmp_path), no_verdict=True)
 
 
+@pytest.mark.parametrize("server", ["mysql:8.0.15", "path:/nowhere/mysql", "docker:mysql:8.4", "tarball:mysql.tar.gz"])
+def test_a_password_for_other_servers_is_refused_before_it_travels(tmp_path, monkeypatch, server):
+    monkeypatch.setattr(forecast, "is_installed", lambda _: False)
+    asked = Study(
+        title="t",
+        arms=tuple(
+            Arm(name=name, label=name, server=parse_server(f"{server},report_password=hunter22")) for name in "AB"
+        ),
+        workloads=(Workload(script="oltp_read_only"),),
+    )
+    with pytest.raises(SpecError, match="option report_password cannot be used: it is a password") as refused:
+        check_study(asked, RunOptions(tmp_path, cluster=Wanted()), no_verdict=True)
+    assert "hunter22" not in str(refused.value) and refused.value.field[:2] == ("arms", "A")
+
+
 def test_a_hosts_rows_are_compared_until_it_has_a_valid_epoch(tmp_path, monkeypatch):
     monkeypatch.setattr(driver, "unpack", lambda *_: None)
     run, orders = RunDirectory.create(tmp_path, study()), []

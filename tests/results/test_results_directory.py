@@ -57,6 +57,21 @@ def test_a_new_run_has_a_name_a_manifest_and_its_study(tmp_path):
     assert manifest.host.run_files is not None and manifest.host.run_files.total_bytes > 0
 
 
+def test_words_of_the_command_that_are_not_utf8_are_kept_as_escapes(tmp_path):
+    run = new_run(tmp_path, command=["bakeoff", "--runs", os.fsdecode(b"caf\xe9")])
+    assert run.manifest().command == ("bakeoff", "--runs", r"caf\udce9")
+
+
+def test_a_run_directory_whose_making_is_broken_off_leaves_nothing(tmp_path, monkeypatch):
+    def broken_off(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bakeoff.results.directory.write_atomically", broken_off)
+    with pytest.raises(KeyboardInterrupt):
+        new_run(tmp_path)
+    assert not [*tmp_path.iterdir()]
+
+
 @pytest.mark.parametrize(
     ("place", "known"), [("python/bakeoff/results", True), (".venv/lib/site-packages/bakeoff/results", False)]
 )

@@ -1,13 +1,16 @@
 """Options by version, against what real starts of all 19 servers did: accepted, refused, accepted without effect."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from bakeoff.errors import SpecError
 from bakeoff.servers.options import Target, read_cnf, redo_options, translate, write_cnf
 from bakeoff.servers.profile import ignored_options, same_value
-from bakeoff.spec.server_name import stem
+from bakeoff.spec.server_name import stem, with_later
 
 MYSQL = ["5.5.9", "5.5.34", "5.6.14", "5.6.24", "5.7.19", "5.7.22", "8.0.12", "8.0.15", "8.0.31", "8.0.33", "9.7.4"]
 MARIADB = ["10.1.23", "10.2.11", "10.5.23", "10.11.5", "10.11.19", "11.4.5", "11.8.6", "11.8.9"]
@@ -169,6 +172,18 @@ def test_what_counts_when_a_directory_is_made_keys_the_template(name):
     assert translate(target("5.7.22"), {name: "1"}).init_options == {name: "1"}
 
 
+def test_what_counts_when_a_directory_is_made_may_be_loose():
+    done = translate(target("8.0.33"), {"loose_innodb_page_size": "8k", "loose_lower_case_table_names": "1"})
+    assert done.init_options == done.options == {"innodb_page_size": "8192", "lower_case_table_names": "1"}
+    with pytest.raises(SpecError, match=r"innodb_page_size=5k cannot be used: a page has 4k"):
+        translate(target("8.0.33"), {"loose_innodb_page_size": "5k"})
+    assert translate(target("5.5.34"), {"loose_innodb_log_file_size": "64M"}).init_options == {
+        "innodb_log_file_size": "64M"
+    }
+    unknown = translate(target("5.5.34"), {"loose_innodb_page_size": "8k"})
+    assert (unknown.options, unknown.init_options) == ({"loose_innodb_page_size": "8k"}, {})
+
+
 @pytest.mark.parametrize(
     ("server", "size", "answer"),
     [
@@ -200,9 +215,56 @@ def test_the_query_cache_switched_off_is_no_contradiction_where_there_is_none():
         translate(target("8.0.15"), {"query_cache_size": "64M"})
 
 
+@pytest.mark.parametrize(
+    ("server", "asked", "answer"),
+    [
+        *(("8.0.15", {"innodb_large_prefix": value}, "left out") for value in ("", "1", "ON", "true", "yes")),
+        ("8.0.15", {"innodb_large_prefix": "OFF"}, "refused"),
+        ("8.0.15", {"skip_innodb_large_prefix": "1"}, "refused"),
+        *(("5.5.9", {"innodb_large_prefix": value}, "refused") for value in ("", "1", "true")),
+        ("8.0.15", {"innodb_extend_and_initialize": ""}, "left out"),
+        ("5.6.24", {"innodb_log_checksums": "TRUE"}, "left out"),
+        ("5.6.24", {"innodb_log_checksums": "no"}, "refused"),
+        ("5.5.34", {"innodb_stats_persistent": "false"}, "left out"),
+        ("5.5.34", {"innodb_undo_tablespaces": "0"}, "left out"),
+        ("8.0.15", {"skip_query_cache_type": ""}, "left out"),
+    ],
+)
+def test_a_switch_is_one_however_it_is_written(server, asked, answer):
+    lacking = replace(target(server), known=frozenset({"port"}))
+    if answer == "refused":
+        with pytest.raises(SpecError, match="cannot be used"):
+            translate(lacking, asked)
+    else:
+        done = translate(lacking, asked)
+        assert (done.options, len(done.notes)) == ({}, 1)
+
+
 def test_a_log_named_off_is_no_log():
     done = translate(target("8.0.15"), {"log_bin": "OFF"})
     assert done.options == {"skip_log_bin": ""}
+
+
+def test_only_a_zero_undoes_a_skip():
+    for name, kept in (("skip_log_bin", "log_bin"), ("disable_log_bin", "log_bin")):
+        assert translate(target("5.7.22"), {name: "0"}).options == {kept: "binlog", "server_id": "1"}
+    done = translate(target("8.0.33"), {"skip_ssl": "0"})
+    assert done.options == {"ssl": "1"} and done.notes == ["skip_ssl=0 became ssl=1: that is what it means"]
+    loose = {"loose_skip_innodb_adaptive_hash_index": "0"}
+    assert translate(target("8.0.33"), loose).options == {"loose_innodb_adaptive_hash_index": "1"}
+    assert translate(target("8.0.33"), {"skip_log_bin": "ON"}).options == {"skip_log_bin": "ON"}
+    for value in ("OFF", "false"):  # what YAML's false becomes
+        with pytest.raises(SpecError, match=rf"skip_log_bin={value} .* takes it for skip_log_bin\. Write log_bin, or"):
+            translate(target("8.0.33"), {"skip_log_bin": value})
+
+
+def test_a_variable_whose_own_name_begins_with_skip_is_switched_off_by_off():
+    asked = {"skip_name_resolve": "OFF", "skip_replica_start": "OFF"}
+    known = Target("mysql-8.0.33", "mysql", (8, 0, 33), frozenset(asked))
+    assert translate(known, asked).options == asked
+    helped = Target("mysql-8.0.33", "mysql", (8, 0, 33), frozenset({"log_bin", "skip_log_bin", "server_id"}))
+    assert translate(helped, {"skip_log_bin": "0"}).options == {"log_bin": "binlog", "server_id": "1"}
+    assert ignored_options({"loose_skip_name_resolve": ""}, {"skip_name_resolve": "ON"}) == []
 
 
 def test_a_binary_log_gets_the_server_id_it_needs():
@@ -299,6 +361,41 @@ def test_what_mysqld_collects_line_by_line_is_joined(tmp_path):
     assert read_cnf(tmp_path / "my.cnf", "mysql", (8, 0, 15)) == {
         "optimizer_switch": "mrr=off,index_merge=off", "plugin_load_add": "a;b", "back_log": "90"
     }  # fmt: skip
+
+
+LINES = {
+    "sort_buffer_size=2M# note": "2M",
+    "sort_buffer_size = 2M #note": "2M",
+    "skip_show_database# none = 1": "",
+    "init_connect='SET @a = 1 # kept' # cut": "SET @a = 1 # kept",
+    r'init_connect="SET @a = \"#\"" # cut': 'SET @a = "#"',
+    "init_connect=SET @a = 'it''s # kept' # cut": "SET @a = 'it''s # kept'",
+    r"init_connect=ab\\cd\se\tf\x": "ab\\cd e\tf\\x",
+    "init_connect='ab": "'ab",
+    'init_connect="#': '"#',
+    "init_connect=a\\": "a\\",
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_is_read_as_mysqld_reads_it(tmp_path, line):
+    """As `mysqld --print-defaults` of MySQL 8.0.33 and MariaDB 10.11.19 shows it."""
+    (tmp_path / "my.cnf").write_text(f"[mysqld] # ours\n{line}\n")
+    assert [*read_cnf(tmp_path / "my.cnf", "mysql", (8, 0, 33)).values()] == [LINES[line]]
+
+
+@given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"], include_characters="\t\n\r")))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_written_into_a_cnf_is_read_back(tmp_path, value):
+    (tmp_path / "my.cnf").write_text(write_cnf({"init_connect": value}, "a test"), "utf-8")
+    assert read_cnf(tmp_path / "my.cnf", "mysql", (8, 0, 33)) == {"init_connect": value}
+
+
+def test_of_an_option_that_is_repeated_the_last_place_counts(tmp_path):
+    (tmp_path / "my.cnf").write_text("[mysqld]\nlog_bin=a\nskip-log-bin\nlog_bin=b\n")
+    read = read_cnf(tmp_path / "my.cnf", "mysql", (8, 0, 33))
+    assert [*read.items()] == [("skip_log_bin", ""), ("log_bin", "b")]
+    assert [*with_later(read, {"skip_log_bin": ""})] == ["log_bin", "skip_log_bin"]
 
 
 def test_the_home_of_a_user_that_is_not_there_is_one_line():

@@ -278,6 +278,12 @@ def test_a_folder_whose_owner_just_leaves_it_is_no_trouble(tmp_path, monkeypatch
     remove_stale(tmp_path)
 
 
+def test_a_folder_that_another_bakeoff_just_removes_is_no_trouble(tmp_path, monkeypatch):
+    owner = Owner.read(abandoned(tmp_path, "pool-00000001", ProcessId(os.getpid(), 1), boot="another boot"))
+    monkeypatch.setattr(Owner, "read", lambda folder: shutil.rmtree(folder) or owner)
+    remove_stale(tmp_path)
+
+
 def test_what_is_unfinished_is_removed_when_nobody_holds_its_lock(own_cache, tmp_path):
     for name in (".mysql-8.0.15.abcd_123", ".mysql-8.0.15-0123abcd.abcd_123", ".other", "mysql-8.0.15"):
         (tmp_path / name).mkdir()

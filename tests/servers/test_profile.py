@@ -60,6 +60,25 @@ def test_matched_is_durable_and_equally_sized_everywhere(flavour, version):
     assert redo == 256 << 20
 
 
+def test_a_number_of_redo_files_changes_no_size_of_redo():
+    total = 256 << 20
+    for flavour, version, expected in (
+        ("mysql", "5.7.22", {"innodb_log_file_size": str(total // 4), "innodb_log_files_in_group": "4"}),
+        ("mysql", "8.0.33", {"innodb_redo_log_capacity": str(total)}),
+        ("mysql", "9.7.4", {"innodb_redo_log_capacity": str(total)}),
+        ("mariadb", "10.11.19", {"innodb_log_file_size": str(total)}),
+    ):
+        found = settings(flavour, version, ",innodb_log_files_in_group=4")
+        assert {
+            name: value for name, value in found.options.items() if "redo" in name or "log_file" in name
+        } == expected
+        assert ("innodb_log_files_in_group=4 was left out" in "".join(found.notes)) == (version != "5.7.22")
+    alone = settings("mysql", "8.0.33", ",innodb_log_files_in_group=4", profile=Profile.STOCK)
+    assert alone.options["innodb_log_files_in_group"] == "4"  # without a capacity the server counts by it
+    both = settings("mysql", "9.7.4", ",innodb_log_files_in_group=4,innodb_redo_log_capacity=1G")
+    assert both.options["innodb_redo_log_capacity"] == "1G"
+
+
 def test_each_version_has_its_own_words():
     assert "query_cache_type" in settings("mysql", "5.7.22").options
     assert "query_cache_type" not in settings("mysql", "8.0.15").options
@@ -74,6 +93,8 @@ def test_tls_follows_the_connection():
     assert settings("mysql", "9.7.4").options["tls_version"] == ""
     assert "skip_ssl" not in settings("mysql", "5.5.9").options
     assert "skip_ssl" not in settings("mysql", "8.0.15", tls=True).options
+    asked = settings("mysql", "8.0.15", ",skip_ssl=0").options
+    assert "skip_ssl" not in asked and asked["ssl"] == "1"
 
 
 def test_stock_holds_only_what_is_needed_to_run():
@@ -190,6 +211,15 @@ def test_compressed_rows_need_pages_of_at_most_16k():
         settings("mysql", "8.0.15", ",innodb_page_size=32k", data=data)
 
 
+def test_pages_are_compressed_in_each_familys_words():
+    """A study writes MySQL's for a server whose family is not known before it is installed."""
+    assert settings("mysql", "8.0.15", data=Data(table_options="COMPRESSION='lz4'")).options
+    with pytest.raises(SpecError, match=r"is MariaDB, .* no COMPRESSION='lz4'\. .*innodb_compression_algorithm: lz4"):
+        settings("mariadb", "11.4.5", data=Data(table_options="ROW_FORMAT=DYNAMIC COMPRESSION='lz4'"))
+    written = ",innodb_compression_algorithm=lz4"
+    assert settings("mariadb", "11.4.5", written, data=Data(table_options="PAGE_COMPRESSED=1")).options
+
+
 @pytest.mark.parametrize(
     ("flavour", "version", "collation"),
     [
@@ -204,6 +234,35 @@ def test_compressed_rows_need_pages_of_at_most_16k():
 def test_a_collation_that_a_server_lacks(flavour, version, collation):
     with pytest.raises(SpecError, match=f"no collation {collation}"):
         settings(flavour, version, data=Data(charset="utf8mb4", collation=collation))
+
+
+@pytest.mark.parametrize(
+    ("options", "data", "charset", "collation"),
+    [
+        ("", Data(charset="utf8mb4", collation="utf8mb4_bin"), "utf8mb4", "utf8mb4_bin"),
+        (",character_set_server=latin1", Data(charset="utf8mb4", collation="utf8mb4_bin"), "latin1", None),
+        (",loose_character_set_server=latin1", Data(charset="utf8mb4", collation="utf8mb4_bin"), None, None),
+        (",collation_server=latin1_bin", Data(charset="utf8mb4"), "latin1", "latin1_bin"),
+        (",collation_server=Latin1_bin", Data(charset="utf8mb4"), "latin1", "Latin1_bin"),
+        (",character_set_server=utf8,collation_server=utf8mb3_bin", Data(charset="latin1"), "utf8", "utf8mb3_bin"),
+    ],
+)
+def test_character_set_and_collation_of_a_server_are_of_one_family(options, data, charset, collation):
+    found = settings("mysql", "8.0.33", options, data=data).options
+    assert (found.get("character_set_server"), found.get("collation_server")) == (charset, collation)
+
+
+def test_a_lone_collation_brings_its_character_set_in_every_profile():
+    found = settings("mysql", "5.7.22", ",collation_server=utf8mb4_bin", profile=Profile.STOCK)
+    assert found.options["character_set_server"] == "utf8mb4"
+    assert found.notes == ("character_set_server=utf8mb4 was added: collation_server=utf8mb4_bin is of it",)
+    uca1400 = settings("mariadb", "11.4.5", ",collation_server=uca1400_ai_ci", profile=Profile.STOCK)
+    assert "character_set_server" not in uca1400.options
+
+
+def test_a_collation_of_another_character_set_than_the_one_beside_it_is_refused():
+    with pytest.raises(SpecError, match=r"option collation_server=utf8mb4_bin .* not of character_set_server=latin1"):
+        settings("mysql", "8.0.33", ",character_set_server=latin1,collation_server=utf8mb4_bin")
 
 
 def test_what_mysqld_collects_is_joined_over_files_and_words(tmp_path):

@@ -40,6 +40,20 @@ def test_the_options_of_a_file_at_home_are_known(tmp_path, monkeypatch):
     assert parse_server("mysql:8.0,@~nobody-is-called-this/fast.cnf").cnf_options == ()
 
 
+def test_a_file_is_that_of_the_folder_where_it_was_named(tmp_path, monkeypatch):
+    (tmp_path / "fast.cnf").write_text("[mysqld]\nsync-binlog = 0\n", "utf-8")
+    monkeypatch.chdir(tmp_path)
+    for text in ("mysql:8.0,@fast.cnf", "mysql:8.0,@./fast.cnf"):
+        spec = parse_server(text)
+        assert (spec.cnf_files, spec.cnf_options) == ((str(tmp_path / "fast.cnf"),), ("sync_binlog",))
+        assert str(spec) == "mysql:8.0,@fast.cnf" and parse_server(str(spec)) == spec
+    monkeypatch.chdir("/")
+    assert parse_server("mysql:8.0,@fast.cnf", tmp_path) == spec
+    assert str(spec) == f"mysql:8.0,@{str(tmp_path).lstrip('/')}/fast.cnf"
+    monkeypatch.chdir("/etc")
+    assert str(spec) == f"mysql:8.0,@{tmp_path}/fast.cnf"
+
+
 def test_a_password_never_stays_in_the_spec():
     spec = parse_server("mysql://bench:s%65cret@db.test:3307/")
     assert spec.origin is Origin.URL

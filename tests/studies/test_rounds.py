@@ -96,6 +96,28 @@ def test_running_servers_take_no_memory_here_and_no_rounds():
     assert at_once(share_memory(study(*two, "mysql:9.7"), available_bytes=int(1.9 * GIB)), [*two, "mysql:9.7"]) == 2
 
 
+@pytest.mark.parametrize(
+    "server", ["mysql:8.0.15", "path:/opt/mysql", "tarball:mysql.tar.gz", "docker:mysql:8.4", "mariadb:10.11"]
+)
+def test_a_buffer_pool_counts_wherever_it_is_set(tmp_path, server):
+    (tmp_path / "my.cnf").write_text(
+        "[mysqld]\nmaximum-innodb-buffer-pool-size = 99G\ninnodb-buffer-pool-size = 8G\n"
+        "[mysqld-5.7]\ninnodb_buffer_pool_size = 64G\n"
+    )
+
+    def per_server(words):
+        arms = [arm.model_copy(update={"server": parse_server(server + words)}) for arm in study_of(2).arms]
+        study = study_of(2).model_copy(update={"arms": tuple(arms)})
+        return share_memory(study, available_bytes=64 * GIB).per_server_bytes
+
+    named = per_server(",innodb_buffer_pool_size=8G")
+    assert named > 8 * GIB
+    for words in (",loose_innodb_buffer_pool_size=8G", f",@{tmp_path}/my.cnf"):
+        assert per_server(words) == named
+    assert per_server(f",@{tmp_path}/my.cnf,innodb_buffer_pool_size=4G") == named - 4 * GIB
+    assert per_server(f",@{tmp_path}/none.cnf") == per_server("")
+
+
 def test_small_data_that_is_only_read_has_a_small_redo_log():
     def redo_mib(rows: int, *scripts: str) -> int:
         workloads = tuple(Workload(script=each) for each in scripts)

@@ -112,6 +112,60 @@ workloads: [oltp_point_select]
     assert (arm.connection.transport, arm.connection.charset, arm.data.charset) == ("tcp", "latin1", "utf8mb4")
 
 
+@pytest.mark.parametrize(
+    ("server", "settings", "factors", "named"),
+    [
+        ("mysql:8.0,innodb_io_capacity=5000", "", "option.innodb_io_capacity: [200, 400]", "innodb_io_capacity"),
+        ("mysql:8.0,skip-log-bin", "", "option.log_bin: [a, b]", "log_bin"),
+        ("mysql:8.0,loose_back_log=80", "", "option.back_log: [90, 100]", "back_log"),
+        ("mysql:8.0,env.LD_PRELOAD=a.so", "", "preload: [default, b.so]", "LD_PRELOAD"),
+        ("mysql:8.0", "buffer_pool: 64M", "option.innodb_buffer_pool_size: [64M, 1G]", "innodb_buffer_pool_size"),
+        ("mysql:8.0", "option.innodb-io-capacity: 1", "option.innodb_io_capacity: [1, 2]", "innodb_io_capacity"),
+        ("mysql:8.0", "script.table-size: 1000", "rows: [1k, 2k]", "table_size"),
+        ("mysql:8.0", "env.LD_PRELOAD: a.so", "preload: [default, b.so]", "LD_PRELOAD"),
+        ("mysql:8.0", "page_size: 8k", "option.innodb_page_size: [4k, 8k]", "innodb_page_size"),
+        ("mysql:8.0", "content: ascii", "script.content: [ascii, latin]", "content"),
+        (
+            "mysql:8.0",
+            "server_charset: utf8mb4",
+            "option.character_set_server: [latin1, ascii]",
+            "character_set_server",
+        ),
+        (
+            "mariadb:11.4",
+            "page_compression: lz4",
+            "option.innodb_compression_algorithm: [a, b]",
+            "innodb_compression_al",
+        ),
+        ("mysql:8.0", "table_options: row_format = dynamic", "row_format: [dynamic, compact]", "row_format"),
+        ("mysql:8.0", "engine: innodb", "script.mysql_storage_engine: [innodb, myisam]", "mysql_storage_engine"),
+    ],
+)
+def test_one_thing_that_two_settings_set_is_refused(tmp_path, server, settings, factors, named):
+    title, _, workloads = TEXT.splitlines()
+    fixed = f'settings: {{server: "{server}", {settings}}}'
+    text = f"{title}\n{fixed}\nfactors: {{{factors}}}\n{workloads}\n"
+    assert_refused(tmp_path, text, line=3, named=f"both set {named}", remedy="Keep one of the two")
+
+
+def test_a_setting_left_at_its_default_sets_nothing(tmp_path):
+    factors = "factors: {pool: {a: {buffer_pool: default, option.innodb-buffer-pool-size: 1G}, b: {buffer_pool: 2G}}}\n"
+    text = f'title: x\nservers: ["mysql:8.0"]\n{factors}workloads: [oltp_read_only]\n'
+    sizes = [dict(arm.server.options)["innodb_buffer_pool_size"] for arm in made(tmp_path, text).arms]
+    assert sizes == ["1G", str(2 << 30)]
+
+
+def test_a_cnf_file_lies_beside_the_study_or_where_it_was_typed(tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+    text = 'title: x\nservers: ["mysql:8.0", "mysql:8.0,@my.cnf"]\nworkloads: [oltp_read_only]\n'
+    for scale in ("", "demo"):
+        study = made(tmp_path, text + "scales: {demo: {threads: [1]}}\n", scale=scale)
+        assert study.arms[1].server.cnf_files == (str(tmp_path / "my.cnf"),)
+        assert study.arms[1].label == "mysql:8.0,@my.cnf"
+    typed = request_study(str(tmp_path / "my.yaml"), scale="", servers=["mysql:8.0", "mysql:8.0,@typed.cnf"]).study
+    assert typed.arms[1].server.cnf_files == ("/typed.cnf",)
+
+
 def test_words_of_a_connection_are_read_in_any_case_and_no_other_comes_in(tmp_path):
     study = made(
         tmp_path, changed("[server, client]", "[Server, CLIENT]") + "settings: {transport: Socket, tls: Required}\n"

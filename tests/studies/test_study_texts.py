@@ -108,6 +108,16 @@ def test_a_database_in_a_character_set_that_no_client_can_speak_is_spoken_to_in_
     }  # fmt: skip
 
 
+def test_a_lone_collation_of_a_connection_says_its_character_set(tmp_path):
+    title, servers, *_ = LEVELS.splitlines()
+    settings = "settings: {collation: utf8mb4_bin, connection_collation: latin1_bin}"
+    factors = "factors: {prepare_mode: [server, client]}"
+    study = made(tmp_path, f"{title}\n{servers}\n{settings}\n{factors}\nworkloads: [oltp_read_only]\n")
+    server = SimpleNamespace(address=lambda _: {"socket": "/s"}, account=lambda *_, **__: ROOT)
+    address = address_of(ArmSetup(study.arms[0]), server, "d")
+    assert (address.charset, address.collation) == ("latin1", "latin1_bin")
+
+
 COLLATIONS = """\
 title: Collations
 servers: ["mariadb:11.8"]
@@ -161,6 +171,14 @@ changed = partial(study_files.changed, GOOD)
         ),
         (changed("ujis_bin]", "ujs_bin]"), 7, "no character set ujs", "ujis?"),
         (changed("settings: {", "settings: {connection_charset: ucs2, "), 3, "no client can use ucs2", "utf8mb4"),
+        (
+            changed("settings: {", "settings: {connection_charset: utf8mb4, connection_collation: latin1_bin, "),
+            3, "connection_collation latin1_bin is not of connection_charset utf8mb4", "implies it",
+        ),
+        (
+            changed("settings: {", "settings: {connection_collation: latin1_bin, "),
+            5, "content japanese cannot be sent over a connection in latin1", "utf8mb4",
+        ),
         (changed("  text_length: [100", "  page_compression: [zip, lz4]\n  text_length: [100"), 8, "'zip'", "lz4"),
     ],
 )  # fmt: skip

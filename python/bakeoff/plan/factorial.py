@@ -17,11 +17,11 @@ import string
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bakeoff.errors import SpecError
+from bakeoff.errors import KeyPath, SpecError
 from bakeoff.plan.epochs import sized_options, workload_bytes, workload_names
 from bakeoff.spec import Arm, Origin, Study, Workload, control_of
 from bakeoff.spec.dumps import default_database, read_dump
-from bakeoff.spec.factors import DEFAULT, ArmParts, part_of
+from bakeoff.spec.factors import DEFAULT, ArmParts, fields_set_by, part_of
 from bakeoff.spec.server_name import is_url, running_at
 from bakeoff.spec.study import Data, Design, Factor, Fraction, Published, PublishedFigure, is_capture
 from bakeoff.spec.study_file import LoadedStudy, PublishedForm, StudyFile, WorkloadForm
@@ -217,13 +217,14 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, workloads: tu
                     hint="Let one factor vary a setting.",
                 )
             settings[setting] = value
+    _refuse_set_twice(loaded, settings, dict(zip(loaded.levels, combination, strict=True)))
     source = settings.get("data", DEFAULT)
     if source != DEFAULT and not is_url(source):
         settings["data"] = str((loaded.path.parent / source).resolve())
     try:
         if "server" not in settings:
             raise SpecError("no server is named for it.", hint="Add server to settings, or to every level.")
-        parts = ArmParts()
+        parts = ArmParts(folder=loaded.cnf_folder)
         parts.apply({name: value for name, value in settings.items() if name != _POOL})
         parts.data_bytes = _expected_bytes(loaded.form, workloads, parts.data)
         if _POOL in settings:  # which may be a ratio of the data that the other settings make
@@ -239,6 +240,20 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, workloads: tu
         data=parts.data,
         connection=parts.connection,
     )
+
+
+def _refuse_set_twice(loaded: LoadedStudy, settings: Mapping[str, str], levels: Mapping[str, str]) -> None:
+    """Refuse two settings of an arm that set one thing, as page_size and option.innodb_page_size: only one counts."""
+    set_by: dict[KeyPath, str] = {}
+    for setting, value in settings.items():
+        for field in fields_set_by(setting, value):
+            first = set_by.setdefault(field, setting)
+            if first != setting:
+                raise loaded.error(
+                    *loaded.place_of_setting((setting,), levels),
+                    reason=f"{first} and {setting} both set {field[-1]}.",
+                    hint="Keep one of the two.",
+                )
 
 
 def _label(loaded: LoadedStudy, combination: Combination) -> str:

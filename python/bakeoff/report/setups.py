@@ -13,6 +13,7 @@ from bakeoff.report.view import ArmView, Charts, Code, Fold, Panel, Prose, Row, 
 from bakeoff.results.epoch_data import wall_time
 from bakeoff.spec import Arm, Data, Placement, Study, Workload
 from bakeoff.spec.dumps import TEXTS_DIFFER, as_loaded
+from bakeoff.spec.server_name import from_here
 from bakeoff.stats.differences import AllAnswers, Answer, row_differences
 from bakeoff.stats.slice_length import SliceChoice
 from bakeoff.units import format_bytes, format_duration, format_ns, shortened
@@ -183,7 +184,7 @@ def _facts(arm: Arm) -> dict[str, str]:
     facts = {"server": str(server.model_copy(update={"options": (), "env": (), "cnf_files": ()}))}
     facts |= {name: value or "on" for name, value in server.options}
     facts |= {f"env.{name}": value for name, value in server.env}
-    facts |= {f"@{file}": "read" for file in server.cnf_files}
+    facts |= {f"@{from_here(file)}": "read" for file in server.cnf_files}
     facts |= {f"data: {key.replace('_', ' ')}": str(value) for key, value in arm.data if value and key != "options"}
     facts |= {f"data: {name.replace('_', ' ')}": str(value) for name, value in arm.data.options}
     facts |= {f"connection: {key.replace('_', ' ')}": str(value) for key, value in arm.connection if value}

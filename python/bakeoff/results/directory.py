@@ -52,6 +52,7 @@ from bakeoff.results.manifest import (
     python_version,
 )
 from bakeoff.spec import Study
+from bakeoff.units import visible
 
 T = TypeVar("T")
 Json = Any  # what JSON holds
@@ -111,7 +112,7 @@ class RunDirectory:
             bakeoff=bakeoff_version(),
             commit=checkout_commit(),
             python=python_version(),
-            command=tuple(redactor.free_text(word) for word in command),
+            command=tuple(visible(redactor.free_text(word)) for word in command),  # a file's name may not be UTF-8
             seed=study.seed,
             engine={key: value for key, value in (engine or {}).items() if key not in ("type", "pid")},
             host=gather_host(root, data_path),
@@ -124,8 +125,10 @@ class RunDirectory:
                 write_atomically(making / file, redactor.json_bytes(model))
             making.rename(run.path)
             sync_directory(root)
-        except OSError as error:
+        except BaseException as error:
             shutil.rmtree(making, ignore_errors=True)
+            if not isinstance(error, OSError):
+                raise
             raise ResultsError(
                 f"run directory {run.path} cannot be made: {error.strerror}.",
                 hint="Set BAKEOFF_RUNS or --runs to a directory that can be written.",

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 import psutil
 
 from bakeoff.engine import ArmAddress
-from bakeoff.errors import BakeoffError, HostError, KeyPath, within
+from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError, within
 from bakeoff.plan.epochs import data_bytes, writes
 from bakeoff.run.workload_checks import require_transactions
 from bakeoff.servers import (
@@ -22,12 +22,16 @@ from bakeoff.servers import (
     Server,
     ServerMemory,
     Settings,
+    find_entry,
     install,
     settings_for,
     table_engine,
 )
+from bakeoff.servers.catalog import Version
+from bakeoff.servers.options import read_cnf
 from bakeoff.spec import Arm, Origin, Study
-from bakeoff.spec.factors import client_charset
+from bakeoff.spec.factors import client_charset, spoken_charset
+from bakeoff.spec.server_name import is_limit, stem
 from bakeoff.units import format_bytes, parse_bytes
 
 # Options that change how fast the data is read and written, and nothing of what lies on disk after a clean stop. An arm
@@ -174,7 +178,9 @@ def address_of(
     transport = transport or arm.connection.transport
     place = server.address(transport)
     account = server.account(transport, encrypted=arm.connection.tls == "required")
-    charset = arm.connection.charset or client_charset(arm.data.text_charset or _database_charset(server, database))
+    charset = spoken_charset(arm.connection) or client_charset(
+        arm.data.text_charset or _database_charset(server, database)
+    )
     collation = arm.connection.collation
     if collation is None and charset == arm.data.text_charset:
         collation = arm.data.text_collation
@@ -318,6 +324,21 @@ def _largest_pool_field(arms: Sequence[Arm]) -> KeyPath:
 
 
 def _asked_pool(arm: Arm) -> int | None:
-    """The buffer pool that the arm's own options set, bytes."""
-    size = dict(arm.server.options).get(_POOL_OPTION)
-    return parse_bytes(size) if size else None
+    """The buffer pool that the arm's own options set, bytes: in its words, else in its cnf files."""
+    families: list[tuple[str, Version]] = [("mysql", ()), ("mariadb", ())]  # either, before a server is asked
+    size = _pool_in(dict(arm.server.options))
+    if size or not arm.server.cnf_files:
+        return size
+    with suppress(SpecError):  # a mistake is reported when the settings are worked out
+        if arm.server.origin is Origin.CATALOG:
+            entry = find_entry(arm.server)
+            families = [(entry.family, entry.numbers)]
+        for file in reversed(arm.server.cnf_files):
+            if size := max(_pool_in(read_cnf(Path(file), *family)) or 0 for family in families):
+                break
+    return size or None
+
+
+def _pool_in(options: Mapping[str, str]) -> int | None:
+    sizes = [size for name, size in options.items() if stem(name) == _POOL_OPTION and not is_limit(name)]
+    return parse_bytes(sizes[-1]) if sizes and sizes[-1] else None

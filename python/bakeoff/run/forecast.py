@@ -14,6 +14,7 @@ from bakeoff.run.captures import with_captures
 from bakeoff.run.own_data import check_source
 from bakeoff.servers import RemoteServer, find_entry, install, is_installed
 from bakeoff.servers.instance import preload_libraries
+from bakeoff.servers.options import refuse_passwords
 from bakeoff.servers.paths import work_root
 from bakeoff.servers.profile import check_collations
 from bakeoff.spec import Arm, Origin, Study
@@ -179,6 +180,7 @@ def require_budget(seen: Forecast) -> None:
 def _check(arm: Arm, study: Study, share: MemoryShare, *, elsewhere: bool) -> int | None:
     """Bytes still to be downloaded for an arm, after checking what can be checked without them."""
     with within("arms", arm.name):
+        refuse_passwords(str(arm.server.model_copy(update={"options": ()})), dict(arm.server.options))
         if arm.server.origin is Origin.URL:
             RemoteServer(arm.server, password="")  # refuses options
             return 0

@@ -17,7 +17,8 @@ from pathlib import Path
 from bakeoff.errors import SpecError
 from bakeoff.servers.catalog import Version, VersionRange, parse_range, version_text
 from bakeoff.servers.paths import expanded
-from bakeoff.spec.server_name import joined, stem
+from bakeoff.spec.factors import CHARSETS, charset_of, of_charset
+from bakeoff.spec.server_name import is_negated, joined, stem
 from bakeoff.units import parse_bytes
 
 OURS = {
@@ -60,6 +61,7 @@ _NOT_A_SERVER = (
 _OF_CLUSTERS = ("wsrep_", "group_replication_")
 # Passwords with which a server would log in to others.
 _PASSWORDS = ("report_password", "keyring_migration_password", "wsrep_sst_auth")
+_REDO_FILES = ("innodb_log_file_size", "innodb_log_files_in_group")
 _COUNTING_AT_INIT = ("innodb_page_size", "innodb_data_file_path", "innodb_undo_tablespaces", "lower_case_table_names")
 _TRUE = ("", "1", "on", "true", "yes")
 _FALSE = ("0", "off", "false", "no")
@@ -105,6 +107,7 @@ class OptionFact:
     obeyed: Mapping[str, VersionRange]
     ignored: Mapping[str, VersionRange]
     neutral: tuple[str, ...]
+    neutral_in: VersionRange
     reason: str
 
     def ignored_by(self, target: Target) -> bool:
@@ -122,6 +125,7 @@ def option_facts() -> Mapping[str, OptionFact]:
             {family: parse_range(row.get(family)) for family in ("mysql", "mariadb")},
             {family: parse_range(row.get(f"{family}_ignored")) for family in ("mysql", "mariadb")},
             tuple(row.get("neutral", ())),
+            parse_range(row.get("neutral_in", "*")),
             row["reason"],
         )
         for row in rows
@@ -149,12 +153,13 @@ def translate(target: Target, asked: Mapping[str, str]) -> Translation:
         SpecError: an option that would stop this server, is bakeoff's own, or is unknown; with the reason.
     """
     done = Translation()
-    rest = dict(asked)
+    rest = {_named_at_init(target, name): value for name, value in asked.items()}
     _refuse_ours(target, rest)
     if left_out := [name for name in rest if stem(name).startswith(_OF_CLUSTERS)]:
         rest = {name: value for name, value in rest.items() if name not in left_out}
         done.notes.append(f"{', '.join(left_out)}: left out, since bakeoff's servers join no cluster")
-    for rule in (_redo, _isolation, _binlog, _authentication, _tls, _plugin, _page_size):
+    rest = _without_double_negation(target, rest, done)
+    for rule in (_charsets, _redo, _isolation, _binlog, _authentication, _tls, _plugin, _page_size):
         rule(target, rest, done)
     for name, value in rest.items():
         _pass_or_refuse(target, name, value, done)
@@ -162,11 +167,17 @@ def translate(target: Target, asked: Mapping[str, str]) -> Translation:
     return done
 
 
+def _named_at_init(target: Target, name: str) -> str:
+    """An option that counts at initialisation without a `loose_` that changes nothing; any other as it is."""
+    plain = name.removeprefix("loose_")
+    return plain if plain in (*_COUNTING_AT_INIT, *_REDO_FILES) and understands(target, plain) else name
+
+
 def counting_at_init(target: Target, options: Mapping[str, str]) -> dict[str, str]:
     """Those options that count when a data directory is initialised."""
     names = [*_COUNTING_AT_INIT]
     if target.mysql_before(5, 6, 8):  # refuses to start on redo files of another size
-        names += ["innodb_log_file_size", "innodb_log_files_in_group"]
+        names += _REDO_FILES
     return {name: options[name] for name in names if name in options}
 
 
@@ -202,11 +213,25 @@ def option_text(name: str, value: str) -> str:
     return f"{name}={value}" if value else name
 
 
+def refuse_passwords(server: str, names: Iterable[str]) -> None:
+    """Refuse passwords with which a server would log in to others; no message has their values.
+
+    Raises:
+        SpecError: there is one among the names of the options of a server, which is called `server` in messages.
+    """
+    for name in names:
+        if stem(name) in _PASSWORDS:
+            raise SpecError(
+                f"server {server}: option {name} cannot be used: it is a password for other servers.",
+                hint="Leave it out.",
+                field=("server", "options", name),
+            )
+
+
 def _refuse_ours(target: Target, asked: Mapping[str, str]) -> None:
+    refuse_passwords(target.name, asked)
     for name, value in asked.items():
         plain = stem(name)
-        if plain in _PASSWORDS:  # whose value no message may have
-            raise _refuse(target, name, "", "it is a password for other servers", "Leave it out.")
         if plain in OURS:
             raise _refuse(target, name, value, f"bakeoff gives every server {OURS[plain]} of its own", "Leave it out.")
         if plain in _FOLDERS:
@@ -217,6 +242,38 @@ def _refuse_ours(target: Target, asked: Mapping[str, str]) -> None:
             raise _refuse(
                 target, name, value, "it would change how the server is run, not how fast it is", "Leave it out."
             )
+
+
+def _without_double_negation(target: Target, asked: Mapping[str, str], done: Translation) -> dict[str, str]:
+    """`skip_log_bin=0` as `log_bin=1`: only 0 undoes a `skip_`, and at any other value the server skips."""
+    plain: dict[str, str] = {}
+    for name, value in asked.items():
+        # The help of a server names `--skip-log-bin` beside `--log-bin`, and `--skip-slave-start` alone.
+        whole = name.removeprefix("loose_") in target.known and stem(name) not in target.known
+        if not is_negated(name) or not is_false(value) or whole:
+            plain[name] = value
+        elif value == "0":
+            kept = "loose_" * name.startswith("loose_") + stem(name)
+            plain[kept] = "1"
+            done.notes.append(f"{name}=0 became {kept}=1: that is what it means")
+        else:
+            why = f"a server takes it for {name}"
+            raise _refuse(target, name, value, why, f"Write {stem(name)}, or {name} without a value.")
+    return plain
+
+
+def _charsets(target: Target, rest: dict[str, str], done: Translation) -> None:
+    """A server does not start with a collation of another character set than its own, so a lone one brings its own."""
+    named = {stem(name): value for name, value in rest.items()}
+    collation, charset = named.get("collation_server"), named.get("character_set_server")
+    if collation and charset and not of_charset(collation, charset):
+        why = f"it is not of character_set_server={charset}"
+        hint = "Leave character_set_server out: the collation implies it."
+        raise _refuse(target, "collation_server", collation, why, hint)
+    implied = charset_of(collation.lower()) if collation and not charset else None
+    if implied in CHARSETS:
+        rest["character_set_server"] = implied
+        done.notes.append(f"character_set_server={implied} was added: collation_server={collation} is of it")
 
 
 def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
@@ -231,6 +288,8 @@ def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
             f"innodb_log_file_size={size} × {count} files became innodb_redo_log_capacity={capacity}: "
             f"that is how {target.name} sizes redo"
         )
+    elif by_capacity and not understands(target, "innodb_log_files_in_group"):
+        done.notes += without_redo_files(target, rest)
     elif not by_capacity and "innodb_redo_log_capacity" in rest:
         size = rest.pop("innodb_redo_log_capacity")
         files = redo_options(target, whole_number(target, "innodb_redo_log_capacity", size))
@@ -241,13 +300,20 @@ def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
         )
 
 
-def redo_options(target: Target, total_bytes: int) -> dict[str, str]:
-    """The target's options for `total_bytes` of redo."""
+def without_redo_files(target: Target, options: dict[str, str]) -> list[str]:
+    """Take the number of redo files out of options where a capacity goes before it; a note of that."""
+    count = options.pop("innodb_log_files_in_group", None)
+    why = f"{target.name} sizes redo by innodb_redo_log_capacity"
+    return [f"innodb_log_files_in_group={count} was left out: {why}"] if count is not None else []
+
+
+def redo_options(target: Target, total_bytes: int, files: int = 2) -> dict[str, str]:
+    """The target's options for `total_bytes` of redo, in so many files where there are several."""
     if understands(target, "innodb_redo_log_capacity"):
         return {"innodb_redo_log_capacity": str(total_bytes)}
     if target.family == "mariadb" and target.version >= (10, 5):
         return {"innodb_log_file_size": str(total_bytes)}
-    return {"innodb_log_file_size": str(total_bytes // 2), "innodb_log_files_in_group": "2"}
+    return {"innodb_log_file_size": str(total_bytes // files), "innodb_log_files_in_group": str(files)}
 
 
 def _isolation(target: Target, rest: dict[str, str], done: Translation) -> None:
@@ -302,7 +368,7 @@ def _authentication(target: Target, rest: dict[str, str], done: Translation) -> 
 
 def _tls(target: Target, rest: dict[str, str], done: Translation) -> None:
     """`skip_ssl`, or `tls_version=` since MySQL 8.4, or nothing when the build has no TLS."""
-    off = (each for each in rest if each.startswith(("skip_", "disable_")) or is_false(rest[each]))
+    off = (each for each in rest if is_negated(each) or is_false(rest[each]))
     name = next((each for each in off if stem(each) == "ssl"), None)
     if name is None:
         return
@@ -370,8 +436,11 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
             hint=hint,
             field=("server", "options", name),
         )
-    off = name != plain or is_false(value)  # skip_innodb_large_prefix
-    if value.lower() in fact.neutral or (off and "off" in fact.neutral):
+    negated = is_negated(name)
+    off = negated or is_false(value)
+    switch = "off" if off else "on" if is_true(value) else ""  # else a value that is no switch
+    neutral = switch in fact.neutral or (not negated and value.lower() in fact.neutral)
+    if neutral and target.version in fact.neutral_in:
         done.notes.append(f"{option_text(name, value)} was left out: {fact.reason}")
     elif fact.ignored_by(target):
         done.notes.append(f"{option_text(name, value)} was left out, since {target.name} ignores it: {fact.reason}")
@@ -440,7 +509,7 @@ def read_cnf(file: Path, family: str, version: Version) -> dict[str, str]:
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name):
                 raise SpecError(f"{where}: {line!r} is not option=value.")
             if stem(name) not in _PASSWORDS:
-                options[name] = joined(options.get(name), name, value)
+                options[name] = joined(options.pop(name, None), name, value)  # its last place counts: skip_log_bin
     return options
 
 
@@ -457,20 +526,25 @@ def _grouped_lines(lines: Iterable[str]) -> Iterator[tuple[int, str, str]]:
     """Number, group and text of each line of a cnf file that is neither blank, a comment nor a group's name."""
     group = ""
     for number, line in enumerate((raw.strip() for raw in lines), start=1):
-        if line.startswith("[") and line.endswith("]"):
-            group = line[1:-1].strip()
+        if line.startswith("[") and "]" in line:
+            group = line[1:].partition("]")[0].strip()
         elif line and line[0] not in "#;":
             yield number, group, line
 
 
-# name, name=value or name="value", and a comment after a blank
-_LINE = re.compile(r"""([^=]*?)\s*(?:=\s*(?:(["'])(.*?)\2|(.*?)))?(?:\s+#.*)?""")
+_COMMENT = re.compile(r"""((?:"(?:\\.|[^"\\])*(?:"|$)|'(?:\\.|[^'\\])*(?:'|$)|[^"'#])*)#.*""")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'": "'", "\\": "\\"}
 
 
 def _option(line: str) -> tuple[str, str]:
-    found = _LINE.fullmatch(line)
-    assert found  # as every line is
-    return found[1].lstrip("-").replace("-", "_"), found[3] or found[4] or ""
+    """Name and value as mysqld reads them: a # outside quotes begins a comment, and values have escapes."""
+    found = _COMMENT.fullmatch(line)
+    name, _, value = (found[1] if found else line).partition("=")
+    value = value.strip()
+    if len(value) > 1 and value[0] in "\"'" and value[0] == value[-1]:
+        value = value[1:-1]
+    value = re.sub(r"\\(.)", lambda escape: _ESCAPED.get(escape[1], escape[0]), value)
+    return name.strip().lstrip("-").replace("-", "_"), value
 
 
 EMPTY_VALUES = frozenset(
@@ -490,5 +564,15 @@ def option_arguments(options: Mapping[str, str]) -> list[str]:
 def write_cnf(options: Mapping[str, str], remark: str) -> str:
     """The text of a my.cnf with these options."""
     lines = [f"# {remark}", "[mysqld]"]
-    lines += [f"{name} = {value}" if value or name in EMPTY_VALUES else name for name, value in options.items()]
+    lines += [
+        f"{name} = {_quoted(value)}" if value or name in EMPTY_VALUES else name for name, value in options.items()
+    ]
     return "\n".join(lines) + "\n"
+
+
+def _quoted(value: str) -> str:
+    """A value as `_option` reads it back."""
+    value = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    if not re.search(r"""[#"']|^\s|\s$""", value):
+        return value
+    return '"' + value.replace('"', '\\"') + '"'

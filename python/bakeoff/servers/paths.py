@@ -324,7 +324,10 @@ def _stale(folder: Path, kept_s: float) -> bool:
         for server in owner.servers:
             if server.alive():
                 os.kill(server.pid, signal.SIGKILL)
-    age_s = time.time() - (folder / OWNER_FILE).stat().st_mtime
+    try:
+        age_s = time.time() - (folder / OWNER_FILE).stat().st_mtime
+    except FileNotFoundError:  # another bakeoff has just removed it
+        return False
     return not (owner.kept_for and Path(owner.kept_for).is_dir() and age_s < kept_s)
 
 

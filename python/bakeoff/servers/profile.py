@@ -31,15 +31,17 @@ from bakeoff.servers.options import (
     translate,
     understands,
     whole_number,
+    without_redo_files,
 )
 from bakeoff.spec import Data, Profile, ServerSpec
-from bakeoff.spec.server_name import is_limit, joined, stem, with_later
+from bakeoff.spec.server_name import is_limit, is_negated, joined, stem, with_later
 from bakeoff.units import parse_bytes
 
 SPARE_CONNECTIONS = 24  # for readiness, observers and the user
 _DEFAULT_MAX_CONNECTIONS = 151
 _ROCKSDB = "rocksdb"
 _POOL = "innodb_buffer_pool_size"
+_REDO_FILES = "innodb_log_files_in_group"
 _OWN_CACHE = {"myisam": "key_buffer_size", _ROCKSDB: "rocksdb_block_cache_size"}  # in place of InnoDB's pool
 _SMALL_POOL_BYTES = 64 * 2**20  # of InnoDB when another engine has the memory
 _NOT_VARIABLES = frozenset(
@@ -125,7 +127,8 @@ def settings_for(
     if engine == _ROCKSDB:
         options["plugin_load_add"] = myrocks_library(target)
     if profile is Profile.MATCHED:
-        options |= _matched(target, memory, engine) | _charset(data)
+        files = whole_number(target, _REDO_FILES, translated.options.get(_REDO_FILES, "2"))
+        options |= _matched(target, memory, engine, max(files, 1)) | _charset(data)
     if data.source:
         options["event_scheduler"] = "OFF"  # the events of a dump are not to run beside the load
     options |= _for_barracuda(target, data)
@@ -137,6 +140,8 @@ def settings_for(
     _check_connections(target, options, connections)
 
     notes = [*translated.notes, *notes]
+    if "innodb_redo_log_capacity" in options:
+        notes += without_redo_files(target, options)
     if target.family == "mariadb" and "ha_rocksdb" in options.get("plugin_load_add", ""):
         notes.append("ha_rocksdb was loaded: the engine is a plugin")
     init_options = translated.init_options | counting_at_init(target, options)
@@ -187,11 +192,11 @@ def _charset(data: Data) -> dict[str, str]:
     return {name: value for name, value in named.items() if value}
 
 
-def _matched(target: Target, memory: ServerMemory, engine: str) -> dict[str, str]:
+def _matched(target: Target, memory: ServerMemory, engine: str, redo_files: int) -> dict[str, str]:
     pool_bytes = memory.buffer_pool_bytes
     options = {
         _POOL: str(_SMALL_POOL_BYTES if engine in _OWN_CACHE else pool_bytes),
-        **redo_options(target, memory.redo_bytes),
+        **redo_options(target, memory.redo_bytes, redo_files),
         "innodb_log_buffer_size": "16777216",
         "innodb_flush_log_at_trx_commit": "1",
         "innodb_doublewrite": "1",
@@ -275,6 +280,13 @@ def _check_data(installation: Installation, data: Data, options: Mapping[str, st
             hint="Leave the combination out with where.",
             field=("data", "table_options", "page_compression"),
         )
+    algorithm = re.search(r"(?<!PAGE_)COMPRESSION='(\w+)'", data.table_options)
+    if algorithm and family == "mariadb":  # which the study cannot know of a directory, a tarball or an image
+        raise SpecError(
+            f"server {name} is MariaDB, whose tables take no {algorithm[0]}.",
+            hint=f"Write table_options: PAGE_COMPRESSED=1, and option.innodb_compression_algorithm: {algorithm[1]}.",
+            field=("data", "table_options", "page_compression"),
+        )
     page = parse_bytes(options.get("innodb_page_size", "16384"))
     if "compressed" in data.table_options.lower() and page > 16384:
         raise SpecError(
@@ -305,6 +317,8 @@ def _check_connections(target: Target, options: Mapping[str, str], connections: 
 def _override(base: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str]:
     """The user's options over ours; `log_bin=x` replaces `skip_log_bin` and vice versa."""
     taken = {stem(name) for name in user if not is_limit(name)}
+    if "character_set_server" in taken:  # of which our collation may not be
+        taken.add("collation_server")
     return {name: value for name, value in base.items() if stem(name) not in taken} | dict(user)
 
 
@@ -361,7 +375,7 @@ def _number(text: str) -> float:
 
 
 def _wanted(name: str, plain: str, value: str) -> str:
-    if name != plain and name.removeprefix("loose_").startswith(("skip_", "disable_")):
+    if is_negated(name):
         return "OFF"
     if plain == "log_bin":  # the value is the log's name
         return "ON"

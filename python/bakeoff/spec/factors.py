@@ -10,9 +10,18 @@ import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from bakeoff.errors import KeyPath, SpecError
-from bakeoff.spec.server_name import ServerSpec, is_url, parse_server, url_database, url_password
+from bakeoff.spec.server_name import (
+    ServerSpec,
+    is_limit,
+    is_url,
+    parse_server,
+    stem,
+    url_database,
+    url_password,
+)
 from bakeoff.spec.study import CONNECTION_WORDS, Connection, Data, OptionValue, Part
 from bakeoff.units import parse_bytes
 
@@ -60,6 +69,12 @@ def charset_of(collation: str) -> str | None:
     return None if charset == "uca1400" else charset
 
 
+def of_charset(collation: str, charset: str) -> bool:
+    """Whether a collation can go with a character set; utf8 and utf8mb3 are one."""
+    of = charset_of(collation.lower())
+    return of is None or of.replace("utf8mb3", "utf8") == charset.lower().replace("utf8mb3", "utf8")
+
+
 def check_charset(name: str, level: str) -> None:
     """Check that a `…charset` or `…collation` names a character set that exists, and one that clients can use.
 
@@ -88,6 +103,22 @@ def holds(charset: str, content: str) -> bool:
 def client_charset(charset: str) -> str:
     """Default of a connection to texts in this character set: the same, or utf8mb4 where clients cannot use it."""
     return "utf8mb4" if charset in _NOT_FOR_CLIENTS else charset
+
+
+def spoken_charset(connection: Connection) -> str | None:
+    """The character set that a connection is given, which its collation implies; None: that of the texts.
+
+    Raises:
+        SpecError: a collation of another character set than the one beside it.
+    """
+    charset, collation = connection.charset, connection.collation
+    if charset and collation and not of_charset(collation, charset):
+        raise SpecError(
+            f"connection_collation {collation} is not of connection_charset {charset}.",
+            hint="Leave connection_charset out: the collation implies it.",
+            field=("connection", "collation"),
+        )
+    return charset or (charset_of(collation) if collation else None)
 
 
 def check_texts(data: Data, connection: Connection) -> None:
@@ -119,7 +150,7 @@ def check_texts(data: Data, connection: Connection) -> None:
             hint="Leave the combination out with where, or choose a content of ASCII.",
             field=("data", "options", "content"),
         )
-    spoken = connection.charset or (charset and client_charset(charset))
+    spoken = spoken_charset(connection) or (charset and client_charset(charset))
     if spoken is not None and content not in _ENCODABLE.get(spoken, _ASCII):
         raise SpecError(
             f"content {content} cannot be sent over a connection in {spoken}.",
@@ -220,9 +251,45 @@ def settings_behind(field: KeyPath) -> tuple[str, ...]:
         case ("data", str(name)):
             return (name, name.replace("collation", "charset"), name.replace("charset", "collation"))
         case ("connection", str(name)):
-            return (name, f"connection_{name}")
+            return (f"connection_{name}", name)
         case _:
             return ()
+
+
+def fields_set_by(name: str, value: str) -> tuple[KeyPath, ...]:
+    """The fields of an arm that a setting gives their values, the same ones whatever the setting is called.
+
+    Returns:
+        Paths inside `Arm`, none for `default`; of a server, those of the options and the environment in its words.
+    """
+    if name == "server":
+        server = parse_server(value)
+        return (
+            *(_option_field(option) for option, _ in server.options),
+            *(("server", "env", each) for each, _ in server.env),
+        )
+    if value == DEFAULT:
+        return ()
+    kind, _, rest = name.partition(".")
+    options = [_option_field(option) for option, setting in _OPTIONS_SET_BY.items() if setting == name]
+    if kind == "option":
+        return (_option_field(rest.replace("-", "_")),)
+    if kind == "env" or name == "preload":
+        return (("server", "env", rest or "LD_PRELOAD"),)
+    if kind == "script" or name in ("rows", "engine", "compressibility", *_OF_SCRIPTS):
+        own = {"rows": "table_size", "engine": "mysql_storage_engine"}.get(name, rest or name)
+        return (("data", "options", own.replace("-", "_")),)
+    if name == "table_options":
+        return tuple(("data", name, each) for each in re.findall(r"(\w+)\s*=", value.lower()))
+    if name in ("row_format", "key_block_size"):
+        return (("data", "table_options", name),)
+    if name == "page_compression":
+        options.append(("data", "table_options", "compression"))
+    return tuple(options)
+
+
+def _option_field(name: str) -> KeyPath:
+    return ("server", "options", name if is_limit(name) else stem(name))
 
 
 def check_level(name: str, level: str) -> None:
@@ -292,9 +359,11 @@ class ArmParts:
     """Server, data and connection of an arm while its settings are applied.
 
     Attributes:
+        folder: where the server's @FILEs lie.
         data_bytes: expected size of the tables, for a buffer pool given as a ratio of the data; None: not known.
     """
 
+    folder: Path = Path()
     data_bytes: int | None = None
     server: ServerSpec | None = None
     data: Data = field(default_factory=lambda: Data(charset="utf8mb4"))
@@ -309,7 +378,7 @@ class ArmParts:
         texts = [name for name in settings if name in _PARTS and name.endswith(("charset", "collation"))]
         settings = {**settings, **{name: settings[name].lower() for name in texts}}  # servers do not mind the case
         if "server" in settings:
-            self.server = parse_server(settings["server"])
+            self.server = parse_server(settings["server"], self.folder)
         for name, value in sorted(settings.items(), key=lambda setting: setting[0] in _COLLATIONS):
             if name != "server" and value != DEFAULT:
                 self._apply(name, value, settings)

@@ -43,7 +43,7 @@ class ServerSpec(Frozen):
         version: as typed after the flavour, a prefix of a full version (`8.0`), or empty for the newest.
         location: directory, file, image or URL without its password for the other origins.
         options: mysqld options, names with underscores and without dashes in front, in the order typed.
-        cnf_files: my.cnf files read before `options`.
+        cnf_files: my.cnf files read before `options`; absolute, or `~` in front.
         cnf_options: names of the options in these files, of every group.
         env: environment of the server process (`LD_PRELOAD`).
     """
@@ -65,7 +65,7 @@ class ServerSpec(Frozen):
             head = self.location
         else:
             head = f"{self.origin}:{self.location}"
-        parts = [head, *(f"@{file}" for file in self.cnf_files)]
+        parts = [head, *(f"@{from_here(file)}" for file in self.cnf_files)]
         parts += [f"{name}={value}" if value else name for name, value in self.options]
         parts += [f"env.{name}={value}" for name, value in self.env]
         return ",".join(parts)
@@ -87,8 +87,19 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _PREFIXES = ("loose_", "skip_", "enable_", "disable_", "maximum_")
 
 
-def parse_server(text: str) -> ServerSpec:
+def from_here(file: str) -> str:
+    """A file's path from the working directory where it lies below it, so that labels stay short and alike."""
+    with suppress(OSError, ValueError):
+        return str(Path(file).relative_to(Path.cwd()))
+    return file
+
+
+def parse_server(text: str, folder: Path = Path()) -> ServerSpec:
     """Read one server from the command line or a study.
+
+    Args:
+        text: as it is written.
+        folder: where its @FILEs lie.
 
     Raises:
         SpecError: nothing typed, an option without a name, a form that does not exist.
@@ -103,7 +114,7 @@ def parse_server(text: str) -> ServerSpec:
     cnf_files: list[str] = []
     for part in rest:
         if part.startswith("@"):
-            cnf_files.append(part[1:])
+            cnf_files.append(part[1:] if part.startswith("@~") else str((folder / part[1:]).absolute()))
             continue
         name, _, value = part.partition("=")
         name = name.strip().lstrip("-")
@@ -137,7 +148,8 @@ def joined(before: str | None, name: str, value: str) -> str:
 
 def with_later(options: Mapping[str, str], later: Mapping[str, str]) -> dict[str, str]:
     """Options with later ones, as mysqld takes both: the later one counts, or both where it collects them."""
-    return {**options, **{name: joined(options.get(name), name, value) for name, value in later.items()}}
+    others = {name: value for name, value in options.items() if name not in later}
+    return others | {name: joined(options.get(name), name, value) for name, value in later.items()}
 
 
 def stem(name: str) -> str:
@@ -148,6 +160,12 @@ def stem(name: str) -> str:
         if name.startswith(prefix) and len(name) > len(prefix):
             return stem(name[len(prefix) :])
     return name
+
+
+def is_negated(name: str) -> bool:
+    """Whether an option switches its variable off: `skip_log_bin`, `loose_disable_log_bin`; not `skip_name_resolve`."""
+    bare = name.removeprefix("loose_")
+    return bare != stem(name) and bare.startswith(("skip_", "disable_"))
 
 
 def is_limit(name: str) -> bool:
@@ -215,7 +233,8 @@ def _parse_head(head: str, text: str) -> ServerSpec:
         if parse_qs(parts.query, keep_blank_values=True).keys() - {"socket"}:  # not quoted: it may be a password
             raise SpecError(
                 "server: a URL takes no parameter but ?socket=PATH.",
-                hint="The password goes before the @ or into MYSQL_PWD, and TLS is --tls.",
+                hint="The password goes before the @ or into MYSQL_PWD; "
+                "TLS is --tls (duel), or tls in the settings of a study.",
             )
         host = f"[{host}]" if ":" in host else host
         netloc = (f"{parts.username}@" if parts.username else "") + host + (f":{port}" if port else "")

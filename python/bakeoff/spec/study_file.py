@@ -160,6 +160,7 @@ class LoadedStudy:
         written: the form as it is in the file, all levels in it.
         scale: the name of the scale, or empty.
         levels: factor -> level -> settings; the order is the file's.
+        cnf_folder: where the @FILEs of its servers lie.
     """
 
     path: Path
@@ -168,6 +169,7 @@ class LoadedStudy:
     lines: Lines
     scale: str
     levels: dict[str, dict[str, dict[str, str]]]
+    cnf_folder: Path
 
     def place_of(self, factor: str, level: str) -> KeyPath:
         """Where the file defines a level."""
@@ -183,7 +185,11 @@ class LoadedStudy:
             field: path inside `Arm`.
             combination: factor -> the arm's level.
         """
-        for setting in (*settings_behind(field), "server"):
+        return self.place_of_setting((*settings_behind(field), "server"), combination)
+
+    def place_of_setting(self, names: Sequence[str], combination: Mapping[str, str]) -> KeyPath:
+        """Where the file sets the first of these settings that an arm has."""
+        for setting in names:
             for factor, level in reversed(tuple(combination.items())):
                 if setting in self.levels[factor][level]:
                     place = self.place_of(factor, level)
@@ -213,7 +219,8 @@ class LoadedStudy:
         changes = {"servers": list(servers), "settings": settings}
         nothing: dict[str, object] = {"factors": {}, "baseline": {}, "where": [], "published": None}
         form = self.form.model_copy(update=changes | nothing)
-        return replace(self, form=form, written=form, levels={"server": {each: {"server": each} for each in servers}})
+        named = {each: {"server": each} for each in servers}
+        return replace(self, form=form, written=form, levels={"server": named}, cnf_folder=Path())
 
     def error(self, *place: str | int, reason: str, hint: str = "") -> SpecError:
         """An error at a place of this file, which is inside the scale where that sets it."""
@@ -263,7 +270,7 @@ def read_study(path: Path, *, scale: str = "", installed: Installed = lambda nam
         form = StudyFile.model_validate(_shares_as_text(_with_installed(document, installed)))
     except ValidationError as error:
         raise _first_mistake(error, lines) from None
-    whole = LoadedStudy(path, form, form, lines, "", _all_levels(form, lines, varied=True))
+    whole = LoadedStudy(path, form, form, lines, "", _all_levels(form, lines, varied=True), path.parent)
     _check_part(form, whole.levels, lines, ())
     _check(whole)
     for name, part in form.scales.items():  # a mistake in any scale is reported, whichever is chosen
@@ -272,7 +279,7 @@ def read_study(path: Path, *, scale: str = "", installed: Installed = lambda nam
     if not scale:
         return whole
     scaled = _scaled(form, scale, lines)
-    loaded = LoadedStudy(path, scaled, form, lines, scale, _all_levels(scaled, lines, varied=False))
+    loaded = replace(whole, form=scaled, scale=scale, levels=_all_levels(scaled, lines, varied=False))
     _check_baseline(loaded)
     return loaded
 
