@@ -189,7 +189,7 @@ def test_a_port_that_someone_takes_is_replaced(make, monkeypatch):
 
 
 def test_a_server_that_cannot_start_says_why(make, pool):
-    server = make("mysql:5.7.22,loose_innodb_data_file_path=nonsense")
+    server = make("mysql:5.7.22")
     server.settings = server.settings.__class__(
         options={**server.settings.options, "innodb_data_file_path": "nonsense"}
     )

@@ -18,7 +18,7 @@ from bakeoff.errors import SpecError
 from bakeoff.servers.catalog import Version, VersionRange, parse_range, version_text
 from bakeoff.servers.paths import expanded
 from bakeoff.spec.factors import CHARSETS, charset_of, of_charset
-from bakeoff.spec.server_name import is_negated, joined, stem
+from bakeoff.spec.server_name import from_here, is_negated, joined, stem
 from bakeoff.units import parse_bytes
 
 OURS = {
@@ -488,14 +488,15 @@ def read_cnf(file: Path, family: str, version: Version) -> dict[str, str]:
     Raises:
         SpecError: no such file, or a line that cannot be read; names file and line.
     """
+    shown = from_here(str(file))
     try:
         lines = expanded(file).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else "not UTF-8 text"
-        raise SpecError(f"cnf file {file} cannot be read: {reason}.") from None
+        raise SpecError(f"cnf file {shown} cannot be read: {reason}.") from None
     options: dict[str, str] = {}
     for number, group, line in _grouped_lines(lines):
-        where = f"{file}:{number}"
+        where = f"{shown}:{number}"
         if line.startswith("!"):
             raise SpecError(
                 f"{where}: {line.split()[0]} is not followed.", hint="Name the other file as a second @FILE."
