@@ -134,7 +134,7 @@ def law(setting: Setting) -> Finding:
 
 def intervals(setting: Setting) -> Finding:
     """G10: duels of six epochs: how often the interval of a quantile's ratio holds an injected 10 %."""
-    duels, seconds = {Size.REPLAY: (1, 0.8), Size.QUICK: (3, 0.8), Size.FULL: (40, 4.5)}[setting.size]
+    duels, seconds = {Size.REPLAY: (3, 0.8), Size.QUICK: (3, 0.8), Size.FULL: (40, 4.5)}[setting.size]
     load = Load(seconds=seconds, slice_ns=int(seconds * 1e9 / 8), threads=_THREADS)
     arms = {"A": FakeArm(_LAW), "B": FakeArm((*_LAW, "--slow-factor", str(_SLOW)))}
     held, known = dict.fromkeys(_QUANTILES, 0), dict.fromkeys(_QUANTILES, 0)
