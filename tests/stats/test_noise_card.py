@@ -1,5 +1,6 @@
 """The noise card finds the components that were put in, and changes the plan only when it pays."""
 
+import io
 import math
 from dataclasses import replace
 
@@ -8,15 +9,17 @@ import pytest
 from test_stopping_rule import CELL, alternating, history, pair
 
 from bakeoff.plan import plan_study
+from bakeoff.report.live import PlainLive
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.resolution import better_seconds, components, noise_card, steal_share
 from validation.simulation import Noise, simulate_epoch, simulated_study
 
 
-def card_of(values, *, within=1e-7, seconds=20.0, overhead_s=10.0, budget_s=600.0, precision=0.01):
+def card_of(values, *, within=1e-7, seconds=20.0, overhead_s=10.0, budget_s=600.0, precision=0.01, replay=False):
     study = simulated_study(precision=precision, budget_s=budget_s)
     plan = plan_study(study, overhead_s=overhead_s, load_s=20, seconds_per_cell=seconds)
+    plan = plan.model_copy(update={"cells": tuple(c.model_copy(update={"replay": replay}) for c in plan.cells)})
     entries = []
     for e, value in enumerate(values):
         one = replace(pair(CELL, "B", e, value), variance_of_mean=within, seconds=seconds)
@@ -94,6 +97,16 @@ def test_seconds_change_only_when_it_pays(values, within, seconds, budget_s, cha
         assert better > 2 * seconds
     else:
         assert better < seconds / 2
+
+
+def test_what_the_parts_of_a_capture_differ_by_is_no_noise():
+    card, better = card_of((0.0, 0.03, -0.03), within=1e-2, seconds=5.0, overhead_s=20.0, budget_s=3600.0, replay=True)
+    (line,) = card.lines
+    assert (line.sd_epoch, line.sd_restart, line.sd_within) == (pytest.approx(0.03), None, None)
+    assert better is None
+    out = io.StringIO()
+    PlainLive(simulated_study(), out).noise_card(card)
+    assert "B: between epochs 3%; expect" in out.getvalue()
 
 
 def test_two_epochs_change_nothing():

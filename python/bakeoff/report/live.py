@@ -375,8 +375,9 @@ def _noise_lines(card: NoiseCard, labels: dict[str, str]) -> list[str]:
             for name, sd in (("restart to restart", line.sd_restart), ("within a run", line.sd_within))
             if sd is not None
         ]
+        between_epochs = f"between epochs {math.expm1(line.sd_epoch) * 100:.2g}%"
         lines.append(
-            f"  {line.cell}, {labels.get(line.contender, line.contender)}: {', '.join(split) or 'spread unknown'}; "
+            f"  {line.cell}, {labels.get(line.contender, line.contender)}: {', '.join(split) or between_epochs}; "
             f"expect {expected or 'too few epochs'}; {line.placement} connections, slices of {format_ns(line.slice_ns)}"
         )
     return lines

@@ -98,7 +98,8 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
         values = [pair.value for pair in pairs]
         if len(values) < 2 or not all(map(math.isfinite, values)):
             continue
-        sd_restart, sd_within = components(pairs)
+        # The parts of a capture differ by themselves: what blocks differ by is no noise.
+        sd_restart, sd_within = (None, None) if plan.cell(cell).replay else components(pairs)
         sd = max(iv.standard_deviation(values), sd_within or 0.0)
         lines.append(
             NoiseLine(
@@ -126,10 +127,10 @@ def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, 
 
     They change only when m* differs by more than a factor of 2, the fewest epochs for a verdict still fit into the
     budget (`elapsed_s` of it are used), and starting again is expected to reach the target in four fifths of the time
-    that going on would take.
+    that going on would take. A replay keeps them: its capture decides how much there is to measure.
     """
     best = _best_seconds(history, plan) if len(history) >= PILOT_EPOCHS else None
-    if best is None:
+    if best is None or any(cell.replay for cell in plan.cells):
         return None
     rest_s, cells = plan.budget_s - elapsed_s, len(plan.cells)
     seconds = min(best, (rest_s / EPOCHS_MIN - plan.overhead_s) / cells)

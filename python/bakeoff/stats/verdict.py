@@ -210,7 +210,8 @@ def _comparison(
     trimmed, trimmed_by = [pair.trimmed for pair in measured], [pair.host for pair in measured]
     draws = hosts.draws(sample.values, sample.hosts)
     p_signflip = iv.sign_flip_p(draws, seed=study.seed) if len(draws) >= iv.N_MIN_SIGN_FLIP else None
-    sd_restart, sd_within = components(sample.pairs)
+    # The parts of a capture differ by themselves, for all arms alike.
+    sd_restart, sd_within = (None, None) if sample.cell.replay else components(sample.pairs)
     case = _case(sample, context, p_adjusted)
     return Comparison(
         cell=sample.cell.name,
@@ -225,7 +226,6 @@ def _comparison(
         stop=stop,
         verdict=verdict(case),
         trimmed=hosts.estimate_of(trimmed, trimmed_by, _interval_of(sample, context)),
-        # The parts of a capture differ by themselves, for all arms alike.
         disagree=not sample.cell.replay and disagree(sample.values, trimmed, sample.hosts),
         p_value=p_value,
         p_adjusted=p_adjusted,
