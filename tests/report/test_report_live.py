@@ -3,9 +3,11 @@
 import io
 import json
 import threading
+import time
 
 import pytest
 from rich.console import Console
+from rich.live import Live
 
 from bakeoff.report.live import JsonLinesLive, PlainLive, QuietLive, RichLive, interval_strip, live_for
 from bakeoff.stats.model import Interval
@@ -164,3 +166,23 @@ def test_many_threads_may_speak_at_once(run):
 def test_the_strip_keeps_its_axis(low, mean, high, expected):
     # 31 columns from -0.3 to 0.3: 0.02 each, equality in the middle.
     assert interval_strip(mean, Interval(low=low, high=high), 0.3) == expected
+
+
+def test_a_note_is_printed_above_the_view_whenever_it_comes(run, monkeypatch):
+    """Rich computes how far up it must go, and writes later; the view must not be drawn first in between."""
+    computed, noting = Live.process_renderables, threading.current_thread()
+
+    def slowly(self, renderables):
+        found = computed(self, renderables)
+        if threading.current_thread() is noting:
+            time.sleep(0.4)  # more than the view's interval
+        return found
+
+    out = io.StringIO()
+    live = RichLive(run.study(), Console(file=out, width=80, force_terminal=True, force_interactive=True))
+    with live:
+        monkeypatch.setattr(Live, "process_renderables", slowly)
+        live.note("another bakeoff runs servers here")
+        monkeypatch.setattr(Live, "process_renderables", computed)
+    assert "another bakeoff" in out.getvalue()
+    assert "●" not in out.getvalue().partition("another bakeoff")[0]

@@ -144,6 +144,15 @@ class PlainLive(Listener):
             print(f"[{_clock(time.monotonic() - self._begin)}] {visible(text)}", file=self._stream, flush=True)
 
 
+class _LiveView(Live):
+    """Rich's live view, above which threads may print at any moment."""
+
+    def print_above(self, text: Text) -> None:
+        """Print a line to stay. Rich looks where the view ends and writes later: it must not be drawn in between."""
+        with self._lock:
+            self.console.print(text)
+
+
 class RichLive(Listener):
     """A table that keeps its place: ratios narrowing, throughput, what happens now, time gone and left."""
 
@@ -159,7 +168,7 @@ class RichLive(Listener):
         self._rates: dict[tuple[str, str], float] = {}
         self._comparisons: Sequence[Comparison] = ()
         self._due: float | None = None
-        self._live = Live(console=console, get_renderable=self._render, refresh_per_second=4, transient=True)
+        self._live = _LiveView(console=console, get_renderable=self._render, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Self:
         self._live.start()
@@ -184,7 +193,7 @@ class RichLive(Listener):
     def noise_card(self, card: NoiseCard) -> None:
         """Printed above the table, to stay."""
         for line in _noise_lines(card, self._labels):
-            self._live.console.print(Text(line, style="dim"))
+            self._live.print_above(Text(line, style="dim"))
 
     def epoch_finished(
         self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
@@ -200,7 +209,7 @@ class RichLive(Listener):
 
     def note(self, text: str) -> None:
         """Printed above the table, to stay."""
-        self._live.console.print(Text.assemble(("note: ", "yellow"), visible(text)))
+        self._live.print_above(Text.assemble(("note: ", "yellow"), visible(text)))
 
     def close(self) -> None:
         """Remove the table; what was printed above stays."""
