@@ -57,9 +57,10 @@ def test_a_mistake_is_one_line_and_exit_code_2(inside, arguments, says):
 
 
 def test_a_wrong_name_replaces_the_file_of_an_earlier_gate_too(inside, shell):
-    (shell.folder / "gate.xml").write_text("passed")
-    assert inside("gate", *PAIR, "--junit", "gate.xml", "--name", "a b").code == ExitCode.USAGE
-    assert "is no name" in (shell.folder / "gate.xml").read_text()
+    for name in ("a b", "\udcff"):  # the second is not UTF-8
+        (shell.folder / "gate.xml").write_text("passed")
+        assert inside("gate", *PAIR, "--junit", "gate.xml", "--name", name).code == ExitCode.USAGE
+        assert "is no name" in (shell.folder / "gate.xml").read_text()
 
 
 @pytest.mark.parametrize("command", ["gate", "bisect"])

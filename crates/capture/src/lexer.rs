@@ -322,11 +322,10 @@ pub fn is_word(sql: &[u8], token: Token, word: &str) -> bool {
     sql[token.start..token.end].eq_ignore_ascii_case(word.as_bytes())
 }
 
-/// What `CREATE` and `ALTER` make, as far as another word of these can follow; the last five may hold statements.
-#[rustfmt::skip]
-const MADE: [&str; 11] = [
-    "TABLE", "VIEW", "INDEX", "DATABASE", "SCHEMA", "USER", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE",
-];
+/// Objects of `CREATE` and `ALTER` whose definition may hold statements.
+const WITH_BODY: [&str; 5] = ["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE"];
+/// Objects whose definition holds none, but may have one of those words as a name.
+const WITHOUT_BODY: [&str; 6] = ["TABLE", "VIEW", "INDEX", "DATABASE", "SCHEMA", "USER"];
 /// Tokens of a statement by which it is known whether it may hold others: `CREATE DEFINER = CURRENT_USER() EVENT`.
 const BEGINNING: usize = 16;
 
@@ -363,8 +362,8 @@ fn holds_statements(sql: &[u8], beginning: &[Token]) -> bool {
         beginning.get(at).is_some_and(|token| words.iter().any(|word| is_word(sql, *token, word)))
     };
     if is(0, &["CREATE", "ALTER"]) {
-        let made = (1..beginning.len()).find(|at| is(*at, &MADE));
-        return made.is_some_and(|at| is(at, &MADE[6..]));
+        let object = (1..beginning.len()).find(|at| is(*at, &WITH_BODY) || is(*at, &WITHOUT_BODY));
+        return object.is_some_and(|at| is(at, &WITH_BODY));
     }
     let is_transaction = beginning.len() == 1 || is(1, &["WORK"]);
     is(0, &["BEGIN"]) && !is_transaction

@@ -174,7 +174,7 @@ impl RunOptions {
 
 /// A failure's message without the name of an arm, which a run of sysbench has not.
 pub(crate) fn thread_words(failure: &Failure) -> String {
-    failure.message.trim_start_matches("arm sb: ").to_owned()
+    failure.message.strip_prefix("arm sb: ").unwrap_or(&failure.message).to_owned()
 }
 
 /// Does a deprecated option go before its new name? Only with a value that is not its default, as in sysbench.

@@ -66,7 +66,7 @@ def errors_in(junit_file: Path | None, name: str) -> Iterator[None]:
         if junit_file:
             with suppress(OSError):
                 message = "interrupted" if isinstance(error, KeyboardInterrupt) else without_url_passwords(str(error))
-                junit_file.write_text(junit_of_error(name, message), encoding="utf-8")
+                junit_file.write_text(junit_of_error(name, message), encoding="utf-8", errors="backslashreplace")
         raise
 
 
