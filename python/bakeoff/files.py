@@ -1,9 +1,31 @@
-"""Write files atomically and make them durable: a crash, or a reader meanwhile, finds no half of one."""
+"""Write files atomically and make them durable: a crash, or a reader meanwhile, finds no half of one. Name them."""
 
 import ctypes
 import os
 import secrets as random_text
+from contextlib import suppress
 from pathlib import Path
+
+from bakeoff.errors import SpecError
+
+
+def from_here(file: str) -> str:
+    """A file's path from the working directory where it lies below it, so that labels stay short and alike."""
+    with suppress(OSError, ValueError):
+        return str(Path(file).relative_to(Path.cwd()))
+    return file
+
+
+def expanded(path: Path) -> Path:
+    """The path with the home directory that `~` or `~user` stands for.
+
+    Raises:
+        SpecError: there is no such user.
+    """
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise SpecError(f"{path}: there is no user of that name.") from None
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -8,7 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bakeoff.errors import SpecError
-from bakeoff.servers.options import Target, read_cnf, redo_options, translate, write_cnf
+from bakeoff.servers.cnf import read_cnf, write_cnf
+from bakeoff.servers.options import Target, redo_options, translate
 from bakeoff.servers.profile import ignored_options, same_value
 from bakeoff.spec.server_name import stem, with_later
 
@@ -351,14 +352,14 @@ def test_passwords_for_other_servers_are_refused_and_passed_over_in_files(tmp_pa
         translate(target("8.0.15"), {name: "hunter22"})
     assert "hunter22" not in str(refused.value)
     (tmp_path / "my.cnf").write_text(f"[mysqld]\n{name.replace('_', '-')} = hunter22\nback_log = 80\n")
-    assert read_cnf(tmp_path / "my.cnf", "mysql", (8, 0, 15)) == {"back_log": "80"}
+    assert read_cnf(tmp_path / "my.cnf", target("8.0.15")).options == {"back_log": "80"}
 
 
 def test_what_mysqld_collects_line_by_line_is_joined(tmp_path):
     lines = ["optimizer_switch = mrr=off", "plugin_load_add = a", "optimizer_switch = index_merge=off",
              "back_log = 80", "plugin-load-add = b", "back_log = 90"]  # fmt: skip
     (tmp_path / "my.cnf").write_text("\n".join(["[mysqld]", *lines]))
-    assert read_cnf(tmp_path / "my.cnf", "mysql", (8, 0, 15)) == {
+    assert read_cnf(tmp_path / "my.cnf", target("8.0.15")).options == {
         "optimizer_switch": "mrr=off,index_merge=off", "plugin_load_add": "a;b", "back_log": "90"
     }  # fmt: skip
 
@@ -381,26 +382,26 @@ LINES = {
 def test_a_line_is_read_as_mysqld_reads_it(tmp_path, line):
     """As `mysqld --print-defaults` of MySQL 8.0.33 and MariaDB 10.11.19 shows it."""
     (tmp_path / "my.cnf").write_text(f"[mysqld] # ours\n{line}\n")
-    assert [*read_cnf(tmp_path / "my.cnf", "mysql", (8, 0, 33)).values()] == [LINES[line]]
+    assert [*read_cnf(tmp_path / "my.cnf", target("8.0.33")).options.values()] == [LINES[line]]
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Zl", "Zp"], include_characters="\t\n\r")))
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_written_into_a_cnf_is_read_back(tmp_path, value):
     (tmp_path / "my.cnf").write_text(write_cnf({"init_connect": value}, "a test"), "utf-8")
-    assert read_cnf(tmp_path / "my.cnf", "mysql", (8, 0, 33)) == {"init_connect": value}
+    assert read_cnf(tmp_path / "my.cnf", target("8.0.33")).options == {"init_connect": value}
 
 
 def test_of_an_option_that_is_repeated_the_last_place_counts(tmp_path):
     (tmp_path / "my.cnf").write_text("[mysqld]\nlog_bin=a\nskip-log-bin\nlog_bin=b\n")
-    read = read_cnf(tmp_path / "my.cnf", "mysql", (8, 0, 33))
+    read = read_cnf(tmp_path / "my.cnf", target("8.0.33")).options
     assert [*read.items()] == [("skip_log_bin", ""), ("log_bin", "b")]
     assert [*with_later(read, {"skip_log_bin": ""})] == ["log_bin", "skip_log_bin"]
 
 
 def test_the_home_of_a_user_that_is_not_there_is_one_line():
     with pytest.raises(SpecError, match=r"~nobody-here/my.cnf: there is no user of that name"):
-        read_cnf(Path("~nobody-here/my.cnf"), "mysql", (8, 0, 15))
+        read_cnf(Path("~nobody-here/my.cnf"), target("8.0.15"))
 
 
 def test_an_unknown_option_is_refused_with_near_ones():

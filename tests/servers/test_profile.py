@@ -6,8 +6,8 @@ import pytest
 
 from bakeoff.errors import SpecError
 from bakeoff.servers import Installation, ServerMemory
-from bakeoff.servers.catalog import parse_version
-from bakeoff.servers.options import read_cnf
+from bakeoff.servers.cnf import read_cnf
+from bakeoff.servers.options import Target
 from bakeoff.servers.profile import ignored_options, settings_for, table_engine
 from bakeoff.spec import Data, Profile, parse_server
 
@@ -135,52 +135,13 @@ def test_a_cnf_file_comes_before_typed_options(tmp_path):
         "[client]\nuser=x\n[mysqld]\n# tuned\ninnodb-io-capacity = 2000 # fast disk\nsql_mode='' # none\n"
         "[mysqld-8.0]\nskip-name-resolve # DNS=slow\n"
     )
-    assert read_cnf(cnf, "mysql", (8, 0, 15)) == {
+    assert read_cnf(cnf, Target("mysql-8.0.15", "mysql", (8, 0, 15))).options == {
         "innodb_io_capacity": "2000",
         "sql_mode": "",
         "skip_name_resolve": "",
     }
     found = settings("mysql", "8.0.15", f",@{cnf},innodb_io_capacity=300")
     assert found.options["innodb_io_capacity"] == "300"
-
-
-@pytest.mark.parametrize(
-    ("text", "line"), [("key=1", 1), ("[mysqld]\n!include /etc/x", 2), ("[mysqld", 1), ("[mysqld]\n=3", 2)]
-)
-def test_a_bad_cnf_file_is_named_with_its_line(tmp_path, text, line):
-    cnf = tmp_path / "my.cnf"
-    cnf.write_text(text)
-    with pytest.raises(SpecError, match=f"my.cnf:{line}:"):
-        read_cnf(cnf, "mysql", (8, 0, 15))
-
-
-def test_a_missing_cnf_file_is_a_spec_error(tmp_path):
-    with pytest.raises(SpecError, match="cannot be read"):
-        read_cnf(tmp_path / "none.cnf", "mysql", (8, 0, 15))
-
-
-GROUPS = [
-    *("mysqld", "server", "mysqld-8.0", "mysqld-8.0.15", "mysqld-5.7", "mysqld-10.1", "mysqld-10.11"),
-    *("mariadb", "mariadb-10.11", "mariadb-10.1", "mariadbd", "mariadbd-10.11", "mysqld_safe", "client"),
-]
-
-
-@pytest.mark.parametrize(
-    ("flavour", "version", "read"),
-    [
-        ("mysql", "8.0.15", "mysqld server mysqld-8.0"),
-        ("percona", "8.0.36", "mysqld server mysqld-8.0"),
-        ("mysql", "5.7.22", "mysqld server mysqld-5.7"),
-        ("mysql", "9.7.4", "mysqld server"),
-        ("mariadb", "10.11.19", "mysqld server mysqld-10.11 mariadb mariadb-10.11 mariadbd mariadbd-10.11"),
-        ("mariadb", "10.1.23", "mysqld server mysqld-10.1 mariadb mariadb-10.1 mariadbd"),
-    ],
-)
-def test_a_server_reads_the_groups_that_are_for_it_and_no_others(tmp_path, flavour, version, read):
-    cnf = tmp_path / "my.cnf"
-    cnf.write_text("".join(f"[{group}]\nloose_{group.replace('-', '_')}=1\n" for group in GROUPS))
-    found = read_cnf(cnf, flavour, parse_version(version))
-    assert set(found) == {f"loose_{group.replace('-', '_')}" for group in read.split()}
 
 
 def test_the_engine_of_another_servers_group_is_not_that_of_the_tables(tmp_path):

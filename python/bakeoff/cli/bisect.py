@@ -23,14 +23,15 @@ from bakeoff.cli.arguments import (
     format_option,
 )
 from bakeoff.cli.duel import data_and_connection, number_of, passwords_of, threads_of, workloads_of
+from bakeoff.cli.printing import print_sentence
 from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import arm_names
 from bakeoff.results import runs_root
 from bakeoff.servers import find_entry, install
-from bakeoff.servers.options import read_cnf
+from bakeoff.servers.cnf import Asked, read_cnf
+from bakeoff.servers.options import Target, translate
 from bakeoff.spec import Arm, Origin, ServerSpec, Study, parse_server
-from bakeoff.spec.server_name import with_later
 from bakeoff.spec.study import OptionPair, Search
 from bakeoff.stats.search import arm_with
 from bakeoff.units import parse_duration_s, parse_precision
@@ -135,9 +136,14 @@ def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[t
             "bisect: --cnf takes one server and two files, the good options and the slow ones.",
             hint="Example: bakeoff bisect --cnf fast.cnf --cnf slow.cnf mysql:8.0",
         )
-    (spec,), installation = specs, install(specs[0])
-    typed = dict(spec.options)
-    good, bad = (with_later(read_cnf(Path(file), installation.family, installation.version), typed) for file in files)
+    (spec,) = specs
+    target, typed = Target.of(install(spec)), Asked(dict(spec.options))
+    read = [read_cnf(Path(file), target).then(typed) for file in files]
+    for file, each in zip(files, read, strict=True):
+        translate(target, each.options, each.places, each.problems)  # names file and line, which arms do not have
+        for note in each.all_notes():
+            print_sentence(f"{file}: {note}", stderr=True)
+    good, bad = (each.options for each in read)
     pairs = [
         OptionPair(name=name, good=good.get(name), bad=bad.get(name))
         for name in dict.fromkeys([*good, *bad])

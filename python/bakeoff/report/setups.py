@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
+from bakeoff.files import from_here
 from bakeoff.plan.epochs import is_tpcc, options_of, table_sizes
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
@@ -13,7 +14,7 @@ from bakeoff.report.view import ArmView, Charts, Code, Fold, Panel, Prose, Row, 
 from bakeoff.results.epoch_data import wall_time
 from bakeoff.spec import Arm, Data, Placement, Study, Workload
 from bakeoff.spec.dumps import TEXTS_DIFFER, as_loaded
-from bakeoff.spec.server_name import from_here
+from bakeoff.spec.server_name import values_of
 from bakeoff.stats.differences import AllAnswers, Answer, row_differences
 from bakeoff.stats.slice_length import SliceChoice
 from bakeoff.units import format_bytes, format_duration, format_ns, shortened
@@ -157,7 +158,9 @@ def _configuration_files(context: Context) -> list[Fold]:
 def setup_line(arm: Arm) -> str:
     """What is special about an arm, in a line; empty for nothing."""
     parts = data_parts(arm)
-    parts += [f"{name}={value}" if value else name for name, value in arm.server.options]
+    parts += [
+        f"{name}={each}" if each else name for name, value in arm.server.options for each in values_of(name, value)
+    ]
     parts += [f"{name}={value}" for name, value in arm.server.env]
     if arm.slowdown_percent:
         parts.append(f"{arm.slowdown_percent:g} uncounted events per 100 (injected slowdown)")
@@ -182,7 +185,7 @@ def _facts(arm: Arm) -> dict[str, str]:
     """What the study sets on an arm: name -> text."""
     server = arm.server
     facts = {"server": str(server.model_copy(update={"options": (), "env": (), "cnf_files": ()}))}
-    facts |= {name: value or "on" for name, value in server.options}
+    facts |= {name: ", ".join(values_of(name, value)) or "on" for name, value in server.options}
     facts |= {f"env.{name}": value for name, value in server.env}
     facts |= {f"@{from_here(file)}": "read" for file in server.cnf_files}
     facts |= {f"data: {key.replace('_', ' ')}": str(value) for key, value in arm.data if value and key != "options"}

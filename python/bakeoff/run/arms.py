@@ -27,8 +27,8 @@ from bakeoff.servers import (
     settings_for,
     table_engine,
 )
-from bakeoff.servers.catalog import Version
-from bakeoff.servers.options import read_cnf
+from bakeoff.servers.cnf import read_cnf
+from bakeoff.servers.options import Target
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.spec.factors import client_charset, spoken_charset
 from bakeoff.spec.server_name import is_limit, stem
@@ -325,16 +325,16 @@ def _largest_pool_field(arms: Sequence[Arm]) -> KeyPath:
 
 def _asked_pool(arm: Arm) -> int | None:
     """The buffer pool that the arm's own options set, bytes: in its words, else in its cnf files."""
-    families: list[tuple[str, Version]] = [("mysql", ()), ("mariadb", ())]  # either, before a server is asked
+    targets = [Target("", "mysql", ()), Target("", "mariadb", ())]  # either, before a server is asked
     size = _pool_in(dict(arm.server.options))
     if size or not arm.server.cnf_files:
         return size
     with suppress(SpecError):  # a mistake is reported when the settings are worked out
         if arm.server.origin is Origin.CATALOG:
             entry = find_entry(arm.server)
-            families = [(entry.family, entry.numbers)]
+            targets = [Target("", entry.family, entry.numbers)]
         for file in reversed(arm.server.cnf_files):
-            if size := max(_pool_in(read_cnf(Path(file), *family)) or 0 for family in families):
+            if size := max(_pool_in(read_cnf(Path(file), each).options) or 0 for each in targets):
                 break
     return size or None
 

@@ -13,7 +13,7 @@ import pymysql
 from pymysql.cursors import SSCursor
 
 from bakeoff.errors import ServerError, SpecError, UnreachableError
-from bakeoff.servers.options import read_client_group
+from bakeoff.servers.cnf import read_client_group
 from bakeoff.spec import Origin, ServerSpec
 from bakeoff.spec.server_name import url_parts
 

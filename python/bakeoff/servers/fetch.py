@@ -25,8 +25,9 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from bakeoff.errors import HostError, ServerError, SpecError
+from bakeoff.files import expanded
 from bakeoff.servers.catalog import DebianSource, Entry
-from bakeoff.servers.paths import bytes_on_disk, expanded
+from bakeoff.servers.paths import bytes_on_disk
 from bakeoff.servers.process import run_as_us
 
 Progress = Callable[[str, int, int], None]

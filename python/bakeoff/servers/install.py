@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from bakeoff.errors import BakeoffError, HostError, ServerError, SpecError
-from bakeoff.files import write_atomically
+from bakeoff.files import expanded, write_atomically
 from bakeoff.servers import docker, fetch
 from bakeoff.servers.catalog import (
     Catalog,
@@ -41,7 +41,6 @@ from bakeoff.servers.paths import (
     RUNTIME_ROOT,
     bytes_on_disk,
     cache_root,
-    expanded,
     locked,
     locked_if_free,
     remove_lock,

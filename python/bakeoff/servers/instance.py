@@ -33,11 +33,13 @@ from bakeoff.servers.client import (
     open_connection,
     scan_seconds,
 )
+from bakeoff.servers.cnf import write_cnf
 from bakeoff.servers.docker import prepare
-from bakeoff.servers.options import option_arguments, write_cnf
+from bakeoff.servers.options import option_arguments
 from bakeoff.servers.paths import allocated_bytes, bytes_on_disk
 from bakeoff.servers.process import SYSTEM_PATH, ProcessId, advice, spawn, tail
 from bakeoff.servers.profile import Settings, ignored_options
+from bakeoff.servers.settings_check import ignored_by
 
 PORTS = range(20_000, 32_000)  # five digits, below the kernel's ephemeral ports
 PADDING = "BAKEOFF_PADDING"
@@ -329,12 +331,7 @@ class Instance(Server):
 
     def ignored_settings(self) -> list[str]:
         """Settings check: one line for each option that the server ignored or changed."""
-        found = ignored_options(self.settings.options, self.variables())
-        if "ha_rocksdb" in self.settings.options.get("plugin_load_add", ""):
-            engines = {str(row[0]).lower(): str(row[1]) for row in self.query("SHOW ENGINES")}
-            if engines.get("rocksdb") not in ("YES", "DEFAULT"):
-                found.append("plugin_load_add=ha_rocksdb: the server runs without the engine")
-        return found
+        return [*ignored_options(self.settings.options, self.variables()), *ignored_by(self, self.settings.options)]
 
     def data_bytes(self, database: str) -> int:
         """Allocated bytes of a database on disk: its folder, MyRocks' tables, the system tablespace if it has tables.

@@ -1,24 +1,23 @@
-"""Translate mysqld options for one version of a server, or refuse them; read and write my.cnf files.
+"""Translate mysqld options for one version of a server, or refuse them.
 
 An option is passed on; or it is replaced or left out, and a note for the report says why; or it would stop the server,
-and a `SpecError` says so before anything starts. The settings check (profile.py) finds what a server accepts and then
-ignores or changes.
+and a `SpecError` says so before anything starts, once for all that are wrong. The settings check (profile.py) finds
+what a server accepts and then ignores or changes.
 """
 
 import difflib
-import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
+from types import MappingProxyType
 
 from bakeoff.errors import SpecError
-from bakeoff.servers.catalog import Version, VersionRange, parse_range, version_text
-from bakeoff.servers.paths import expanded
+from bakeoff.servers.catalog import Installation, Version, VersionRange, parse_range, version_text
 from bakeoff.spec.factors import CHARSETS, charset_of, of_charset
-from bakeoff.spec.server_name import from_here, is_negated, joined, stem
+from bakeoff.spec.server_name import REPEATED, is_negated, joined, stem, values_of
 from bakeoff.units import parse_bytes
 
 OURS = {
@@ -32,7 +31,10 @@ OURS = {
     "log_error": "an error log",
     "user": "an account",
     "lc_messages_dir": "a message folder",
+    "language": "a message folder",
+    "character_sets_dir": "a folder of character sets",
     "plugin_dir": "a plugin folder",
+    "mysqlx_bind_address": "an X address",
     "mysqlx_port": "an X port",
     "mysqlx_socket": "an X socket",
 }
@@ -48,7 +50,7 @@ _FILES = (
     "innodb_data_file_path", "innodb_temp_data_file_path", "innodb_buffer_pool_filename",
     "innodb_parallel_doublewrite_path", "log_bin", "log_bin_index", "relay_log", "relay_log_index",
     "relay_log_info_file", "master_info_file", "general_log_file", "slow_query_log_file", "log_slow_query_file",
-    "log_basename", "log_tc",
+    "log_slow_queries", "log", "log_basename", "log_tc",
 )  # fmt: skip
 _IN_NO_SNAPSHOT = "files outside the data directory would be in no snapshot"
 # The last three open one more port, for which the servers of all arms would ask at the same time.
@@ -81,6 +83,11 @@ class Target:
     version: Version
     known: frozenset[str] = frozenset()
 
+    @classmethod
+    def of(cls, installation: Installation) -> "Target":
+        """The target that an installation is."""
+        return cls(installation.name, installation.family, installation.version, installation.known_options)
+
     def mysql_before(self, *version: int) -> bool:
         """Whether it is a MySQL older than that."""
         return self.family == "mysql" and self.version < version
@@ -92,11 +99,23 @@ class Target:
 
 @dataclass
 class Translation:
-    """Options that the target understands, those that count at initialisation, and notes on what was changed."""
+    """Options that the target understands, those that count at initialisation, and notes on what was changed.
+
+    `wrong` collects what cannot be used until all options have been looked at.
+    """
 
     options: dict[str, str] = field(default_factory=dict)
     init_options: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    wrong: list[SpecError] = field(default_factory=list)
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Keep a SpecError of the block in `wrong`."""
+        try:
+            yield
+        except SpecError as error:
+            self.wrong.append(error)
 
 
 @dataclass(frozen=True)
@@ -142,29 +161,70 @@ def understands(target: Target, name: str) -> bool:
     return fact is None or target.version in fact.obeyed[target.family]
 
 
-def translate(target: Target, asked: Mapping[str, str]) -> Translation:
+def translate(
+    target: Target,
+    asked: Mapping[str, str],
+    places: Mapping[str, str] = MappingProxyType({}),
+    problems: Sequence[SpecError] = (),
+) -> Translation:
     """Translate options for the target; without its `known` options, options.toml alone decides.
 
     Args:
         target: the server.
         asked: names with underscores, values as typed; an empty value is a bare flag.
+        places: `file:line` of options, for messages.
+        problems: that reading the options had; they are reported with those found here.
 
     Raises:
-        SpecError: an option that would stop this server, is bakeoff's own, or is unknown; with the reason.
+        SpecError: options that would stop this server, are bakeoff's own, or are unknown; with the reasons.
     """
-    done = Translation()
-    rest = {_named_at_init(target, name): value for name, value in asked.items()}
-    _refuse_ours(target, rest)
+    done = Translation(wrong=[*problems])
+    rest: dict[str, str] = {}
+    for name, value in asked.items():
+        whole = whole_name(target, name)
+        if whole != name:
+            done.notes.append(f"{name} became {whole}")
+        rest[_named_at_init(target, whole)] = value
+    _refuse_ours(target, rest, done)
     if left_out := [name for name in rest if stem(name).startswith(_OF_CLUSTERS)]:
         rest = {name: value for name, value in rest.items() if name not in left_out}
         done.notes.append(f"{', '.join(left_out)}: left out, since bakeoff's servers join no cluster")
     rest = _without_double_negation(target, rest, done)
     for rule in (_charsets, _redo, _isolation, _binlog, _authentication, _tls, _plugin, _page_size):
-        rule(target, rest, done)
+        with done.collecting():
+            rule(target, rest, done)
     for name, value in rest.items():
-        _pass_or_refuse(target, name, value, done)
+        with done.collecting():
+            _pass_or_refuse(target, name, value, done)
+    if done.wrong:
+        raise _all_in_one(target, done.wrong, places)
     done.init_options |= counting_at_init(target, done.options)
     return done
+
+
+def whole_name(target: Target, name: str) -> str:
+    """The option that a unique beginning of a name means: `key_buffer` is `key_buffer_size`; else the name itself.
+
+    MariaDB takes such names, and so did MySQL until 5.6.
+    """
+    plain = name.removeprefix("loose_")
+    if plain in target.known or stem(plain) in {*target.known, *option_facts(), *OURS}:
+        return name
+    longer = [known for known in target.known if known.startswith(plain)]
+    return name.removesuffix(plain) + longer[0] if len(longer) == 1 else name
+
+
+def _all_in_one(target: Target, wrong: Sequence[SpecError], places: Mapping[str, str]) -> SpecError:
+    """One error for all that is wrong, each with its `file:line` if a file holds it."""
+    whose, texts = f"server {target.name}: ", []
+    for error in wrong:
+        place = places.get(str(error.field[-1])) if error.field else None
+        texts.append(f"{place}: {error.message}" if place else error.message)
+    if len(wrong) == 1:
+        return SpecError(texts[0], hint=wrong[0].hint, field=wrong[0].field)
+    hints = [f" ({error.hint.rstrip('.')})" if error.hint else "" for error in wrong]
+    said = [text.replace(whose, "", 1).rstrip(".") + hint for text, hint in zip(texts, hints, strict=True)]
+    return SpecError(f"{whose}{len(wrong)} options cannot be used. {'; '.join(said)}.", field=wrong[0].field)
 
 
 def _named_at_init(target: Target, name: str) -> str:
@@ -210,7 +270,12 @@ def _refuse(target: Target, name: str, value: str, why: str, hint: str = "") -> 
 
 def option_text(name: str, value: str) -> str:
     """`name=value`, or the bare name."""
-    return f"{name}={value}" if value else name
+    return f"{name}={', '.join(values_of(name, value))}" if value else name
+
+
+def is_password(name: str) -> bool:
+    """Whether an option is a password with which a server would log in to others."""
+    return stem(name) in _PASSWORDS
 
 
 def refuse_passwords(server: str, names: Iterable[str]) -> None:
@@ -220,28 +285,48 @@ def refuse_passwords(server: str, names: Iterable[str]) -> None:
         SpecError: there is one among the names of the options of a server, which is called `server` in messages.
     """
     for name in names:
-        if stem(name) in _PASSWORDS:
-            raise SpecError(
-                f"server {server}: option {name} cannot be used: it is a password for other servers.",
-                hint="Leave it out.",
-                field=("server", "options", name),
-            )
+        if is_password(name):
+            raise _password_error(server, name)
 
 
-def _refuse_ours(target: Target, asked: Mapping[str, str]) -> None:
-    refuse_passwords(target.name, asked)
-    for name, value in asked.items():
-        plain = stem(name)
-        if plain in OURS:
-            raise _refuse(target, name, value, f"bakeoff gives every server {OURS[plain]} of its own", "Leave it out.")
-        if plain in _FOLDERS:
-            raise _refuse(target, name, value, _IN_NO_SNAPSHOT, "Leave it out.")
-        if plain in _FILES and "/" in value:
-            raise _refuse(target, name, value, _IN_NO_SNAPSHOT, "Name the file without a folder.")
-        if name.removeprefix("loose_") in _NOT_A_SERVER or plain in _NOT_A_SERVER:
-            raise _refuse(
-                target, name, value, "it would change how the server is run, not how fast it is", "Leave it out."
-            )
+def _password_error(server: str, name: str) -> SpecError:
+    return SpecError(
+        f"server {server}: option {name} cannot be used: it is a password for other servers.",
+        hint="Leave it out.",
+        field=("server", "options", name),
+    )
+
+
+def own_option(name: str, value: str) -> tuple[str, str] | None:
+    """Why an option is bakeoff's to set, and what to do instead; None for all others."""
+    plain = stem(name)
+    if plain in OURS:
+        return f"bakeoff gives every server {OURS[plain]} of its own", "Leave it out."
+    if plain in _FOLDERS:
+        return _IN_NO_SNAPSHOT, "Leave it out."
+    if plain in _FILES and "/" in value:
+        return _IN_NO_SNAPSHOT, "Name the file without a folder."
+    if name.removeprefix("loose_") in _NOT_A_SERVER or plain in _NOT_A_SERVER:
+        return "it would change how the server is run, not how fast it is", "Leave it out."
+    return None
+
+
+def file_name(name: str, value: str) -> str:
+    """The value of an option that names a file, without the folder; empty for all other options."""
+    return value.rpartition("/")[2] if stem(name) in _FILES and ":" not in value else ""
+
+
+def _refuse_ours(target: Target, asked: dict[str, str], done: Translation) -> None:
+    """Take passwords and what bakeoff sets itself out of the options, and refuse them."""
+    for name, value in [*asked.items()]:
+        if is_password(name):
+            error = _password_error(target.name, name)
+        elif why := own_option(name, value):
+            error = _refuse(target, name, value, *why)
+        else:
+            continue
+        done.wrong.append(error)
+        del asked[name]
 
 
 def _without_double_negation(target: Target, asked: Mapping[str, str], done: Translation) -> dict[str, str]:
@@ -258,7 +343,8 @@ def _without_double_negation(target: Target, asked: Mapping[str, str], done: Tra
             done.notes.append(f"{name}=0 became {kept}=1: that is what it means")
         else:
             why = f"a server takes it for {name}"
-            raise _refuse(target, name, value, why, f"Write {stem(name)}, or {name} without a value.")
+            hint = f"Write {stem(name)}, or {name} without a value."
+            done.wrong.append(_refuse(target, name, value, why, hint))
     return plain
 
 
@@ -473,84 +559,9 @@ def _has_0900(target: Target) -> bool:
     return target.version >= ((11, 4, 5) if target.family == "mariadb" else (8, 0, 1))
 
 
-def server_groups(family: str, version: Version) -> frozenset[str]:
-    """The groups of a my.cnf that a server reads: those of every version, and of its own series (`mysqld-8.0`)."""
-    programs = ("mysqld", "mariadb", "mariadbd") if family == "mariadb" else ("mysqld",)
-    return frozenset({"server", *programs, *(f"{each}-{version_text(version[:2])}" for each in programs)})
-
-
-def read_cnf(file: Path, family: str, version: Version) -> dict[str, str]:
-    """Options that a cnf file has for one server, read as mysqld does: groups of other servers are passed over.
-
-    Names have underscores, a bare name has an empty value, and a later line wins, or adds to what mysqld collects.
-    Passwords for other servers are passed over.
-
-    Raises:
-        SpecError: no such file, or a line that cannot be read; names file and line.
-    """
-    shown = from_here(str(file))
-    try:
-        lines = expanded(file).read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as problem:
-        reason = problem.strerror if isinstance(problem, OSError) else "not UTF-8 text"
-        raise SpecError(f"cnf file {shown} cannot be read: {reason}.") from None
-    options: dict[str, str] = {}
-    for number, group, line in _grouped_lines(lines):
-        where = f"{shown}:{number}"
-        if line.startswith("!"):
-            raise SpecError(
-                f"{where}: {line.split()[0]} is not followed.", hint="Name the other file as a second @FILE."
-            )
-        if line.startswith("["):
-            raise SpecError(f"{where}: a group is written [name], this is {line!r}.")
-        if not group:
-            raise SpecError(f"{where}: an option before the first [group].", hint="Begin the file with [mysqld].")
-        if group in server_groups(family, version):
-            name, value = _option(line)
-            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name):
-                raise SpecError(f"{where}: {line!r} is not option=value.")
-            if stem(name) not in _PASSWORDS:
-                options[name] = joined(options.pop(name, None), name, value)  # its last place counts: skip_log_bin
-    return options
-
-
-def read_client_group(file: Path) -> dict[str, str]:
-    """The `[client]` group of a user's ~/.my.cnf; unreadable files and lines are passed over."""
-    try:
-        lines = file.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return {}
-    return dict(_option(line) for _, group, line in _grouped_lines(lines) if group == "client" and line[0] != "!")
-
-
-def _grouped_lines(lines: Iterable[str]) -> Iterator[tuple[int, str, str]]:
-    """Number, group and text of each line of a cnf file that is neither blank, a comment nor a group's name."""
-    group = ""
-    for number, line in enumerate((raw.strip() for raw in lines), start=1):
-        if line.startswith("[") and "]" in line:
-            group = line[1:].partition("]")[0].strip()
-        elif line and line[0] not in "#;":
-            yield number, group, line
-
-
-_COMMENT = re.compile(r"""((?:"(?:\\.|[^"\\])*(?:"|$)|'(?:\\.|[^'\\])*(?:'|$)|[^"'#])*)#.*""")
-_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'": "'", "\\": "\\"}
-
-
-def _option(line: str) -> tuple[str, str]:
-    """Name and value as mysqld reads them: a # outside quotes begins a comment, and values have escapes."""
-    found = _COMMENT.fullmatch(line)
-    name, _, value = (found[1] if found else line).partition("=")
-    value = value.strip()
-    if len(value) > 1 and value[0] in "\"'" and value[0] == value[-1]:
-        value = value[1:-1]
-    value = re.sub(r"\\(.)", lambda escape: _ESCAPED.get(escape[1], escape[0]), value)
-    return name.strip().lstrip("-").replace("-", "_"), value
-
-
-EMPTY_VALUES = frozenset(
-    {"tls_version", "admin_tls_version", "sql_mode", "secure_file_priv", "init_connect", "plugin_load"}
-)
+EMPTY_VALUES = REPEATED | {
+    "tls_version", "admin_tls_version", "sql_mode", "secure_file_priv", "init_connect", "plugin_load"
+}  # fmt: skip
 """Options for which an empty value means "the empty text" and not "switched on"."""
 
 
@@ -558,22 +569,6 @@ def option_arguments(options: Mapping[str, str]) -> list[str]:
     """`{"innodb_page_size": "8k", "skip_ssl": ""}` as `--innodb-page-size=8k --skip-ssl`."""
     return [
         f"--{name.replace('_', '-')}" + (f"={value}" if value or name in EMPTY_VALUES else "")
-        for name, value in options.items()
+        for name, text in options.items()
+        for value in values_of(name, text)
     ]
-
-
-def write_cnf(options: Mapping[str, str], remark: str) -> str:
-    """The text of a my.cnf with these options."""
-    lines = [f"# {remark}", "[mysqld]"]
-    lines += [
-        f"{name} = {_quoted(value)}" if value or name in EMPTY_VALUES else name for name, value in options.items()
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _quoted(value: str) -> str:
-    """A value as `_option` reads it back."""
-    value = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
-    if not re.search(r"""[#"']|^\s|\s$""", value):
-        return value
-    return '"' + value.replace('"', '\\"') + '"'

@@ -24,7 +24,7 @@ from typing import Any
 import psutil
 from pydantic import TypeAdapter
 
-from bakeoff.errors import HostError, SpecError
+from bakeoff.errors import HostError
 from bakeoff.servers.process import ProcessId
 
 OWNER_FILE = "owner.json"
@@ -98,18 +98,6 @@ def require_reachable(folder: Path, uid: int, gid: int) -> None:
                 f"servers run as an account without privileges, which may not enter {step} (mode {mode}).",
                 hint=f"{'Set XDG_CACHE_HOME to a folder open to it, or run' if in_cache else 'Run'}: chmod o+x {step}",
             )
-
-
-def expanded(path: Path) -> Path:
-    """The path with the home directory that `~` or `~user` stands for.
-
-    Raises:
-        SpecError: there is no such user.
-    """
-    try:
-        return path.expanduser()
-    except RuntimeError:
-        raise SpecError(f"{path}: there is no user of that name.") from None
 
 
 def bytes_on_disk(folder: Path) -> int:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from bakeoff.errors import KeyPath, SpecError
 from bakeoff.servers.catalog import Catalog, Installation, Version
+from bakeoff.servers.cnf import Asked, read_cnf
 from bakeoff.servers.options import (
     Target,
     counting_at_init,
@@ -26,7 +27,6 @@ from bakeoff.servers.options import (
     myrocks_library,
     no_tls,
     option_text,
-    read_cnf,
     redo_options,
     translate,
     understands,
@@ -34,7 +34,7 @@ from bakeoff.servers.options import (
     without_redo_files,
 )
 from bakeoff.spec import Data, Profile, ServerSpec
-from bakeoff.spec.server_name import is_limit, is_negated, joined, stem, with_later
+from bakeoff.spec.server_name import REPEATED, is_limit, is_negated, joined, stem, values_of
 from bakeoff.units import parse_bytes
 
 SPARE_CONNECTIONS = 24  # for readiness, observers and the user
@@ -114,9 +114,10 @@ def settings_for(
     Raises:
         SpecError: an option, charset, row format or engine that this server does not have; with the reason.
     """
-    target = Target(installation.name, installation.family, installation.version, installation.known_options)
-    asked = _asked(spec, installation)
-    translated = translate(target, asked)
+    target = Target.of(installation)
+    read = _asked(spec, target)
+    asked = read.options
+    translated = translate(target, asked, read.places, read.problems)
     engine = table_engine(spec, data, installation)
     _check_engine(installation, asked, engine)
     _check_data(installation, data, translated.options)
@@ -139,7 +140,7 @@ def settings_for(
         options["plugin_load_add"] = joined(myrocks_library(target), "plugin_load_add", others)
     _check_connections(target, options, connections)
 
-    notes = [*translated.notes, *notes]
+    notes = [*read.all_notes(), *translated.notes, *notes]
     if "innodb_redo_log_capacity" in options:
         notes += without_redo_files(target, options)
     if target.family == "mariadb" and "ha_rocksdb" in options.get("plugin_load_add", ""):
@@ -153,7 +154,7 @@ def table_engine(spec: ServerSpec, data: Data, installation: Installation | None
 
     Without an `installation` there must be no cnf files, whose groups may be for some versions only.
     """
-    asked = _asked(spec, installation)
+    asked = _asked(spec, Target.of(installation)).options if installation else dict(spec.options)
     if data.engine.lower() != Data().engine:
         return data.engine.lower()
     if "rocksdb" in asked.get("plugin", "").lower():
@@ -161,12 +162,11 @@ def table_engine(spec: ServerSpec, data: Data, installation: Installation | None
     return asked.get("default_storage_engine", data.engine).lower()
 
 
-def _asked(spec: ServerSpec, installation: Installation | None) -> dict[str, str]:
-    asked: dict[str, str] = {}
+def _asked(spec: ServerSpec, target: Target) -> Asked:
+    asked = Asked()
     for file in spec.cnf_files:
-        assert installation
-        asked = with_later(asked, read_cnf(Path(file), installation.family, installation.version))
-    return with_later(asked, dict(spec.options))
+        asked = asked.then(read_cnf(Path(file), target))
+    return asked.then(Asked(dict(spec.options)))
 
 
 def _needed(target: Target, connections: int) -> dict[str, str]:
@@ -348,6 +348,8 @@ def ignored_options(asked: Mapping[str, str], variables: Mapping[str, str]) -> l
         if has is None:
             if name.startswith("loose_"):  # without it a server does not start on what it does not know
                 found.append(f"{said}: this server has no variable {plain}")
+        elif plain in REPEATED and set(values_of(name, value)) <= set(has.split(",")):
+            continue
         elif not same_value(wanted, has):
             found.append(f"{said}: the server has {has or '(empty)'}")
     return found

@@ -16,6 +16,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from pydantic import BaseModel, ConfigDict
 
 from bakeoff.errors import SpecError
+from bakeoff.files import expanded, from_here
+from bakeoff.spec.cnf import read_cnf_text
 
 
 class Frozen(BaseModel):
@@ -66,7 +68,9 @@ class ServerSpec(Frozen):
         else:
             head = f"{self.origin}:{self.location}"
         parts = [head, *(f"@{from_here(file)}" for file in self.cnf_files)]
-        parts += [f"{name}={value}" if value else name for name, value in self.options]
+        parts += [
+            f"{name}={value}" if value else name for name, text in self.options for value in values_of(name, text)
+        ]
         parts += [f"env.{name}={value}" for name, value in self.env]
         return ",".join(parts)
 
@@ -79,19 +83,22 @@ class ServerSpec(Frozen):
 UNWRITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """Control characters, and halves of characters: no option, name or title has them."""
 
-# Options whose values mysqld collects, and what joins them in one.
-_COLLECTED = {"optimizer_switch": ",", "plugin_load_add": ";"}
-_CNF_OPTION = re.compile(r"^[ \t]*([A-Za-z][A-Za-z0-9_-]*)", re.MULTILINE)
+REPEATED = frozenset(
+    {
+        "binlog_do_db", "binlog_ignore_db", "ignore_db_dir", "ignore_db_dirs", "performance_schema_instrument",
+        "performance_schema_logger", "performance_schema_meter", "replicate_do_db", "replicate_do_table",
+        "replicate_ignore_db", "replicate_ignore_table", "replicate_rewrite_db", "replicate_wild_do_table",
+        "replicate_wild_ignore_table",
+    }
+)  # fmt: skip
+"""Options that take one value each time they are given, and that mysqld collects; a line end joins the values."""
+# What joins the values of those options that mysqld collects; of plugin_load and early_plugin_load the last one counts.
+_COLLECTED = dict.fromkeys(REPEATED, "\n") | {
+    "optimizer_switch": ",", "optimizer_trace": ",", "optimizer_trace_features": ",", "plugin_load_add": ";"
+}  # fmt: skip
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 # Prefixes of an option that are not part of its variable's name.
 _PREFIXES = ("loose_", "skip_", "enable_", "disable_", "maximum_")
-
-
-def from_here(file: str) -> str:
-    """A file's path from the working directory where it lies below it, so that labels stay short and alike."""
-    with suppress(OSError, ValueError):
-        return str(Path(file).relative_to(Path.cwd()))
-    return file
 
 
 def parse_server(text: str, folder: Path = Path()) -> ServerSpec:
@@ -127,7 +134,7 @@ def parse_server(text: str, folder: Path = Path()) -> ServerSpec:
             env[name[4:]] = value
         else:
             name = name.replace("-", "_")
-            if name in options and name not in _COLLECTED:
+            if name in options and _joint(name) is None:
                 raise SpecError(f"server {_shown(text)}: {name} comes twice.", hint="Leave one out.")
             options[name] = joined(options.get(name), name, value)
     base = _parse_head(head, text)
@@ -143,7 +150,18 @@ def parse_server(text: str, folder: Path = Path()) -> ServerSpec:
 
 def joined(before: str | None, name: str, value: str) -> str:
     """An option's value with an earlier one of the same name, where mysqld collects them; else the value alone."""
-    return value if before is None or name not in _COLLECTED else f"{before}{_COLLECTED[name]}{value}"
+    joint = _joint(name)
+    return value if before is None or joint is None else f"{before}{joint}{value}"
+
+
+def values_of(name: str, value: str) -> list[str]:
+    """The values that an option is given one by one: several of a repeated option that mysqld collects."""
+    return value.split("\n") if _joint(name) == "\n" else [value]
+
+
+def _joint(name: str) -> str | None:
+    """What joins the values of an option that mysqld collects; None of any other."""
+    return _COLLECTED.get(name.removeprefix("loose_"))
 
 
 def with_later(options: Mapping[str, str], later: Mapping[str, str]) -> dict[str, str]:
@@ -177,11 +195,10 @@ def _cnf_options(files: list[str]) -> tuple[str, ...]:
     """Names of the options in cnf files; those that cannot be read have none, and are an error when a server starts."""
     names: set[str] = set()
     for name in files:
-        with suppress(OSError, ValueError, RuntimeError):  # the last of the home of a user that is not there
-            file = Path(name).expanduser()
-            if file.is_file():  # a pipe or a device might never end
-                names |= set(_CNF_OPTION.findall(file.read_text(encoding="utf-8")))
-    return tuple(sorted(name.replace("-", "_") for name in names))
+        with suppress(SpecError, OSError, ValueError):
+            if expanded(Path(name)).is_file():  # a pipe or a device might never end
+                names |= {line.name for line in read_cnf_text(Path(name)).lines if _NAME.fullmatch(line.name)}
+    return tuple(sorted(names))
 
 
 def is_url(text: str) -> bool:

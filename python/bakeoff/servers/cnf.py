@@ -1,0 +1,129 @@
+"""Read the options that my.cnf files hold for one server, and write the my.cnf of a server that was started."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from bakeoff.errors import SpecError
+from bakeoff.servers.catalog import Version, version_text
+from bakeoff.servers.options import EMPTY_VALUES, Target, file_name, is_password, own_option, whole_name
+from bakeoff.spec.cnf import CnfLine, read_cnf_text
+from bakeoff.spec.server_name import joined, stem, values_of, with_later
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+
+
+@dataclass
+class Asked:
+    """Options as they were asked for, before they are translated.
+
+    Attributes:
+        options: names with underscores; of a repeated one the last value, or all of them where mysqld collects them.
+        places: `file:line` of those that a file holds.
+        left_out: what a file holds and bakeoff sets itself.
+        notes: what else a file holds that does not count.
+        problems: lines for which mysqld would refuse a file.
+    """
+
+    options: dict[str, str] = field(default_factory=dict)
+    places: dict[str, str] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    problems: list[SpecError] = field(default_factory=list)
+
+    def then(self, later: Self) -> "Asked":
+        """These options with later ones, as mysqld takes both."""
+        return Asked(
+            with_later(self.options, later.options),
+            {name: place for name, place in self.places.items() if name not in later.options} | later.places,
+            [*self.left_out, *later.left_out],
+            [*self.notes, *later.notes],
+            [*self.problems, *later.problems],
+        )
+
+    def all_notes(self) -> list[str]:
+        """The notes, and one that lists what was left out."""
+        if not self.left_out:
+            return self.notes
+        names = ", ".join(dict.fromkeys(self.left_out))
+        return [*self.notes, f"left out, since bakeoff sets them itself: {names}"]
+
+    def _add(self, target: Target, line: CnfLine) -> None:
+        if not _NAME.fullmatch(line.name):
+            self.problems.append(SpecError(f"{line.place}: {line.name!r} is not the name of an option."))
+            return
+        if not line.is_text:
+            self.problems.append(SpecError(f"{line.place}: the value of {line.name} is not UTF-8 text."))
+            return
+        name, value = whole_name(target, line.name), line.value
+        if is_password(name):
+            return
+        of_another_place = stem(name) == "secure_file_priv" and "/" in value
+        if of_another_place or own_option(name, value):
+            value = file_name(name, value)
+            self.left_out.append(f"the folder of {name}" if value else name)
+            if not value:
+                return
+        if name != line.name:
+            self.notes.append(f"{line.place}: {line.name} became {name}")
+        if stem(name) == "plugin_load":  # forgets what was collected
+            self.options.pop("plugin_load_add", None)
+        self.options[name] = joined(self.options.pop(name, None), name, value)  # its last place counts: skip_log_bin
+        self.places[name] = line.place
+
+
+def server_groups(family: str, version: Version) -> frozenset[str]:
+    """The groups of a my.cnf that a server reads: those of every version, and of its own series (`mysqld-8.0`)."""
+    programs, groups = ["mysqld"], {"server"}
+    if family == "mariadb":
+        programs += ["mariadb", "mariadbd"]
+        groups |= {"client-server", "galera"}
+        if version >= (11,):
+            groups |= {f"mariadb-{version[0]}", f"mariadbd-{version[0]}"}
+    return frozenset({*groups, *programs, *(f"{each}-{version_text(version[:2])}" for each in programs)})
+
+
+def read_cnf(file: Path, target: Target) -> Asked:
+    """Options that a cnf file, and the files that it includes, have for one server: groups of others are passed over.
+
+    Options that bakeoff sets itself are left out. Passwords for other servers are passed over.
+
+    Raises:
+        SpecError: a file cannot be read.
+    """
+    text = read_cnf_text(file)
+    found = Asked(notes=text.notes, problems=text.problems)
+    groups = server_groups(target.family, target.version)
+    for line in text.lines:
+        if line.group in groups:
+            found._add(target, line)
+    return found
+
+
+def read_client_group(file: Path) -> dict[str, str]:
+    """The `[client]` group of a user's ~/.my.cnf; unreadable files and lines are passed over."""
+    try:
+        lines = read_cnf_text(file).lines
+    except SpecError:
+        return {}
+    return {line.name: line.value for line in lines if line.group == "client" and line.is_text}
+
+
+def write_cnf(options: Mapping[str, str], remark: str) -> str:
+    """The text of a my.cnf with these options."""
+    lines = [f"# {remark}", "[mysqld]"]
+    for name, text in options.items():
+        lines += [
+            f"{name} = {_quoted(value)}" if value or name in EMPTY_VALUES else name for value in values_of(name, text)
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(value: str) -> str:
+    """A value as `spec.cnf.parse_option` reads it back."""
+    value = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    if not re.search(r"""[#"']|^\s|\s$""", value):
+        return value
+    return '"' + value.replace('"', '\\"') + '"'

@@ -1,0 +1,130 @@
+"""Read my.cnf files as mysqld does: groups, comments, quotes and escapes, `!include` and `!includedir`."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bakeoff.errors import SpecError
+from bakeoff.files import expanded, from_here
+
+_LEVELS_MAX = 10  # of files that include one another; mysqld skips what lies deeper
+_BLANKS = " \t\n\v\f\r"
+_NOT_UTF_8 = re.compile(r"[\udc80-\udcff]")
+_BYTE_ORDER_MARK = "\ufeff"
+_COMMENT = re.compile(r"""((?:"(?:\\.|[^"\\])*(?:"|$)|'(?:\\.|[^'\\])*(?:'|$)|[^"'#])*)#.*""")
+_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "s": " ", '"': '"', "'": "'", "\\": "\\"}
+
+
+@dataclass(frozen=True)
+class CnfLine:
+    """One option in a cnf file.
+
+    Attributes:
+        place: `file:line`, for messages.
+        group: the `[group]` it stands in; empty before the first one.
+        name: with underscores.
+        value: bytes that are not UTF-8 are surrogates; empty for a bare name.
+    """
+
+    place: str
+    group: str
+    name: str
+    value: str
+
+    @property
+    def is_text(self) -> bool:
+        """Whether name and value are UTF-8."""
+        return not _NOT_UTF_8.search(self.name + self.value)
+
+
+@dataclass
+class CnfText:
+    """The options in a cnf file and in the files that it includes.
+
+    Attributes:
+        lines: in the order in which mysqld reads them.
+        problems: lines for which mysqld would refuse the file.
+        notes: lines that mysqld passes over.
+    """
+
+    lines: list[CnfLine] = field(default_factory=list)
+    problems: list[SpecError] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def read_cnf_text(file: Path) -> CnfText:
+    """Read a cnf file and all that it includes, every group. Included paths are relative to the file that names them.
+
+    Raises:
+        SpecError: a file cannot be read.
+    """
+    found = CnfText()
+    _read_into(found, expanded(file), from_here(str(file)), level=0)
+    return found
+
+
+def _read_into(found: CnfText, path: Path, shown: str, level: int) -> None:
+    try:
+        content = path.read_bytes()
+    except OSError as problem:
+        raise SpecError(f"cnf file {shown} cannot be read: {problem.strerror}.") from None
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise SpecError(f"cnf file {shown} cannot be read: it is UTF-16 text.", hint="Save it as UTF-8.")
+    text = content.decode("utf-8", "surrogateescape")
+    if text.startswith(_BYTE_ORDER_MARK):
+        found.problems.append(SpecError(f"{shown}:1: the file begins with a byte order mark.", hint="Remove it."))
+    group = None
+    # Not `splitlines`: it also splits at characters such as U+2028, which a comment may hold.
+    for number, raw in enumerate(text.removeprefix(_BYTE_ORDER_MARK).split("\n"), start=1):
+        line, place = raw.strip(_BLANKS), f"{shown}:{number}"
+        if not line or line[0] in "#;":
+            continue
+        if line[0] == "!":
+            _include(found, path.parent, line, place, level)
+        elif line[0] != "[":
+            if group is None:
+                group = ""  # say it once
+                wrong = f"{place}: an option before the first [group]."
+                found.problems.append(SpecError(wrong, hint="Begin the file with [mysqld]."))
+            found.lines.append(CnfLine(place, group, *parse_option(line)))
+        elif "]" in line:
+            group = line[1:].partition("]")[0].rstrip(_BLANKS)
+        else:
+            found.problems.append(SpecError(f"{place}: a group is written [name], this is {line!r}."))
+
+
+def _include(found: CnfText, folder: Path, line: str, place: str, level: int) -> None:
+    """Follow `!include FILE` or `!includedir FOLDER`."""
+    keyword, *rest = line[1:].strip(_BLANKS).split(maxsplit=1) or [""]
+    named = "".join(rest).partition("#")[0].strip(_BLANKS)
+    if keyword not in ("include", "includedir"):
+        found.notes.append(f"{place}: !{keyword} was passed over: it is not !include or !includedir")
+    elif not named:
+        found.problems.append(SpecError(f"{place}: !{keyword} names no file.", hint="Write the path after it."))
+    elif level == _LEVELS_MAX:
+        found.notes.append(f"{place}: {named} was passed over: more than {_LEVELS_MAX} files include one another")
+    else:
+        path, files = folder / expanded(Path(named)), []
+        if keyword == "includedir":
+            try:
+                files = sorted(each for each in path.iterdir() if each.name.endswith(".cnf") and each.is_file())
+            except OSError as problem:
+                wrong = f"{place}: !includedir {named} cannot be followed: {problem.strerror}."
+                found.problems.append(SpecError(wrong, hint="Make the folder, or remove the line."))
+        elif path.is_file():
+            files = [path]
+        else:
+            found.notes.append(f"{place}: !include {named} was passed over: there is no such file")
+        for file in files:
+            _read_into(found, file, from_here(str(file)), level + 1)
+
+
+def parse_option(line: str) -> tuple[str, str]:
+    """Name and value as mysqld reads them: a # outside quotes begins a comment, and values have escapes."""
+    found = _COMMENT.fullmatch(line)
+    name, _, value = (found[1] if found else line).partition("=")
+    value = value.strip(_BLANKS)
+    if len(value) > 1 and value[0] in "\"'" and value[0] == value[-1]:
+        value = value[1:-1]
+    value = re.sub(r"\\(.)", lambda escape: _ESCAPED.get(escape[1], escape[0]), value)
+    return name.strip(_BLANKS).lstrip("-").replace("-", "_"), value
