@@ -280,6 +280,16 @@ def test_options_that_were_left_out_or_ignored_stand_beside_those_asked_for(tmp_
     assert "thread_concurrency=8 was left out" in render_markdown(view)
 
 
+def test_the_options_of_a_file_stand_among_those_asked_for(tmp_path):
+    run = make_run(tmp_path, one_cell(), epochs=3)
+    read = ["performance_schema_instrument=memory/%=off, wait/io/file/%=on", "skip_name_resolve"]
+    run.write_json("epochs/002/servers/B/notes.json", {"settings": [], "files": read})
+    view = build_view(run, plain_analysis(run, run.study()))
+    asked = {row.values[0].text: [value.text for value in row.values[1:]] for row in view.tables["declared"].rows}
+    assert asked["performance_schema_instrument"] == ["—", "memory/%=off, wait/io/file/%=on", "—"]
+    assert asked["skip_name_resolve"] == ["—", "on", "—"]
+
+
 def test_flags_become_footnotes_shown_once(tmp_path):
     run = make_run(tmp_path, duel_study(), epochs=3)
     analysis = plain_analysis(run, run.study())

@@ -142,6 +142,7 @@ def test_a_cnf_file_comes_before_typed_options(tmp_path):
     }
     found = settings("mysql", "8.0.15", f",@{cnf},innodb_io_capacity=300")
     assert found.options["innodb_io_capacity"] == "300"
+    assert found.from_files == ("sql_mode", "skip_name_resolve")
 
 
 def test_the_engine_of_another_servers_group_is_not_that_of_the_tables(tmp_path):

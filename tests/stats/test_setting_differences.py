@@ -134,6 +134,8 @@ def test_what_a_cnf_file_sets_is_declared(tmp_path):
     changed = {"innodb_flush_log_at_trx_commit": "2", "log_bin": "OFF", "sync_binlog": "7"}
     assert set(found(changed, f"mysql:8.0,@{cnf}")) == {"sync_binlog"}
     assert set(found(changed, f"mysql:8.0,@{tmp_path}/none.cnf")) == set(changed)
+    cnf.write_text("[mysqld]\ninnodb_buffer_pool = 1G\n")
+    assert found({"innodb_buffer_pool_size": "1073741824"}, f"mysql:8.0,@{cnf}") == {}
 
 
 def test_a_charset_named_for_the_data_overrules_the_servers_own():

@@ -75,9 +75,15 @@ def settings_section(context: Context) -> Section | None:
     )
 
 
-def _declared_table(context: Context) -> Table:
-    """Everything that the study sets differently on some arm: options, data, connection, injected slowdown."""
+def _declared_table(context: Context, *, files: bool = True) -> Table:
+    """Everything that the study sets differently on some arm: options, data, connection, injected slowdown.
+
+    `files`: also the options that cnf files set.
+    """
     facts = {name: _facts(arm) for name, arm in context.arms.items()}
+    for name, notes in _server_notes(context).items() if files else ():
+        read = dict(text.partition("=")[::2] for text in notes.get("files", []))
+        facts[name] |= {option: value or "on" for option, value in read.items()}
     names = dict.fromkeys(key for arm in facts.values() for key in arm)
     values = {name: [arm.get(name, _ABSENT) for arm in facts.values()] for name in names}
     rows = tuple(Row.of(name, *texts) for name, texts in values.items() if len(set(texts)) > 1)
@@ -85,15 +91,19 @@ def _declared_table(context: Context) -> Table:
     return Table(id="declared", columns=columns, rows=rows, all_text=True)
 
 
-def _setting_notes_table(context: Context) -> Table:
-    """What was translated or left out for each arm's server, and what the server ignored or changed."""
+def _server_notes(context: Context) -> dict[str, dict[str, list[str]]]:
+    """Each arm's `notes.json` in the last epoch that counts and measured it."""
     newest = context.run.newest("notes.json")
     notes = {each: context.run.server_json(each, "notes.json", dict[str, list[str]]) for each in set(newest.values())}
+    return {arm: notes[newest[arm]][arm] for arm in context.arms if arm in newest}
+
+
+def _setting_notes_table(context: Context) -> Table:
+    """What was translated or left out for each arm's server, and what the server ignored or changed."""
     rows = tuple(
         Row.of(text, group=context.labels[arm], slot=context.slots[arm])
-        for arm in context.arms
-        if arm in newest
-        for text in notes[newest[arm]][arm].get("settings", [])
+        for arm, notes in _server_notes(context).items()
+        for text in notes.get("settings", [])
     )
     columns = ("translated, left out, or ignored by the server",)
     return Table(id="setting-notes", group_title="arm", columns=columns, rows=rows, all_text=True)
@@ -112,7 +122,7 @@ def arms_table(context: Context, arms: Sequence[ArmView]) -> Table | None:
         names = [design.factors[at].name for at in varied]
         settings = {arm: [own[at] for at in varied] for arm, own in design.levels.items()}
     else:
-        declared = _declared_table(context).rows
+        declared = _declared_table(context, files=False).rows
         names = [row.values[0].text for row in declared]
         settings = {arm: [row.values[at].text for row in declared] for at, arm in enumerate(context.arms, start=1)}
     rows = tuple(

@@ -172,7 +172,8 @@ class EpochServers:
         """Keep what was translated or left out of an arm's options, and what its server ignores; say it once a run."""
         assert setup.settings
         notes = (*setup.settings.notes, *instance.ignored_settings())
-        self._writer.write_server_json(setup.arm.name, "notes.json", {"settings": notes})
+        files = {"files": setup.settings.from_files} if setup.settings.from_files else {}
+        self._writer.write_server_json(setup.arm.name, "notes.json", {"settings": notes, **files})
         for text in notes:
             self._tools.note_once(f"{setup.arm.label}: {text}")
 

@@ -81,12 +81,14 @@ class Settings:
         init_options: those that count when the data directory is initialised; they key the template.
         notes: what was translated or left out, each with its reason, for the report.
         env: the spec's `env.NAME=value`.
+        from_files: `name=value` of the options that cnf files set, for the report.
     """
 
     options: Mapping[str, str]
     init_options: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    from_files: tuple[str, ...] = ()
 
 
 def settings_for(
@@ -146,7 +148,8 @@ def settings_for(
     if target.family == "mariadb" and "ha_rocksdb" in options.get("plugin_load_add", ""):
         notes.append("ha_rocksdb was loaded: the engine is a plugin")
     init_options = translated.init_options | counting_at_init(target, options)
-    return Settings(options, init_options, tuple(notes), dict(spec.env))
+    from_files = tuple(option_text(name, options[name]) for name in read.places if name in options)
+    return Settings(options, init_options, tuple(notes), dict(spec.env), from_files)
 
 
 def table_engine(spec: ServerSpec, data: Data, installation: Installation | None = None) -> str:

@@ -6,7 +6,7 @@ An undeclared difference of settings is listed in the report and flagged; the re
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from enum import StrEnum
 
 from bakeoff.spec import Arm, Data, Profile, Study
@@ -168,7 +168,7 @@ def differences(
     Undeclared differences come first, then all go by name; a variable with an older name is listed under the newest.
     """
     baseline, contender = _by_newest_name(baseline), _by_newest_name(contender)
-    declared = _declared(study, arm)
+    declared = _declared(study, arm, baseline.keys() | contender.keys())
     other_binaries = any(baseline.get(name, "") != contender.get(name, "") for name in ("version", "version_comment"))
     without_effect = _without_effect(baseline, contender)
     found = []
@@ -219,10 +219,13 @@ def _by_newest_name(variables: Mapping[str, str]) -> dict[str, str]:
     return {_ALIASES.get(name, name): value for name, value in variables.items()}
 
 
-def _declared(study: Study, arm: Arm) -> frozenset[str]:
+def _declared(study: Study, arm: Arm, variables: Set[str]) -> frozenset[str]:
     servers = [each.server for each in (study.baseline, arm)]
     names = {name.lower() for each in servers for name in (*dict(each.options), *each.cnf_options)}
     names |= {variable_of(name) for name in names}
+    # A unique beginning of a name means the option: `key_buffer`.
+    longer = [[each for each in variables if each.startswith(name)] for name in names - variables]
+    names |= {found[0] for found in longer if len(found) == 1}
     if "innodb_buffer_pool_size" in names:  # given to the cache of an engine that has its own (servers/profile.py)
         names |= {"key_buffer_size", "rocksdb_block_cache_size"}
     mine, theirs = study.baseline.data, arm.data
