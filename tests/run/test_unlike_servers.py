@@ -47,3 +47,28 @@ def test_where_one_arm_cannot_be_paired_all_arms_run_free_and_the_report_says_wh
     assert {cell["placement"] for cell in plan["cells"]} == {"free"}
     assert "thread_handling=pool-of-threads" in plan["unpaired"]
     assert "thread_handling=pool-of-threads" in (run.path / "report.html").read_text(encoding="utf-8")
+
+
+DURABILITY = """
+require("oltp_common")
+function prepare_statements() prepare_point_selects() end
+function event()
+  con:query("/*!80000 SET GLOBAL innodb_flush_log_at_trx_commit=0 */")
+  execute_point_selects()
+end
+"""
+
+
+def test_settings_that_a_script_sets_on_one_arm_alone_are_flagged(shell, tmp_path):
+    (tmp_path / "durability.lua").write_text(DURABILITY)
+    script = ("--workload", str(tmp_path / "durability.lua"), "--threads", "1", "--no-explain")
+    run = duel(shell, "mysql:5.7.22", "mysql:8.0.15", *script, "--budget", "15s")
+    (comparison,) = run.read("analysis.json", Analysis).comparisons
+    said = [str(flag) for flag in comparison.flags if flag.kind == "CHANGED SETTINGS"]
+    assert said == [
+        "CHANGED SETTINGS: on arm B, while it was measured, innodb_flush_log_at_trx_commit went from 1 to 0: "
+        "the workload, or another client, set it."
+    ]
+    epoch = run.load_epoch(run.finished_epochs()[0])
+    assert epoch.changes == {"B": {"durability/1": {"innodb_flush_log_at_trx_commit": ("1", "0")}}}
+    assert "CHANGED SETTINGS" in (run.path / "report.html").read_text(encoding="utf-8")

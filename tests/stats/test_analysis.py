@@ -261,6 +261,19 @@ def test_undeclared_settings_are_listed_and_flagged():
     )
 
 
+def test_settings_that_a_script_changed_on_one_arm_are_flagged_where_they_count():
+    epochs = simulated({"A": 0.0, "B": -0.1}, cells=(1, 4))
+    changed = {"B": {CELL: {"innodb_flush_log_at_trx_commit": ("1", "0"), "sql_mode": ("", "ANSI")}}}
+    epochs[3] = with_variables(epochs[3], {}, changes=changed)
+    analysis = analyse(epochs, simulated_study(cells=(1, 4)), ended=Stop.BUDGET)
+    flags = {comparison.cell: [str(flag) for flag in comparison.flags] for comparison in analysis.comparisons}
+    assert [flag for flag in flags[CELL] if flag.startswith("CHANGED")] == [
+        "CHANGED SETTINGS: on arm B, while it was measured, innodb_flush_log_at_trx_commit went from 1 to 0, "
+        "sql_mode went from nothing to ANSI: the workload, or another client, set it."
+    ]
+    assert not any("CHANGED SETTINGS" in flag for flag in flags["oltp_point_select/1"])
+
+
 def test_sign_flip_and_check():
     (comparison,) = run(epochs=8).comparisons
     assert comparison.p_signflip == 2 / 2**8 and not comparison.check

@@ -3,7 +3,7 @@
 import pytest
 
 from bakeoff.spec import Arm, Data, Profile, Study, Workload, parse_server
-from bakeoff.stats.differences import DifferenceOrigin, differences, settings_flag, undeclared
+from bakeoff.stats.differences import DifferenceOrigin, changes, differences, settings_flag, undeclared
 
 BASE = {
     "version": "8.0.15", "version_comment": "MySQL Community Server - GPL", "log_bin": "ON", "innodb_doublewrite": "ON",
@@ -181,3 +181,11 @@ def test_undeclared_come_first_and_the_flag_names_them():
     assert str(settings_flag(undeclared(listed))) == "SETTINGS: 1 undeclared difference (log_bin)."
     assert settings_flag({}) is None
     assert settings_flag({name: ("1", "2") for name in "abcdef"}).text.endswith("(a, b, c, d …).")
+
+
+def test_what_moves_by_itself_is_not_a_change_of_settings():
+    moved = {"timestamp": "2.5", "gtid_executed": "x:1-9", "innodb_thread_sleep_delay": "9", "general_log_file": "/b"}
+    after = BASE | moved | {"sync_binlog": "0", "validate_password_length": "8"}
+    assert changes(BASE | {"innodb_thread_sleep_delay": "10000"}, after) == {
+        "sync_binlog": ("1", "0"), "validate_password_length": ("(absent)", "8")
+    }  # fmt: skip

@@ -24,9 +24,11 @@ from bakeoff.files import sync_directory, write_atomically
 from bakeoff.plan import Plan
 from bakeoff.redaction import Redactor
 from bakeoff.results.epoch_data import (
+    CHANGES,
     CHECKSUMS,
     HOST_SCHEMA,
     SLICE_SCHEMA,
+    CellChanges,
     EpochData,
     EpochWriter,
     FailureRow,
@@ -299,6 +301,7 @@ class RunDirectory:
             slices=self._slices(f"{self._epochs}/{epoch:03d}/slices.parquet"),
             histograms=self.histograms(epoch) if whole else [],
             variables=self.variables(epoch) if whole else {},
+            changes=self.server_json(epoch, CHANGES, CellChanges) if whole else {},
             server_counts=self.server_json(epoch, "data-check.json", OwnCounts) if whole else {},
             failures=self.failures(epoch) if whole else [],
             host=outcome.host,

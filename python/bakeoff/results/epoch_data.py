@@ -131,6 +131,10 @@ class FailureRow(TypedDict):
     message: str
 
 
+CHANGES = "changed-variables.json"
+CellChanges = dict[str, dict[str, tuple[str, str]]]
+"""Variables of a server that changed, by cell: the values at its start and after the cell."""
+
 OwnCounts = dict[str, list[Reading]]
 """`data-check.json`: cell -> one reading a round."""
 
@@ -160,6 +164,7 @@ class EpochData:
         slices: one row a slice, columns of `bakeoff.results.epoch_data.SLICE_SCHEMA`.
         histograms: the engine's `histogram` messages (docs/engine.md), one a cell, arm and operation.
         variables: for each arm, its server's global variables.
+        changes: for each arm and cell, variables that changed since its server was started: (before, after).
         server_counts: for each arm and cell, TPC-C transactions by the server's own count before and after
             (`data-check.json`); empty for other workloads.
         failures: statements of captures that failed (`failures.json`).
@@ -173,6 +178,7 @@ class EpochData:
     discard_reason: str = ""
     histograms: list[dict[str, Any]] = field(default_factory=list)
     variables: dict[str, dict[str, str]] = field(default_factory=dict)
+    changes: dict[str, CellChanges] = field(default_factory=dict)
     server_counts: dict[str, OwnCounts] = field(default_factory=dict)
     failures: list[FailureRow] = field(default_factory=list)
     host: str = ""

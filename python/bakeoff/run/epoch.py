@@ -21,7 +21,7 @@ from bakeoff.plan import Cell, EpochDraft, Plan, SliceLength, guard_ns, whole_bl
 from bakeoff.plan.epochs import ROUND_BLOCKS, database_of
 from bakeoff.plan.timing import warm_seconds
 from bakeoff.results import EpochWriter, Outcome
-from bakeoff.results.epoch_data import Reading, ServerCounts
+from bakeoff.results.epoch_data import CHANGES, CellChanges, Reading, ServerCounts
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.captures import capture_facts, chunk_events
 from bakeoff.run.counters import CellCounts, read_after, read_before
@@ -33,6 +33,7 @@ from bakeoff.run.workload_checks import takes
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
 from bakeoff.spec import Data, Workload
 from bakeoff.stats.diagnostics import is_warm
+from bakeoff.stats.differences import changes, changes_text
 from bakeoff.stats.tpcc import compare_counts
 
 _WARM_LIMIT = 4  # times the study's warm-up, while the arms are seen to move apart
@@ -116,6 +117,7 @@ class Epoch:
         self._ends_ns: dict[str, int] = {}  # by cell, of the rounds before
         self._server_counts: dict[str, dict[str, list[Any]]] = {}
         self._costs = CellCounts(writer)
+        self._changes: dict[str, CellChanges] = {}  # by arm
         self._readiness: dict[str, dict[str, Any]] = {}
         self._other_bakeoffs: set[int] = set()
         self._cache_line_ns: dict[str, int] = {}  # by cell
@@ -244,6 +246,8 @@ class Epoch:
             self.warm(cells)
             for cell in cells:
                 self.measure(cell, arm_s(cell.name))
+                if not self._watch:  # what an epoch that explains sets itself
+                    self._keep_changes(cell)
         self.servers.keep_status()
 
     def measure(self, cell: Cell, arm_s: float) -> None:
@@ -300,6 +304,16 @@ class Epoch:
         else:
             _check_errors(measured.slices)
         self._compare_counts(cell, measured.histograms, before, self._read_counts(cell, setups))
+
+    def _keep_changes(self, cell: Cell) -> None:
+        """Compare the servers' variables with those at their start: a script may set them, on one arm alone."""
+        for setup in self.servers.setups:
+            name = setup.arm.name
+            if found := changes(self.servers.variables[name], self.servers.all[name].variables()):
+                kept = self._changes.setdefault(name, {})
+                kept.setdefault(cell.name, {}).update(found)
+                self._writer.write_server_json(name, CHANGES, kept)
+                self._tools.note_once(f"{setup.arm.label}: while it was measured, {changes_text(found)}")
 
     def check_data(self) -> None:
         """After the load, have the scripts that can check their own data do so.

@@ -98,11 +98,13 @@ class EpochServers:
     Attributes:
         setups: the arms of this round.
         all: servers by arm, from `start` on.
+        variables: of each of them when it had started, by arm.
     """
 
     def __init__(self, tools: EpochTools, draft: EpochDraft, writer: EpochWriter, phases: Phases) -> None:
         self.setups = tools.setups
         self.all: dict[str, Server] = {}
+        self.variables: dict[str, dict[str, str]] = {}
         self._tools = tools
         self._draft = draft
         self._writer = writer
@@ -165,7 +167,8 @@ class EpochServers:
             self._keep_notes(setup, instance)
         self.all |= {setup.arm.name: setup.remote for setup in self.setups if setup.remote}
         for name, server in self.all.items():
-            self._writer.write_server_json(name, "variables.json", server.variables())
+            self.variables[name] = server.variables()
+            self._writer.write_server_json(name, "variables.json", self.variables[name])
             self._writer.write_server_json(name, "status-before.json", server.status())
 
     def _keep_notes(self, setup: ArmSetup, instance: Instance) -> None:

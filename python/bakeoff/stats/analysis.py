@@ -14,7 +14,7 @@ from bakeoff.spec import Study
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.diagnostics import states_flag, stood_still, two_states
-from bakeoff.stats.differences import settings_flag
+from bakeoff.stats.differences import changes_flag, settings_flag
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, Stop
 from bakeoff.stats.reduced import Reduced, reduced
@@ -62,13 +62,14 @@ def analyse(
     trusted = _trusted(pairs, context.control)
     states = {} if ended is Stop.RUNNING else _states_flags(run, plan)
     still = {} if ended is Stop.RUNNING else stood_still(sums, run.waits.frame("epoch"))
+    changed = {(cell, arm): changes_flag(arm, found) for (cell, arm), found in run.changes.items()}
     comparisons = []
     for comparison in compare(pairs, plan, context):
         flags = (
             _UNTRUSTED if trusted is False else None,
             *(
                 found.get((comparison.cell, arm))
-                for found in (states, still)
+                for found in (changed, states, still)
                 for arm in (comparison.contender, comparison.baseline)
             ),
             settings_flag(settings.get(comparison.contender, {})),

@@ -12,6 +12,7 @@ from enum import StrEnum
 from bakeoff.spec import Arm, Data, Profile, Study
 from bakeoff.spec.server_name import stem
 from bakeoff.stats.model import Flag, Frozen
+from bakeoff.units import shortened
 
 _STORAGE_OPTIONS = frozenset({"column_type", "column_length", "create_table_options"})
 
@@ -97,6 +98,13 @@ def _query_differences(
         for by_answer in groups
         if len(by_answer) > 1
     ]
+
+
+Changes = dict[str, tuple[str, str]]
+"""Variable -> its value at the start of the server, and after a cell was measured."""
+
+_SET_BY_INNODB = "innodb_thread_sleep_delay"  # adapts to the load where innodb_thread_concurrency limits it
+_NAMED_MAX, _VALUE_MAX = 4, 60  # variables in a flag, and characters of a value
 
 
 class DifferenceOrigin(StrEnum):
@@ -206,6 +214,32 @@ def settings_flag(found: Mapping[str, tuple[str, str]]) -> Flag | None:
     names = ", ".join(list(found)[:4]) + (" …" if len(found) > 4 else "")
     differ = "difference" if len(found) == 1 else "differences"
     return Flag(kind="SETTINGS", text=f"{len(found)} undeclared {differ} ({names}).")
+
+
+def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Changes:
+    """Variables of one server whose values differ at two moments, without those that identify an instance."""
+    return {
+        name: (_shown(before.get(name)), _shown(after.get(name)))
+        for name in sorted(before.keys() | after.keys())
+        if before.get(name) != after.get(name) and not _is_identity(name) and name != _SET_BY_INNODB
+    }
+
+
+def changes_text(found: Changes) -> str:
+    """`sync_binlog went from 1 to 0, …`, the first four."""
+    texts = [
+        f"{name} went from {shortened(old, _VALUE_MAX) or 'nothing'} to {shortened(new, _VALUE_MAX) or 'nothing'}"
+        for name, (old, new) in [*found.items()][:_NAMED_MAX]
+    ]
+    return ", ".join([*texts, *(["…"] if len(found) > _NAMED_MAX else [])])
+
+
+def changes_flag(arm: str, found: Changes) -> Flag:
+    """A flag that names what changed on an arm's server while it was measured."""
+    return Flag(
+        kind="CHANGED SETTINGS",
+        text=f"on arm {arm}, while it was measured, {changes_text(found)}: the workload, or another client, set it.",
+    )
 
 
 def variable_of(option: str) -> str:

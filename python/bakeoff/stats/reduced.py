@@ -9,7 +9,7 @@ from bakeoff.results.epoch_data import EpochData
 from bakeoff.results.frame import Frame, Stack
 from bakeoff.spec import Study
 from bakeoff.stats.diagnostics import long_waits, windows
-from bakeoff.stats.differences import differences, undeclared
+from bakeoff.stats.differences import Changes, differences, undeclared
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.summary import arm_sums
 
@@ -28,6 +28,7 @@ class Reduced:
             `stats.diagnostics.long_waits`.
         discarded: reason, by number.
         undeclared: settings that differed in any epoch, by contender: `stats.differences.undeclared`.
+        changes: variables that changed on an arm while a cell was measured, in any epoch, by (cell, arm).
         versions: of the servers, by arm.
     """
 
@@ -37,6 +38,7 @@ class Reduced:
     waits: Stack = field(default_factory=Stack)
     discarded: dict[int, str] = field(default_factory=dict)
     undeclared: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
+    changes: dict[tuple[str, str], Changes] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     _windows: list[Frame] = field(default_factory=list)
     _every: int = 1  # one epoch in so many has its windows kept
@@ -56,10 +58,15 @@ class Reduced:
             self.waits.add(long_waits(epoch))
             self._add_windows(epoch)
         self._compare(epoch.variables, study)
+        for arm, cells in epoch.changes.items():
+            for cell, found in cells.items():
+                self.changes.setdefault((cell, arm), {}).update(found)
         self.history.append(epoch_estimates(epoch, baseline=study.baseline.name))
         quantiles = [_quantiles(row) for row in epoch.histograms]
         self.epochs.append(
-            replace(epoch, slices=Frame({}), histograms=quantiles, variables={}, server_counts={}, failures=[])
+            replace(
+                epoch, slices=Frame({}), histograms=quantiles, variables={}, changes={}, server_counts={}, failures=[]
+            )
         )
 
     def _add_windows(self, epoch: EpochData) -> None:
