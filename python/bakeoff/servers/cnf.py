@@ -9,7 +9,7 @@ from typing import Self
 from bakeoff.errors import SpecError
 from bakeoff.servers.catalog import Version, version_text
 from bakeoff.servers.options import EMPTY_VALUES, Target, file_name, is_password, own_option, whole_name
-from bakeoff.spec.cnf import CnfLine, read_cnf_text
+from bakeoff.spec.cnf_lines import CnfLine, read_cnf_text
 from bakeoff.spec.server_name import joined, stem, values_of, with_later
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
@@ -122,7 +122,7 @@ def write_cnf(options: Mapping[str, str], remark: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    """A value as `spec.cnf.parse_option` reads it back."""
+    """A value as `spec.cnf_lines.parse_option` reads it back."""
     value = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     if not re.search(r"""[#"']|^\s|\s$""", value):
         return value

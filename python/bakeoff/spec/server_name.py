@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 
 from bakeoff.errors import SpecError
 from bakeoff.files import expanded, from_here
-from bakeoff.spec.cnf import read_cnf_text
+from bakeoff.spec.cnf_lines import read_cnf_text
 
 
 class Frozen(BaseModel):
