@@ -159,11 +159,19 @@ def test_a_file_that_is_not_there_and_files_that_include_themselves_are_passed_o
     assert any("more than 10 files include one another" in note for note in asked.notes)
 
 
+def test_a_folder_that_includes_itself_is_one_line_and_no_hang(tmp_path):
+    for name in ("a", "b", "my"):
+        (tmp_path / f"{name}.cnf").write_text("[mysqld]\n!includedir .\n")
+    with pytest.raises(SpecError, match=r"\.cnf:2: more than 1000 files are included"):
+        read_cnf(tmp_path / "my.cnf", NEW)
+
+
 def test_a_folder_that_is_not_there_is_refused_as_mysqld_refuses_it(tmp_path):
-    asked = options_in(tmp_path, "[mysqld]\n!includedir none.d\n!includedir\n")
+    asked = options_in(tmp_path, "[mysqld]\n!includedir none.d\n!includedir\n!include ~nobody-here/x\n")
     said = refusal(asked)
     assert "my.cnf:2: !includedir none.d cannot be followed: No such file or directory" in said
     assert "my.cnf:3: !includedir names no file" in said
+    assert "my.cnf:4: ~nobody-here/x: there is no user of that name" in said
 
 
 COMMENT = "# für größere Maschinen – 大内存"

@@ -20,10 +20,10 @@ class Asked:
     """Options as they were asked for, before they are translated.
 
     Attributes:
-        options: names with underscores; of a repeated one the last value, or all of them where mysqld collects them.
+        options: names with underscores; a repeated one has its last value, or all of them if mysqld collects them.
         places: `file:line` of those that a file holds.
-        left_out: what a file holds and bakeoff sets itself.
-        notes: what else a file holds that does not count.
+        left_out: options in files that bakeoff sets itself.
+        notes: other lines that were changed or passed over.
         problems: lines for which mysqld would refuse a file.
     """
 
@@ -75,7 +75,7 @@ class Asked:
 
 
 def server_groups(family: str, version: Version) -> frozenset[str]:
-    """The groups of a my.cnf that a server reads: those of every version, and of its own series (`mysqld-8.0`)."""
+    """The groups of a my.cnf that a server reads: for every version, and for its series (`mysqld-8.0`)."""
     programs, groups = ["mysqld"], {"server"}
     if family == "mariadb":
         programs += ["mariadb", "mariadbd"]

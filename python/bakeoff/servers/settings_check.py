@@ -15,7 +15,7 @@ _ALWAYS_ON = "memory/performance_schema/"
 
 
 def ignored_by(server: Server, asked: Mapping[str, str]) -> list[str]:
-    """Ask a running server for what instruments, consumers and plugins came of its options; one line for each ignored.
+    """Ask a running server about its instruments, consumers and plugins; return a line for each option it ignored.
 
     Raises:
         ServerError: it does not answer.
@@ -42,7 +42,7 @@ def ignored_by(server: Server, asked: Mapping[str, str]) -> list[str]:
 def ignored_instruments(patterns: list[str], enabled: Mapping[str, bool]) -> list[str]:
     """Compare `PATTERN=VALUE` of performance_schema_instrument with the state of every instrument.
 
-    Of the patterns that match an instrument the longest counts, and of equally long ones the last.
+    mysqld applies the longest pattern that matches an instrument, and the last one of equal length.
     """
     if not enabled:
         return [f"{_INSTRUMENTS}={pattern}: performance_schema is off" for pattern in patterns]

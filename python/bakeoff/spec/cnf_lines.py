@@ -8,6 +8,7 @@ from bakeoff.errors import SpecError
 from bakeoff.files import expanded, from_here
 
 _LEVELS_MAX = 10  # of files that include one another; mysqld skips what lies deeper
+_INCLUDED_MAX = 1000
 _BLANKS = " \t\n\v\f\r"
 _NOT_UTF_8 = re.compile(r"[\udc80-\udcff]")
 _BYTE_ORDER_MARK = "\ufeff"
@@ -21,7 +22,7 @@ class CnfLine:
 
     Attributes:
         place: `file:line`, for messages.
-        group: the `[group]` it stands in; empty before the first one.
+        group: its `[group]`; empty before the first one.
         name: with underscores.
         value: bytes that are not UTF-8 are surrogates; empty for a bare name.
     """
@@ -45,11 +46,13 @@ class CnfText:
         lines: in the order in which mysqld reads them.
         problems: lines for which mysqld would refuse the file.
         notes: lines that mysqld passes over.
+        included: how many files were included.
     """
 
     lines: list[CnfLine] = field(default_factory=list)
     problems: list[SpecError] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    included: int = 0
 
 
 def read_cnf_text(file: Path) -> CnfText:
@@ -104,7 +107,11 @@ def _include(found: CnfText, folder: Path, line: str, place: str, level: int) ->
     elif level == _LEVELS_MAX:
         found.notes.append(f"{place}: {named} was passed over: more than {_LEVELS_MAX} files include one another")
     else:
-        path, files = folder / expanded(Path(named)), []
+        try:
+            path, files = folder / expanded(Path(named)), []
+        except SpecError as error:
+            found.problems.append(SpecError(f"{place}: {error.message}"))
+            return
         if keyword == "includedir":
             try:
                 files = sorted(each for each in path.iterdir() if each.name.endswith(".cnf") and each.is_file())
@@ -115,6 +122,9 @@ def _include(found: CnfText, folder: Path, line: str, place: str, level: int) ->
             files = [path]
         else:
             found.notes.append(f"{place}: !include {named} was passed over: there is no such file")
+        found.included += len(files)
+        if found.included > _INCLUDED_MAX:  # a folder that includes itself would take hours
+            raise SpecError(f"{place}: more than {_INCLUDED_MAX} files are included.", hint="Look for a circle.")
         for file in files:
             _read_into(found, file, from_here(str(file)), level + 1)
 

@@ -92,7 +92,7 @@ REPEATED = frozenset(
     }
 )  # fmt: skip
 """Options that take one value each time they are given, and that mysqld collects; a line end joins the values."""
-# What joins the values of those options that mysqld collects; of plugin_load and early_plugin_load the last one counts.
+# What joins the values of options that mysqld collects. It keeps only the last plugin_load and early_plugin_load.
 _COLLECTED = dict.fromkeys(REPEATED, "\n") | {
     "optimizer_switch": ",", "optimizer_trace": ",", "optimizer_trace_features": ",", "plugin_load_add": ";"
 }  # fmt: skip
@@ -160,7 +160,7 @@ def values_of(name: str, value: str) -> list[str]:
 
 
 def _joint(name: str) -> str | None:
-    """What joins the values of an option that mysqld collects; None of any other."""
+    """Return what joins the values of an option that mysqld collects, or None if it keeps the last one."""
     return _COLLECTED.get(name.removeprefix("loose_"))
 
 
