@@ -357,7 +357,6 @@ class _Dumper:
     def _begin(self) -> None:
         """One transaction that sees one moment."""
         lift_limits(self.connection)
-        self._run("SET SESSION sql_mode = '', time_zone = '+00:00', sql_quote_show_create = 1")
         self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         self._run(f"USE {quoted(self.database)}")
