@@ -19,7 +19,7 @@ from typing import Any
 
 import pymysql
 
-from bakeoff.engine import Engine, Message, head_of
+from bakeoff.engine import Engine, Message
 from bakeoff.errors import EngineError, HostError, ServerError, SpecError
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.kept_loads import MARKS, KeptLoad, Loaded, Marks
@@ -33,6 +33,7 @@ from bakeoff.spec.dumps import (
     TEXTS_DIFFER,
     as_loaded,
     default_database,
+    head_of,
     quoted,
     read_dump,
     used_databases,
