@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol, Self
 
 from bakeoff.errors import BakeoffError, EngineError, HostError, SpecError
-from bakeoff.find_engine import find_engine
+from bakeoff.find_engine import require_engine
 from bakeoff.spec.study import is_capture
 
 CONTRACT = 5
@@ -31,7 +31,6 @@ _GRACE_S = 150.0
 _CHUNK_S = 600.0
 _LOAD_S = 24 * 3600.0  # between two answers to a command or a load
 _DESCRIBE_S = 30.0  # of loading scripts, to see what they declare
-_HEAD_S = 60.0  # of reading the beginning of a dump
 
 # Of the engine's log; what scripts print (`Creating table …`) does not interest somebody who compares servers.
 _REPORTED_LEVELS = frozenset({"fatal", "alert", "warning"})
@@ -110,14 +109,12 @@ class EngineProcess(Protocol):
 
 
 def engine_path() -> Path:
-    """The engine's binary, where `find_engine` looks for it.
+    """Return the path of the engine's binary.
 
     Raises:
         HostError: it is nowhere.
     """
-    if not (found := find_engine()):
-        raise HostError("bakeoff-engine was not found.", hint="Run `make setup`, or set BAKEOFF_ENGINE to its path.")
-    return Path(found)
+    return Path(require_engine())
 
 
 def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
@@ -160,22 +157,6 @@ def declares(script: str, kind: str, name: str) -> bool:
     """Whether `declared_by` has an option (`kind` "options") or a command ("commands") of that name."""
     declared = declared_by(script)
     return declared is not None and any(each["name"] == name for each in declared[kind])
-
-
-def head_of(path: str) -> bytes:
-    """The first megabyte of a file, decompressed.
-
-    Raises:
-        HostError: it cannot be read.
-    """
-    try:
-        ran = subprocess.run([str(engine_path()), "head", path], capture_output=True, timeout=_HEAD_S, check=False)
-    except subprocess.TimeoutExpired:
-        raise HostError(f"data {path} was not read within {_HEAD_S:g} s.", field=("data", "source")) from None
-    if ran.returncode:
-        reason = " ".join(ran.stderr.decode(errors="replace").split()).removeprefix("bakeoff-engine: ")
-        raise HostError(f"data {reason}.", field=("data", "source"))
-    return ran.stdout
 
 
 def make_capture(

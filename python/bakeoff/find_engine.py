@@ -12,6 +12,19 @@ def find_engine() -> str | None:
     return next((path for path in candidates if os.access(path, os.X_OK)), None)
 
 
+def require_engine() -> str:
+    """Return what `find_engine` finds.
+
+    Raises:
+        HostError: the engine is nowhere.
+    """
+    from bakeoff.errors import HostError  # `bakeoff sysbench` does not wait for it
+
+    if not (found := find_engine()):
+        raise HostError("bakeoff-engine was not found.", hint="Run `make setup`, or set BAKEOFF_ENGINE to its path.")
+    return found
+
+
 def become_sysbench(engine: str, arguments: list[str]) -> None:
     """Replace this process by `bakeoff-engine sysbench ARGUMENTS` (docs/sysbench.md); does not return.
 

@@ -86,6 +86,17 @@ def mydumper(folder):
     return folder
 
 
+def renamed_mydumper(folder, name, pack=gzip.compress, end=".gz"):
+    """The same of a database whose name mydumper does not put into names of files."""
+    mydumper(folder)
+    for path in folder.glob("shop*"):
+        path.rename(path.with_name(path.name.replace("shop", "mydumper_0", 1).replace(".word", ".mydumper_1", 1)))
+    (folder / "mydumper_0-schema-create.sql.gz").unlink()
+    create = f"{HEAD}CREATE DATABASE /*!32312 IF NOT EXISTS*/ {name} /*!40100 DEFAULT CHARACTER SET latin1 */;\n"
+    (folder / f"mydumper_0-schema-create.sql{end}").write_bytes(pack(create.encode()))
+    return folder
+
+
 def zstd(content):
     """One frame of one block that is not compressed."""
     size = len(content)

@@ -7,14 +7,13 @@ import os
 from pathlib import Path
 
 import pytest
-from made_dumps import mydumper, mysql_shell, study_of, zstd
+from made_dumps import mydumper, mysql_shell, renamed_mydumper, study_of, zstd
 
-from bakeoff import engine
 from bakeoff.errors import HostError, SpecError
 from bakeoff.plan.epochs import data_bytes, database_of
 from bakeoff.run.forecast import forecast
 from bakeoff.run.own_data import check_source, own_data
-from bakeoff.spec import Workload
+from bakeoff.spec import Workload, dumps
 from bakeoff.spec.dumps import as_loaded, read_dump
 
 SHOP = Path(__file__).parent / "shop.sql"
@@ -35,6 +34,26 @@ def test_files_of_mydumper_are_loaded_in_order(tmp_path):
         ["shop.many-schema-view.sql"],
         ["shop.word-schema-triggers.sql"],
     ]
+
+
+@pytest.mark.parametrize(("name", "own"), [("`shop$eu`", "shop$eu"), ("`a``b.c`", "a`b.c"), ('"shop eu"', "shop eu")])
+@pytest.mark.parametrize(("pack", "end"), [(bytes, ""), (gzip.compress, ".gz"), (lzma.compress, ".xz"), (zstd, ".zst")])
+def test_a_database_that_mydumper_renames_has_its_own_name(tmp_path, name, own, pack, end):
+    dump = read_dump(str(renamed_mydumper(tmp_path / "dump", name, pack, end)))
+    assert dump.databases == (own,)
+    assert {file["database"] for stage in dump.stages[1:] for file in stage} == {own}
+    assert [len(stage) for stage in dump.stages] == [1, 3, 2, 1, 1, 1]
+
+
+def test_a_database_whose_own_name_mydumper_does_not_tell_is_refused(tmp_path):
+    folder = renamed_mydumper(tmp_path / "dump", "`shop$eu`")
+    create = folder / "mydumper_0-schema-create.sql.gz"
+    create.unlink()
+    assert "mydumper_0 stands for a database whose name is not in mydumper_0-schema-create.sql" in refusal(
+        create.parent
+    )
+    create.write_bytes(gzip.compress(b"-- nothing\n"))
+    assert "--no-schemas" in refusal(folder)
 
 
 def test_files_of_mysql_shell_are_loaded_in_order(tmp_path):
@@ -106,9 +125,9 @@ def test_a_script_with_any_name_has_a_database_in_ascii():
 
 def test_a_dump_that_is_not_read_in_time_is_one_line(tmp_path, monkeypatch):
     os.mkfifo(tmp_path / "shop.sql")  # as on a mount that hangs
-    monkeypatch.setattr(engine, "_HEAD_S", 0.2)
+    monkeypatch.setattr(dumps, "_HEAD_S", 0.2)
     with pytest.raises(HostError, match=r"^data .*/shop\.sql was not read within 0\.2 s\.$"):
-        engine.head_of(str(tmp_path / "shop.sql"))
+        dumps.head_of(str(tmp_path / "shop.sql"))
 
 
 def refusal(path):
@@ -187,6 +206,13 @@ def test_bad_data_is_one_line(inside, shell):
     study.write_text(study.read_text().replace("none.sql", "mysql://root:pw@db1/shop"))
     ran = inside("plan", "own.yaml")
     assert "own.yaml:4: settings.data: a password does not belong in a study file" in ran.complaint
+
+
+def test_a_database_whose_name_bakeoff_does_not_take_is_named(inside, shell):
+    renamed_mydumper(shell.folder / "dump", "`db.dot`")
+    ran = inside("duel", "mysql:5.7.22", "mysql:8.0.15", "--data", "dump", "-w", "own.lua")
+    assert ran.code == 2
+    assert "database 'db.dot': a name has 1 to 64 letters" in ran.complaint
 
 
 def test_a_study_file_varies_its_data(inside, shell):

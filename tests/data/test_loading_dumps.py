@@ -6,7 +6,7 @@ import subprocess
 import threading
 
 import pytest
-from made_dumps import Listening, checksums, load, mydumper, mysql_shell, study_of
+from made_dumps import Listening, checksums, load, mydumper, mysql_shell, renamed_mydumper, study_of
 from test_dumps import SHOP
 
 from bakeoff import servers
@@ -54,6 +54,17 @@ def test_everything_of_a_dump_is_there(running, name):
     ((definer,),) = as_utf8(server, "SELECT definer FROM information_schema.views WHERE table_schema = 'shop'")
     assert str(definer).startswith("root@")
     assert listener.seen[-1] == (SHOP.stat().st_size, SHOP.stat().st_size, "bytes")
+
+
+def test_a_database_that_mydumper_renames_is_loaded_under_its_own_name(running, tmp_path):
+    server = running["mysql:8.0.15"]
+    dump = renamed_mydumper(tmp_path / "dump", "`shop$eu`")
+    loaded, _ = load(server, dump, "mysql:8.0.15", database="shop$eu")
+    assert "shop$eu" in loaded.databases
+    assert "mydumper_0" not in loaded.databases
+    assert server.query("SELECT COUNT(*) FROM `shop$eu`.many") == [(3,)]
+    assert server.query("SELECT `shop$eu`.twice(21)") == [(42,)]
+    server.query("DROP DATABASE `shop$eu`")
 
 
 def test_a_collation_that_a_version_lacks_is_replaced_and_said(running):

@@ -38,6 +38,11 @@ ROLLBACK;
 SELECT id FROM item WHERE id = 1001 FOR UPDATE;
 """
 
+GENERAL_LOG = """/usr/sbin/mysqld, Version: 5.7.31-log (MySQL Community Server (GPL)). started with:
+Tcp port: 3306  Unix socket: /tmp/mysql.sock
+Time                 Id Command    Argument
+"""
+
 
 @pytest.fixture(scope="module")
 def pair():
@@ -156,6 +161,26 @@ def test_what_is_set_for_all_sessions_is_left_out_and_what_is_set_for_one_is_not
 def test_tables_that_a_session_has_locked_are_compared(loaded, tmp_path):
     found, _ = judge(loaded, tmp_path, "LOCK TABLES item WRITE; UPDATE item SET n = n + 1 WHERE id = 1;")
     assert (found.executed, found.tables, found.other_tables) == (2, 1, {})
+
+
+def test_statements_of_others_wait_for_a_connection_that_has_tables_locked(loaded, tmp_path):
+    """A general log has a statement when it arrives, before it waits. It may end before the tables are unlocked."""
+    locked = [
+        (7, "LOCK TABLES item WRITE"),
+        (7, "UPDATE item SET n = n + 1 WHERE id = 1"),
+        (8, "SELECT COUNT(*) FROM item"),
+        (7, "/* app */ lock tables `item` AS `i` READ, item WRITE"),
+        (7, "SELECT i.n FROM item AS i WHERE i.id = 1"),
+        (9, "UPDATE item SET n = n + 1 WHERE id = 1"),
+    ]
+    lines = [*locked, (7, "UNLOCK TABLES"), (9, "SELECT n FROM item WHERE id = 1"), *locked, (7, "BEGIN"), *locked]
+    log = "".join(f"2024-03-01T10:00:00.000000Z\t{number:5} Query\t{sql}\n" for number, sql in lines)
+    found, flagged = judge(loaded, tmp_path, GENERAL_LOG + log)
+    assert (flagged, found.skipped, found.not_reached, found.tables, found.other_tables) == ({}, {}, 0, 1, {})
+    assert [each.text for each in found.digests.values() if each.compared["B"].failed] == []
+    assert found.seconds < 20, "nothing has waited for a lock"
+    for server in loaded.values():
+        assert server.query("SELECT n FROM shop.item WHERE id = 1") == [(ROWS[1][4] + 6,)]
 
 
 def test_a_character_set_behind_a_comment_does_not_reach_the_answers(loaded, tmp_path):

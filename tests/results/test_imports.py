@@ -250,6 +250,23 @@ def test_the_date_is_the_files_own_else_when_it_was_written_and_can_be_given(tmp
     assert (point.at, point.commit, point.contender) == (given, "r7", "mysql:5.5")
 
 
+@pytest.mark.parametrize("unknown", ["missing", None])
+def test_a_summary_of_benchbase_is_imported_without_what_it_does_not_say(tmp_path, unknown):
+    """Older versions date only the end, a driver may not tell the server's version, phases have terminals each."""
+    summary = json.loads(BENCHBASE) | {"Current Timestamp (milliseconds)": 1764000060000, "terminals": "2,4,8"}
+    for key in ("Start timestamp (milliseconds)", "DBMS Version", "Latency Distribution"):
+        summary[key] = None
+        if unknown == "missing":
+            del summary[key]
+    points = read(tmp_path, json.dumps(summary))
+    assert figures(points) == [("BenchBase", "tpcc", "throughput", "MYSQL", 812.5)]
+    assert points[0].at == datetime(2025, 11, 24, 16, 1, tzinfo=UTC)
+    bare = {"Throughput (requests/second)": 5, "Benchmark Type": unknown}
+    assert figures(read(tmp_path, json.dumps(bare), "nightly.json")) == [
+        ("BenchBase", "missing" if unknown else "nightly", "throughput", "unnamed server", 5.0)
+    ]
+
+
 def test_repeated_runs_and_every_nights_file_of_one_name_are_runs_of_their_own(tmp_path):
     runs = [point.run for point in read(tmp_path, SYSBENCH_0_4 + SYSBENCH_0_4) if point.metric == "throughput"]
     assert len(set(runs)) == 2
@@ -272,7 +289,9 @@ def test_repeated_runs_and_every_nights_file_of_one_name_are_runs_of_their_own(t
         '{"NEWORD": {"p95_ms": "NaN"}}',
         '{"NEWORD": 7}',
         BENCHBASE.replace("1764000000000", "1e300"),
+        BENCHBASE.replace("812.5", "NaN"),
         BENCHBASE_CSV.replace("800", ""),
+        BENCHBASE_CSV.replace("800", "NaN"),
         "Time (seconds),Throughput (requests/second)\n",
         "\x00" * 1000,
     ],

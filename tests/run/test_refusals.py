@@ -89,6 +89,31 @@ def test_a_disk_that_fills_while_loading(number, words):
     assert words in failed.message
 
 
+@pytest.mark.parametrize(
+    ("number", "script", "names"),
+    [
+        (3750, "tpcc", ["sql_require_primary_key=ON", "-o force_pk=on", "on every arm"]),
+        (3750, "oltp_read_only", ["sql_require_primary_key=ON", "without -o secondary=on"]),
+        (1173, "tpcc", ["innodb_force_primary_key=ON", "-o force_pk=on"]),
+        (3098, "tpcc", ["Group Replication", "-o force_pk=on"]),
+        (3750, "bulk_insert", ["sql_require_primary_key=ON", "Give every table a primary key"]),
+    ],
+)
+def test_a_server_that_takes_no_table_without_a_primary_key(number, script, names):
+    refused = EngineError("arm B: tpcc.lua:23: SQL error", code="script_error", sql_errno=number)
+    failed = _load_failed(refused, ARM, script)
+    assert isinstance(failed, SpecError)
+    assert failed.message == "mysql:8.0: tpcc.lua:23: SQL error."
+    assert failed.field == ("arms", "B", "server")
+    assert [name for name in names if name not in failed.hint] == []
+
+
+def test_a_dump_with_a_table_without_a_primary_key_names_the_option():
+    arm = ARM.model_copy(update={"data": Data(source="/x/shop.sql")})
+    refused = EngineError("arm B: shop.sql:4: Unable to create", code="sql_error", sql_errno=3750)
+    assert "sql_require_primary_key=ON" in _load_failed(refused, arm).hint
+
+
 def test_other_failures_of_a_load():
     unknown = EngineError("arm B: Unknown collation: 'x'", code="sql_error", sql_errno=1273)
     assert isinstance(_load_failed(unknown, ARM), SpecError)

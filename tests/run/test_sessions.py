@@ -5,6 +5,7 @@ import threading
 from collections import Counter
 from types import SimpleNamespace
 
+import pymysql
 import pytest
 from messages import study
 
@@ -28,7 +29,9 @@ def test_names_come_before_the_variables_that_they_would_set_again(monkeypatch):
         "collation_connection": "utf8mb4_bin",
         "names": "utf8mb4",
     }
-    _Session(SimpleNamespace(connect=SimpleNamespace), {"session": state}, read_only=False, several=False)
+    connection = SimpleNamespace(escape_string=pymysql.converters.escape_string)
+    server = SimpleNamespace(connect=lambda **_: connection)
+    _Session(server, {"session": state}, read_only=False, several=False)
     assert sent[:5] == [
         "SET NAMES utf8mb4",
         "SET CHARACTER SET latin1",
@@ -52,7 +55,7 @@ class Connection(SimpleNamespace):
 def test_only_sessions_that_replay_writes_take_several_statements_in_one_text(monkeypatch, several, sent):
     monkeypatch.setattr(_Session, "run", lambda *_: Reply())
     connection = Connection(sent=[])
-    _Session(SimpleNamespace(connect=lambda: connection), {}, read_only=False, several=several)
+    _Session(SimpleNamespace(connect=lambda **_: connection), {}, read_only=False, several=several)
     assert connection.sent == sent
     servers = {arm: SimpleNamespace(name=arm, ours=True) for arm in "AB"}
     asked = dict(capture="shop", databases=dict.fromkeys("AB", ""), limit_s=1.0, reads_only=not several)
@@ -73,11 +76,21 @@ class Stub:
         monkeypatch.setattr(Sessions, "examined", lambda each, _, sql: (self._reply(each, sql), {}))
         monkeypatch.setattr(Sessions, "explain", lambda *_: ())
         monkeypatch.setattr(Sessions, "in_transaction", lambda *_: self.in_transaction)
+        self.locking = None
+        monkeypatch.setattr(Sessions, "locking", property(lambda _: self.locking))
         monkeypatch.setattr(AnswersPass, "_compare_tables", lambda _: (4, {}))
-        monkeypatch.setattr(Sessions, "close", lambda each, number=None: self.closed.append((each.server.name, number)))
+        monkeypatch.setattr(Sessions, "close", lambda each, number=None: self._close(each, number))
+
+    def _close(self, sessions, number):
+        self.closed.append((sessions.server.name, number))
+        if number == self.locking:
+            self.locking = None
 
     def _reply(self, sessions, sql):
         self.asked.append((sessions.server.name, sql.decode()))
+        word, _, connection = sql.decode().partition(" ")
+        if word in ("LOCK", "UNLOCK"):
+            self.locking = int(connection) if word == "LOCK" else None
         answer = self.replies.get(sessions.server.name, {}).get(sql.decode(), 0)
         if isinstance(answer, int):
             return Reply(errno=answer)
@@ -156,6 +169,34 @@ def test_of_digests_that_a_capture_does_not_keep_apart_reads_are_run_and_their_r
     assert found.skipped == ({"INSERT": 1} if reads_only else {})
     compared = found.digests[others].compared["B"]
     assert (compared.executed, compared.differences) == (3 - reads_only, {"errors": 1})
+
+
+def in_order(stub, *statements):
+    """What the first arm is asked for statements of two connections, as `8: SELECT 1`, in the log's order."""
+    split = (each.partition(": ") for each in statements)
+    stub.judge(*({"connection": int(connection), "sql": sql} for connection, _, sql in split))
+    return [sql for arm, sql in stub.asked if arm == "A"]
+
+
+def test_statements_of_others_wait_until_the_tables_are_unlocked(monkeypatch):
+    stub = Stub(monkeypatch)
+    log = "7: LOCK 7; 8: LOCK 8; 9: SELECT 1; 7: SELECT 2; 8: SELECT 3; 7: UNLOCK; 9: SELECT 4; 8: UNLOCK"
+    expected = "LOCK 7; SELECT 2; UNLOCK; LOCK 8; SELECT 3; UNLOCK; SELECT 1; SELECT 4"
+    assert in_order(stub, *log.split("; ")) == expected.split("; ")
+    assert stub.closed == [("A", None), ("B", None)]
+
+
+def test_a_lock_that_the_log_never_gives_back_ends_with_the_log(monkeypatch):
+    stub = Stub(monkeypatch)
+    assert in_order(stub, "7: LOCK 7", "8: LOCK 8", "9: SELECT 1") == ["LOCK 7", "LOCK 8", "SELECT 1"]
+    assert stub.closed == [("A", 7), ("B", 7), ("A", 8), ("B", 8), ("A", None), ("B", None)]
+
+
+def test_a_lock_ends_when_too_many_statements_wait_for_it(monkeypatch):
+    monkeypatch.setattr(answers, "WAITING_BYTES_MAX", 2500)
+    stub = Stub(monkeypatch)
+    log = ["7: LOCK 7", "8: SELECT 1", "8: SELECT 2", "7: SELECT 3", "8: SELECT 4", "7: SELECT 5"]
+    assert in_order(stub, *log) == ["LOCK 7", "SELECT 3", "SELECT 1", "SELECT 2", "SELECT 4", "SELECT 5"]
 
 
 def test_a_session_does_not_end_itself(monkeypatch):

@@ -46,6 +46,17 @@ CORRUPTIONS = {
 }
 
 
+def test_limits_of_the_server_do_not_reach_the_check(loaded_shop):
+    shop, _ = loaded_shop("mysql:8.0.15")
+    try:
+        shop.sql("SET GLOBAL sql_select_limit = 1", "SET GLOBAL max_execution_time = 1", "SET GLOBAL max_join_size = 1")
+        assert shop.failed_conditions() == set()
+    finally:
+        shop.sql(
+            *(f"SET GLOBAL {name} = DEFAULT" for name in ("sql_select_limit", "max_execution_time", "max_join_size"))
+        )
+
+
 @pytest.mark.parametrize("condition", CORRUPTIONS)
 def test_a_injected_corruption_is_found(loaded_shop, condition):
     shop, _ = loaded_shop("mysql:8.0.15")

@@ -96,8 +96,12 @@ def test_sets_names_and_no_foreign_keys(shop):
     assert len(tables(shop)) == 18
     keys = "SELECT COUNT(*) FROM information_schema.key_column_usage WHERE table_schema = 'variants'"
     assert shop.number(f"{keys} AND referenced_table_name IS NOT NULL") == 0
+    for number in (1, 2):  # every arm has these keys, in whatever order its threads have loaded
+        numbered = f"SELECT COUNT(*) FROM history{number} WHERE h_id = (h_d_id - 1) * 3000 + h_c_id"
+        assert shop.number(numbered) == 30000
     shop.run(threads=2, **options)
     assert shop.failed_conditions(**options) == set()
+    assert shop.number("SELECT COUNT(*) FROM history1 WHERE h_id > 30000") > 0
     grown = [shop.number(f"SELECT SUM(d_next_o_id) - 30010 FROM district{n}") for n in (1, 2)]
     assert all(orders > 0 for orders in grown), grown
 

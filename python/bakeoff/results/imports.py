@@ -204,21 +204,24 @@ def _hammerdb_jobs(path: Path) -> list[Figure]:
 
 
 def _benchbase(text: str) -> Iterator[Figure]:
-    """A summary.json."""
+    """A summary.json. Older versions write no start, drivers may not tell the version, phases have terminals each."""
     summary: dict[str, Any] = json.loads(text)
-    began = datetime.fromtimestamp(int(summary["Start timestamp (milliseconds)"]) / 1000, UTC).replace(microsecond=0)
-    server = " ".join(str(summary.get(key, "")) for key in ("DBMS Type", "DBMS Version")).strip()
+    rate = float(summary["Throughput (requests/second)"])
+    if not 0 < rate < _VALUE_MAX:
+        return  # nothing was measured, so its latencies mean nothing
+    at_ms = summary.get("Start timestamp (milliseconds)") or summary.get("Current Timestamp (milliseconds)")
+    terminals = str(summary.get("terminals", ""))
     figure = Figure(
         tool="BenchBase",
-        workload=str(summary["Benchmark Type"]),
-        threads=int(summary["terminals"]) if "terminals" in summary else None,
+        workload=summary.get("Benchmark Type") or "",
+        threads=int(terminals) if terminals.isdecimal() else None,
         metric=THROUGHPUT,
-        value=float(summary["Throughput (requests/second)"]),
-        server=server,
-        at=began,
+        value=rate,
+        server=" ".join(str(name) for key in ("DBMS Type", "DBMS Version") if (name := summary.get(key))),
+        at=datetime.fromtimestamp(int(at_ms) / 1000, UTC).replace(microsecond=0) if at_ms else None,
     )
     yield figure
-    p95 = summary.get("Latency Distribution", {}).get("95th Percentile Latency (microseconds)")
+    p95 = (summary.get("Latency Distribution") or {}).get("95th Percentile Latency (microseconds)")
     if p95:
         yield replace(figure, metric=P95, value=float(p95) / 1000)
 

@@ -8,7 +8,7 @@ import contextlib
 import re
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +57,9 @@ LIMIT_LEAST_S = 10.0
 EXECUTIONS_MAX = 100
 """Plain reads of one digest that are compared; what writes always runs, so that later answers have their data."""
 
+WAITING_BYTES_MAX = 64 * 2**20
+"""Statements that wait for a connection that has tables locked; with more, its lock is taken from it."""
+_EVENT_BYTES = 1024  # of an event in memory, besides its statement
 _EXPLAINED = 2  # executions of a digest
 _PROGRESS_EVERY = 100  # statements
 _NO_SUCH_TABLE = 1146
@@ -251,20 +254,18 @@ class AnswersPass:
         """
         begin = time.monotonic()
         try:
-            for event in events:
+            for event in self._in_turn(events):
                 if self._stop.is_set():
                     raise KeyboardInterrupt
                 if self._ended_by or time.monotonic() - begin > self._limit_s:
                     break
                 if event.get("command") in SESSION_ENDS:
                     if event.get("connection"):  # else another's may be in a transaction in the session that all share
-                        for sessions in self._arms.values():
-                            sessions.close(connection_of(event))
+                        self._close(connection_of(event))
                 elif event.get("type") == "event" and "digest" in event:
                     self._take(event)
         finally:  # also before tables are compared, which a session may have locked
-            for sessions in self._arms.values():
-                sessions.close()
+            self._close(None)
         tables, other_tables = self._compare_tables() if self._wrote and not self._ended_by else (0, {})
         return Answers(
             capture=self._capture,
@@ -278,6 +279,47 @@ class AnswersPass:
             other_tables=other_tables,
             ended_by=self._ended_by,
         )
+
+    def _in_turn(self, events: Iterable[Event]) -> Iterator[Event]:
+        """Yield the events in the log's order, but while a connection has tables locked only its own.
+
+        A general log has a statement when it arrives, before it waits. The others follow once the tables are unlocked.
+        A connection that never unlocks them, or that too many statements wait for, is closed.
+        """
+        waiting: deque[Event] = deque()
+        waiting_bytes = 0
+        for event in events:
+            waiting.append(event)
+            if (locking := self._locking()) not in (None, connection_of(event)):
+                waiting_bytes += _EVENT_BYTES + len(event.get("sql", event.get("sql_base64", "")))
+                if waiting_bytes <= WAITING_BYTES_MAX:
+                    continue
+                self._close(locking)
+            yield from self._allowed(waiting)
+            waiting_bytes = waiting_bytes if waiting else 0
+        while waiting:
+            self._close(self._locking())
+            yield from self._allowed(waiting)
+
+    def _allowed(self, waiting: deque[Event]) -> Iterator[Event]:
+        """Take from the waiting events, in their order, those that no lock of another connection holds up."""
+        while waiting:
+            locking = self._locking()
+            free = (at for at, event in enumerate(waiting) if locking in (None, connection_of(event)))
+            if (at := next(free, None)) is None:
+                return
+            event = waiting[at]
+            del waiting[at]
+            yield event
+
+    def _locking(self) -> int | None:
+        """The connection that has tables locked on any arm."""
+        return next((each.locking for each in self._arms.values() if each.locking is not None), None)
+
+    def _close(self, connection: int | None) -> None:
+        """End the sessions of a connection on all arms; None: those of all connections."""
+        for sessions in self._arms.values():
+            sessions.close(connection)
 
     def _take(self, event: Event) -> None:
         """Run an event on all arms, or count why not."""
@@ -343,8 +385,7 @@ class AnswersPass:
         """End the pass where the data may differ from now on, else the session on the other arms, too."""
         if not self._reads_only and ("writes" in event or in_transaction):
             self._ended_by = digest.text
-        for sessions in self._arms.values():
-            sessions.close(connection_of(event))
+        self._close(connection_of(event))
 
     def _rerun(self, event: Event, shape: Shape, arm: str) -> tuple[Reply, Reply] | None:
         if not shape.longer:

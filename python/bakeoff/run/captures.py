@@ -331,7 +331,7 @@ def kept_statements(server: RemoteServer, database: str, wanted: KeptIn | None) 
     connection = server.connect("information_schema")
     try:
         # Else the server would write what reads its slow log into it.
-        _first_row(connection, "SET SESSION min_examined_row_limit = 4294967295, time_zone = '+00:00'")
+        _first_row(connection, "SET SESSION min_examined_row_limit = 4294967295")
         lift_limits(connection)
         kept, missing = None, list[str]()
         for source, read in ((KeptIn.SLOW_LOG, _slow_log), (KeptIn.DIGESTS, _digests)):

@@ -19,7 +19,7 @@ from typing import Any
 
 import pymysql
 
-from bakeoff.engine import Engine, Message, head_of
+from bakeoff.engine import Engine, Message
 from bakeoff.errors import EngineError, HostError, ServerError, SpecError
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.kept_loads import MARKS, KeptLoad, Loaded, Marks
@@ -33,6 +33,7 @@ from bakeoff.spec.dumps import (
     TEXTS_DIFFER,
     as_loaded,
     default_database,
+    head_of,
     quoted,
     read_dump,
     used_databases,
@@ -357,7 +358,6 @@ class _Dumper:
     def _begin(self) -> None:
         """One transaction that sees one moment."""
         lift_limits(self.connection)
-        self._run("SET SESSION sql_mode = '', time_zone = '+00:00', sql_quote_show_create = 1")
         self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         self._run(f"USE {quoted(self.database)}")

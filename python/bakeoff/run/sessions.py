@@ -173,6 +173,8 @@ _LEAD = rb"(?:\s|/\*M?!\d*|/\*(?!M?!).*?\*/|#[^\n]*\n|--\s[^\n]*\n)*"
 _READ_WRITE = re.compile(_LEAD + rb"start\s+transaction\b.*\bread\s+write\b", re.IGNORECASE | re.DOTALL)
 _SET = re.compile(_LEAD + rb"set\s+(?!timestamp)", re.IGNORECASE | re.DOTALL)
 _USE = re.compile(_LEAD + rb"use\b", re.IGNORECASE | re.DOTALL)
+_LOCK = re.compile(_LEAD + rb"lock\s+tables?\b(?!.*\bunlock\s+tables?\b)", re.IGNORECASE | re.DOTALL)
+_UNLOCK = re.compile(_LEAD + rb"(?:unlock\s+tables?|begin|start\s+transaction)\b", re.IGNORECASE | re.DOTALL)
 _BARE_VALUE = re.compile(r"-?\d+|default|null|true|false|on|off", re.IGNORECASE)
 _PLAIN_VALUE = re.compile(r"[\w-]+(?: COLLATE \w+)?", re.IGNORECASE)
 
@@ -221,6 +223,11 @@ class Sessions:
         """Whether the session of the event's connection is in a transaction, as far as its server has said."""
         session = self._open.get(connection_of(event))
         return session is not None and session.in_transaction
+
+    @property
+    def locking(self) -> int | None:
+        """The connection that has tables locked, or None. Every other connection may have to wait for it."""
+        return next((number for number, session in self._open.items() if session.locked), None)
 
     def run(self, event: Event, sql: bytes) -> Reply:
         """The server's reply to a statement in the session of its connection.
@@ -300,7 +307,7 @@ class _Session:
     def __init__(self, server: Server, event: Event, *, read_only: bool, several: bool) -> None:
         self._server = server
         self._read_only = read_only
-        self._connection = server.connect()
+        self._connection = server.connect(own_settings=False)
         self._connection.use_unicode = False
         self._connection.decoders = {}
         # pymysql takes it at the opening only, where a server's default is 600 s.
@@ -313,6 +320,8 @@ class _Session:
         self._schema: str | None = None
         self._second = 0
         self.lost = False
+        self.locked = False
+        """It has tables locked by LOCK TABLES."""
         state = dict(event.get("session") or {})
         for name, value in sorted(state.items(), key=lambda item: _SET_FIRST.get(item[0], len(_SET_FIRST))):
             self._set(str(name), str(value))
@@ -367,6 +376,10 @@ class _Session:
             self._set_own()
         elif _USE.match(sql):
             self._schema = None
+        elif not reply.errno and _LOCK.match(sql):
+            self.locked = True
+        elif not reply.errno and _UNLOCK.match(sql):
+            self.locked = False
         return reply
 
     def _set_own(self) -> None:
@@ -414,11 +427,8 @@ class _Session:
         if name in ("names", "character_set"):
             sql = f"SET {'NAMES' if name == 'names' else 'CHARACTER SET'} {value}" if plain else ""
         else:
-            literal = value if _BARE_VALUE.fullmatch(value) else f"'{_escaped(value)}'"
+            # The server's own SQL mode says whether a backslash escapes.
+            literal = value if _BARE_VALUE.fullmatch(value) else f"'{self._connection.escape_string(value)}'"
             sql = f"SET SESSION {name} = {literal}" if name.replace("_", "").isalnum() else ""
         if sql:
             self.run(sql.encode())
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("'", "''")

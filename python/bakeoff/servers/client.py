@@ -1,5 +1,6 @@
 """Connect to a server, our own or a remote one: queries, variables, status, accounts."""
 
+import functools
 import os
 import secrets
 import ssl
@@ -26,6 +27,14 @@ _SCAN_LIMIT_S = 24 * 3600.0  # where it is not known how much there is to read
 _SCANNED_BYTES_A_S = 1_000_000
 _NO_ANSWER = (2002, 2003, 2013)
 _UNKNOWN_VARIABLE, _SYNTAX_ERROR = 1193, 1064
+
+# Session variables that change answers, with the limits in the comments for the versions that have them.
+_OWN_SETTINGS = (
+    "SET SESSION sql_mode = '', time_zone = '+00:00', sql_quote_show_create = 1, sql_safe_updates = 0, "
+    "sql_select_limit = 18446744073709551615, sql_big_selects = 1 "
+    f"/*!50708 , max_execution_time = {1000 * _STATEMENT_LIMIT_S} */ "
+    f"/*M!100101 , max_statement_time = {_STATEMENT_LIMIT_S} */"
+)
 
 
 @dataclass(frozen=True)
@@ -68,8 +77,13 @@ class Server(ABC):
     ours: bool = False
 
     @abstractmethod
-    def connect(self, database: str | None = None) -> pymysql.connections.Connection:
-        """A new connection with autocommit on; the caller closes it.
+    def connect(self, database: str | None = None, *, own_settings: bool = True) -> pymysql.connections.Connection:
+        """Open a connection with autocommit on; the caller closes it.
+
+        Args:
+            database: the default one; None for none.
+            own_settings: set the SQL mode, the time zone and the limits for bakeoff's own questions, so that no option
+                of the server changes the answers. Without it the session is as an application's.
 
         Raises:
             ServerError, UnreachableError: no server there, or it refuses.
@@ -128,15 +142,16 @@ class Server(ABC):
 
 
 def open_connection(
-    where: dict[str, Any], account: Account, database: str | None, connect_timeout_s: int
+    where: dict[str, Any], account: Account, database: str | None, connect_timeout_s: int, *, own_settings: bool
 ) -> pymysql.connections.Connection:
-    """A connection with autocommit on, to `{"unix_socket": PATH}` or `{"host": H, "port": P}`."""
+    """Connect to `{"unix_socket": PATH}` or `{"host": H, "port": P}`, as `Server.connect` says."""
     connection = pymysql.connect(
         user=account.user,
         password=account.password.encode(),  # PyMySQL would send latin-1
         database=database,
         charset="utf8mb4",
         autocommit=True,
+        init_command=_OWN_SETTINGS if own_settings else None,
         connect_timeout=connect_timeout_s,
         read_timeout=_LOGIN_LIMIT_S,
         **where,
@@ -275,23 +290,26 @@ class RemoteServer(Server):
         """The URL's, with its password."""
         return self._account
 
-    def connect(self, database: str | None = None) -> pymysql.connections.Connection:
-        """A new connection with autocommit on; the caller closes it.
+    def connect(self, database: str | None = None, *, own_settings: bool = True) -> pymysql.connections.Connection:
+        """Open a connection as `Server.connect` says.
 
         Raises:
             UnreachableError: nothing answers there. ServerError: it answers and refuses.
         """
         where = self.socket or f"{self.host}:{self.port}"
         how: dict[str, Any] = {"unix_socket": self.socket} if self.socket else {"host": self.host, "port": self.port}
+        connecting = functools.partial(
+            open_connection, account=self._account, database=database, connect_timeout_s=10, own_settings=own_settings
+        )
         user, password = self._account.user, self._account.password
         try:
             try:
-                return open_connection(how, self._account, database, 10)
+                return connecting(how)
             except pymysql.OperationalError as problem:
                 # An old server may have TLS 1.0 and 1.1 alone, which nothing here speaks.
                 if self._encrypted or not _is_of_tls(problem):
                     raise
-                return open_connection(how | {"ssl_disabled": True}, self._account, database, 10)
+                return connecting(how | {"ssl_disabled": True})
         except (pymysql.MySQLError, UnicodeError) as problem:  # the latter of a host's name that cannot be one
             if problem.args[0] in _ACCESS_DENIED:
                 raise ServerError(

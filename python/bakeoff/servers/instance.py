@@ -296,14 +296,14 @@ class Instance(Server):
         shutil.rmtree(self.socket_path.parent, ignore_errors=True)
         self.removed = True  # the pool gives its folders' number to another from now on
 
-    def connect(self, database: str | None = None) -> pymysql.connections.Connection:
-        """A new connection as root over the socket, autocommit on; the caller closes it.
+    def connect(self, database: str | None = None, *, own_settings: bool = True) -> pymysql.connections.Connection:
+        """Open a connection as root over the socket, as `Server.connect` says.
 
         Raises:
             ServerError: it does not answer.
         """
         try:
-            return self._connect(database)
+            return self._connect(database, own_settings=own_settings)
         except (pymysql.MySQLError, OSError) as problem:
             raise self._failure(f"does not answer: {problem.args[-1]}") from None
 
@@ -404,9 +404,9 @@ class Instance(Server):
             return "It crashed with LD_PRELOAD: this build does not work with it (some bring their own allocator)."
         return hint
 
-    def _connect(self, database: str | None = None) -> pymysql.connections.Connection:
+    def _connect(self, database: str | None = None, *, own_settings: bool = True) -> pymysql.connections.Connection:
         where = {"unix_socket": str(self.socket_path), "ssl_disabled": True}
-        return open_connection(where, ROOT, database, 5)
+        return open_connection(where, ROOT, database, 5, own_settings=own_settings)
 
     def _options(self) -> dict[str, str]:
         own = {

@@ -1,16 +1,18 @@
 """Find out what a dump is: a file of SQL, a directory of mydumper or MySQL Shell; its files in the order of loading.
 
-The engine reads the files (docs/engine.md, `load`); what is in them is not known here.
+The engine reads the files (docs/engine.md, `load`); here only the beginning of a few is looked at.
 """
 
 import json
 import re
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bakeoff.errors import HostError, SpecError
+from bakeoff.find_engine import require_engine
 from bakeoff.spec.server_name import is_url, url_database
 
 _COMPRESSED = r"(\.(gz|zst|xz))?"
@@ -31,6 +33,11 @@ _MYDUMPER_STAGES = (
     r"-schema-triggers\.sql",
 )
 _ROWS_STAGE = 2
+_CREATE_DATABASE = re.compile(
+    r"^CREATE\s+DATABASE\s+(?:/\*.*?\*/\s*)?(?:IF\s+NOT\s+EXISTS\s+)?([`\"])((?:(?!\1).|\1\1)+)\1",
+    re.MULTILINE | re.IGNORECASE,
+)
+_HEAD_S = 60.0  # of reading the beginning of a file
 
 DumpFile = dict[str, Any]
 """As the engine's `load` takes it: `path`, `database`, `delimiter`, `rows`."""
@@ -75,6 +82,22 @@ def read_dump(source: str) -> Dump:
     return dump
 
 
+def head_of(path: str) -> bytes:
+    """Return the first megabyte of a file, decompressed.
+
+    Raises:
+        HostError: it cannot be read.
+    """
+    try:
+        ran = subprocess.run([require_engine(), "head", path], capture_output=True, timeout=_HEAD_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise HostError(f"data {path} was not read within {_HEAD_S:g} s.", field=("data", "source")) from None
+    if ran.returncode:
+        reason = " ".join(ran.stderr.decode(errors="replace").split()).removeprefix("bakeoff-engine: ")
+        raise HostError(f"data {reason}.", field=("data", "source"))
+    return ran.stdout
+
+
 def default_database(source: str) -> str:
     """The one database that the names of a source say; empty: none or several."""
     if is_url(source):
@@ -101,6 +124,7 @@ def _directory(path: Path) -> Dump:
 
 def _mydumper_dump(path: Path, names: list[str]) -> Dump:
     stages: list[list[DumpFile]] = [[] for _ in _MYDUMPER_STAGES]
+    renamed: dict[str, str] = {}
     for name in names:
         if name == "metadata" or name.startswith("metadata."):
             continue
@@ -114,6 +138,8 @@ def _mydumper_dump(path: Path, names: list[str]) -> Dump:
         for stage, pattern in sorted(enumerate(_MYDUMPER_STAGES), key=lambda each: each[0] == _ROWS_STAGE):
             if found := re.fullmatch(rf"(?P<database>[^.]+?)(\.(?P<table>.+?))?{pattern}{_COMPRESSED}", name):
                 database = found["database"]
+                if re.fullmatch(r"mydumper_\d+", database):
+                    database = renamed.get(database) or renamed.setdefault(database, _own_name(path, names, database))
                 # A schema without a table is a database's own; its file names it.
                 create = stage == 0
                 # Every file of rows has a table's name.
@@ -124,6 +150,22 @@ def _mydumper_dump(path: Path, names: list[str]) -> Dump:
                 break
     databases = dict.fromkeys(file["database"] for stage in stages for file in stage if file["database"])
     return Dump(tuple(map(tuple, stages)), tuple(databases))
+
+
+def _own_name(path: Path, names: list[str], database: str) -> str:
+    """Return the name of the database in the files `mydumper_N…`, whose own name is not fit for a file's.
+
+    The names of tables do not matter: the statements in the files have their own.
+    """
+    create = next((each for each in names if re.fullmatch(rf"{database}-schema-create\.sql{_COMPRESSED}", each)), None)
+    found = _CREATE_DATABASE.search(head_of(str(path / create)).decode(errors="replace")) if create else None
+    if not found:
+        raise SpecError(
+            f"data {path}: {database} stands for a database whose name is not in {database}-schema-create.sql.",
+            hint="mydumper writes that file unless it is told --no-schemas.",
+            field=("data", "source"),
+        )
+    return found[2].replace(found[1] * 2, found[1])
 
 
 def _shell_dump(path: Path, names: list[str]) -> Dump:

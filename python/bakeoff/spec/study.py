@@ -416,7 +416,7 @@ class Study(Frozen):
         if not re.fullmatch(DATABASE_PATTERN, self.database):
             raise SpecError(
                 f"database {self.database!r}: a name has 1 to 64 letters, digits, _, $ and -.",
-                hint="Leave it out for sbtest.",
+                hint="Name another one, or leave it out for sbtest.",
                 field=("database",),
             )
         self._check_sources()

@@ -90,7 +90,7 @@ local function load_stock(out, names, w, part)
    end
 end
 
-local function load_customer(out, names, w, d, c_load)
+local function load_customer(out, names, w, d, c_load, _, has_key)
    local bad_credit = random.chooser(out.uniform, CUSTOMERS / 10, CUSTOMERS)
    out:into(names.customer, COLUMNS.customer)
    for c = 1, CUSTOMERS do
@@ -108,9 +108,13 @@ local function load_customer(out, names, w, d, c_load)
       out:close()
    end
 
-   out:into(names.history, COLUMNS.history)
+   -- Keys by AUTO_INCREMENT would depend on which thread came first.
+   out:into(names.history, (has_key and "h_id, " or "") .. COLUMNS.history)
    for c = 1, CUSTOMERS do
       out:open()
+      if has_key then
+         out:int(((w - 1) * DISTRICTS + d - 1) * CUSTOMERS + c)
+      end
       out:int(c)
       out:int(d)
       out:int(w)
@@ -260,7 +264,7 @@ local function load_part(con, settings, out, part, c_load)
    local line_counts = kind[2] == load_order and line_counts_of(settings.seed, part.set, part.warehouse, part.part)
    out:reseed(settings.seed, kind[1], part.set, part.warehouse, part.part)
    con:query("BEGIN")
-   kind[2](out, names, part.warehouse, part.part, c_load, line_counts)
+   kind[2](out, names, part.warehouse, part.part, c_load, line_counts, settings.force_pk)
    out:flush()
    con:query("COMMIT")
 end
