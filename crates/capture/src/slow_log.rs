@@ -357,8 +357,8 @@ impl SlowLog {
                 return self.schema(rest);
             }
             at = key.value + rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
-            if next_key(line, at).is_none_or(|next| next.begin != at) {
-                let value = first_word(&line[at..]);
+            let value = first_word(&line[at..]);
+            if key_of(value).is_none() {
                 self.field(key.name, value);
                 at += value.len();
             }
@@ -439,12 +439,17 @@ fn next_key(line: &[u8], from: usize) -> Option<Key> {
     loop {
         begin += line.get(begin..)?.iter().position(|byte| !byte.is_ascii_whitespace())?;
         let word = first_word(&line[begin..]);
-        let colon = memchr::memchr(b':', word).unwrap_or(0);
-        if let Some(name) = KEYS.into_iter().find(|name| word[..colon].eq_ignore_ascii_case(name.as_bytes())) {
-            return Some(Key { name, begin, value: begin + colon + 1 });
+        if let Some(name) = key_of(word) {
+            return Some(Key { name, begin, value: begin + name.len() + 1 });
         }
         begin += word.len();
     }
+}
+
+/// The key that a word has before its `:`.
+fn key_of(word: &[u8]) -> Option<&'static str> {
+    let name = &word[..memchr::memchr(b':', word)?];
+    KEYS.into_iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 fn first_word(text: &[u8]) -> &[u8] {
