@@ -42,7 +42,7 @@ def test_the_engine_reads_one_capture_and_ignores_no_other(tmp_path, events):
 def test_a_log_becomes_a_capture_and_is_shown_by_time(inside, shell, log):
     made = inside("capture", "slow.log", "-o", "shop.capture")
     assert made.code == 0, made.err
-    assert "8 statements · 7 digests · 2 connections · 1 transactions" in " ".join(made.out.split())
+    assert "8 statements · 7 digests · 2 connections · 1 transaction " in " ".join(made.out.split())
     assert "Capture: shop.capture" in made.out
     shown = inside("capture", "show", "shop.capture", "--format", "json", "--limit", "100")
     totals = json.loads(shown.out)

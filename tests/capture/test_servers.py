@@ -39,12 +39,19 @@ STATEMENTS = (
     b"CREATE USER someone IDENTIFIED BY 's3cret-word'",
     b"SET PASSWORD FOR someone = {password}",
     b"DROP USER someone",
+    # A warning has the text, with its line ends and all.
+    b"SELECT CAST('1\\n# User@Host: a[a] @ b []\\n# Query_time: 9  Lock_time: 0\\nSET timestamp=1;\\n"
+    b"DROP TABLE t;' AS SIGNED)",
+    b"SELECT CAST('1\\nuse other;\\nSET timestamp=1;\\nDROP TABLE t;' AS SIGNED), s FROM t",
+    b"CREATE DATABASE `we\nird`",
+    b"USE `we\nird`",
+    b"SELECT 'in a schema with a line end'",
     b"USE mysql",
     b"SELECT 1",
 )
 VERBOSE = {
     "mysql:8.0.33": ["log_slow_extra = 1"],
-    "mariadb:11.8.6": ["log_slow_verbosity = 'query_plan,explain,engine'"],
+    "mariadb:11.8.6": ["log_slow_verbosity = 'all'"],
 }
 COM_QUERY = 3
 NEW, OLD = "'s3cret-word'", "PASSWORD('s3cret-word')"
@@ -128,5 +135,8 @@ def check(made, sent):
         assert found is not None, (sql[:80], got[place : place + 3])
         place = found + 1
     assert not any(event.get("not_replayable") == "cut" for event in made.events)
+    assert not any(sql.startswith(b"DROP TABLE") for sql in got)
+    schema = [event["schema"] for event in made.events if "with a line end" in event.get("sql", "")]
+    assert schema == ["we\nird"]
     passwords = [event["sql"].split()[0] for event in made.events if event.get("not_replayable") == "password"]
     assert passwords[-2:] == ["CREATE", "SET"]

@@ -71,6 +71,41 @@ def test_a_rollback_to_a_savepoint_ends_no_transaction():
     assert busiest((1, "BEGIN"), (1, "ROLLBACK"), (2, "BEGIN"), (2, "COMMIT"), (1, "SET x = 1")) == 1
 
 
+def work_of(*events):
+    """The most connections at work at once; each event is of a connection, with its begin, its end and other fields."""
+    work = _Work()
+    for connection, start, end, fields in events:
+        work.add({"connection": connection, "start_us": start, "end_us": end, "sql": "SELECT 1"} | fields)
+    return work.most_at_once()
+
+
+STATEMENT = {"digest": "x"}
+
+
+def test_only_what_is_replayed_is_work():
+    dumps = [(11 + n, 100, 10_000, {"command": "Other", "sql": "Binlog Dump GTID"}) for n in range(3)]
+    pings = [
+        (21, 1_000, 2_000, {"command": "Other", "sql": "Ping"}),
+        (22, 1_000, 2_000, {"command": "Quit", "sql": ""}),
+    ]
+    locks = [(31, 500, 9_000, STATEMENT | {"not_replayable": "lock"})]
+    own = [(101, 1_000, 2_000, STATEMENT), (101, 3_000, 4_000, STATEMENT)]
+    assert work_of(*own, *dumps, *pings, *locks) == 1
+    assert work_of(*own, *dumps, (102, 3_500, 3_600, STATEMENT)) == 2
+    assert work_of(*dumps) == 1
+
+
+def test_a_connection_is_never_at_work_twice():
+    # Where a log has whole seconds, all statements of a second end at once.
+    assert work_of((1, 700, 1_000, STATEMENT), (1, 600, 1_000, STATEMENT), (1, 900, 1_000, STATEMENT)) == 1
+    # MySQL logs the statements of a routine before its CALL.
+    inside = [(1, 200, 300, STATEMENT), (1, 300, 400, STATEMENT), (1, 100, 500, STATEMENT)]
+    assert work_of(*inside) == 1
+    assert work_of(*inside, (2, 450, 600, STATEMENT), (2, 470, 480, STATEMENT)) == 2
+    assert work_of(*inside, (2, 500, 600, STATEMENT)) == 1
+    assert work_of((None, 700, 1_000, STATEMENT), (None, 600, 1_000, STATEMENT)) == 1, "they share a session"
+
+
 def test_by_the_clock_a_chunk_is_a_slice_of_the_log_from_the_first_on(tmp_path):
     path = log_of(tmp_path, [number / 20 for number in range(2_000)])
     assert [chunk(path, speed=speed) for speed in (1, 4, 0.1)] == [20, 80, 2]

@@ -192,7 +192,7 @@ pub struct Overall {
     pub events: u64,
     /// Statements that they stand for.
     pub count: u64,
-    /// Connections with a number.
+    /// Connections with a number that executed a statement.
     pub connections: u64,
     /// `COMMIT` and `ROLLBACK` statements.
     pub transactions: u64,
@@ -202,7 +202,7 @@ pub struct Overall {
     pub digests: u64,
     /// Sum of all times [µs].
     pub total_us: u64,
-    /// First and last moment [µs since 1970]; null when the log has none.
+    /// First and last moment of a statement [µs since 1970]; null when the log has none.
     pub first_us: Option<i64>,
     /// See `first_us`.
     pub last_us: Option<i64>,

@@ -186,29 +186,6 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// Two digits, or a blank and one.
-fn two(text: &[u8]) -> Option<i64> {
-    match text {
-        [b' ' | b'0'..=b'9', b'0'..=b'9'] => {
-            let tens = if text[0] == b' ' { 0 } else { text[0] - b'0' };
-            Some(i64::from(tens * 10 + text[1] - b'0'))
-        }
-        _ => None,
-    }
-}
-
-/// A date and a time of day [µs]; None when one is out of range.
-fn moment(date: (i64, i64, i64), clock: (i64, i64, i64)) -> Option<i64> {
-    let ((year, month, day), (hour, minute, second)) = (date, clock);
-    let valid = (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 62;
-    valid.then(|| (days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second) * SECOND_US)
-}
-
-fn clock(text: &[u8]) -> Option<(i64, i64, i64)> {
-    let colons = text.len() == 8 && text[2] == b':' && text[5] == b':';
-    colons.then_some((two(&text[..2])?, two(&text[3..5])?, two(&text[6..])?))
-}
-
 /// Microseconds of the digits behind a point, and how many digits these are.
 fn fraction_us(text: &[u8]) -> (u32, usize) {
     let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -216,42 +193,100 @@ fn fraction_us(text: &[u8]) -> (u32, usize) {
     ((0..6).fold(0, |sum, place| sum * 10 + digit(place)), count)
 }
 
-/// `2024-11-06T09:57:35.187996Z` or with `+02:00`; how many bytes it has.
-pub(crate) fn iso(text: &[u8]) -> Option<(i64, usize)> {
-    let (date, rest) = (text.get(..10)?, text.get(10..)?);
-    if date[4] != b'-' || date[7] != b'-' || !matches!(rest.first()?, b'T' | b' ') {
-        return None;
-    }
-    let year = two(&date[..2])? * 100 + two(&date[2..4])?;
-    let seconds = moment((year, two(&date[5..7])?, two(&date[8..])?), clock(rest.get(1..9)?)?)?;
-    let (fraction, mut at) = text[19..].strip_prefix(b".").map_or((0, 19), |rest| {
-        let (micros, digits) = fraction_us(rest);
-        (micros, 20 + digits)
-    });
-    let zone = match text.get(at) {
-        Some(b'Z') => {
-            at += 1;
-            0
-        }
-        Some(sign @ (b'+' | b'-')) => {
-            let offset = two(text.get(at + 1..at + 3)?)? * 3600 + two(text.get(at + 4..at + 6)?)? * 60;
-            at += 6;
-            if *sign == b'+' { offset } else { -offset }
-        }
-        _ => 0,
-    };
-    Some((seconds + i64::from(fraction) - zone * SECOND_US, at))
+/// A time as a log writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// Microseconds since 1970; without a zone as if it were UTC.
+    pub(crate) us: i64,
+    /// Bytes of its text.
+    pub(crate) len: usize,
+    /// The text names the time zone.
+    pub(crate) zoned: bool,
 }
 
-/// `051007  9:55:24`: the form up to 5.6 and of MariaDB, in the server's own time zone, which the log does not name.
-pub(crate) fn old(text: &[u8]) -> Option<i64> {
-    let (date, rest) = (text.get(..6)?, text.get(6..15)?);
-    if rest[0] != b' ' || !date.iter().all(u8::is_ascii_digit) {
-        return None;
+/// Reads a date and a time of day from the beginning of a text.
+struct Clock<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl Clock<'_> {
+    /// A number of at most `most` digits.
+    fn digits(&mut self, most: usize) -> Option<i64> {
+        let rest = self.text.get(self.at..)?;
+        let count = rest.iter().take(most).take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += count;
+        rest[..count].iter().try_fold(0, |sum, digit| Some(sum * 10 + i64::from(digit - b'0'))).filter(|_| count > 0)
     }
-    let year = two(&date[..2])?;
-    let year = if year >= 70 { 1900 + year } else { 2000 + year };
-    moment((year, two(&date[2..4])?, two(&date[4..])?), clock(&rest[1..])?)
+
+    /// One of these characters.
+    fn any(&mut self, of: &[u8]) -> Option<u8> {
+        let found = self.text.get(self.at).copied().filter(|byte| of.contains(byte))?;
+        self.at += 1;
+        Some(found)
+    }
+
+    /// `2024-11-06`, `2024/11/6`, `20241106` or `241106`, in days since 1970.
+    fn date(&mut self) -> Option<i64> {
+        let count = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let (year, month, day) = match count {
+            4 => (self.digits(4)?, self.any(b"-/").and(self.digits(2))?, self.any(b"-/").and(self.digits(2))?),
+            6 => {
+                let year = self.digits(2)?;
+                (if year >= 70 { 1900 + year } else { 2000 + year }, self.digits(2)?, self.digits(2)?)
+            }
+            8 => (self.digits(4)?, self.digits(2)?, self.digits(2)?),
+            _ => return None,
+        };
+        ((1..=12).contains(&month) && (1..=31).contains(&day)).then(|| days(year, month, day))
+    }
+
+    /// `9:55:24` or `09:55:24.187996`, in microseconds.
+    fn time_of_day(&mut self) -> Option<i64> {
+        let hour = self.digits(2)?;
+        let minute = self.any(b":").and(self.digits(2))?;
+        let second = self.any(b":").and(self.digits(2))?;
+        let mut micros = 0;
+        if let Some([b'.' | b',', rest @ ..]) = self.text.get(self.at..) {
+            let (fraction, digits) = fraction_us(rest);
+            micros = i64::from(fraction);
+            self.at += 1 + digits;
+        }
+        let valid = hour < 24 && minute < 60 && second < 62;
+        valid.then(|| (hour * 3600 + minute * 60 + second) * SECOND_US + micros)
+    }
+
+    /// `Z`, `UTC`, `+02:00` or ` +0200`, in seconds east; nothing is read where there is no zone.
+    fn zone(&mut self) -> Option<i64> {
+        let begin = self.at;
+        while self.any(b" ").is_some() {}
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        if let Some(name) = [&b"Z"[..], b"UTC", b"GMT"].into_iter().find(|name| rest.starts_with(name)) {
+            self.at += name.len();
+            return Some(0);
+        }
+        let sign = self.any(b"+-");
+        let hours = sign.and_then(|_| self.digits(2));
+        self.any(b":");
+        let Some(((sign, hours), minutes)) = sign.zip(hours).zip(self.digits(2)) else {
+            self.at = begin;
+            return None;
+        };
+        let offset = hours * 3600 + minutes * 60;
+        Some(if sign == b'-' { -offset } else { offset })
+    }
+}
+
+/// `2024-11-06T09:57:35.187996Z`, or `051007  9:55:24` as servers up to 5.6 and MariaDB write it: in their own time zone, which
+/// the log does not name. Middleware and log shippers write the same with other marks between.
+pub(crate) fn moment(text: &[u8]) -> Option<Moment> {
+    let mut clock = Clock { text, at: 0 };
+    let days = clock.date()?;
+    clock.any(b"T-").or_else(|| clock.any(b" \t"))?;
+    while clock.any(b" \t").is_some() {}
+    let us = days * 86_400 * SECOND_US + clock.time_of_day()?;
+    let zone = clock.zone();
+    Some(Moment { us: us - zone.unwrap_or(0) * SECOND_US, len: clock.at, zoned: zone.is_some() })
 }
 
 /// `0.000228` seconds in microseconds; None: no number.

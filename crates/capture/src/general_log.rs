@@ -7,9 +7,9 @@ use std::collections::HashMap;
 
 use crate::class::used_schema;
 use crate::event::{
-    Command, Event, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, number, without_line_end,
+    Command, Event, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, moment, number,
+    without_line_end,
 };
-use crate::event::{iso, old};
 use crate::lexer::statements;
 
 /// Names of commands; what is not among them begins no event. `Reset connection` is MariaDB's.
@@ -48,26 +48,29 @@ pub(crate) struct Prefix<'a> {
 }
 
 /// The parts of a line that begins an event; None: it does not.
+///
+/// Tabs may have become blanks where the line has a time.
 pub(crate) fn prefix(line: &[u8]) -> Option<Prefix<'_>> {
     let (time_us, rest) = if let Some(rest) = line.strip_prefix(b"\t\t") {
         (None, rest)
-    } else if let Some((moment, len)) = iso(line) {
-        (Some(moment), line.get(len..)?.strip_prefix(b"\t").or(line.get(len..)?.strip_prefix(b" "))?)
     } else {
-        (Some(old(line)?), line.get(15..)?.strip_prefix(b"\t")?)
+        let time = moment(line)?;
+        (Some(time.us), line.get(time.len..).filter(|rest| matches!(rest.first(), Some(b'\t' | b' ')))?)
     };
     let rest = rest.trim_ascii_start();
     let connection = number(rest)?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let rest = rest.get(digits..)?.strip_prefix(b" ")?;
-    let end = rest.iter().position(|byte| matches!(byte, b'\t' | b'\n' | b'\r')).unwrap_or(rest.len());
-    let command = rest[..end].trim_ascii_end();
-    COMMANDS.iter().any(|name| name.as_bytes() == command).then(|| Prefix {
-        time_us,
-        connection,
-        command,
-        text: rest[end..].strip_prefix(b"\t").unwrap_or(&rest[end..]),
-    })
+    let rest = rest.get(digits..).filter(|rest| matches!(rest.first(), Some(b'\t' | b' ')))?.trim_ascii_start();
+    let ends = |name: &&str| match rest.get(name.len()) {
+        None | Some(b'\t' | b'\n' | b'\r') => true,
+        Some(b' ') => time_us.is_some() || without_line_end(&rest[name.len()..]).trim_ascii_end().is_empty(),
+        Some(_) => false,
+    };
+    let found = COMMANDS.iter().copied().filter(|name| rest.starts_with(name.as_bytes()) && ends(name));
+    let (command, text) = rest.split_at(found.map(str::len).max()?);
+    let text =
+        text.strip_prefix(b"\t").unwrap_or_else(|| &text[text.iter().take_while(|byte| **byte == b' ').count()..]);
+    Some(Prefix { time_us, connection, command, text })
 }
 
 impl LogReader for GeneralLog {
@@ -189,7 +192,7 @@ fn before_path(header: &[u8]) -> &[u8] {
 /// Whether a last line without an end can be the beginning of another event.
 fn is_begun_prefix(line: &[u8]) -> bool {
     let is_of_time = |byte: &u8| byte.is_ascii_digit() || b"T:.Z+- \t".contains(byte);
-    line.starts_with(b"\t\t") || iso(line).is_some() || old(line).is_some() || line.iter().all(is_of_time)
+    line.starts_with(b"\t\t") || moment(line).is_some() || line.iter().all(is_of_time)
 }
 
 /// `root@localhost on db1 using Socket`, of a proxy user `u@h as role on db1 using Socket`: the user and the schema.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use flate2::read::MultiGzDecoder;
 use liblzma::read::XzDecoder;
 
+use crate::encoding::{MARK, as_utf8, has_windows_lines};
 use crate::event::{LogReader, Sink, is_file_header};
 use crate::general_log::{self, GeneralLog};
 use crate::slow_log::{self, SlowLog};
@@ -108,6 +109,8 @@ struct Feed<'a> {
     buffer: Vec<u8>,
     /// It begins a line; false within one that is longer than the buffer.
     begins: bool,
+    /// Lines end with `\r\n`, which the server has not written.
+    is_windows: bool,
 }
 
 impl Feed<'_> {
@@ -120,15 +123,21 @@ impl Feed<'_> {
     fn pass_on(&mut self) {
         let Some(reader) = &mut self.reader else { return };
         let mut at = 0;
-        for end in memchr::memchr_iter(b'\n', &self.buffer) {
-            reader.piece(&self.buffer[at..=end], self.begins, self.sink);
+        while let Some(length) = memchr::memchr(b'\n', &self.buffer[at..]) {
+            let end = at + length;
+            let is_return = self.is_windows && length > 0 && self.buffer[end - 1] == b'\r';
+            if is_return {
+                self.buffer[end - 1] = b'\n';
+            }
+            let line = &self.buffer[at..=end - usize::from(is_return)];
+            reader.piece(if self.begins { without_mark(line) } else { line }, self.begins, self.sink);
             self.begins = true;
             at = end + 1;
         }
         if at == 0 && self.buffer.len() == BUFFER {
-            reader.piece(&self.buffer, self.begins, self.sink);
+            at = BUFFER - usize::from(self.is_windows && self.buffer[BUFFER - 1] == b'\r');
+            reader.piece(&self.buffer[..at], self.begins, self.sink);
             self.begins = false;
-            at = BUFFER;
         }
         self.buffer.drain(..at);
     }
@@ -163,11 +172,11 @@ pub fn read_logs(
     sink: &mut dyn Sink,
 ) -> Result<Vec<Format>, Error> {
     let mut formats: Vec<Format> = Vec::new();
-    let mut feed = Feed { sink, reader: None, buffer: Vec::with_capacity(BUFFER), begins: true };
+    let mut feed = Feed { sink, reader: None, buffer: Vec::with_capacity(BUFFER), begins: true, is_windows: false };
     for path in paths {
         let open_error = |error: io::Error| Error::Open { path: path.clone(), reason: error.to_string() };
         let read_error = |error: io::Error| Error::Read { path: path.clone(), reason: error.to_string() };
-        let mut input = open(path, progress).map_err(open_error)?;
+        let mut input = as_utf8(open(path, progress).map_err(open_error)?).map_err(read_error)?;
         let mut head = Vec::new();
         input.by_ref().take(HEAD).read_to_end(&mut head).map_err(read_error)?;
         match (format.or_else(|| detect(&head)), formats.last()) {
@@ -185,6 +194,7 @@ pub fn read_logs(
         if begins_log(&head) {
             feed.end_line();
         }
+        feed.is_windows = has_windows_lines(&head) && formats.last() != Some(&Format::Sql);
         let mut input = io::Cursor::new(head).chain(input);
         while feed.fill(&mut input).map_err(read_error)? > 0 {
             feed.pass_on();
@@ -196,6 +206,11 @@ pub fn read_logs(
 
 fn first_line(head: &[u8]) -> &[u8] {
     &head[..memchr::memchr(b'\n', head).unwrap_or(head.len())]
+}
+
+/// The line without the byte order mark of a log that was put behind another one.
+fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(MARK).filter(|rest| begins_log(rest)).unwrap_or(line)
 }
 
 /// Whether a file begins with the head of a log or of an event.

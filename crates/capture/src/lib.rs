@@ -13,6 +13,7 @@ use std::path::PathBuf;
 pub mod capture_file;
 pub mod class;
 pub mod digest;
+mod encoding;
 pub mod event;
 pub mod general_log;
 pub mod input;

@@ -200,14 +200,12 @@ impl<W: Write + Send + 'static> Sink for Recorder<W> {
             event.user.clear();
         }
         if !matches!(event.command, Command::Query | Command::Execute | Command::Prepare) {
-            self.totals.moment(event);
             return self.command(event);
         }
         let facts = self.digester.read(&event.sql);
         if facts.empty && event.start_us.is_none() {
             return; // the comments at the end of a file
         }
-        self.totals.moment(event);
         let changed = self.prepare_text(&facts, &event.sql);
         if facts.account && self.redactor.is_some() {
             self.digester.read(&self.changed); // the digest, too, has the user's name
@@ -219,6 +217,7 @@ impl<W: Write + Send + 'static> Sink for Recorder<W> {
         if event.command == Command::Prepare {
             self.totals.overall.commands += 1;
         } else {
+            self.totals.moment(event);
             let group = self.totals.statement(self.digester.key(), event, sql, reason);
             self.totals.overall.transactions += u64::from(facts.ends_transaction) * event.weight;
             line.digest = Some(self.totals.groups[group].totals.digest.as_str().into());
@@ -252,7 +251,7 @@ struct Totals {
 }
 
 impl Totals {
-    /// Counts an event of any kind.
+    /// Counts the connection and the time of a statement; commands, such as the hours of a Binlog Dump, are no part of the load.
     fn moment(&mut self, event: &Event) {
         self.connections.extend(event.connection);
         let overall = &mut self.overall;

@@ -2,7 +2,11 @@
 //!
 //! An event is a head of `# ` lines, `use DB;` where the schema changed, `SET timestamp=N;`, and the statement with `;`. A head
 //! begins with `# Time:`, `# User@Host:` or, where the log is short, `# Query_time:`; each is recognised by its form alone, so
-//! that a log can begin and end anywhere. A statement that itself has such lines is divided there.
+//! that a log can begin and end anywhere. A statement that itself has such lines is divided there. The `# ` lines have
+//! `Key: value` pairs, which are found by the names of keys, whatever lies between them.
+//!
+//! MariaDB can write the texts of warnings at the end of the head (`log_slow_verbosity=warnings`), with their line ends and with
+//! what looks like an event. They end with the first `SET timestamp=N;` of the second in which the event was written.
 //!
 //! What bakeoff reads from a running server comes in the same form. It has two fields more in the head: `Statement_bytes: N`, by
 //! which no statement is divided, and `Digest_text: Yes`; a time that is not known is `SET timestamp=DEFAULT;`.
@@ -10,7 +14,22 @@
 use crate::event::{
     Command, Event, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, number, without_line_end,
 };
-use crate::event::{SECOND_US, iso, old, seconds_us};
+use crate::event::{SECOND_US, moment, seconds_us};
+
+/// Keys of a head, in upper or lower case; other ones are left out, and do not end a schema's name.
+#[rustfmt::skip]
+const KEYS: [&str; 24] = [
+    "Query_time", "Lock_time", "Rows_sent", "Rows_examined", "Rows_affected", "Rows_read", "Id", "Thread_id", "Schema",
+    "Last_errno", "Errno", "Killed", "QC_hit", "Bytes_sent", "Bytes_received", "Start", "End", "Stored_routine",
+    "Log_slow_rate_type", "Log_slow_rate_limit", "Tmp_tables", "Full_scan", "Statement_bytes", "Digest_text",
+];
+
+/// Bytes of a schema's name, which has at most 64 characters.
+const SCHEMA_MAX: usize = 512;
+
+/// Bytes of a warning's text, of which MariaDB writes 512, and of all warnings of an event.
+const WARNING_MAX: usize = 4096;
+const WARNINGS_MAX: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
@@ -23,6 +42,16 @@ enum Place {
     Sql,
 }
 
+/// What follows `# Warnings`, until it is known where the warnings end.
+#[derive(Debug, Default)]
+struct Warnings {
+    text: Vec<u8>,
+    /// Bytes since the last warning began.
+    since: usize,
+    /// They have a line that could begin an event.
+    has_head: bool,
+}
+
 /// Reads a slow log line by line.
 #[derive(Debug, Default)]
 pub struct SlowLog {
@@ -31,12 +60,21 @@ pub struct SlowLog {
     /// `# User@Host:` and `# Query_time:` of this head were seen: another one begins another event.
     has_user: bool,
     has_times: bool,
-    /// `SET timestamp=` [s].
-    timestamp_s: Option<i64>,
+    /// `SET timestamp=` [µs].
+    timestamp_us: Option<i64>,
+    /// That of the event before: an event of MariaDB without `# Time:` was written in the same second.
+    last_us: Option<i64>,
+    /// `# Time:` of this head where it names no time zone.
+    local_us: Option<i64>,
     /// The last `use`: it holds for the whole file, whatever the connection.
     schema: Vec<u8>,
     /// The head names the schema itself.
     has_schema: bool,
+    /// Its name went on to the end of the line, so it may have a line end.
+    schema_is_open: bool,
+    warnings: Option<Warnings>,
+    /// The lines are those of warnings that had no end: they are read as any others.
+    is_plain: bool,
     /// Bytes of the statement still to come, as the head says; 0: it does not say.
     to_come: usize,
 }
@@ -46,6 +84,9 @@ impl LogReader for SlowLog {
         if self.place == Place::Sql && self.to_come > 0 {
             self.to_come = self.to_come.saturating_sub(piece.len());
             return self.event.add_sql(piece);
+        }
+        if let Some(warnings) = self.warnings.take() {
+            return self.piece_of_warnings(warnings, piece, begins, sink);
         }
         if !begins {
             return self.continue_line(piece, sink);
@@ -59,8 +100,10 @@ impl LogReader for SlowLog {
             }
             self.place = Place::Outside;
             self.schema.clear();
+            self.last_us = None;
         } else if self.begins_event(piece) {
             if self.place != Place::Outside {
+                self.drop_time_line(sink);
                 self.end_event(true, sink);
             }
             self.begin_event();
@@ -69,17 +112,25 @@ impl LogReader for SlowLog {
             match self.place {
                 Place::Outside if is_file_header_rest(piece) || piece.trim_ascii().is_empty() => {}
                 Place::Outside => sink.skipped(piece.len() as u64),
-                Place::Head => self.after_head_began(piece),
+                Place::Head => self.after_head_began(piece, sink),
                 Place::Sql => self.event.add_sql(piece),
             }
         }
     }
 
     fn finish(&mut self, sink: &mut dyn Sink) {
+        if let Some(warnings) = self.warnings.take() {
+            self.read_again(&warnings.text, sink);
+        }
         if self.place == Place::Sql {
             self.drop_begun_head();
             self.end_event(false, sink);
+        } else if self.event.sql.trim_ascii_end().ends_with(b";") {
+            self.end_event(true, sink); // a statement without `SET timestamp`
+        } else {
+            sink.skipped(self.event.sql.len() as u64);
         }
+        self.event.sql.clear();
         self.place = Place::Outside;
     }
 }
@@ -94,11 +145,21 @@ impl SlowLog {
         }
     }
 
+    /// Removes `# Time:` in a form that is not known, which the next head begins with, from the end of a statement.
+    fn drop_time_line(&mut self, sink: &mut dyn Sink) {
+        let sql = self.event.sql.strip_suffix(b"\n").unwrap_or(&self.event.sql);
+        let begin = memchr::memrchr(b'\n', sql).map_or(0, |end| end + 1);
+        if sql[begin..].starts_with(b"# Time:") && sql[..begin].trim_ascii_end().ends_with(b";") {
+            sink.skipped((self.event.sql.len() - begin) as u64);
+            self.event.sql.truncate(begin);
+        }
+    }
+
     fn continue_line(&mut self, piece: &[u8], sink: &mut dyn Sink) {
         match self.place {
             Place::Outside => sink.skipped(piece.len() as u64),
-            Place::Head => {}
-            Place::Sql => self.event.add_sql(piece),
+            Place::Head if self.event.sql.is_empty() => {}
+            Place::Head | Place::Sql => self.event.add_sql(piece),
         }
     }
 
@@ -107,9 +168,11 @@ impl SlowLog {
         if !line.starts_with(b"# ") {
             return false;
         }
-        let in_head = self.place == Place::Head;
+        let in_head = self.place == Place::Head && self.event.sql.is_empty();
         if is_time_line(line) || is_user_line(line) {
             !in_head || self.has_user || self.has_times
+        } else if self.place == Place::Outside && begins_with_connection(line) {
+            true // the file begins in this head
         } else {
             is_times_line(line) && (!in_head || self.has_times)
         }
@@ -121,68 +184,146 @@ impl SlowLog {
         self.has_user = false;
         self.has_times = false;
         self.has_schema = false;
-        self.timestamp_s = None;
+        self.schema_is_open = false;
+        self.timestamp_us = None;
+        self.local_us = None;
         self.to_come = 0;
     }
 
-    fn after_head_began(&mut self, line: &[u8]) {
+    /// A line that begins no event; until `SET timestamp`, others than those of a head are kept as a statement.
+    fn after_head_began(&mut self, line: &[u8], sink: &mut dyn Sink) {
         let plain = without_line_end(line);
-        if self.timestamp_s.is_none() && line.starts_with(b"#") && !line.starts_with(b"# administrator command: ") {
-            return self.head_line(line);
-        }
-        if self.timestamp_s.is_none() {
-            if plain.starts_with(b"SET ") && self.set_line(plain) {
-                self.place = Place::Sql;
+        let is_begun = !self.event.sql.is_empty();
+        if plain.starts_with(b"#") && !is_begun && !plain.starts_with(b"# administrator command: ") {
+            self.schema_is_open = false;
+            if plain.trim_ascii_end() == b"# Warnings" && self.has_times && !self.is_plain {
+                self.warnings = Some(Warnings::default());
                 return;
             }
-            // Servers write the name as it is; what bakeoff makes of a server's tables has backticks around it.
-            if let Some(name) = plain.strip_prefix(b"use ").and_then(|rest| rest.strip_suffix(b";")) {
-                let bare = name.strip_prefix(b"`").and_then(|inner| inner.strip_suffix(b"`"));
-                self.schema = bare.unwrap_or(name).to_vec();
-                return;
-            }
+            self.head_line(line);
+        } else if self.set_line(plain) {
+            self.end_head(sink);
+        } else if is_begun || !(self.use_line(plain) || self.schema_line(plain) || plain.is_empty()) {
+            self.event.add_sql(line);
         }
+    }
+
+    /// The rest of a schema's name that has a line end, and the fields after it.
+    fn schema_line(&mut self, text: &[u8]) -> bool {
+        let goes_on = self.schema_is_open
+            && self.event.schema.len() < SCHEMA_MAX
+            && (!self.has_times || next_key(text, 0).is_some());
+        if goes_on {
+            self.event.schema.push(b'\n');
+            self.schema(text);
+        }
+        goes_on
+    }
+
+    /// The statement follows. What is kept as one is the name of a schema that has line ends, or damage.
+    fn end_head(&mut self, sink: &mut dyn Sink) {
+        let kept = std::mem::take(&mut self.event.sql);
+        if !kept.is_empty() && !self.use_line(&kept) && !self.schema_line(&kept) {
+            sink.skipped(kept.len() as u64);
+        }
+        self.event.cut = false;
+        self.last_us = self.timestamp_us;
         self.place = Place::Sql;
-        self.event.add_sql(line);
+    }
+
+    /// `use shop;`, or ``use `shop`;`` of MariaDB and of what bakeoff makes of a server's tables.
+    fn use_line(&mut self, line: &[u8]) -> bool {
+        let Some(name) = line.strip_prefix(b"use ").and_then(|rest| rest.trim_ascii_end().strip_suffix(b";")) else {
+            return false;
+        };
+        match name.strip_prefix(b"`").map(|rest| rest.strip_suffix(b"`")) {
+            None => self.schema = name.to_vec(),
+            Some(Some(quoted)) => self.schema = without_doubled_backticks(quoted),
+            Some(None) => return false, // a line end is in the name
+        }
+        true
     }
 
     /// `SET last_insert_id=5,insert_id=7,timestamp=1385600731;`
     fn set_line(&mut self, line: &[u8]) -> bool {
-        let Some(list) = line.strip_prefix(b"SET ").and_then(|rest| rest.strip_suffix(b";")) else {
+        let is_set = line.get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"SET "));
+        let Some(list) = line.trim_ascii_end().strip_suffix(b";").filter(|_| is_set) else {
             return false;
         };
         let mut timestamp = None;
         let mut is_known = true;
         let mut ids = (None, None);
-        for pair in list.split(|byte| *byte == b',') {
+        for pair in list[4..].split(|byte| *byte == b',') {
             let Some(at) = pair.iter().position(|byte| *byte == b'=') else {
                 return false;
             };
-            let value = &pair[at + 1..];
-            match &pair[..at] {
+            let value = pair[at + 1..].trim_ascii_start();
+            match pair[..at].trim_ascii() {
                 b"timestamp" if value == b"DEFAULT" => is_known = false,
-                b"timestamp" => timestamp = number(value).and_then(|seconds| i64::try_from(seconds).ok()),
+                b"timestamp" => timestamp = timestamp_us(value),
                 b"insert_id" => ids.0 = number(value),
                 b"last_insert_id" => ids.1 = number(value),
                 _ => return false,
             }
         }
-        // Seconds up to the year 9999, so that no arithmetic overflows.
-        self.timestamp_s = timestamp.filter(|seconds| *seconds < 253_402_300_800);
+        self.timestamp_us = timestamp;
         (self.event.insert_id, self.event.last_insert_id) = ids;
-        self.timestamp_s.is_some() || !is_known
+        timestamp.is_some() || !is_known
+    }
+
+    fn piece_of_warnings(&mut self, mut warnings: Warnings, piece: &[u8], begins: bool, sink: &mut dyn Sink) {
+        if begins && self.set_line(without_line_end(piece)) && self.is_own_time(!warnings.has_head) {
+            return self.end_head(sink);
+        }
+        warnings.text.extend_from_slice(piece);
+        warnings.since = if begins && begins_warning(piece) { 0 } else { warnings.since + piece.len() };
+        warnings.has_head |= is_time_line(piece) || is_user_line(piece) || is_times_line(piece);
+        if warnings.since > WARNING_MAX || warnings.text.len() > WARNINGS_MAX || begins && is_file_header(piece) {
+            self.read_again(&warnings.text, sink);
+        } else {
+            self.warnings = Some(warnings);
+        }
+    }
+
+    /// Whether `SET timestamp` has the second in which the event was written, which the text of a warning cannot know.
+    ///
+    /// `unless_known`: the answer where the log has told no time yet.
+    fn is_own_time(&self, unless_known: bool) -> bool {
+        const ZONE_STEP_US: i64 = 15 * 60 * SECOND_US;
+        const ZONE_MAX_US: i64 = 14 * 3600 * SECOND_US;
+        match (self.timestamp_us, self.local_us, self.last_us) {
+            (None, ..) => false,
+            (Some(own), Some(local), _) => {
+                let zone = local - own;
+                zone % ZONE_STEP_US == 0 && zone.abs() <= ZONE_MAX_US
+            }
+            (Some(own), None, Some(last)) => own == last,
+            (Some(_), None, None) => unless_known,
+        }
+    }
+
+    /// Reads warnings that had no end as a log's lines: the head was cut within them.
+    fn read_again(&mut self, text: &[u8], sink: &mut dyn Sink) {
+        self.timestamp_us = None;
+        self.is_plain = true;
+        for line in text.split_inclusive(|byte| *byte == b'\n') {
+            self.piece(line, true, sink);
+        }
+        self.is_plain = false;
     }
 
     fn head_line(&mut self, line: &[u8]) {
         let line = without_line_end(line);
-        if let Some(text) = line.strip_prefix(b"# Time: ") {
-            self.event.end_us = iso(text).map(|(moment, _)| moment);
+        if let Some(text) = line.strip_prefix(b"# Time:") {
+            let time = moment(text.trim_ascii_start());
+            self.event.end_us = time.filter(|time| time.zoned).map(|time| time.us);
+            self.local_us = time.filter(|time| !time.zoned).map(|time| time.us);
             if let Some(at) = memchr::memmem::find(text, b"# User@Host: ") {
                 self.head_line(&text[at..]);
             }
-        } else if line.starts_with(b"# User@Host: ") {
+        } else if let Some(text) = line.strip_prefix(b"# User@Host:") {
             self.has_user = true;
-            self.user_line(&line[13..]);
+            self.user_line(text);
         } else if !line.starts_with(b"# explain:") {
             self.has_times |= is_times_line(line);
             self.fields(&line[1..]);
@@ -206,43 +347,48 @@ impl SlowLog {
         self.fields(rest.get(address_end + 1..).unwrap_or_default());
     }
 
-    /// `Name: value` pairs divided by blanks; a name right after a name has no value.
+    /// `Key: value` pairs; a key right after a key has no value.
     fn fields(&mut self, line: &[u8]) {
-        let mut rest = line;
-        while let Some(begin) = rest.iter().position(|byte| *byte != b' ') {
-            let word = first_word(&rest[begin..]);
-            rest = &rest[begin + word.len()..];
-            let Some(name) = word.strip_suffix(b":") else { continue };
-            let blanks = rest.iter().take_while(|byte| **byte == b' ').count();
-            let end = if name == b"Schema" { schema_end(rest) } else { blanks + first_word(&rest[blanks..]).len() };
-            let value = rest[..end].trim_ascii();
-            if name == b"Schema" || !value.is_empty() && !value.ends_with(b":") {
-                self.field(name, value);
-                rest = &rest[end..];
+        let mut at = 0;
+        while let Some(key) = next_key(line, at) {
+            let rest = &line[key.value..];
+            if key.name == "Schema" {
+                self.has_schema = true;
+                return self.schema(rest);
+            }
+            at = key.value + rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+            let value = first_word(&line[at..]);
+            if key_of(value).is_none() {
+                self.field(key.name, value);
+                at += value.len();
             }
         }
     }
 
-    fn field(&mut self, name: &[u8], value: &[u8]) {
+    /// The name of a schema, which may have blanks and colons: up to the next key. The fields after it, too.
+    fn schema(&mut self, text: &[u8]) {
+        let end = next_key(text, 0).map_or(text.len(), |key| key.begin);
+        self.schema_is_open = end == text.len();
+        self.event.schema.extend_from_slice(text[..end].trim_ascii());
+        self.fields(&text[end..]);
+    }
+
+    fn field(&mut self, name: &str, value: &[u8]) {
         let event = &mut self.event;
         match name {
-            b"Query_time" => event.query_us = seconds_us(value),
-            b"Lock_time" => event.lock_us = seconds_us(value),
-            b"Rows_sent" => event.rows_sent = number(value),
-            b"Rows_examined" => event.rows_examined = number(value),
-            b"Rows_affected" => event.rows_affected = number(value),
-            b"Id" | b"Thread_id" => event.connection = number(value),
-            b"Last_errno" | b"Errno" => event.errno = number(value).and_then(|errno| u32::try_from(errno).ok()),
-            b"Log_slow_rate_limit" => event.weight = number(value).unwrap_or(1).max(1),
-            b"Stored_routine" => event.in_routine = true,
-            b"Statement_bytes" => self.to_come = number(value).and_then(|bytes| bytes.try_into().ok()).unwrap_or(0),
-            b"Digest_text" => event.is_digest = true,
-            b"Start" => event.start_us = iso(value).map(|(moment, _)| moment),
-            b"End" => event.end_us = iso(value).map(|(moment, _)| moment),
-            b"Schema" => {
-                self.has_schema = true;
-                event.schema.extend_from_slice(value);
-            }
+            "Query_time" => event.query_us = seconds_us(value),
+            "Lock_time" => event.lock_us = seconds_us(value),
+            "Rows_sent" => event.rows_sent = number(value),
+            "Rows_examined" => event.rows_examined = number(value),
+            "Rows_affected" => event.rows_affected = number(value),
+            "Id" | "Thread_id" => event.connection = number(value),
+            "Last_errno" | "Errno" => event.errno = number(value).and_then(|errno| u32::try_from(errno).ok()),
+            "Log_slow_rate_limit" => event.weight = number(value).unwrap_or(1).max(1),
+            "Stored_routine" => event.in_routine = true,
+            "Statement_bytes" => self.to_come = number(value).and_then(|bytes| bytes.try_into().ok()).unwrap_or(0),
+            "Digest_text" => event.is_digest = true,
+            "Start" => event.start_us = moment(value).map(|time| time.us),
+            "End" => event.end_us = moment(value).map(|time| time.us),
             _ => {}
         }
     }
@@ -271,7 +417,7 @@ impl SlowLog {
             event.schema.extend_from_slice(&self.schema);
         }
         let took = i64::try_from(event.query_us.unwrap_or(0)).unwrap_or(i64::MAX);
-        event.end_us = event.end_us.or(self.timestamp_s.map(|seconds| seconds * SECOND_US));
+        event.end_us = event.end_us.or(self.timestamp_us).or(self.local_us);
         event.start_us = event.start_us.or(event.end_us.and_then(|end| end.checked_sub(took)));
         if !event.sql.is_empty() {
             sink.event(event);
@@ -280,31 +426,99 @@ impl SlowLog {
     }
 }
 
-fn first_word(text: &[u8]) -> &[u8] {
-    &text[..memchr::memchr(b' ', text).unwrap_or(text.len())]
+/// A key of [`KEYS`] in a line: where it begins, and where its value does.
+struct Key {
+    name: &'static str,
+    begin: usize,
+    value: usize,
 }
 
-/// Where the name of a schema ends, which may have blanks: before two of them and the next field, or with the line.
-fn schema_end(text: &[u8]) -> usize {
-    let ends = |at: &usize| text[*at..].starts_with(b"  ") && first_word(&text[at + 2..]).ends_with(b":");
-    (0..text.len()).find(ends).unwrap_or(text.len())
+/// The first known key at `from` or behind it; a word of its own, with `:`.
+fn next_key(line: &[u8], from: usize) -> Option<Key> {
+    let mut begin = from;
+    loop {
+        begin += line.get(begin..)?.iter().position(|byte| !byte.is_ascii_whitespace())?;
+        let word = first_word(&line[begin..]);
+        if let Some(name) = key_of(word) {
+            return Some(Key { name, begin, value: begin + name.len() + 1 });
+        }
+        begin += word.len();
+    }
+}
+
+/// The key that a word has before its `:`.
+fn key_of(word: &[u8]) -> Option<&'static str> {
+    let name = &word[..memchr::memchr(b':', word)?];
+    KEYS.into_iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+}
+
+fn first_word(text: &[u8]) -> &[u8] {
+    &text[..text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len())]
+}
+
+/// The value of a key in a line that has it.
+fn value_of<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let mut at = 0;
+    while let Some(key) = next_key(line, at) {
+        at = key.value;
+        if key.name == name {
+            return Some(first_word(line[at..].trim_ascii_start()));
+        }
+    }
+    None
+}
+
+/// Microseconds of `SET timestamp=`: seconds, with or without a fraction, or the milliseconds that dble writes.
+fn timestamp_us(text: &[u8]) -> Option<i64> {
+    const MILLISECONDS_FROM: u64 = 100_000_000_000; // seconds of the year 5138
+    match number(text)? {
+        seconds if seconds < MILLISECONDS_FROM => i64::try_from(seconds_us(text)?).ok(),
+        milliseconds if milliseconds < MILLISECONDS_FROM * 1000 => i64::try_from(milliseconds * 1000).ok(),
+        _ => None,
+    }
+}
+
+fn without_doubled_backticks(name: &[u8]) -> Vec<u8> {
+    let mut parts = name.split(|byte| *byte == b'`');
+    let mut plain = parts.next().unwrap_or_default().to_vec();
+    while let Some(part) = parts.next() {
+        plain.push(b'`');
+        plain.extend_from_slice(if part.is_empty() { parts.next().unwrap_or_default() } else { part });
+    }
+    plain
 }
 
 /// `# Time: 150709 15:14:09` or `# Time: 2023-08-01T12:00:01.000123Z`.
 pub(crate) fn is_time_line(line: &[u8]) -> bool {
-    line.strip_prefix(b"# Time: ").is_some_and(|text| iso(text).is_some() || old(text).is_some())
+    line.strip_prefix(b"# Time:").is_some_and(|text| moment(text.trim_ascii_start()).is_some())
 }
 
 /// `# User@Host: root[root] @ localhost []`
 pub(crate) fn is_user_line(line: &[u8]) -> bool {
-    line.starts_with(b"# User@Host: ") && memchr::memmem::find(line, b"] @ ").is_some()
+    line.starts_with(b"# User@Host:") && memchr::memmem::find(line, b"] @ ").is_some()
 }
 
-/// `# Query_time: 0.000228  Lock_time: 0.000114`
+/// `# Query_time: 0.000228  Lock_time: 0.000114`, in any order, with other fields or not.
 pub(crate) fn is_times_line(line: &[u8]) -> bool {
-    line.strip_prefix(b"# Query_time: ").is_some_and(|text| {
-        text.first().is_some_and(u8::is_ascii_digit) && memchr::memmem::find(text, b"Lock_time: ").is_some()
+    line.strip_prefix(b"# ").is_some_and(|fields| {
+        next_key(fields, 0).is_some_and(|key| key.begin == 0 && key.name != "Schema")
+            && value_of(fields, "Query_time").is_some_and(|value| value.first().is_some_and(u8::is_ascii_digit))
+            && value_of(fields, "Lock_time").is_some()
     })
+}
+
+/// `# Thread_id: 5  Schema: shop  QC_hit: No`, or `# Schema:` of Percona Server.
+fn begins_with_connection(line: &[u8]) -> bool {
+    line.strip_prefix(b"# ").is_some_and(|fields| {
+        next_key(fields, 0).is_some_and(|key| key.begin == 0 && matches!(key.name, "Thread_id" | "Schema"))
+    })
+}
+
+/// `# Warning 1292 Truncated …`
+fn begins_warning(line: &[u8]) -> bool {
+    [&b"# Warning "[..], b"# Note ", b"# Error "]
+        .into_iter()
+        .any(|level| line.strip_prefix(level).is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit)))
 }
 
 #[cfg(test)]

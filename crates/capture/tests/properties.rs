@@ -30,11 +30,12 @@ fn read(format: Format, bytes: &[u8]) -> Vec<Event> {
 }
 
 /// An event of a log whose statement is `sql`.
+/// In a second of its own: one of the same second can go on with the warnings of a head that was cut.
 fn logged(format: Format, number: usize, sql: &str) -> String {
     match format {
         Format::Slow | Format::Digests => format!(
             "# Time: 2024-11-06T09:57:35.187996Z\n# User@Host: a[a] @ localhost []  Id:     {number}\n\
-             # Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\nSET timestamp=1690891200;\n{sql};\n"
+             # Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\nSET timestamp=1690891207;\n{sql};\n"
         ),
         Format::General => format!("2024-11-06T09:57:35.187996Z\t    {number} Query\t{sql}\n"),
         Format::Sql => format!("{sql};\n"),
@@ -51,6 +52,9 @@ fn shreds() -> impl Strategy<Value = Vec<u8>> {
         "# User@Host: a[a] @ h []  Id: 5\n",
         "# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 1\n",
         "# Schema: ",
+        "# Warnings\n",
+        "# Warning 1292 Truncated: '1\n",
+        "use we\n",
         "SET timestamp=1690891200;\n",
         "SET timestamp=99999999999999999999;\n",
         "use db;\n",

@@ -85,6 +85,9 @@ def _count(value: float) -> str:
     return f"{value:,}"
 
 
+_COUNTED = {"events": "statement", "digests": "digest", "connections": "connection", "transactions": "transaction"}
+
+
 def _dateline(summary: Totals) -> str:
     """Format, size, span and load of the capture in a sentence or two."""
     overall = summary["overall"]
@@ -92,10 +95,7 @@ def _dateline(summary: Totals) -> str:
         f"{' and '.join(dict.fromkeys(overall['formats']))} log".replace("sql log", "SQL").replace(
             "digests log", "digests of performance_schema"
         ),
-        f"{_count(overall['events'])} statements",
-        f"{_count(overall['digests'])} digests",
-        f"{_count(overall['connections'])} connections",
-        f"{_count(overall['transactions'])} transactions",
+        *(f"{_count(overall[key])} {noun}{'s' * (overall[key] != 1)}" for key, noun in _COUNTED.items()),
     ]
     if overall["count"] != overall["events"]:
         parts[1] += f" that stand for {_count(overall['count'])}"

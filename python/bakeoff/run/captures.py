@@ -50,7 +50,8 @@ class CaptureFacts:
         reads: it has plain reads.
         writes: how many of its statements are no plain reads, by the word that says so.
         connections: that it has, 1 at least.
-        at_once: the most connections that were at work at the same time: within a statement or a transaction.
+        at_once: the most connections that were at work at the same time: within a statement that can be replayed, or a
+            transaction.
         mean_s: of a statement in the log; None: not known.
         starts_us: when each began or one before it, whichever was later [µs since 1970]; those with a known time.
         reads_only: of each: it is no write.
@@ -79,7 +80,7 @@ class CaptureFacts:
 
 @cache
 def capture_facts(path: str) -> CaptureFacts:
-    """Read a capture's totals and all of its events; needs 25 bytes of memory for each.
+    """Read a capture's totals and all of its events; needs 33 bytes of memory for each.
 
     Raises:
         SpecError: it is no capture, or nothing of it can be replayed. HostError: it cannot be read.
@@ -132,10 +133,10 @@ def _autocommit_is_off(event: Message) -> bool:
 
 
 class _Work:
-    """When connections were within a statement or a transaction."""
+    """When connections were within a statement that can be replayed, or a transaction."""
 
     def __init__(self) -> None:
-        self._begins, self._ends = array("q"), array("q")
+        self._begins, self._ends, self._connections = array("q"), array("q"), array("q")
         self._transactions: dict[int, _Transaction] = {}  # by connection
 
     def add(self, event: Message) -> None:
@@ -147,8 +148,9 @@ class _Work:
         explicit = words[0] in ("BEGIN", "START")
         ends = (words[0] in ("COMMIT", "ROLLBACK") and "TO" not in words) or event.get("command") in SESSION_ENDS
         known = self._transactions.get(connection)
-        statement, off = "digest" in event, _autocommit_is_off(event)
-        if known and not known.explicit and statement and not off:
+        statement = "digest" in event and "not_replayable" not in event
+        off = _autocommit_is_off(event)
+        if known and not known.explicit and "digest" in event and not off:
             self._end(connection)  # what switched it on has committed
             known = None
         implicit = statement and off and not ends and words[0] not in ("SET", "USE")
@@ -157,14 +159,17 @@ class _Work:
             self._transactions[connection] = _Transaction(known.begin, end, explicit or known.explicit)
             if ends:
                 self._end(connection)
-        else:
-            self._begins.append(start)
-            self._ends.append(end)
+        elif statement:
+            self._worked(connection, start, end)
 
     def _end(self, connection: int) -> None:
         ended = self._transactions.pop(connection)
-        self._begins.append(ended.begin)
-        self._ends.append(ended.end)
+        self._worked(connection, ended.begin, ended.end)
+
+    def _worked(self, connection: int, begin: int, end: int) -> None:
+        self._begins.append(begin)
+        self._ends.append(end)
+        self._connections.append(connection)
 
     def most_at_once(self) -> int:
         for connection in list(self._transactions):  # the log ends before they do
@@ -175,6 +180,12 @@ class _Work:
         # At the same microsecond one ends before another begins, but each counts for itself.
         times = np.concatenate([begins, np.maximum(np.array(self._ends), begins + 1)])
         steps = np.repeat([1, -1], len(begins))
+        # Statements of one connection overlap where the log has whole seconds, or one runs within another.
+        order = np.lexsort((steps, times, np.tile(np.array(self._connections), 2)))
+        times, steps = times[order], steps[order]
+        depth = np.cumsum(steps)
+        changes = depth == np.where(steps > 0, 1, 0)
+        times, steps = times[changes], steps[changes]
         return int(np.cumsum(steps[np.lexsort((steps, times))]).max())
 
 
@@ -393,7 +404,7 @@ def _in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
 
 def _event(sql: bytes, schema: bytes, fields: bytes, ids: bytes = b"") -> bytes:
     """An event of a slow log; `fields`: the last line of its head."""
-    name = schema.replace(b"\n", b" ")
+    name = schema.replace(b"`", b"``")
     head = b"# %b  Statement_bytes: %d\nuse `%b`;\nSET %btimestamp=DEFAULT;\n" % (fields, len(sql), name, ids)
     return head + sql + b";\n"
 

@@ -180,3 +180,23 @@ fn a_text_of_several_statements_is_an_event_for_each() {
     assert!(found.iter().all(|event| event.start_us == found[0].start_us && event.connection == Some(4)));
     assert_eq!(found.iter().filter(|event| event.cut).count(), 1);
 }
+
+#[test]
+fn blanks_in_place_of_tabs_and_hours_of_one_digit() {
+    for log in [
+        "2024-11-06T09:57:35.1Z\t    7 Connect\troot@localhost on shop\n2024-11-06T09:57:35.2Z\t    7 Query\tSELECT 1\n\
+         2024-11-06T09:57:35.3Z\t    9 Binlog Dump GTID\tLog: ''\n",
+        "2024-11-06T09:57:35.1Z 7 Connect root@localhost on shop\n2024-11-06T09:57:35.2Z 7 Query SELECT 1\n\
+         2024-11-06T09:57:35.3Z 9 Binlog Dump GTID Log: ''\n",
+        "241106 9:57:35\t7\tConnect\troot@localhost on shop\n\t\t 7 Query\tSELECT 1\n\t\t9 Binlog Dump GTID\tLog: ''\n",
+        "241106  9:57:35        7 Connect   root@localhost on shop\n241106  9:57:35        7 Query   SELECT 1\n\
+         241106  9:57:35  9 Binlog Dump GTID  Log: ''\n",
+    ] {
+        let found = events(log);
+        let dump = (Command::Other, "Binlog Dump GTID Log: ''");
+        let (connect, query) = ((Command::Connect, "root@localhost on shop"), (Command::Query, "SELECT 1"));
+        assert_eq!(sqls(&found), [connect, query, dump], "{log}");
+        assert_eq!(found[1].schema, b"shop");
+        assert_eq!(found[1].start_us.map(|us| us / 1_000_000), Some(1_730_887_055), "{log}");
+    }
+}

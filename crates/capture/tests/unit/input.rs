@@ -107,3 +107,53 @@ fn lines_longer_than_the_buffer_and_files_of_several_formats() {
     assert!(matches!(read(&[letter]).1, Err(Error::Unknown { .. })));
     assert!(matches!(read(&[PathBuf::from("/nowhere/x")]).1, Err(Error::Open { .. })));
 }
+
+#[test]
+fn logs_that_went_through_windows_are_as_the_server_wrote_them() {
+    let folder = Folder::new("windows");
+    let slow = SLOW.replace("'x'", "'Zoë',\n 1");
+    let general = format!("{GENERAL}2024-11-06T09:57:36.187996Z\t    7 Query\tSELECT 2,\n  3\n");
+    for (log, texts) in [(slow, vec!["SELECT 'Zoë',\n 1"]), (general, vec!["SELECT 1", "SELECT 2,\n  3"])] {
+        for text in [
+            log.clone(),
+            log.replace('\n', "\r\n"),
+            format!("\u{FEFF}{log}"),
+            format!("\u{FEFF}{}", log.replace('\n', "\r\n")),
+        ] {
+            let wide = |bytes: fn(u16) -> [u8; 2]| text.encode_utf16().flat_map(bytes).collect::<Vec<u8>>();
+            for form in [text.clone().into_bytes(), wide(u16::to_le_bytes), wide(u16::to_be_bytes)] {
+                let (kept, formats) = read(&[folder.file("log", &form)]);
+                let found: Vec<_> = kept.events.iter().map(|event| std::str::from_utf8(&event.sql).unwrap()).collect();
+                assert_eq!(found, texts, "{text:?}");
+                assert_eq!((formats.unwrap().len(), kept.skipped), (1, 0), "{text:?}");
+                assert!(kept.events[0].start_us.is_some_and(|us| us % 1_000_000 != 0), "the fraction of # Time");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_log_behind_another_one_may_have_a_mark_of_its_own() {
+    let folder = Folder::new("marks");
+    for (log, count) in [(SLOW, 2), (GENERAL, 2)] {
+        let (kept, _) = read(&[folder.file("both", format!("\u{FEFF}{log}\u{FEFF}{log}").as_bytes())]);
+        assert_eq!((kept.events.len(), kept.skipped), (count, 0));
+        assert_eq!(kept.events[0], kept.events[1]);
+    }
+}
+
+#[test]
+fn line_ends_of_windows_in_a_statement_alone_stay() {
+    let folder = Folder::new("statement");
+    let (kept, _) = read(&[folder.file("log", SLOW.replace("'x'", "'x\r\n'").as_bytes())]);
+    assert_eq!(kept.events[0].sql, b"SELECT 'x\r\n'");
+    let (kept, _) = read(&[folder.file("sql", b"SELECT 'x\r\n';\r\n")]);
+    assert_eq!(kept.events[0].sql, b"SELECT 'x\r\n'");
+    // Where the buffer ends between the two.
+    let long = SLOW.replace("'x'", &format!("'{}'", "y\n".repeat(300_000))).replace('\n', "\r\n");
+    let line = SLOW.replace("'x'", &format!("'{}\n'", "y".repeat((256 << 10) - 9))).replace('\n', "\r\n");
+    for log in [long, line] {
+        let (kept, _) = read(&[folder.file("long", log.as_bytes())]);
+        assert!(!kept.events[0].sql.contains(&b'\r'));
+    }
+}

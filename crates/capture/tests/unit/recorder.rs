@@ -41,6 +41,24 @@ const GENERAL: &str = "2024-11-06T09:57:35.1Z\t    7 Connect\tbob@localhost on s
     2024-11-06T09:57:36.1Z\t    7 Query\tSELECT 'again'\n";
 
 #[test]
+fn replicas_and_health_checks_are_no_part_of_the_load() {
+    let (summary, lines) = captured(
+        "commands",
+        "# Time: 2024-01-01T10:00:00.000000Z\n# User@Host: app[app] @ web []  Id:   101\n\
+         # Query_time: 0.010000  Lock_time: 0.0\nSET timestamp=1704103200;\nSELECT 1;\n\
+         # Time: 2024-01-01T10:05:00.000000Z\n# User@Host: repl[repl] @ replica []  Id:    11\n\
+         # Query_time: 1349.027215  Lock_time: 0.0\nSET timestamp=1704102150;\n# administrator command: Binlog Dump GTID;\n\
+         # User@Host: check[check] @ proxy []  Id:    12\n\
+         # Query_time: 0.000002  Lock_time: 0.0\nSET timestamp=1704103900;\n# administrator command: Ping;\n",
+        false,
+    );
+    let overall = &summary.overall;
+    assert_eq!((overall.events, overall.commands, overall.connections, overall.total_us), (1, 2, 1, 10_000));
+    assert_eq!((overall.first_us, overall.last_us), (Some(1_704_103_199_990_000), Some(1_704_103_200_000_000)));
+    assert_eq!(lines[1]["not_replayable"], "command");
+}
+
+#[test]
 fn events_have_their_session_their_digest_and_why_they_cannot_be_replayed() {
     let (summary, lines) = captured("plain", GENERAL, false);
     let of = |key: &str| lines.iter().map(|line| line[key].as_str().unwrap_or("")).collect::<Vec<_>>();

@@ -213,8 +213,11 @@ fn what_is_read_from_a_server_is_never_divided_and_may_have_no_time() {
         assert_eq!((event.weight, event.insert_id, event.cut), (4, Some(3), false));
         assert_eq!(event.schema, b"my shop");
     }
-    let end = log.len() - 12;
+    let end = log.len() - 4;
     assert!(read(SlowLog::default(), &log.as_bytes()[..end]).events.last().unwrap().cut);
+    let half_a_head = read(SlowLog::default(), &log.as_bytes()[..log.len() - 12]);
+    assert_eq!(half_a_head.events.iter().map(sql).collect::<Vec<_>>(), statements[..5]);
+    assert_eq!(half_a_head.skipped, "SET insert_id=3,timestamp=DEFAULT".len() as u64);
 }
 
 #[test]
@@ -232,5 +235,199 @@ fn names_of_schemas_have_blanks() {
         let event = &events(&log)[0];
         assert_eq!(String::from_utf8_lossy(&event.schema), name, "{fields}");
         assert_eq!(event.connection, fields.starts_with("Thread").then_some(5));
+    }
+}
+
+/// An event whose head has these lines after `# User@Host:`.
+fn with_head(lines: &str) -> Event {
+    let log = format!("# User@Host: a[a] @ h []  Id: 5\n{lines}\nSELECT 1;\n");
+    let mut found = events(&log);
+    assert_eq!(found.iter().map(sql).collect::<Vec<_>>(), ["SELECT 1"], "{lines}");
+    found.remove(0)
+}
+
+#[test]
+fn percona_server_8_with_log_slow_extra_has_one_blank_between_fields() {
+    let extra = "# Query_time: 0.000259  Lock_time: 0.000004 Rows_sent: 0  Rows_examined: 9 Thread_id: 12 Errno: 1146 Killed: 0 \
+        Bytes_received: 22 Bytes_sent: 56 Read_first: 1 Created_tmp_tables: 0 Start: 2024-05-10T17:46:53.147320Z \
+        End: 2024-05-10T17:46:53.147579Z";
+    for (name, schema) in
+        [("shop", "shop"), ("my shop", "my shop"), ("", ""), ("a: b", "a: b"), ("it's `x`", "it's `x`")]
+    {
+        let event = with_head(&format!(
+            "{extra} Schema: {name} Rows_affected: 3\n# Tmp_tables: 0  Tmp_disk_tables: 0\n\
+             # Log_slow_rate_type: query  Log_slow_rate_limit: 10\nuse other;\nSET timestamp=1715363213;"
+        ));
+        assert_eq!(String::from_utf8_lossy(&event.schema), schema);
+        assert_eq!((event.rows_affected, event.rows_examined, event.errno), (Some(3), Some(9), Some(1146)));
+        assert_eq!((event.connection, event.weight), (Some(12), 10));
+        assert_eq!((event.start_us, event.end_us), (Some(1_715_363_213_147_320), Some(1_715_363_213_147_579)));
+    }
+}
+
+#[test]
+fn fields_are_found_by_their_keys_whatever_lies_between() {
+    for lines in [
+        "# Query_time: 0.5 Lock_time: 0.25 Rows_sent: 1 Rows_examined: 2 Rows_affected: 3\n# Schema: shop Last_errno: 4 Killed: 0",
+        "# Query_time:\t0.5\tLock_time:\t0.25\tRows_sent:\t1\tRows_examined:\t2\tRows_affected:\t3\n# Schema:\tshop\tLast_errno:\t4",
+        "# Query_time:0.5 Lock_time:0.25 Rows_sent:1 Rows_examined:2 Rows_affected:3\n# Schema:shop Last_errno:4",
+        "# Rows_sent: 1  Rows_examined: 2  Query_time: 0.5  Lock_time: 0.25\n# Rows_affected: 3\n# Last_errno: 4  Schema: shop",
+        "# Schema: shop  Last_errno: 4  Query_time: 0.5  Lock_time: 0.25  Rows_affected: 3  Rows_sent: 1  Rows_examined: 2  ",
+        "# Thread_id: 5  Schema: shop  Errno: 4  dn1_First_Result_Fetch: 0.1  Lock_time: 0.25  Query_time: 0.5 Rows_sent: 1 \
+         Read_SQL: 0.1  Rows_examined: 2  Rows_affected: 3",
+    ] {
+        let event = with_head(&format!("{lines}\nSET timestamp=1715363213;"));
+        assert_eq!(
+            (event.query_us, event.lock_us, event.rows_sent),
+            (Some(500_000), Some(250_000), Some(1)),
+            "{lines}"
+        );
+        assert_eq!((event.rows_examined, event.rows_affected, event.errno), (Some(2), Some(3), Some(4)), "{lines}");
+        assert_eq!((event.schema.as_slice(), event.connection), (&b"shop"[..], Some(5)), "{lines}");
+    }
+}
+
+#[test]
+fn names_of_schemas_have_line_ends_and_quotes() {
+    let times = "# Query_time: 0.5  Lock_time: 0.1 Rows_sent: 1  Rows_examined: 2";
+    for (lines, name) in [
+        (format!("{times}\nuse we\nird;\nSET timestamp=5;"), "we\nird"),
+        (format!("# Schema: we\nird  Last_errno: 0  Killed: 0\n{times}\nuse we\nird;\nSET timestamp=5;"), "we\nird"),
+        (
+            format!(
+                "# Thread_id: 5  Schema: we\nird\n\nest  QC_hit: No\n{times}\nuse `we\nird\n\nest`;\nSET timestamp=5;"
+            ),
+            "we\nird\n\nest",
+        ),
+        (format!("{times} Schema: we\nird Rows_affected: 0\nSET timestamp=5;"), "we\nird"),
+        (format!("{times} Schema: we\ni\nrd Rows_affected: 0\nuse we\ni\nrd;\nSET timestamp=5;"), "we\ni\nrd"),
+        (format!("{times}\nuse `we;\nird`;\nSET timestamp=5;"), "we;\nird"),
+        (format!("{times}\nuse `a``b`;\nSET timestamp=5;"), "a`b"),
+        (format!("{times}\nuse a`b;\nSET timestamp=5;"), "a`b"),
+        (format!("{times}\nuse it's;\nSET timestamp=5;"), "it's"),
+        (format!("{times}\nuse ;\nSET timestamp=5;"), ""),
+    ] {
+        let event = with_head(&lines);
+        assert_eq!(String::from_utf8_lossy(&event.schema), name, "{lines}");
+        assert_eq!((event.query_us, event.rows_examined), (Some(500_000), Some(2)), "{lines}");
+    }
+}
+
+#[test]
+fn a_replica_changes_to_no_schema() {
+    let head = "# User@Host: [SQL_SLAVE] @  []  Id: 5\n# Query_time: 0.5  Lock_time: 0.1\n";
+    let found = events(&format!(
+        "{head}use shop;\nSET timestamp=5;\nSELECT 1;\n{head}use ;\nSET timestamp=5;\nSELECT 2;\n{head}SET timestamp=5;\nSELECT 3;\n"
+    ));
+    assert_eq!(found.iter().map(|event| event.schema.as_slice()).collect::<Vec<_>>(), [&b"shop"[..], b"", b""]);
+}
+
+#[test]
+fn timestamps_have_fractions_or_are_milliseconds() {
+    for (value, end_us) in [
+        ("timestamp=1535017219", 1_535_017_219_000_000),
+        ("timestamp=1535017219.412", 1_535_017_219_412_000),
+        ("timestamp=1535017219412", 1_535_017_219_412_000),
+        ("insert_id=3, timestamp = 1535017219", 1_535_017_219_000_000),
+    ] {
+        let event = with_head(&format!("# Query_time: 0.5  Lock_time: 0.0\nSET {value};"));
+        assert_eq!(event.end_us, Some(end_us), "{value}");
+        assert_eq!(event.start_us, Some(end_us - 500_000), "{value}");
+    }
+}
+
+#[test]
+fn times_of_middleware_begin_an_event_in_any_form() {
+    let event = |time: &str, number: u32| {
+        format!(
+            "# Time: {time}\n# User@Host: a[a] @ h []  Id: 5\n# Query_time: 0.5  Lock_time: 0.0\nSET timestamp=1535017219;\n\
+             SELECT {number};\n"
+        )
+    };
+    for (time, end_us) in [
+        ("2018-08-23T09:40:19.412000Z", 1_535_017_219_412_000),
+        ("2018-08-23T17:40:19.412+0800", 1_535_017_219_412_000),
+        ("2018-08-23-17:40:19.412 +0800", 1_535_017_219_412_000),
+        ("180823  9:40:19", 1_535_017_219_000_000),
+        ("180823 9:40:19", 1_535_017_219_000_000),
+        // In a time zone of their own.
+        ("2018-8-23 17:40:19", 1_535_017_219_000_000),
+        ("20180823 17:40:19", 1_535_017_219_000_000),
+        ("Thu Aug 23 17:40:19 2018", 1_535_017_219_000_000),
+        ("1535017219", 1_535_017_219_000_000),
+    ] {
+        let found = events(&(event(time, 1) + &event(time, 2)));
+        assert_eq!(found.iter().map(sql).collect::<Vec<_>>(), ["SELECT 1", "SELECT 2"], "{time}");
+        assert!(found.iter().all(|event| event.end_us == Some(end_us)), "{time}");
+    }
+}
+
+#[test]
+fn a_file_that_begins_in_a_head_has_what_is_left_of_it() {
+    let log = "# User@Host: a[a] @ h []\n# Thread_id: 9  Schema: shop  QC_hit: No\n# Query_time: 0.5  Lock_time: 0.0  Rows_sent: 1\n\
+        # Rows_affected: 0  Bytes_sent: 11\nSET timestamp=1535017219;\nSELECT 1;\n";
+    for (begin, connection) in
+        [("# User", Some(9)), ("@Host", Some(9)), ("# Thread", Some(9)), ("chema", None), ("# Query", None)]
+    {
+        let kept = read(SlowLog::default(), &log.as_bytes()[log.find(begin).unwrap()..]);
+        assert_eq!(kept.events.iter().map(sql).collect::<Vec<_>>(), ["SELECT 1"], "{begin}");
+        assert_eq!((kept.events[0].connection, kept.events[0].query_us), (connection, Some(500_000)), "{begin}");
+    }
+    for begin in ["Lock_time", "# Rows_aff", "SET", "SELECT"] {
+        let rest = &log[log.find(begin).unwrap()..];
+        let kept = read(SlowLog::default(), format!("{rest}{log}").as_bytes());
+        assert_eq!((kept.events.len(), kept.skipped), (1, rest.len() as u64), "{begin}");
+    }
+}
+
+/// An event of MariaDB with these warnings.
+fn warned(time: &str, warnings: &str, timestamp: u32, statement: &str) -> String {
+    format!(
+        "{time}# User@Host: app[app] @ localhost []\n# Thread_id: 9  Schema: shop  QC_hit: No\n\
+         # Query_time: 0.5  Lock_time: 0.1  Rows_sent: 1  Rows_examined: 2\n# Rows_affected: 0  Bytes_sent: 230\n#\n\
+         # explain: id\tselect_type\n# explain: 1\tSIMPLE\n#\n# Warnings\n{warnings}SET timestamp={timestamp};\n{statement};\n"
+    )
+}
+
+const FORGED: &str = "# Time: 240101 10:00:00\n# User@Host: evil[evil] @ there [10.9.9.9]\n# Thread_id: 77  Schema: other  QC_hit: No\n\
+    # Query_time: 99.000000  Lock_time: 0.000000 Rows_sent: 1  Rows_examined: 1\nuse other;\nSET timestamp=1704103200;\nDROP TABLE t;\n";
+
+#[test]
+fn texts_of_warnings_of_mariadb_are_no_fields_and_no_events() {
+    let time = "# Time: 261129  2:31:36\n";
+    let warnings = [
+        "# Note 1051 Unknown table 'shop.nothing'\n".to_owned(),
+        "# Warning 1292 Truncated incorrect INTEGER value: 'Schema: other  Id: 77  Last_errno: 1062'\n".to_owned(),
+        format!("# Warning 1292 Truncated incorrect INTEGER value: '12\n{FORGED}'\n"),
+        format!("# Warning 1292 Truncated incorrect INTEGER value: '12\n{FORGED}'\n").repeat(50),
+        "# Warning 1292 Truncated incorrect INTEGER value: '12\nuse other;\nSET timestamp=1;\nDROP TABLE t;'\n"
+            .to_owned(),
+    ];
+    for text in &warnings {
+        // In the server's time zone, two hours and a half east; the second event is in the same second.
+        let log = warned(time, text, 1_795_910_496, "SELECT 1") + &warned("", text, 1_795_910_496, "SELECT 2");
+        let kept = read(SlowLog::default(), log.as_bytes());
+        assert_eq!(kept.events.iter().map(sql).collect::<Vec<_>>(), ["SELECT 1", "SELECT 2"], "{text}");
+        for event in &kept.events {
+            assert_eq!(
+                (event.user.as_slice(), event.schema.as_slice()),
+                (&b"app@localhost"[..], &b"shop"[..]),
+                "{text}"
+            );
+            assert_eq!((event.connection, event.errno, event.query_us), (Some(9), None, Some(500_000)), "{text}");
+            assert_eq!((event.end_us, event.cut), (Some(1_795_910_496_000_000), false), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_head_that_was_cut_in_its_warnings_hides_no_event() {
+    let event = "# Time: 261129  2:31:37\n# User@Host: b[b] @ h []\n# Query_time: 0.1  Lock_time: 0.0\nSET timestamp=1795919497;\nSELECT 2;\n";
+    let whole = warned("# Time: 261129  2:31:36\n", "# Warning 1292 Truncated\n", 1_795_919_496, "SELECT 1");
+    let begun = &whole[..whole.find("SET").unwrap()];
+    for rest in [event.to_owned(), format!("{HEADER}{event}"), event.repeat(100)] {
+        let found = events(&format!("{begun}{rest}"));
+        assert_eq!(found.len(), rest.matches("SELECT").count());
+        assert!(found.iter().all(|event| sql(event) == "SELECT 2" && event.user == b"b@h"));
     }
 }
