@@ -2,7 +2,8 @@
 //!
 //! Owns: the greeting and the login ([`Login`]), commands ([`command`]), replies ([`ReplyScanner`]), rows ([`row`]), the receive
 //! buffer ([`Inbox`]), and putting literals into SQL text ([`template`]). Opens no socket, reads no clock, knows nothing of threads,
-//! scripts or measurements. mysql_common serves for the arithmetic of authentication and the numbers of collations; packets are parsed here, in place.
+//! scripts or measurements. mysql_common serves for the arithmetic of authentication and the numbers of collations; packets are
+//! parsed here, in place.
 //!
 //! Every parser takes bytes from a server that may be hostile: a read past the end is [`Malformed`], never a panic (`fuzz/`).
 

@@ -27,7 +27,7 @@ pub(super) struct Exchange {
     writer: Vec<u8>,
     writer_slack: Slack,
     scanner: ReplyScanner,
-    /// Of larger replies the rows are dropped as they arrive.
+    /// Rows of a larger reply are dropped as they arrive.
     kept_reply_bytes: usize,
     deprecate_eof: bool,
     /// Of the rows that the last command is answered with.

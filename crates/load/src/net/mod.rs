@@ -151,13 +151,13 @@ pub struct ServerAddress {
     pub connect_timeout: Duration,
     /// Longest silence while a reply is awaited; then the connection is given up (2013).
     pub read_timeout: Duration,
-    /// Of replies larger than this the rows are dropped as they arrive, and cannot be fetched.
+    /// Largest reply whose rows are kept. The rows of a larger one are dropped as they arrive, and cannot be fetched.
     pub kept_reply_bytes: usize,
     /// What earlier connections have found out.
     pub learned: Learned,
 }
 
-/// Replies up to this size are kept for their rows to be fetched.
+/// [`ServerAddress::kept_reply_bytes`] of connections whose rows a script may fetch.
 pub const FETCHED_REPLY_BYTES: usize = 64 * 1024 * 1024;
 /// [`ServerAddress::kept_reply_bytes`] of connections whose rows nobody fetches.
 pub const UNREAD_REPLY_BYTES: usize = 64 * 1024;
