@@ -1,6 +1,6 @@
 #![no_main]
 
-use bakeoff_wire::{Channel, Login, LoginOptions, LoginStep, TlsWish};
+use bakeoff_wire::{Channel, Login, LoginOptions, LoginStep, TlsWish, UTF8MB4_GENERAL_CI};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -9,6 +9,7 @@ fuzz_target!(|input: &[u8]| {
         user: "user".into(),
         password: if how & 8 == 0 { "secret".into() } else { String::new() },
         database: (how & 16 != 0).then(|| "database".into()),
+        collation: UTF8MB4_GENERAL_CI,
         tls: if how & 2 == 0 { TlsWish::Never } else { TlsWish::IfOffered },
         channel: if how & 1 == 0 { Channel::Plain } else { Channel::UnixSocket },
         fewer_capabilities: 0,

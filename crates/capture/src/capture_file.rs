@@ -377,9 +377,13 @@ impl WholeFile {
         Ok(Self { file: BufWriter::new(File::create(&partial)?), partial })
     }
 
+    /// Syncs the file before it gets its name, so that a power cut leaves the whole file or none.
     pub(crate) fn keep(mut self, path: &Path) -> io::Result<()> {
         self.file.flush()?;
-        std::fs::rename(&self.partial, path)
+        self.file.get_ref().sync_all()?;
+        std::fs::rename(&self.partial, path)?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bakeoff_load::failure::{Code, Failure};
-use bakeoff_load::net::{Client, ServerAddress};
+use bakeoff_load::net::{Client, ServerAddress, UNREAD_REPLY_BYTES};
 
 use crate::answer::OpenedArm;
 use crate::request::Arm;
@@ -41,11 +41,20 @@ impl OpenArm {
         Arc::new(ServerAddress { read_timeout: COMMAND_REPLY_LIMIT, ..ServerAddress::clone(&self.address) })
     }
 
-    /// The same arm, with the read timeout of captured statements.
+    /// The same server for a dump: as for commands, but nobody fetches rows.
+    pub fn load_address(&self) -> Arc<ServerAddress> {
+        self.unread_address(COMMAND_REPLY_LIMIT)
+    }
+
+    /// The same arm, with the read timeout of captured statements, whose rows nobody fetches.
     #[must_use]
     pub fn for_replay(&self) -> Self {
-        let address = ServerAddress { read_timeout: STATEMENT_LIMIT, ..ServerAddress::clone(&self.address) };
-        Self { address: Arc::new(address), ..self.clone() }
+        Self { address: self.unread_address(STATEMENT_LIMIT), ..self.clone() }
+    }
+
+    fn unread_address(&self, read_timeout: Duration) -> Arc<ServerAddress> {
+        let address = ServerAddress::clone(&self.address);
+        Arc::new(ServerAddress { read_timeout, kept_reply_bytes: UNREAD_REPLY_BYTES, ..address })
     }
 
     fn look(&self) -> Result<OpenedArm, Failure> {
@@ -67,6 +76,7 @@ impl From<Arm> for OpenArm {
             prepare_mode: arm.prepare_mode,
             connect_timeout: CONNECT_LIMIT,
             read_timeout: REPLY_LIMIT,
+            ..ServerAddress::default()
         };
         Self {
             name: arm.name,

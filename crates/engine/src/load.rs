@@ -78,7 +78,7 @@ pub fn load(
     let size = |file: &DumpFile| std::fs::metadata(&file.path).map_or(0, |found| found.len());
     let shared = Arc::new(Shared {
         total: request.stages.iter().flatten().map(size).sum(),
-        address: arm.command_address(),
+        address: arm.load_address(),
         progress: Progress::new(id, &arm.name, writer.clone()),
         files: Mutex::default(),
         found: Mutex::default(),

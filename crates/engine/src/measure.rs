@@ -271,9 +271,11 @@ impl Cell<'_> {
         if let Some(pid) = arm.server_pid {
             self.freezer.thaw(pid);
         }
-        let before = arm.observer.snapshot();
         let watched = request.slice_ns >= THREADS_FROM_NS;
+        // Looking at a thousand threads takes milliseconds of CPU time: before the client's is read, and after it below.
         let threads_before = watched.then(|| arm.observer.threads());
+        let before = arm.observer.before_slice();
+
         let start_ns = now_ns();
         let guard_end_ns = start_ns + request.guard_ns;
         let deadline_ns = match self.replay {
@@ -297,7 +299,7 @@ impl Cell<'_> {
         arm.live = live;
         let load_ns = now_ns() - start_ns;
         arm.check_paired()?;
-        let after = arm.observer.snapshot();
+        let after = arm.observer.after_slice();
         let threads_after = if watched { arm.observer.threads() } else { ThreadTimes::default() };
         let sum = arm.workers.slice_sum();
         let length_ns = sum.ended_ns.saturating_sub(guard_end_ns);

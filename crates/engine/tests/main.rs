@@ -11,6 +11,7 @@ mod drive {
     mod failures;
     mod harness;
     mod measuring;
+    mod memory;
     mod requests;
 }
 mod measure {

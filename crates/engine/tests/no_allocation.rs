@@ -20,6 +20,7 @@ use bakeoff_load::net::ServerAddress;
 use bakeoff_load::placement::Placement;
 use bakeoff_load::worker_host::WorkerHost;
 use bakeoff_load::worker_pool::CancelToken;
+use bakeoff_load::worker_stats::{Latencies, LatencyShard};
 use bakeoff_script::host::{EventEnd, Host, QueryClass, Reply};
 
 thread_local! {
@@ -128,4 +129,24 @@ fn no_event_allocates() {
         assert!(events > 500, "{load:?}: {events} events");
         assert_eq!(allocations, 0, "{load:?}: in {events} events");
     }
+}
+
+/// Workers wait for a reporter that takes their latencies out, so it must only swap.
+#[test]
+fn taking_latencies_out_allocates_nothing_once_their_names_are_known() {
+    let (shard, mut taken) = (LatencyShard::default(), Latencies::default());
+    let mut report = || {
+        shard.with(|latencies| {
+            let operations = ["new_order", "payment"].map(|name| latencies.operation(name));
+            latencies.record(&operations, 1_000);
+        });
+        let before = ALLOCATIONS.get();
+        shard.take_into(&mut taken);
+        let allocations = ALLOCATIONS.get() - before;
+        assert_eq!(taken.by_operation().iter().map(|(_, histogram)| histogram.count()).sum::<u64>(), 3);
+        taken.clear();
+        allocations
+    };
+    report();
+    assert_eq!(report(), 0);
 }

@@ -135,30 +135,50 @@ impl Observer {
         busy
     }
 
-    /// The counters now. Not for the hot path.
-    pub fn snapshot(&mut self) -> Snapshot {
+    /// Reads the counters before a slice: the client's CPU time last, so that this reading is not charged to the slice.
+    pub fn before_slice(&mut self) -> Snapshot {
         let mut snapshot = Snapshot::default();
-        if let Some(text) = self.host.as_ref().and_then(|file| read(file, &mut self.buffer)) {
-            parse_host(text, &mut snapshot);
-        }
-        if let Some(server) = &self.server {
-            snapshot.server_cpu_ns = process_cpu_ns(server.pid);
-            if let Some(text) = server.io.as_ref().and_then(|file| read(file, &mut self.buffer)) {
-                snapshot.server_read_bytes = labelled(text, "read_bytes:");
-                snapshot.server_write_bytes = labelled(text, "write_bytes:");
-            }
-            snapshot.server_rss_bytes = server
-                .memory
-                .as_ref()
-                .and_then(|file| read(file, &mut self.buffer))
-                .and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok())
-                .map(|pages| pages * page_size() as u64);
-        }
-        if let Some((user_ns, system_ns)) = own_cpu_ns() {
-            snapshot.client_user_ns = Some(user_ns);
-            snapshot.client_system_ns = Some(system_ns);
-        }
+        self.read_host(&mut snapshot);
+        self.read_server(&mut snapshot);
+        read_client(&mut snapshot);
         snapshot
+    }
+
+    /// Reads the counters after a slice: the client's CPU time first.
+    pub fn after_slice(&mut self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        read_client(&mut snapshot);
+        self.read_server(&mut snapshot);
+        self.read_host(&mut snapshot);
+        snapshot
+    }
+
+    fn read_host(&mut self, snapshot: &mut Snapshot) {
+        if let Some(text) = self.host.as_ref().and_then(|file| read(file, &mut self.buffer)) {
+            parse_host(text, snapshot);
+        }
+    }
+
+    fn read_server(&mut self, snapshot: &mut Snapshot) {
+        let Some(server) = &self.server else { return };
+        snapshot.server_cpu_ns = process_cpu_ns(server.pid);
+        if let Some(text) = server.io.as_ref().and_then(|file| read(file, &mut self.buffer)) {
+            snapshot.server_read_bytes = labelled(text, "read_bytes:");
+            snapshot.server_write_bytes = labelled(text, "write_bytes:");
+        }
+        snapshot.server_rss_bytes = server
+            .memory
+            .as_ref()
+            .and_then(|file| read(file, &mut self.buffer))
+            .and_then(|text| text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok())
+            .map(|pages| pages * page_size() as u64);
+    }
+}
+
+fn read_client(snapshot: &mut Snapshot) {
+    if let Some((user_ns, system_ns)) = own_cpu_ns() {
+        snapshot.client_user_ns = Some(user_ns);
+        snapshot.client_system_ns = Some(system_ns);
     }
 }
 

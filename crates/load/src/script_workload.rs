@@ -46,19 +46,21 @@ impl UniqueReach {
 impl Workload for ScriptWorkload {
     fn coordinate(&self, host: Rc<WorkerHost>, while_workers_run: &dyn Fn()) -> Result<(), Failure> {
         let script = Script::load(&self.source, &self.settings, ThreadRole::Main, host).map_err(failure)?;
-        script.init().map_err(failure)?;
-        while_workers_run();
-        script.done().map_err(failure)
+        let outcome = script.init().and_then(|()| {
+            while_workers_run();
+            script.done()
+        });
+        self.unique.extend(script.unique_place());
+        outcome.map_err(failure)
     }
 
     fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
         let role = ThreadRole::Worker(host.thread());
         let script = Script::load(&self.source, &self.settings, role, host).map_err(failure)?;
-        script.thread_init().map_err(failure)?;
-        script.run().map_err(failure)?;
-        script.thread_done().map_err(failure)?;
+        let outcome = script.thread_init().and_then(|()| script.run()).and_then(|()| script.thread_done());
+        // Rows of a worker that fails stay in the tables, too.
         self.unique.extend(script.unique_place());
-        Ok(())
+        outcome.map_err(failure)
     }
 }
 

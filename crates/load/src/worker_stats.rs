@@ -101,7 +101,7 @@ pub const EVENT: &str = "event";
 #[derive(Debug)]
 pub struct Latencies {
     event: LatencyHistogram,
-    named: Vec<(String, LatencyHistogram)>,
+    named: Vec<(Arc<str>, LatencyHistogram)>,
 }
 
 impl Default for Latencies {
@@ -113,10 +113,10 @@ impl Default for Latencies {
 impl Latencies {
     /// The number of a named operation. Allocates when the name is new: once for each name and worker.
     pub fn operation(&mut self, name: &str) -> usize {
-        match self.named.iter().position(|(known, _)| known == name) {
+        match self.named.iter().position(|(known, _)| **known == *name) {
             Some(index) => index,
             None => {
-                self.named.push((name.to_owned(), LatencyHistogram::new()));
+                self.named.push((name.into(), LatencyHistogram::new()));
                 self.named.len() - 1
             }
         }
@@ -133,34 +133,41 @@ impl Latencies {
         }
     }
 
-    /// Adds what another worker recorded.
+    /// Adds what another worker recorded; operations of which it recorded nothing are left out.
     pub fn merge(&mut self, other: &Self) {
         self.event.merge(&other.event);
-        for (name, histogram) in &other.named {
+        for (name, histogram) in other.named.iter().filter(|(_, histogram)| histogram.count() > 0) {
             let index = self.operation(name);
             self.named[index].1.merge(histogram);
         }
     }
 
-    /// Takes out what was recorded; the numbers of the operations stay valid.
-    #[must_use]
-    pub fn take(&mut self) -> Self {
-        let names = self.named.iter();
-        let emptied = Self {
-            event: LatencyHistogram::new(),
-            named: names.map(|(name, _)| (name.clone(), LatencyHistogram::new())).collect(),
-        };
-        std::mem::replace(self, emptied)
+    /// Swaps the histograms for the empty ones of `other`, which takes over the names; numbers of operations stay valid here.
+    /// Allocates nothing.
+    ///
+    /// # Errors
+    /// Nothing was swapped, because `other` needs histograms for so many operations.
+    fn swap(&mut self, other: &mut Self) -> Result<(), usize> {
+        if other.named.len() < self.named.len() {
+            return Err(self.named.len());
+        }
+        std::mem::swap(&mut self.event, &mut other.event);
+        for ((name, recorded), (its_name, empty)) in self.named.iter_mut().zip(&mut other.named) {
+            its_name.clone_from(name);
+            std::mem::swap(recorded, empty);
+        }
+        Ok(())
     }
 
-    /// Forgets operations of which nothing was recorded.
-    pub fn forget_empty(&mut self) {
-        self.named.retain(|(_, histogram)| histogram.count() > 0);
+    /// Empties the histograms.
+    pub fn clear(&mut self) {
+        self.event.clear();
+        self.named.iter_mut().for_each(|(_, histogram)| histogram.clear());
     }
 
     /// `event` first, then the named operations by name.
     pub fn by_operation(&self) -> Vec<(&str, &LatencyHistogram)> {
-        let mut all: Vec<_> = self.named.iter().map(|(name, histogram)| (name.as_str(), histogram)).collect();
+        let mut all: Vec<_> = self.named.iter().map(|(name, histogram)| (&**name, histogram)).collect();
         all.sort_by_key(|(name, _)| *name);
         all.insert(0, (EVENT, &self.event));
         all
@@ -177,6 +184,13 @@ impl LatencyShard {
     #[inline]
     pub fn with<T>(&self, body: impl FnOnce(&mut Latencies) -> T) -> T {
         body(&mut lock(&self.0))
+    }
+
+    /// Takes out what was recorded, into `empty`. Under the lock, for which workers wait, nothing is allocated or emptied.
+    pub fn take_into(&self, empty: &mut Latencies) {
+        while let Err(operations) = self.with(|latencies| latencies.swap(empty)) {
+            empty.named.resize_with(operations, || ("".into(), LatencyHistogram::new()));
+        }
     }
 }
 

@@ -78,6 +78,14 @@ impl LatencyHistogram {
         self.clipped += other.clipped;
     }
 
+    /// Forgets all values; takes no time if there are none.
+    pub fn clear(&mut self) {
+        if self.count() > 0 {
+            self.buckets.reset();
+            (self.sum_ns, self.min_ns, self.max_ns, self.clipped) = (0, u64::MAX, 0, 0);
+        }
+    }
+
     /// Number of values recorded.
     pub fn count(&self) -> u64 {
         self.buckets.len()

@@ -27,6 +27,8 @@ pub(crate) struct Stats {
 /// Latencies taken out of the shards, for each of those who ask.
 #[derive(Debug, Default)]
 struct Collected {
+    /// What was taken out of a shard last; empty between two shards.
+    latest: Latencies,
     interval: Latencies,
     period: Latencies,
     whole: Latencies,
@@ -159,17 +161,16 @@ impl Stats {
         let mut collected = lock(&self.collected);
         collected.extremes_ns.resize(self.shards.len(), None);
         for (place, shard) in self.shards.iter().enumerate() {
-            // Added up outside the lock: workers wait for the taking out only.
-            let mut latest = shard.with(Latencies::take);
-            latest.forget_empty();
-            let Collected { interval, period, whole, extremes_ns } = &mut *collected;
+            let Collected { latest, interval, period, whole, extremes_ns } = &mut *collected;
+            shard.take_into(latest);
             let events = latest.by_operation()[0].1;
             if events.count() > 0 {
                 let (min, max) = extremes_ns[place].unwrap_or((u64::MAX, 0));
                 extremes_ns[place] = Some((min.min(events.min_ns()), max.max(events.max_ns())));
                 for sum in [interval, period, whole] {
-                    sum.merge(&latest);
+                    sum.merge(latest);
                 }
+                latest.clear();
             }
         }
         collected

@@ -2,7 +2,8 @@
 //!
 //! Owns: the greeting and the login ([`Login`]), commands ([`command`]), replies ([`ReplyScanner`]), rows ([`row`]), the receive
 //! buffer ([`Inbox`]), and putting literals into SQL text ([`template`]). Opens no socket, reads no clock, knows nothing of threads,
-//! scripts or measurements. mysql_common serves for the arithmetic of authentication alone; packets are parsed here, in place.
+//! scripts or measurements. mysql_common serves for the arithmetic of authentication and the numbers of collations; packets are
+//! parsed here, in place.
 //!
 //! Every parser takes bytes from a server that may be hostile: a read past the end is [`Malformed`], never a panic (`fuzz/`).
 
@@ -17,8 +18,11 @@ pub mod template;
 
 pub use auth::Channel;
 pub use bytes::Malformed;
-pub use login::{Greeting, Login, LoginError, LoginOptions, LoginStep, Session, TlsWish, capability};
-pub use packet::Inbox;
+pub use login::{
+    Greeting, Login, LoginError, LoginOptions, LoginStep, Session, TlsWish, UTF8MB4_GENERAL_CI, capability,
+    collation_id,
+};
+pub use packet::{Inbox, Slack};
 pub use reply::{Answering, Done, Outcome, Prepared, ReplyScanner, ResultSet, ServerError};
 
 // Named so that the choice of its backend, made in Cargo.toml for mysql_common's sake, is seen to be used.

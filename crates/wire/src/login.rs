@@ -3,6 +3,8 @@
 //! Source: MySQL internals manual, "Protocol::HandshakeV10" and "Protocol::HandshakeResponse41". The greeting is parsed here and not by
 //! mysql_common, whose parser accepts greetings that were cut off and panics on some lengths of the scramble.
 
+use mysql_common::collations::CollationId;
+
 use crate::auth::{Channel, Plugin};
 use crate::bytes::{Malformed, Reader, put_lenenc};
 use crate::packet::{self, HEADER_BYTES, Header};
@@ -134,9 +136,16 @@ pub enum TlsWish {
     Must,
 }
 
-/// The collation that every login announces, utf8mb4_general_ci: the server reads the names of user and database by it. A session's
-/// true one is set by SET NAMES afterwards.
-const UTF8MB4_GENERAL_CI: u8 = 45;
+/// A collation that every server knows.
+pub const UTF8MB4_GENERAL_CI: u8 = 45;
+
+/// Returns the number of a collation, or None if it is unknown here or too large for a login.
+pub fn collation_id(name: &str) -> Option<u8> {
+    match u8::try_from(CollationId::from(name) as u16) {
+        Ok(0) | Err(_) => None,
+        Ok(id) => Some(id),
+    }
+}
 
 /// Who logs in, and how.
 #[derive(Clone)]
@@ -147,6 +156,8 @@ pub struct LoginOptions {
     pub password: String,
     /// Default database.
     pub database: Option<String>,
+    /// Number of the collation that the session begins with. The server also reads the names of user and database by it.
+    pub collation: u8,
     /// Turn to TLS?
     pub tls: TlsWish,
     /// How the bytes travel before TLS: [`Channel::Plain`] or [`Channel::UnixSocket`].
@@ -337,7 +348,7 @@ impl Login {
         const MAX_PACKET_BYTES: u32 = 1 << 30;
         out.extend_from_slice(&capabilities.to_le_bytes());
         out.extend_from_slice(&MAX_PACKET_BYTES.to_le_bytes());
-        out.push(UTF8MB4_GENERAL_CI);
+        out.push(self.options.collation);
         out.extend_from_slice(&[0; 23]);
     }
 

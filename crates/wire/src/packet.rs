@@ -125,6 +125,7 @@ pub struct Inbox {
     data: Vec<u8>,
     start: usize,
     end: usize,
+    slack: Slack,
 }
 
 /// Room at the beginning: more than the replies of most statements need.
@@ -132,7 +133,38 @@ const INITIAL_BYTES: usize = 16 * 1024;
 
 impl Default for Inbox {
     fn default() -> Self {
-        Self { data: vec![0; INITIAL_BYTES], start: 0, end: 0 }
+        Self { data: vec![0; INITIAL_BYTES], start: 0, end: 0, slack: Slack::default() }
+    }
+}
+
+/// Notices that a buffer has become far larger than what goes through it, so that one large packet does not hold its room for ever.
+#[derive(Debug, Default)]
+pub struct Slack {
+    /// Uses in a row that filled less than a quarter.
+    small_uses: u32,
+}
+
+impl Slack {
+    /// So many uses show that the room is not needed again soon.
+    const SMALL_USES: u32 = 100;
+
+    /// A buffer of `capacity` was filled with `bytes` and is empty now. Shall it shrink to its first size, [`Slack::KEPT_BYTES`]?
+    #[inline]
+    pub fn shall_shrink(&mut self, bytes: usize, capacity: usize) -> bool {
+        capacity > Self::KEPT_BYTES && self.count(bytes, capacity)
+    }
+
+    /// Room that no buffer gives back.
+    pub const KEPT_BYTES: usize = INITIAL_BYTES;
+
+    #[cold]
+    fn count(&mut self, bytes: usize, capacity: usize) -> bool {
+        self.small_uses = if bytes < capacity / 4 { self.small_uses + 1 } else { 0 };
+        let is_time = self.small_uses >= Self::SMALL_USES;
+        if is_time {
+            self.small_uses = 0;
+        }
+        is_time
     }
 }
 
@@ -186,6 +218,10 @@ impl Inbox {
     pub fn consume(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
         if self.start == self.end {
+            if self.slack.shall_shrink(self.end, self.data.len()) {
+                self.data.truncate(INITIAL_BYTES);
+                self.data.shrink_to_fit();
+            }
             self.start = 0;
             self.end = 0;
         }

@@ -57,3 +57,25 @@ fn what_is_no_whole_capture_is_named() {
     assert!(message(&whole[..whole.len() - 1]).contains("broken off"));
     std::fs::remove_file(&path).unwrap();
 }
+
+/// A file that cannot be synced: writing to /dev/null succeeds, syncing it does not.
+#[test]
+fn a_file_that_cannot_be_made_durable_does_not_get_its_name() {
+    let kept = path("durable");
+    std::os::unix::fs::symlink("/dev/null", kept.with_extension("partial")).unwrap();
+    let mut file = WholeFile::create(&kept).unwrap();
+    file.write_all(b"all of it").unwrap();
+    assert!(file.keep(&kept).is_err());
+    assert!(!std::fs::exists(&kept).unwrap());
+}
+
+#[test]
+fn a_kept_file_has_its_name_and_leaves_no_partial_one() {
+    let kept = path("kept");
+    let mut file = WholeFile::create(&kept).unwrap();
+    file.write_all(b"all of it").unwrap();
+    file.keep(&kept).unwrap();
+    assert_eq!(std::fs::read(&kept).unwrap(), b"all of it");
+    assert!(!std::fs::exists(kept.with_extension("partial")).unwrap());
+    std::fs::remove_file(&kept).unwrap();
+}

@@ -111,6 +111,13 @@ impl Engine {
         wait(&mut self.child)
     }
 
+    /// The most memory that the engine has had so far [KiB].
+    pub(crate) fn peak_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// Skips answers until one of this type has come.
     pub(crate) fn skip_to(&self, kind: &str) -> Value {
         let until = Instant::now() + ANSWER_LIMIT;

@@ -157,3 +157,53 @@ fn a_script_of_ones_own_names_operations_and_prints() {
     assert_eq!(said, ["init once", "done once"]);
     assert_eq!(sum(&answers, "A", "reads"), sum(&answers, "A", "events"));
 }
+
+#[test]
+fn unique_numbers_of_a_cell_that_failed_do_not_come_again() {
+    let server = FakeServer::start(&[]);
+    let folder = Folder::new();
+    let mut engine = duel(&server, &server);
+    for failing in ["error('a bug')", ""] {
+        let script = folder.script(&format!("function event() print(sysbench.rand.unique()) {failing} end"));
+        let outcome =
+            engine.outcome(measure(&["A"], json!({"script": script, "options": {}, "threads": 1, "blocks": 1})));
+        assert_eq!(outcome["type"], if failing.is_empty() { "done" } else { "error" }, "{outcome}");
+    }
+    let mut drawn: Vec<_> = engine.logs.iter().map(|log| log["message"].as_str().unwrap()).collect();
+    let all = drawn.len();
+    assert!(all > 1);
+    drawn.sort_unstable();
+    drawn.dedup();
+    assert_eq!(drawn.len(), all);
+}
+
+/// CPU time of the client in each slice, with the threads of `server_pid` to be looked at [ns].
+fn client_cpu_ns(server: &FakeServer, server_pid: u32) -> u64 {
+    let mut engine = Engine::start();
+    engine.line();
+    let mut arm = server.arm("A");
+    arm["server_pid"] = json!(server_pid);
+    engine.open(&[arm]);
+    let load = json!({"model": "open", "rate_per_s": 50.0, "arrivals": "fixed"});
+    let answers = engine.ask(measure(&["A"], json!({"load": load, "slice_ns": 100_000_000, "blocks": 4})));
+    let slices = of_type(&answers, "slice").len() as u64;
+    (sum(&answers, "A", "client_user_ns") + sum(&answers, "A", "client_system_ns")) / slices
+}
+
+#[test]
+fn looking_at_the_servers_threads_costs_the_client_nothing() {
+    const THREADS: usize = 1_000;
+    let server = FakeServer::start(&[]);
+    let few_ns = client_cpu_ns(&server, server.pid());
+    let over = std::sync::Barrier::new(THREADS + 1);
+    let many_ns = std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            std::thread::Builder::new().stack_size(64 * 1024).spawn_scoped(scope, || over.wait()).unwrap();
+        }
+        let many_ns = client_cpu_ns(&server, std::process::id());
+        over.wait();
+        many_ns
+    });
+    // Opening, reading and closing a thousand files twice takes some ten milliseconds.
+    assert!(many_ns < few_ns + 4_000_000, "{many_ns} ns a slice with {THREADS} threads, {few_ns} ns with few");
+}

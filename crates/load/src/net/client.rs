@@ -8,11 +8,12 @@ use bakeoff_script::host::{Connection, Reply, SqlError, StatementId, Value};
 use bakeoff_wire::command::{BoundTypes, Parameter};
 use bakeoff_wire::row::{Encoding, RowCursor, column_name};
 use bakeoff_wire::template::{Dialect, MultiByte, Template};
-use bakeoff_wire::{Prepared, command};
+use bakeoff_wire::{Prepared, UTF8MB4_GENERAL_CI, collation_id, command};
 use serde::Serialize;
 
 use super::connection::{self, Connected, Exchange};
 use super::errors;
+use super::learned::Names;
 use super::socket::{ConnectionCanceller, ReadLimit, Traffic};
 use super::{PrepareMode, ServerAddress};
 use crate::placement::{Pair, PairedWorker};
@@ -119,7 +120,7 @@ impl Client {
     }
 }
 
-/// Connects, logs in, sets the character set, asks the server what it made of it, and pairs the connection's threads.
+/// Connects, logs in, sets the character set and pairs the connection's threads.
 fn open(
     address: &ServerAddress,
     canceller: &Arc<ConnectionCanceller>,
@@ -127,11 +128,13 @@ fn open(
     paired: Option<&PairedWorker>,
 ) -> Result<(Exchange, SessionFacts, Option<Pair>), SqlError> {
     let search = paired.and_then(PairedWorker::begin);
-    let Connected { transport, session, tls_cipher } = connection::connect(address, canceller, traffic)?;
-    let mut exchange = Exchange::new(transport, session.deprecate_eof(), session.status);
-    let [charset, collation] = set_names(&mut exchange, address)
-        .and_then(|()| names(&mut exchange))
-        .map_err(|error| SqlError { fatal: true, ..error })?;
+    let known = address.learned.names.get();
+    let login_collation = login_collation(address, known);
+    let Connected { transport, session, tls_cipher } =
+        connection::connect(address, login_collation, canceller, traffic)?;
+    let mut exchange = Exchange::new(transport, &session, address.kept_reply_bytes);
+    let [charset, collation, ..] =
+        settle_names(&mut exchange, address, known).map_err(|error| SqlError { fatal: true, ..error })?;
     let multi_byte = MultiByte::of(&charset);
     let server_version = session.greeting.version().to_owned();
     let server = ServerFacts { server_version, charset, collation, tls_cipher };
@@ -141,6 +144,37 @@ fn open(
     };
     exchange.set_read_limit(ReadLimit::silence(address.read_timeout));
     Ok((exchange, SessionFacts { server, multi_byte }, pair))
+}
+
+/// Returns the collation that a login announces: that of the session if it is known, so that the login sets it.
+fn login_collation(address: &ServerAddress, known: Option<&Names>) -> u8 {
+    // By another character set the server would misread such names.
+    let is_ascii = address.user.is_ascii() && address.database.as_deref().is_none_or(str::is_ascii);
+    let known = known.filter(|_| is_ascii).and_then(|[_, collation, ..]| collation_id(collation));
+    known.unwrap_or(UTF8MB4_GENERAL_CI)
+}
+
+/// Gives the session its character set. The first connection to an address sets it and asks what the server made of it. The second
+/// asks whether its login has done the same. Later ones ask nothing, and set it only if the login does not. `known` is what was
+/// known at the login.
+fn settle_names(exchange: &mut Exchange, address: &ServerAddress, known: Option<&Names>) -> Result<Names, SqlError> {
+    let learned = &address.learned;
+    let Some(known) = known else {
+        set_names(exchange, address)?;
+        let names = ask_names(exchange)?;
+        return Ok(learned.names.get_or_init(|| names).clone());
+    };
+    let login_sets_names = match learned.login_sets_names.get() {
+        Some(known) => *known,
+        None => {
+            let is_set = ask_names(exchange)? == *known;
+            *learned.login_sets_names.get_or_init(|| is_set)
+        }
+    };
+    if !login_sets_names {
+        set_names(exchange, address)?;
+    }
+    Ok(known.clone())
 }
 
 fn set_names(exchange: &mut Exchange, address: &ServerAddress) -> Result<(), SqlError> {
@@ -168,8 +202,10 @@ fn name<'a>(name: &'a str, what: &str) -> Result<&'a str, SqlError> {
     Err(errors::fatal(1115, format!("{what} '{name}' is no name: letters, digits and _ only")))
 }
 
-fn names(exchange: &mut Exchange) -> Result<[String; 2], SqlError> {
-    let sequence = command::query(exchange.begin()?, b"SELECT @@character_set_connection, @@collation_connection");
+fn ask_names(exchange: &mut Exchange) -> Result<Names, SqlError> {
+    const ASK: &str = "SELECT @@character_set_connection, @@collation_connection, @@character_set_client, \
+                       @@character_set_results";
+    let sequence = command::query(exchange.begin()?, ASK.as_bytes());
     let mut cursor = RowCursor::default();
     exchange.run(sequence, Encoding::Text, &mut cursor)?;
     let mut row = Vec::new();

@@ -10,25 +10,25 @@ use std::time::Instant;
 use bakeoff_script::host::{QueryClass, Reply, SqlError};
 use bakeoff_wire::row::{Encoding, RowCursor};
 use bakeoff_wire::{
-    Answering, Channel, Inbox, Login, LoginOptions, LoginStep, Outcome, Prepared, ReplyScanner, Session, TlsWish,
-    capability, command,
+    Answering, Channel, Inbox, Login, LoginOptions, LoginStep, Outcome, Prepared, ReplyScanner, Session, Slack,
+    TlsWish, capability, command,
 };
 use rustls::ClientConfig;
 
 use super::errors;
 use super::socket::{ConnectionCanceller, ReadLimit, Socket, Traffic};
-use super::tls::{self, TlsStream};
+use super::tls::TlsStream;
 use super::{Endpoint, ServerAddress, TlsMode};
-
-/// The largest reply that is kept for its rows to be read; of larger ones the rows are dropped as they come.
-const MAX_KEPT_BYTES: usize = 64 * 1024 * 1024;
 
 /// The conversation with the server on one transport.
 pub(super) struct Exchange {
     transport: Transport,
     inbox: Inbox,
     writer: Vec<u8>,
+    writer_slack: Slack,
     scanner: ReplyScanner,
+    /// Rows of a larger reply are dropped as they arrive.
+    kept_reply_bytes: usize,
     deprecate_eof: bool,
     /// Of the rows that the last command is answered with.
     encoding: Encoding,
@@ -40,15 +40,18 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub(super) fn new(transport: Transport, deprecate_eof: bool, status: u16) -> Self {
+    pub(super) fn new(transport: Transport, session: &Session, kept_reply_bytes: usize) -> Self {
+        let deprecate_eof = session.deprecate_eof();
         Self {
             transport,
             inbox: Inbox::default(),
             writer: Vec::with_capacity(4096),
+            writer_slack: Slack::default(),
+            kept_reply_bytes,
             scanner: ReplyScanner::new(Answering::Statement, deprecate_eof),
             deprecate_eof,
             encoding: Encoding::Text,
-            status,
+            status: session.status,
             more_results: false,
             broken: None,
         }
@@ -139,7 +142,11 @@ impl Exchange {
     fn send(&mut self, answering: Answering, sequence: u8) -> Result<(), SqlError> {
         self.scanner = ReplyScanner::with_sequence(answering, self.deprecate_eof, sequence);
         let sent = self.transport.send(&self.writer);
+        let shall_shrink = self.writer_slack.shall_shrink(self.writer.len(), self.writer.capacity());
         self.writer.clear();
+        if shall_shrink {
+            self.writer.shrink_to(Slack::KEPT_BYTES);
+        }
         sent.map_err(|error| self.break_off_sending(&error))
     }
 
@@ -199,7 +206,7 @@ impl Exchange {
     /// Waits for more of a reply than the inbox has.
     #[inline]
     fn receive_more(&mut self) -> Result<(), SqlError> {
-        if self.inbox.unread().len() > MAX_KEPT_BYTES {
+        if self.inbox.unread().len() > self.kept_reply_bytes {
             let (at, bytes) = self.scanner.forget_rows(self.inbox.unread().len());
             self.inbox.remove(at, bytes);
         }
@@ -309,46 +316,56 @@ pub(super) struct Connected {
     pub(super) tls_cipher: Option<String>,
 }
 
-/// Connects and logs in, all within the address's connect timeout. What is left of it limits what is read next, until
-/// [`Exchange::set_read_limit`].
+/// Connects and logs in, announcing `collation`, all within the address's connect timeout. What is left of it limits what is read
+/// next, until [`Exchange::set_read_limit`].
 pub(super) fn connect(
     address: &ServerAddress,
+    collation: u8,
     canceller: &Arc<ConnectionCanceller>,
     traffic: &Rc<Traffic>,
 ) -> Result<Connected, SqlError> {
     let deadline = Instant::now() + address.connect_timeout;
-    let attempt = |wish, tls| attempt(address, wish, tls, deadline, canceller, traffic);
-    let mode = address.tls.mode;
-    if mode == TlsMode::Disabled || mode == TlsMode::Preferred && matches!(address.endpoint, Endpoint::Unix(_)) {
+    let attempt = |wish, tls| attempt(address, collation, (wish, tls), deadline, canceller, traffic);
+    let (mode, learned) = (address.tls.mode, &address.learned);
+    let preferred_is_clear = matches!(address.endpoint, Endpoint::Unix(_)) || learned.without_tls.get().is_some();
+    if mode == TlsMode::Disabled || mode == TlsMode::Preferred && preferred_is_clear {
         return attempt(TlsWish::Never, None);
     }
     // Files that cannot be used are an error in every mode: clear text is for servers that cannot do TLS.
-    let tls = tls::configuration(&address.tls)?;
+    let tls = learned.tls(&address.tls)?;
     if mode != TlsMode::Preferred {
         return attempt(TlsWish::Must, Some(tls));
     }
     match attempt(TlsWish::IfOffered, Some(tls)) {
-        Err(error) if error.code == errors::TLS => attempt(TlsWish::Never, None),
+        Err(error) if error.code == errors::TLS => {
+            let connected = attempt(TlsWish::Never, None)?;
+            // The first connection decides, so that a reconnect does not try in vain each time.
+            if learned.names.get().is_none() {
+                let _ = learned.without_tls.set(());
+            }
+            Ok(connected)
+        }
         other => other,
     }
 }
 
 fn attempt(
     address: &ServerAddress,
-    wish: TlsWish,
-    mut tls: Option<Arc<ClientConfig>>,
+    collation: u8,
+    (wish, mut tls): (TlsWish, Option<Arc<ClientConfig>>),
     deadline: Instant,
     canceller: &Arc<ConnectionCanceller>,
     traffic: &Rc<Traffic>,
 ) -> Result<Connected, SqlError> {
     let endpoint = &address.endpoint;
     let (canceller, traffic) = (Arc::clone(canceller), Rc::clone(traffic));
-    let socket = Socket::connect(endpoint, deadline, address.read_timeout, canceller, traffic)?;
+    let socket = Socket::connect(address, deadline, canceller, traffic)?;
     let mut transport = Transport::Clear(socket);
     let mut login = Login::new(LoginOptions {
         user: address.user.clone(),
         password: address.password.reveal().to_owned(),
         database: address.database.clone(),
+        collation,
         tls: wish,
         channel: match endpoint {
             Endpoint::Unix(_) => Channel::UnixSocket,
@@ -397,7 +414,7 @@ fn send(transport: &mut Transport, writer: &mut Vec<u8>) -> Result<(), SqlError>
 fn silent(endpoint: &Endpoint, error: &io::Error) -> SqlError {
     // A server of TLS 1.3 refuses the client's certificate after the handshake.
     if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
-        return errors::tls(tls::explained(error));
+        return errors::tls(super::tls::explained(error));
     }
     if error.kind() != io::ErrorKind::TimedOut {
         return errors::lost(format!("during the login: {error}"));

@@ -13,10 +13,12 @@ use serde::Deserialize;
 mod client;
 mod connection;
 mod errors;
+mod learned;
 mod socket;
 mod tls;
 
 pub use client::{Client, ServerFacts};
+pub use learned::Learned;
 pub use socket::{ConnectionCanceller, Traffic};
 
 /// The place where a server listens.
@@ -149,7 +151,16 @@ pub struct ServerAddress {
     pub connect_timeout: Duration,
     /// Longest silence while a reply is awaited; then the connection is given up (2013).
     pub read_timeout: Duration,
+    /// Largest reply whose rows are kept. The rows of a larger one are dropped as they arrive, and cannot be fetched.
+    pub kept_reply_bytes: usize,
+    /// What earlier connections have found out.
+    pub learned: Learned,
 }
+
+/// [`ServerAddress::kept_reply_bytes`] of connections whose rows a script may fetch.
+pub const FETCHED_REPLY_BYTES: usize = 64 * 1024 * 1024;
+/// [`ServerAddress::kept_reply_bytes`] of connections whose rows nobody fetches.
+pub const UNREAD_REPLY_BYTES: usize = 64 * 1024;
 
 impl Default for ServerAddress {
     /// root without a password at 127.0.0.1:3306, utf8mb4, no TLS, server-side prepare, 10 s to connect, 60 s of silence.
@@ -165,6 +176,8 @@ impl Default for ServerAddress {
             prepare_mode: PrepareMode::Server,
             connect_timeout: Duration::from_secs(10),
             read_timeout: Duration::from_secs(60),
+            kept_reply_bytes: FETCHED_REPLY_BYTES,
+            learned: Learned::default(),
         }
     }
 }

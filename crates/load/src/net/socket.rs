@@ -1,9 +1,10 @@
 //! Unix and TCP sockets: connecting within a time, reading with a limit to the silence, and ending both from another thread.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, RawFd};
 use std::rc::Rc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::{Domain, SockAddr, Type};
 
-use super::Endpoint;
 use super::errors::{CANNOT_CONNECT_TCP, CANNOT_CONNECT_UNIX, fatal};
+use super::{Endpoint, ServerAddress};
 use crate::lock;
 
 /// A connected socket. Closed when dropped.
@@ -61,14 +62,14 @@ fn timespec(duration: Duration) -> Timespec {
 }
 
 impl Socket {
-    /// Connects before `deadline`; writing may later take as long as `write_timeout`.
+    /// Connects before `deadline`; writing may later take as long as reading.
     pub(super) fn connect(
-        endpoint: &Endpoint,
+        address: &ServerAddress,
         deadline: Instant,
-        write_timeout: Duration,
         canceller: Arc<ConnectionCanceller>,
         traffic: Rc<Traffic>,
     ) -> Result<Self, SqlError> {
+        let endpoint = &address.endpoint;
         let code = match endpoint {
             Endpoint::Unix(_) => CANNOT_CONNECT_UNIX,
             Endpoint::Tcp { .. } => CANNOT_CONNECT_TCP,
@@ -76,10 +77,10 @@ impl Socket {
         let failed = |error: io::Error| fatal(code, format!("cannot connect to the server at {endpoint}: {error}"));
         let socket = match endpoint {
             Endpoint::Unix(path) => connect_unix(path, deadline),
-            Endpoint::Tcp { host, port } => connect_tcp(host, *port, deadline),
+            Endpoint::Tcp { host, port } => connect_tcp(host, *port, deadline, &address.learned.resolved),
         }
         .map_err(failed)?;
-        socket.set_write_timeout(Some(write_timeout)).map_err(failed)?;
+        socket.set_write_timeout(Some(address.read_timeout)).map_err(failed)?;
         // SAFETY: `drop` detaches the socket, and closes it afterwards.
         unsafe { canceller.attach(socket.as_fd()) };
         Ok(Self { socket, canceller, traffic, read_limit: ReadLimit::Until(deadline) })
@@ -182,9 +183,45 @@ fn connect_unix(path: &std::path::Path, deadline: Instant) -> io::Result<socket2
     }
 }
 
-fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<socket2::Socket> {
-    let addresses: Vec<SocketAddr> = (host, port).to_socket_addrs()?.collect();
-    connect_any(&addresses, deadline)
+/// Connects to what the name resolves to. `resolved` keeps that for the next connection, unless none could be made.
+fn connect_tcp(
+    host: &str,
+    port: u16,
+    deadline: Instant,
+    resolved: &Mutex<Option<Arc<[SocketAddr]>>>,
+) -> io::Result<socket2::Socket> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return connect_any(&[(address, port).into()], deadline);
+    }
+    let known = lock(resolved).clone();
+    let addresses = match known {
+        Some(addresses) => addresses,
+        None => {
+            let name = (host.to_owned(), port);
+            within(deadline, "the name of the host was not resolved in time", move || {
+                name.to_socket_addrs().map(Iterator::collect)
+            })?
+        }
+    };
+    let connected = connect_any(&addresses, deadline);
+    *lock(resolved) = connected.is_ok().then_some(addresses);
+    connected
+}
+
+/// Runs a blocking call that knows no time limit on a thread of its own, and leaves it to itself when the time is over.
+fn within<T: Send + 'static>(
+    deadline: Instant,
+    too_late: &'static str,
+    call: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let (sender, result) = channel();
+    let thread = std::thread::Builder::new().name("resolver".into());
+    thread.spawn(move || sender.send(call()))?;
+    match result.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        Ok(result) => result,
+        Err(RecvTimeoutError::Timeout) => Err(io::Error::new(io::ErrorKind::TimedOut, too_late)),
+        Err(RecvTimeoutError::Disconnected) => Err(io::Error::other("the resolver has panicked")),
+    }
 }
 
 /// Connects to the first address that answers. Each has its share of the time that is left. The error is that of the first: an

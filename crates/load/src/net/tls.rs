@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use bakeoff_script::host::SqlError;
 use num_bigint::BigUint;
+use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{
     self, ActiveKeyExchange, CipherSuiteCommon, CryptoProvider, KeyExchangeAlgorithm, SharedSecret, SupportedKxGroup,
@@ -165,7 +166,7 @@ pub(super) fn configuration(options: &TlsOptions) -> Result<Arc<ClientConfig>, S
             builder.dangerous().with_custom_certificate_verifier(Arc::new(Verifier { roots: None, provider }))
         }
     };
-    let config = match (&options.cert, &options.key) {
+    let mut config = match (&options.cert, &options.key) {
         (Some(cert), Some(key)) => {
             let private_key = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable("key", key, &error))?;
             builder
@@ -175,6 +176,8 @@ pub(super) fn configuration(options: &TlsOptions) -> Result<Arc<ClientConfig>, S
         (None, None) => builder.with_no_client_auth(),
         _ => return Err(tls("tls cert and tls key go together: give both or none")),
     };
+    // A connection is measured with its whole handshake, as MySQL's own client makes it.
+    config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
 }
 

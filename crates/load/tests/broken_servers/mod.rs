@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use bakeoff_load::net::{Client, ConnectionCanceller, Endpoint, PrepareMode, ServerAddress, TlsMode, TlsOptions};
@@ -298,4 +299,93 @@ fn a_dropped_client_says_goodbye() {
     });
     drop(Client::connect(&Arc::new(address)).unwrap());
     assert_eq!(reported.recv_timeout(Duration::from_secs(5)).unwrap(), b"\x01\0\0\0\x01");
+}
+
+/// Answers every command of a client, SELECT with `utf8mb4` and the collation that its login announced, or `utf8mb4_unicode_ci` after SET
+/// NAMES. Reports each connection's announced collation and its commands when it ends.
+fn obliging(mut stream: TcpStream, report: &Sender<(u8, Vec<String>)>) {
+    let _ = stream.write_all(GREETING);
+    let login = read_packet(&mut stream).unwrap();
+    let _ = stream.write_all(OK);
+    let (announced, mut commands) = (login[8], Vec::new());
+    let mut collation = if announced == 224 { "utf8mb4_unicode_ci" } else { "utf8mb4_general_ci" };
+    while let Some(packet) = read_packet(&mut stream).filter(|packet| packet[0] == 3) {
+        let command = String::from_utf8_lossy(&packet[1..]).into_owned();
+        if command.starts_with("SET NAMES") {
+            collation = "utf8mb4_unicode_ci";
+        }
+        let mut names = b"\x01\0\0\x01\x02\x17\0\0\x02\x03def\0\0\0\x01a\0\x0c\x2d\0\x01\0\0\0\xfd\0\0\0\0\0\x17\0\0\x03\x03def\0\0\0\x01b\0\x0c\x2d\0\x01\0\0\0\xfd\0\0\0\0\0".to_vec();
+        names.extend([9 + collation.len() as u8, 0, 0, 4, 7]);
+        names.extend(b"utf8mb4");
+        names.push(collation.len() as u8);
+        names.extend(collation.as_bytes());
+        names.extend(b"\x07\0\0\x05\xfe\0\0\x02\0\0\0");
+        let _ = stream.write_all(if command.starts_with("SELECT") { &names } else { OK_1 });
+        commands.push(command);
+    }
+    let _ = report.send((announced, commands));
+}
+
+fn read_packet(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut header = [0; 4];
+    stream.read_exact(&mut header).ok()?;
+    let mut payload = vec![0; usize::from(header[0])];
+    stream.read_exact(&mut payload).ok()?;
+    Some(payload)
+}
+
+#[test]
+fn a_reconnect_asks_for_nothing_that_is_known() {
+    let (report, connections) = channel();
+    let address = server(move |stream| obliging(stream, &report));
+    let mut client = Client::connect(&Arc::new(address)).unwrap();
+    for _ in 0..3 {
+        client.reconnect().unwrap();
+        assert_eq!(client.charset(), ("utf8mb4", "utf8mb4_unicode_ci"));
+    }
+    drop(client);
+    let ask =
+        "SELECT @@character_set_connection, @@collation_connection, @@character_set_client, @@character_set_results";
+    let seen: Vec<_> = connections.iter().take(4).collect();
+    let seen: Vec<(u8, Vec<&str>)> =
+        seen.iter().map(|(collation, commands)| (*collation, commands.iter().map(String::as_str).collect())).collect();
+    // The first sets the names and asks for them, the second asks whether its login has set them.
+    assert_eq!(seen, [(45, vec!["SET NAMES utf8mb4", ask]), (224, vec![ask]), (224, vec![]), (224, vec![])]);
+}
+
+#[test]
+fn names_that_a_login_cannot_set_are_set_by_each_connection() {
+    let (report, connections) = channel();
+    let address = server(move |stream| obliging(stream, &report));
+    // The server would read such a name by the announced character set.
+    let mut client = Client::connect(&Arc::new(ServerAddress { user: "Gr\u{fc}n".into(), ..address })).unwrap();
+    for _ in 0..2 {
+        client.reconnect().unwrap();
+    }
+    drop(client);
+    let sent: Vec<_> = connections.iter().take(3).map(|(collation, commands)| (collation, commands.len())).collect();
+    assert_eq!(sent, [(45, 2), (45, 2), (45, 1)]);
+}
+
+#[test]
+fn tls_that_is_preferred_and_cannot_be_had_is_tried_once() {
+    let sockets = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&sockets);
+    let address = server(move |mut stream| {
+        // The first greeting offers TLS, and its connection is closed in the handshake. So would be each later one that asked for TLS.
+        if counted.fetch_add(1, Relaxed) == 0 {
+            let mut greeting = GREETING.to_vec();
+            let capabilities = 4 + 1 + b"8.0.99\0".len() + 4 + 9;
+            greeting[capabilities + 1] |= 8;
+            let _ = stream.write_all(&greeting);
+            packet(&mut stream);
+        } else {
+            obliging(stream, &channel().0);
+        }
+    });
+    let tls = TlsOptions { mode: TlsMode::Preferred, ..TlsOptions::default() };
+    let mut client = Client::connect(&Arc::new(ServerAddress { tls, ..address })).unwrap();
+    assert_eq!(sockets.load(Relaxed), 2);
+    client.reconnect().unwrap();
+    assert_eq!(sockets.load(Relaxed), 3);
 }

@@ -1,7 +1,7 @@
 //! Authentication plugins, transports and TLS.
 
 use bakeoff_load::net::{Client, ServerAddress, TlsMode, TlsOptions};
-use bakeoff_script::host::SqlError;
+use bakeoff_script::host::{Connection as _, SqlError};
 
 use super::servers::{Flavour, Server, connect, rows, run, servers, value};
 
@@ -159,6 +159,9 @@ fn tls_modes() {
         assert!(cipher.starts_with("TLSv1."), "{cipher}");
         assert!(!rows(&mut required, "SHOW STATUS LIKE 'Ssl_cipher'")[0][1].as_deref().unwrap_or_default().is_empty());
         assert_eq!(refused(with(TlsMode::VerifyCa, None)).code, 2026, "verify_ca without a ca");
+        // Each connection is measured with its whole handshake.
+        required.reconnect().unwrap();
+        assert_eq!(rows(&mut required, "SHOW STATUS LIKE 'Ssl_session_cache_hits'")[0][1].as_deref(), Some("0"));
         let Some(ca) = &server.ca else {
             eprintln!("{:?}: verify_ca is not tested: no …_CA is set", server.flavour);
             continue;
@@ -179,7 +182,6 @@ fn tls_modes() {
 #[test]
 #[ignore = "needs real servers"]
 fn charset_and_collation_are_confirmed() {
-    use bakeoff_script::host::Connection as _;
     for server in servers() {
         for (charset, collation) in
             [("latin1", "latin1_german1_ci"), ("utf8mb4", "utf8mb4_unicode_ci"), ("cp932", "cp932_bin")]
@@ -203,5 +205,37 @@ fn charset_and_collation_are_confirmed() {
         assert_eq!(unknown("klingon", None), 1115);
         assert_eq!(unknown("utf8mb4", Some("utf8mb4_klingon_ci")), 1273);
         assert_eq!(unknown("utf8mb4; DROP TABLE x", None), 1115, "never gets to the server");
+    }
+}
+
+#[test]
+#[ignore = "needs real servers"]
+fn a_reconnect_has_the_session_that_set_names_makes() {
+    const NAMES: &str = "SELECT CONCAT_WS(' ', @@character_set_client, @@character_set_connection, @@character_set_results, \
+                         @@collation_connection, COLLATION('a'))";
+    // How many statements logging in has taken: this one counts itself, too.
+    let questions = |client: &mut Client| -> u64 {
+        rows(client, "SHOW SESSION STATUS LIKE 'Questions'")[0][1].as_deref().unwrap().parse().unwrap()
+    };
+    for server in servers() {
+        for (charset, collation) in [
+            ("utf8mb4", None),
+            ("latin1", None),
+            ("binary", None),
+            ("latin1", Some("latin1_german1_ci")),
+            ("utf8mb4", Some("utf8mb4_unicode_ci")),
+            ("cp932", Some("cp932_bin")),
+        ] {
+            let collation = collation.map(str::to_owned);
+            let address = ServerAddress { charset: charset.into(), collation, ..server.address() };
+            let mut client = connect(address.clone()).unwrap();
+            let expected = (value(&mut client, NAMES), client.charset().1.to_owned());
+            for reconnect in 1..=3 {
+                client.reconnect().unwrap();
+                let asked = questions(&mut client);
+                assert_eq!((value(&mut client, NAMES), client.charset().1.to_owned()), expected);
+                assert!(reconnect == 1 || asked <= 1, "{:?}, {charset}: {asked} statements", server.flavour);
+            }
+        }
     }
 }

@@ -67,3 +67,31 @@ fn of_several_addresses_the_error_of_the_first_is_said() {
     let error = connect_any(&[closed, unreachable], Instant::now() + Duration::from_millis(400)).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
 }
+
+#[test]
+fn a_resolver_that_hangs_is_given_up_in_time() {
+    let begun = Instant::now();
+    let (_hold, forever) = channel::<()>();
+    let hanging = move || {
+        let _ = forever.recv();
+        Ok(())
+    };
+    let error = within(begun + Duration::from_millis(200), "not in time", hanging).unwrap_err();
+    assert_eq!((error.kind(), error.to_string().as_str()), (io::ErrorKind::TimedOut, "not in time"));
+    assert!(begun.elapsed() < Duration::from_secs(5), "it took {:?}", begun.elapsed());
+}
+
+#[test]
+fn a_name_is_resolved_once_until_no_connection_can_be_made() {
+    let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let resolved = Mutex::default();
+    let connect = || connect_tcp("localhost", port, Instant::now() + Duration::from_secs(10), &resolved);
+    connect().unwrap();
+    let first = lock(&resolved).clone().unwrap();
+    connect().unwrap();
+    assert!(Arc::ptr_eq(&first, lock(&resolved).as_ref().unwrap()));
+    drop(listener);
+    connect().unwrap_err();
+    assert!(lock(&resolved).is_none());
+}

@@ -24,3 +24,16 @@ fn the_suites_are_the_elliptic_ones_but_for_the_exchange() {
     let names: Vec<_> = dhe_cipher_suites().iter().map(|suite| suite.suite().as_str()).collect();
     assert_eq!(names, [Some("TLS_DHE_RSA_WITH_AES_256_GCM_SHA384"), Some("TLS_DHE_RSA_WITH_AES_128_GCM_SHA256")]);
 }
+
+#[test]
+fn the_files_of_an_address_are_read_once() {
+    let ca = std::env::temp_dir().join(format!("bakeoff-ca-{}.pem", std::process::id()));
+    std::fs::write(&ca, include_str!("../../testdata/ca.pem")).unwrap();
+    let options = TlsOptions { mode: TlsMode::VerifyCa, ca: Some(ca.clone()), ..TlsOptions::default() };
+    let learned = super::super::Learned::default();
+    let first = learned.tls(&options).unwrap();
+    std::fs::remove_file(&ca).unwrap();
+    assert!(Arc::ptr_eq(&first, &learned.tls(&options).unwrap()));
+    // A copy of an address may have other options.
+    assert!(learned.clone().tls(&options).is_err());
+}

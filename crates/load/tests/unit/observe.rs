@@ -14,9 +14,9 @@ fn burn(milliseconds: u64) {
 fn a_process_watching_itself_sees_its_cpu_time() {
     let pid = i32::try_from(std::process::id()).unwrap();
     let mut observer = Observer::new(Some(pid));
-    let before = observer.snapshot();
+    let before = observer.before_slice();
     burn(50);
-    let spent = observer.snapshot().in_slice(&before, 50_000_000, 50_000_000);
+    let spent = observer.after_slice().in_slice(&before, 50_000_000, 50_000_000);
     assert!(spent.server_cpu_ns.unwrap() >= 40_000_000, "{spent:?}");
     assert!(spent.client_user_ns.unwrap() + spent.client_system_ns.unwrap() >= 40_000_000, "{spent:?}");
     assert!(spent.server_rss_bytes.unwrap() > 100_000, "{spent:?}");
@@ -65,7 +65,7 @@ fn a_thread_that_works_is_named() {
 fn a_server_that_is_not_there_gives_null() {
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
-    let snapshot = Observer::new(Some(i32::try_from(child.id()).unwrap())).snapshot();
+    let snapshot = Observer::new(Some(i32::try_from(child.id()).unwrap())).after_slice();
     assert_eq!((snapshot.server_cpu_ns, snapshot.server_rss_bytes, snapshot.server_read_bytes), (None, None, None));
     assert!(snapshot.host_idle_ns.is_some());
 }

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use bakeoff_wire::command::{self, BoundTypes, Parameter};
 use bakeoff_wire::row::{Encoding, RowCursor, column_name};
 use bakeoff_wire::{
-    Answering, Channel, Inbox, Login, LoginOptions, LoginStep, Outcome, ReplyScanner, Session, TlsWish, packet,
+    Answering, Channel, Inbox, Login, LoginOptions, LoginStep, Outcome, ReplyScanner, Session, TlsWish,
+    UTF8MB4_GENERAL_CI, packet,
 };
 
 /// The other end of the wire.
@@ -49,6 +50,7 @@ impl Script {
             user: self.option("user").unwrap_or_default().into(),
             password: self.option("password").unwrap_or_default().into(),
             database: self.option("database").map(Into::into),
+            collation: UTF8MB4_GENERAL_CI,
             tls: TlsWish::Never,
             channel: if self.option("channel") == Some("tcp") { Channel::Plain } else { Channel::UnixSocket },
             fewer_capabilities: self.option("fewer").map_or(0, |value| value.parse().expect("a number")),

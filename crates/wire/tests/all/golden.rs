@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use crate::conversation::{Peer, Script, converse};
-use bakeoff_wire::{Answering, Greeting, Login, LoginOptions, LoginStep, ReplyScanner};
+use bakeoff_wire::{Answering, Greeting, Login, LoginOptions, LoginStep, ReplyScanner, UTF8MB4_GENERAL_CI};
 
 /// Speaks the server's lines, `chunk` bytes at a time, when their turn has come.
 struct Recording {
@@ -109,6 +109,7 @@ fn offer(bytes: &[u8]) {
         user: "user".into(),
         password: "secret".into(),
         database: None,
+        collation: UTF8MB4_GENERAL_CI,
         tls: bakeoff_wire::TlsWish::Never,
         channel: bakeoff_wire::Channel::Plain,
         fewer_capabilities: 0,

@@ -61,3 +61,10 @@ proptest! {
         let _ = Greeting::parse(&bytes);
     }
 }
+
+#[test]
+fn a_login_can_announce_collations_of_one_byte() {
+    let known = ["utf8mb4_general_ci", "utf8mb4_0900_ai_ci", "latin1_german1_ci", "binary"].map(collation_id);
+    assert_eq!(known, [Some(45), Some(255), Some(5), Some(63)]);
+    assert_eq!(["utf8mb4_ja_0900_as_cs", "utf8mb4_uca1400_ai_ci", "klingon_ci", ""].map(collation_id), [None; 4]);
+}

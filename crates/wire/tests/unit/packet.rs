@@ -50,3 +50,22 @@ fn the_middle_can_be_taken_out() {
     inbox.remove(4, 100);
     assert_eq!(inbox.unread(), b"head");
 }
+
+#[test]
+fn room_for_a_large_reply_is_given_back_when_many_small_ones_have_followed() {
+    let mut inbox = Inbox::default();
+    let mut reply = |bytes: usize| {
+        inbox.push(&vec![7; bytes]);
+        inbox.consume(bytes);
+        inbox.data.len()
+    };
+    let grown = reply(10_000_000);
+    assert!(grown >= 10_000_000);
+    // Large replies that come now and then keep their room.
+    for _ in 0..5 {
+        assert_eq!((0..50).map(|_| reply(100)).last(), Some(grown));
+        reply(9_000_000);
+    }
+    assert_eq!((0..100).map(|_| reply(100)).last(), Some(INITIAL_BYTES));
+    assert_eq!(reply(100), INITIAL_BYTES);
+}
