@@ -72,6 +72,18 @@ def test_the_database_is_found_in_the_beginning_of_a_file(tmp_path, pack):
         check_source(study_of(file, "sbtest"))
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_dump_that_powershell_has_written_is_refused(tmp_path, encoding, pack):
+    path = tmp_path / "shop.sql"
+    path.write_bytes(pack(SHOP.read_text().encode(encoding)))
+    with pytest.raises(SpecError, match=r"shop\.sql: it is UTF-16 text, as PowerShell's `>` writes it\.") as caught:
+        own_data(str(path))
+    assert "--result-file" in str(caught.value.hint)
+    path.write_bytes(pack(b"\xef\xbb\xbf" + b"USE `shop`;\n" + SHOP.read_bytes()))
+    assert own_data(str(path)).database == "shop"
+
+
 def test_size_grows_with_compression(tmp_path):
     plain, packed = tmp_path / "a.sql", tmp_path / "a.sql.gz"
     plain.write_bytes(SHOP.read_bytes() * 100)

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use bakeoff_wire::dialect::{Dialect, MultiByte};
 use serde_json::value::RawValue;
 
-use crate::lexer::{Kind, code_tokens};
+use crate::lexer::{Kind, Lexer, code_tokens, is_word};
 
 const COLLATION: &str = "collation_connection";
 
@@ -26,6 +27,9 @@ const VARIABLES: [(&str, &str); 14] = [
     ("names", "names"),
     ("character set", "character_set"),
 ];
+
+/// SQL modes that have ANSI_QUOTES in them, some of MariaDB and of MySQL up to 5.7 alone.
+const WITH_ANSI_QUOTES: [&str; 7] = ["ANSI_QUOTES", "ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"];
 
 /// What is known of one session: names as the server has them, and values as they were written, without quotes.
 #[derive(Debug, Clone, Default)]
@@ -55,13 +59,34 @@ impl Session {
         &self.values
     }
 
+    /// How the server reads the session's statements. What is not known is as it is by default, or as NAMES has set it before.
+    pub fn dialect(&self) -> Dialect {
+        let value = |name: &str| self.values.get(name).map(String::as_str);
+        let charset = value("character_set_client").or(value("names")).or(value("character_set"));
+        let charset = charset.and_then(|charset| charset.split_whitespace().next());
+        let modes = value("sql_mode").unwrap_or_default();
+        // mysqlbinlog writes them as a number.
+        let bits: u64 = modes.parse().unwrap_or(0);
+        let has = |bit: u64, names: &[&str]| {
+            bits & bit != 0
+                || modes.split(',').any(|mode| names.iter().any(|name| mode.trim().eq_ignore_ascii_case(name)))
+        };
+        Dialect {
+            no_backslash_escapes: has(1 << 20, &["NO_BACKSLASH_ESCAPES"]),
+            ansi_quotes: has(1 << 2, &WITH_ANSI_QUOTES),
+            multi_byte: charset.map_or(MultiByte::Unknown, MultiByte::of),
+        }
+    }
+
     /// Takes what a `SET` statement changes; a value that is no literal makes the variable unknown.
     pub fn set(&mut self, sql: &[u8]) {
-        let tokens: Vec<(Kind, &[u8])> =
-            code_tokens(sql).map(|token| (token.kind, &sql[token.start..token.end])).collect();
-        let is = |at: usize, word: &[u8]| tokens.get(at).is_some_and(|(_, text)| text.eq_ignore_ascii_case(word));
+        if !code_tokens(sql).next().is_some_and(|first| is_word(sql, first, "SET")) {
+            return;
+        }
+        let tokens = Lexer::in_dialect(sql, self.dialect()).code();
+        let tokens: Vec<(Kind, &[u8])> = tokens.map(|token| (token.kind, &sql[token.start..token.end])).collect();
         // What SET STATEMENT of MariaDB sets ends with the statement.
-        if !is(0, b"set") || is(1, b"statement") {
+        if tokens.get(1).is_some_and(|(_, text)| text.eq_ignore_ascii_case(b"statement")) {
             return;
         }
         let (mut depth, mut is_global) = (0_i32, false);
@@ -84,7 +109,7 @@ impl Session {
             self.forget_charset();
             return self.put("names", (!words.is_empty()).then(|| words.join(" ")));
         }
-        if is(0, "charset") || (is(0, "character") && is(1, "set")) {
+        if is(0, "charset") || (is(0, "character") || is(0, "char")) && is(1, "set") {
             let value = part.last().map(|(_, text)| plain(text));
             self.forget_charset();
             return self.put("character set", value);

@@ -215,6 +215,12 @@ def _sql_bytes(path: Path) -> int:
     return int(path.stat().st_size * times * _BYTES_IN_SERVER)
 
 
+def is_utf16(head: bytes) -> bool:
+    """Whether a file's beginning is UTF-16: it has the byte order mark, or a zero in every other byte."""
+    marked = head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    return marked or len(head) >= 4 and any(not any(head[place:8:2]) for place in (0, 1))
+
+
 def used_databases(sql: str) -> tuple[str, ...]:
     """Databases that the beginning of a file of SQL uses; as for the mysql client, a line ends a USE, too."""
     use = r"^\ufeff?USE[^\S\n]+(?:`((?:[^`]|``)+)`|([\w$]+?))[^\S\n]*(?:;|\$\$|//|$)"

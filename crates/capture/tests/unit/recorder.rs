@@ -189,7 +189,7 @@ fn a_text_of_a_digest_is_no_statement() {
 
 fn add(totals: &mut Totals, sql: &str, query_us: u64, weight: u64) {
     let mut digester = Digester::default();
-    digester.read(sql.as_bytes());
+    digester.read(sql.as_bytes(), bakeoff_wire::dialect::Dialect::default());
     let event = Event {
         query_us: Some(query_us),
         rows_examined: Some(10),
