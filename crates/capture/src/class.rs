@@ -149,7 +149,7 @@ pub fn class(sql: &[u8]) -> Class {
 
 /// The dialects in which the texts and names of a statement can end in different places; the default one first.
 fn dialects(sql: &[u8]) -> impl Iterator<Item = Dialect> {
-    let is_special = |byte: u8| byte >= b'@' && byte < 0x7f && !is_ident(byte);
+    let is_special = |byte: u8| (b'@'..0x7f).contains(&byte) && !is_ident(byte);
     let is_in_character = |pair: &[u8]| pair[0] >= 0x80 && is_special(pair[1]);
     let sets: &[MultiByte] = if sql.windows(2).any(is_in_character) { &MultiByte::DIFFERENT } else { &[] };
     let modes: &[(bool, bool)] =

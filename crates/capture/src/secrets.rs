@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::digest::{Facts, symbol};
 use crate::keywords::{Id, NAMED};
-use crate::lexer::{Kind, Lexer, Token};
+use crate::lexer::{Kind, Lexer, Token, code_comment};
 
 /// What stands in place of a literal of a statement with a password.
 const STRUCK_OUT: &[u8] = b"'***'";
@@ -203,11 +203,11 @@ fn names_user(sql: &[u8], token: Token) -> bool {
         && !is_one_of(&sql[token.start..token.end], &BEFORE_VARIABLES)
 }
 
-/// Copies a statement without its literals, names of hosts and of users before them, and comments.
+/// Copies a statement without its literals, names of hosts and of users before them, and comments that are not code.
 pub(crate) fn strike_out(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
     copy(sql, dialect, out, |token, _, of_account, out| match token.kind {
         Kind::Text | Kind::Number | Kind::Cut | Kind::Host => out.extend_from_slice(STRUCK_OUT),
-        Kind::Comment => {}
+        Kind::Comment => keep_frame(sql, token, out),
         _ if of_account => out.extend_from_slice(STRUCK_OUT),
         _ => out.extend_from_slice(&sql[token.start..token.end]),
     });
@@ -215,11 +215,18 @@ pub(crate) fn strike_out(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
 
 /// Copies a statement without its comments.
 pub(crate) fn without_comments(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
-    copy(sql, dialect, out, |token, _, _, out| {
-        if token.kind != Kind::Comment {
-            out.extend_from_slice(&sql[token.start..token.end]);
-        }
+    copy(sql, dialect, out, |token, _, _, out| match token.kind {
+        Kind::Comment => keep_frame(sql, token, out),
+        _ => out.extend_from_slice(&sql[token.start..token.end]),
     });
+}
+
+/// Copies `/*!50003` and its `*/`: without them the code between would be one for every server.
+fn keep_frame(sql: &[u8], comment: Token, out: &mut Vec<u8>) {
+    let text = &sql[comment.start..comment.end];
+    if text == b"*/" || code_comment(text).is_some() {
+        out.extend_from_slice(text);
+    }
 }
 
 /// Copies a statement; `write` gets each token, the keyword before, and whether it is the user or host of an account.
@@ -279,7 +286,7 @@ impl Redactor {
             defines &= kind != Kind::Word || !is_one_of(text, &["select"]);
             sets_variables &= text != b";"; // another statement
             match kind {
-                Kind::Comment => {}
+                Kind::Comment => keep_frame(sql, token, out),
                 Kind::Text | Kind::Cut if !sets_variables => {
                     self.replace_text(text, kind == Kind::Text, multi_byte, out)
                 }

@@ -173,7 +173,7 @@ struct Loading<'a> {
 impl Loading<'_> {
     fn run(&mut self) -> Result<(), Failure> {
         for statement in SESSION {
-            self.client.query(statement.as_bytes()).map_err(|error| Failure::running(&error))?;
+            self.run_named(statement.as_bytes())?;
         }
         if !self.file.database.is_empty() {
             let mut statement = format!("USE {}", quoted(&self.file.database)).into_bytes();
@@ -209,11 +209,16 @@ impl Loading<'_> {
         }
     }
 
+    /// Runs a statement of bakeoff's own; a refusal names the file and the line that it is for.
+    fn run_named(&mut self, sql: &[u8]) -> Result<(), Failure> {
+        self.run_one(sql).map_err(|error| self.refused(sql, &error))
+    }
+
     fn load_rows(&mut self, rows: &DumpRows, progress: &input::Progress) -> Result<(), Failure> {
         let path = &self.file.path;
         let failed = |error: std::io::Error| Failure::new(Code::ScriptError, format!("{}: {error}", path.display()));
         for statement in ["SET NAMES utf8mb4", "SET SESSION time_zone = '+00:00'"] {
-            self.client.query(statement.as_bytes()).map_err(|error| Failure::running(&error))?;
+            self.run_named(statement.as_bytes())?;
         }
         let mut input = BufReader::new(input::open(path, progress).map_err(failed)?);
         self.dialect.multi_byte = MultiByte::Safe;
@@ -346,7 +351,7 @@ impl Loading<'_> {
         };
         // They are names of the server's own: no quotes in them.
         let sql = format!("REPLACE INTO {marks}.names VALUES ('{name}', '{other}')");
-        self.run_together(&[sql.as_bytes()]).map_err(|error| Failure::running(&error))
+        self.run_together(&[sql.as_bytes()]).map_err(|error| self.refused(sql.as_bytes(), &error))
     }
 
     /// Runs statements in one transaction: the dump's own if it has begun one.

@@ -227,7 +227,7 @@ fn a_read_is_one_in_every_character_set() {
         assert!(matches!(class(sql), Class::Write(_)), "{}", String::from_utf8_lossy(sql));
     }
     for sql in [
-        &b"SELECT * FROM goods WHERE name = '\x97\x92\xe8\x95\\' AND note = 'x'"[..],
+        &b"SELECT * FROM goods WHERE name = '\x97\\\x92\xe8\x95\\' AND note = 'x'"[..],
         b"SELECT `\x83\x60`, '\xd5\\' FROM t",
         "SELECT `pr\u{e9}`, '\u{306f}\\'s' FROM `\u{8868}` WHERE `\u{8868}` IN (1)".as_bytes(),
     ] {
