@@ -149,14 +149,15 @@ def test_dumps_that_cannot_be_read_are_refused(tmp_path):
             lambda folder: (folder / f"{name}.json").write_text(damaged),  # noqa: B023
         )
 
-    def with_commas(folder):
-        about = json.loads((folder / "shop@word.json").read_text())
-        about["options"]["fieldsTerminatedBy"] = ","
-        (folder / "shop@word.json").write_text(json.dumps(about))
+    for option, value in (("fieldsTerminatedBy", ","), ("defaultCharacterSet", "sjis")):
 
-    assert "shop.word is written in a form that bakeoff does not read (fieldsTerminatedBy)" in refused(
-        tmp_path / "c", with_commas
-    )
+        def with_option(folder, option=option, value=value):
+            about = json.loads((folder / "shop@word.json").read_text())
+            about["options"][option] = value
+            (folder / "shop@word.json").write_text(json.dumps(about))
+
+        complaint = refused(tmp_path / option, with_option)
+        assert f"shop.word is written in a form that bakeoff does not read ({option})" in complaint
     for name, missing in (
         ("shop@word@0.tsv", "1 file of rows of shop@word.tsv"),
         ("shop@sale@p1@@0.tsv.zst", "sale@p1"),

@@ -163,7 +163,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Bytes up to the next one that `ends`, which none within a character of several bytes does.
+    /// Bytes up to the next one that `ends`; bytes within a character of several are passed over.
     fn length_to(&self, ends: impl Fn(u8) -> bool) -> usize {
         self.dialect.multi_byte.find(self.rest(), 0, ends).unwrap_or(self.rest().len())
     }
@@ -306,8 +306,8 @@ pub(crate) fn code_comment(text: &[u8]) -> Option<usize> {
     (text[marker - 1] == b'!' && !NEVER.contains(&version)).then_some(marker + digits)
 }
 
-/// The dialect, or if it leaves a text open, the first one in which every text ends: the session can have NO_BACKSLASH_ESCAPES, or
-/// a character set that it has set before the log began. What is UTF-8 is not taken for another character set.
+/// Returns the dialect, or if it leaves a text open, the first other one in which every text ends. The session may have set
+/// NO_BACKSLASH_ESCAPES or a character set before the log began. Valid UTF-8 is never read as another character set.
 pub(crate) fn ending_texts(sql: &[u8], dialect: Dialect) -> Dialect {
     let ends = |dialect: &Dialect| !Lexer::in_dialect(sql, *dialect).any(|token| token.kind == Kind::Cut);
     if memchr(b'\\', sql).is_none() || ends(&dialect) {

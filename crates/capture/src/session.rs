@@ -37,6 +37,7 @@ pub struct Session {
     values: BTreeMap<&'static str, String>,
     /// The values as a JSON object; None while there are none.
     json: Option<Box<RawValue>>,
+    dialect: Dialect,
 }
 
 impl Session {
@@ -50,8 +51,9 @@ impl Session {
         let read: BTreeMap<String, String> =
             json.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or_default();
         let known = |name: &str| VARIABLES.iter().find(|(_, key)| *key == name).map(|(_, key)| *key);
-        let values = read.into_iter().filter_map(|(name, value)| Some((known(&name)?, value)));
-        Self { values: values.collect(), json: json.map(ToOwned::to_owned) }
+        let values: BTreeMap<_, _> =
+            read.into_iter().filter_map(|(name, value)| Some((known(&name)?, value))).collect();
+        Self { dialect: dialect(&values), values, json: json.map(ToOwned::to_owned) }
     }
 
     /// The variables that are known to be set, by name, with their values as they were written.
@@ -59,23 +61,9 @@ impl Session {
         &self.values
     }
 
-    /// How the server reads the session's statements. What is not known is as it is by default, or as NAMES has set it before.
+    /// How the server reads the session's statements, as far as the session tells.
     pub fn dialect(&self) -> Dialect {
-        let value = |name: &str| self.values.get(name).map(String::as_str);
-        let charset = value("character_set_client").or(value("names")).or(value("character_set"));
-        let charset = charset.and_then(|charset| charset.split_whitespace().next());
-        let modes = value("sql_mode").unwrap_or_default();
-        // mysqlbinlog writes them as a number.
-        let bits: u64 = modes.parse().unwrap_or(0);
-        let has = |bit: u64, names: &[&str]| {
-            bits & bit != 0
-                || modes.split(',').any(|mode| names.iter().any(|name| mode.trim().eq_ignore_ascii_case(name)))
-        };
-        Dialect {
-            no_backslash_escapes: has(1 << 20, &["NO_BACKSLASH_ESCAPES"]),
-            ansi_quotes: has(1 << 2, &WITH_ANSI_QUOTES),
-            multi_byte: charset.map_or(MultiByte::Unknown, MultiByte::of),
-        }
+        self.dialect
     }
 
     /// Takes what a `SET` statement changes; a value that is no literal makes the variable unknown.
@@ -83,7 +71,7 @@ impl Session {
         if !code_tokens(sql).next().is_some_and(|first| is_word(sql, first, "SET")) {
             return;
         }
-        let tokens = Lexer::in_dialect(sql, self.dialect()).code();
+        let tokens = Lexer::in_dialect(sql, self.dialect).code();
         let tokens: Vec<(Kind, &[u8])> = tokens.map(|token| (token.kind, &sql[token.start..token.end])).collect();
         // What SET STATEMENT of MariaDB sets ends with the statement.
         if tokens.get(1).is_some_and(|(_, text)| text.eq_ignore_ascii_case(b"statement")) {
@@ -96,6 +84,7 @@ impl Session {
         }) {
             self.assign(part, &mut is_global);
         }
+        self.dialect = dialect(&self.values);
         self.json = serde_json::value::to_raw_value(&self.values).ok().filter(|_| !self.values.is_empty());
     }
 
@@ -148,6 +137,22 @@ impl Session {
             Some(value) => self.values.insert(key, value),
             None => self.values.remove(key),
         };
+    }
+}
+
+/// The dialect of these settings. A character set that is not known counts as the one that NAMES set before: dumps go back to it.
+fn dialect(values: &BTreeMap<&'static str, String>) -> Dialect {
+    let value = |name: &str| values.get(name).map(String::as_str);
+    let charset = value("character_set_client").or(value("names")).or(value("character_set"));
+    let charset = charset.and_then(|charset| charset.split_whitespace().next());
+    let modes = value("sql_mode").unwrap_or_default();
+    let bits: u64 = modes.parse().unwrap_or(0); // mysqlbinlog writes a number
+    let is_one_of = |mode: &str, names: &[&str]| names.iter().any(|name| mode.trim().eq_ignore_ascii_case(name));
+    let has = |bit: u64, names: &[&str]| bits & bit != 0 || modes.split(',').any(|mode| is_one_of(mode, names));
+    Dialect {
+        no_backslash_escapes: has(1 << 20, &["NO_BACKSLASH_ESCAPES"]),
+        ansi_quotes: has(1 << 2, &WITH_ANSI_QUOTES),
+        multi_byte: charset.map_or(MultiByte::Unknown, MultiByte::of),
     }
 }
 

@@ -179,6 +179,7 @@ def _shell_chunks(path: Path, names: list[str], base: str, about: dict[str, Any]
 def _shell_rows(path: Path, schema: str, table: str, options: dict[str, Any]) -> dict[str, Any]:
     """How the rows of a table become INSERTs."""
     known = {"fieldsTerminatedBy": "\t", "fieldsEnclosedBy": "", "fieldsEscapedBy": "\\", "linesTerminatedBy": "\n"}
+    known["defaultCharacterSet"] = "utf8mb4"
     other = [name for name, value in known.items() if options.get(name, value) != value]
     decode = options.get("decodeColumns", {})
     if other or not set(decode.values()) <= {"FROM_BASE64", "UNHEX"}:
@@ -218,7 +219,7 @@ def _sql_bytes(path: Path) -> int:
 def is_utf16(head: bytes) -> bool:
     """Whether a file's beginning is UTF-16: it has the byte order mark, or a zero in every other byte."""
     marked = head.startswith((b"\xff\xfe", b"\xfe\xff"))
-    return marked or len(head) >= 4 and any(not any(head[place:8:2]) for place in (0, 1))
+    return marked or (len(head) >= 4 and any(not any(head[place:8:2]) for place in (0, 1)))
 
 
 def used_databases(sql: str) -> tuple[str, ...]:
