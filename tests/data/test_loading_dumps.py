@@ -265,11 +265,7 @@ def test_a_refusal_of_the_first_and_the_last_statement_names_its_line(running, t
         (f"{SANDBOX}-- Host: localhost\n/*M!100616 SET @A=1 */;\nINSERT INTO none VALUES (1);\n", 4),
         (f"{SANDBOX}\nSET NAMES none;\nCREATE TABLE t (a int);\n", 3),
         ("CREATE TABLE t (a int);\n\nINSERT INTO none\nVALUES (1)\n\n", 3),
-        (
-            "DELIMITER //\nCREATE TABLE t (a int)\n//\nCREATE TRIGGER x BEFORE INSERT ON none\nFOR EACH ROW SET @a = 1\n"
-            "//\n",
-            4,
-        ),
+        ("DELIMITER //\nSELECT 1\n//\nCREATE TRIGGER x BEFORE INSERT ON none\nFOR EACH ROW SET @a = 1\n//\n", 4),
         ("SELECT 1;\n/*!40101 SET CHARACTER_SET_CLIENT=@OLD_CHARACTER_SET_CLIENT */;\n\n-- Dump completed\n", 2),
         ("SET SESSION TRANSACTION READ ONLY;\nSELECT 1;\nCREATE TABLE t (a INT)", 3),
     ):
