@@ -16,7 +16,7 @@ CRATES_ALLOWED = {
     "bakeoff-wire": set(),
     "bakeoff-metrics": set(),
     "bakeoff-script": set(),
-    "bakeoff-capture": set(),
+    "bakeoff-capture": {"bakeoff-wire"},
     "bakeoff-load": BASE_CRATES | {"bakeoff-capture"},
     "bakeoff-sysbench": BASE_CRATES | {"bakeoff-load"},
     "bakeoff-engine": BASE_CRATES | {"bakeoff-capture", "bakeoff-load", "bakeoff-sysbench"},

@@ -1,10 +1,12 @@
 #![no_main]
 
-use bakeoff_capture::Progress;
+use bakeoff_capture::{Dialect, Progress};
 use bakeoff_capture::event::{Event, Sink};
 use bakeoff_capture::input::Format;
 use bakeoff_capture::sql_file::read_statements;
-use bakeoff_engine::dump_sql::{beginning, left_out, read_rows, translate, without_definer};
+use bakeoff_engine::dump_sql::{
+    beginning, disable_event, left_out, read_rows, sets_time_zone, translate, without_definer,
+};
 use bakeoff_engine::request::DumpRows;
 use bakeoff_load::replay_workload::without_literals;
 use bakeoff_script::host::SqlError;
@@ -18,13 +20,15 @@ const REFUSALS: [(u16, &str); 3] = [
 ];
 
 /// What the engine does to a statement before it sends it, and when a server refuses it.
-fn change(sql: &mut Vec<u8>, schema: &[u8]) {
+fn change(sql: &mut Vec<u8>, schema: &[u8], dialect: Dialect) {
     left_out(sql, schema);
-    without_definer(sql);
+    without_definer(sql, dialect);
     for (code, message) in REFUSALS {
-        translate(sql, &SqlError { code, sqlstate: "HY000".into(), message: message.into(), fatal: false });
+        translate(sql, dialect, &SqlError { code, sqlstate: "HY000".into(), message: message.into(), fatal: false });
     }
-    without_literals(&beginning(sql));
+    without_literals(&beginning(sql, dialect));
+    sets_time_zone(sql);
+    disable_event(sql, dialect);
 }
 
 struct Nothing;
@@ -44,7 +48,7 @@ fuzz_target!(|input: &[u8]| {
     let mut bytes = 0;
     let read = read_statements(&path, delimiter, &Progress::default(), &mut |statement| {
         bytes += statement.sql.len();
-        change(statement.sql, statement.schema);
+        change(statement.sql, statement.schema, statement.dialect);
         bytes < 1 << 20 // a few bytes of a compressed file may stand for gigabytes
     });
     // A file that looks compressed may be damaged.

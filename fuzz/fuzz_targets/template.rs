@@ -1,16 +1,19 @@
 #![no_main]
 
-use bakeoff_wire::template::MultiByte;
 use bakeoff_wire::command::Parameter;
-use bakeoff_wire::template::{Dialect, Template};
+use bakeoff_wire::dialect::{Dialect, MultiByte};
+use bakeoff_wire::template::Template;
 use libfuzzer_sys::fuzz_target;
 
 const SETS: [MultiByte; 5] = [MultiByte::Safe, MultiByte::Sjis, MultiByte::Gbk, MultiByte::Big5, MultiByte::Gb18030];
 
 fuzz_target!(|input: &[u8]| {
     let Some((&how, rest)) = input.split_first() else { return };
-    let dialect =
-        Dialect { no_backslash_escapes: how & 1 != 0, multi_byte: SETS[usize::from(how >> 1) % SETS.len()] };
+    let dialect = Dialect {
+        no_backslash_escapes: how & 1 != 0,
+        multi_byte: SETS[usize::from(how >> 1) % SETS.len()],
+        ..Dialect::default()
+    };
     let template = Template::new(rest, dialect);
     let values = std::iter::repeat(Parameter::Bytes(rest));
     let mut out = Vec::new();

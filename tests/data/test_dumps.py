@@ -91,6 +91,18 @@ def test_the_database_is_found_in_the_beginning_of_a_file(tmp_path, pack):
         check_source(study_of(file, "sbtest"))
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_dump_that_powershell_has_written_is_refused(tmp_path, encoding, pack):
+    path = tmp_path / "shop.sql"
+    path.write_bytes(pack(SHOP.read_text().encode(encoding)))
+    with pytest.raises(SpecError, match=r"shop\.sql: it is UTF-16 text, as PowerShell's `>` writes it\.") as caught:
+        own_data(str(path))
+    assert "--result-file" in str(caught.value.hint)
+    path.write_bytes(pack(b"\xef\xbb\xbf" + b"USE `shop`;\n" + SHOP.read_bytes()))
+    assert own_data(str(path)).database == "shop"
+
+
 def test_size_grows_with_compression(tmp_path):
     plain, packed = tmp_path / "a.sql", tmp_path / "a.sql.gz"
     plain.write_bytes(SHOP.read_bytes() * 100)
@@ -156,14 +168,15 @@ def test_dumps_that_cannot_be_read_are_refused(tmp_path):
             lambda folder: (folder / f"{name}.json").write_text(damaged),  # noqa: B023
         )
 
-    def with_commas(folder):
-        about = json.loads((folder / "shop@word.json").read_text())
-        about["options"]["fieldsTerminatedBy"] = ","
-        (folder / "shop@word.json").write_text(json.dumps(about))
+    for option, value in (("fieldsTerminatedBy", ","), ("defaultCharacterSet", "sjis")):
 
-    assert "shop.word is written in a form that bakeoff does not read (fieldsTerminatedBy)" in refused(
-        tmp_path / "c", with_commas
-    )
+        def with_option(folder, option=option, value=value):
+            about = json.loads((folder / "shop@word.json").read_text())
+            about["options"][option] = value
+            (folder / "shop@word.json").write_text(json.dumps(about))
+
+        complaint = refused(tmp_path / option, with_option)
+        assert f"shop.word is written in a form that bakeoff does not read ({option})" in complaint
     for name, missing in (
         ("shop@word@0.tsv", "1 file of rows of shop@word.tsv"),
         ("shop@sale@p1@@0.tsv.zst", "sale@p1"),

@@ -4,15 +4,18 @@ import contextlib
 import gzip
 import subprocess
 import threading
+from types import SimpleNamespace
 
 import pytest
 from made_dumps import Listening, checksums, load, mydumper, mysql_shell, renamed_mydumper, study_of
 from test_dumps import SHOP
 
 from bakeoff import servers
+from bakeoff.engine import Engine
 from bakeoff.errors import EngineError, HostError, ServerError
 from bakeoff.run import kept_loads
-from bakeoff.run.own_data import dump_database, take_snapshots
+from bakeoff.run.arms import ArmSetup
+from bakeoff.run.own_data import dump_database, load_dump, take_snapshots
 from bakeoff.servers import RemoteServer
 from bakeoff.spec import parse_server
 from bakeoff.spec.dumps import quoted
@@ -156,6 +159,131 @@ def test_a_deadlock_repeats_a_statement_but_no_part_of_a_transaction(running, tm
     dump.write_text(f"{DEADLOCK_AT_2}BEGIN;\nINSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2), (3);\nCOMMIT;\n")
     with pytest.raises(EngineError, match=r"deadlock\.sql:13: Deadlock found"):
         load(server, dump, "mysql:8.0.15")
+
+
+def test_a_deadlock_that_comes_back_every_time_ends_the_load(running, tmp_path):
+    dump = tmp_path / "deadlock.sql"
+    always = DEADLOCK_AT_2.replace(" AND @seen IS NULL", "")
+    dump.write_text(f"{always}INSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2), (3);\n")
+    with pytest.raises(EngineError, match=r"deadlock\.sql:12: Deadlock found \(error 1213\): INSERT INTO `t`"):
+        load(running["mysql:8.0.15"], dump, "mysql:8.0.15")
+
+
+TEXTS = ("予定表", "ソ", "能", "チーム")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("charset", "texts"),
+    [
+        ("sjis", TEXTS),
+        ("cp932", TEXTS),
+        ("gbk", ("誠\\\\", "一誠")),
+        ("big5", ("功", "許功蓋")),
+        ("gb18030", ("誠\\\\", "\x80", "㐂")),
+    ],
+)
+def test_characters_that_end_with_a_backslash_are_loaded_as_they_are(running, tmp_path, name, charset, texts):
+    if name.startswith("mariadb") and charset == "gb18030":
+        return  # which it does not have
+    dump = tmp_path / "texts.sql"
+    rows = ",".join(f"({n},'{text}','a;b')" for n, text in enumerate(texts)).encode(charset)
+    table = f"`{texts[0].strip(chr(92))}`".encode(charset)
+    dump.write_bytes(
+        f"/*!40101 SET NAMES {charset} */;\n/*!40101 SET @saved_cs_client = @@character_set_client */;\n"
+        "/*!40101 SET character_set_client = utf8 */;\n"
+        "CREATE TABLE t (id INT, a VARCHAR(9) CHARACTER SET utf8, b TEXT) COMMENT '\\';';\n"
+        "/*!40101 SET character_set_client = @saved_cs_client */;\nINSERT INTO t VALUES ".encode()
+        + rows + b";\nCREATE TABLE " + table + b" (x INT) COMMENT '" + rows.replace(b"'", b"''") + b"';\n"
+        b"SET NAMES utf8;\nINSERT INTO t VALUES (99,'\xc3\xa9\\'','c')\n"
+    )  # fmt: skip
+    server = running[name]
+    load(server, dump, name)
+    expected = [text.replace("\\\\", "\\") for text in texts]
+    assert [row[0] for row in as_utf8(server, "SELECT a FROM t ORDER BY id")] == [*expected, "é'"]
+    assert len(checksums(server)) == 2
+
+
+SANDBOX = "/*M!999999\\- enable the sandbox mode */ \n"
+VERBOSITY = "/*M!100616 SET @OLD_NOTE_VERBOSITY=@@NOTE_VERBOSITY, NOTE_VERBOSITY=0 */;\n"
+VERBOSITY_BACK = "/*M!100616 SET NOTE_VERBOSITY=@OLD_NOTE_VERBOSITY */;\n"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_dump_of_mariadb_is_loaded_by_every_server(running, tmp_path, name):
+    dump = tmp_path / "maria.sql"
+    dump.write_text(
+        f"{SANDBOX}DELIMITER ;;\nCREATE FUNCTION f() RETURNS INT DETERMINISTIC BEGIN RETURN 1; END ;;\nDELIMITER ;\n"
+        f"{VERBOSITY}CREATE TABLE t (a INT) /*M!100301 COMMENT='of MariaDB' */;\n{VERBOSITY_BACK}"
+    )
+    server = running[name]
+    load(server, dump, name)
+    assert as_utf8(server, "SELECT f()") == [(1,)]
+    comment = "SELECT table_comment FROM information_schema.tables WHERE table_schema = 'shop'"
+    assert as_utf8(server, comment) == [("of MariaDB" if name.startswith("mariadb") else "",)]
+
+
+def test_a_resumed_load_sets_what_mariadb_alone_runs(running, tmp_path):
+    server, name, dump = running["mariadb:11.8.6"], "mariadb:11.8.6", tmp_path / "shop.sql"
+    begun = f"/* {'long ' * 100}*/ SET @a = 7;\n{VERBOSITY}CREATE TABLE t (a INT);\nINSERT INTO t VALUES (@a);\n"
+    kept = SimpleNamespace(progress=lambda done, total: None)
+    setup = ArmSetup(study_of(dump, name=name).arms[0])
+
+    def go_on(rest):
+        dump.write_text(f"{begun}{rest}")
+        with Engine() as engine:
+            load_dump(engine, setup, server, study_of(dump, name=name), Listening(), threads=1, kept=kept)
+
+    server.query("DROP DATABASE IF EXISTS shop")
+    server.query("CREATE DATABASE shop")
+    try:
+        with pytest.raises(EngineError, match=r"shop\.sql:5: Unknown column "):
+            go_on("INSERT INTO t VALUES (gone);\n")
+        go_on(f"INSERT INTO t VALUES (@a + 1);\n{VERBOSITY_BACK}")
+    finally:
+        server.query(f"DROP DATABASE IF EXISTS {kept_loads.MARKS}")
+    assert as_utf8(server, "SELECT a FROM t ORDER BY a") == [(7,), (8,)]
+
+
+EVENT = (
+    "/*!50106 SET @save_time_zone= @@TIME_ZONE */ ;\nDELIMITER ;;\n/*!50003 SET time_zone = 'Mars/Olympus' */ ;;\n"
+    "/*!50106 CREATE*/ /*!50117 DEFINER=`boss`@`%`*/ /*!50106 EVENT `e` ON SCHEDULE EVERY 1 DAY "
+    "STARTS '2030-01-01 00:00:00' ON COMPLETION NOT PRESERVE ENABLE DO BEGIN SELECT 1; END */ ;;\n"
+    "/*!50003 SET time_zone = @save_time_zone */ ;;\n"
+    "CREATE EVENT g ON SCHEDULE EVERY 1 DAY DO SELECT 'ENABLE' ;;\nDELIMITER ;\n"
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_event_in_a_time_zone_that_the_server_does_not_know_is_loaded_disabled(running, tmp_path, name):
+    dump, server = tmp_path / "events.sql", running[name]
+    dump.write_text(f"CREATE TABLE t (a TIMESTAMP);\n{EVENT}INSERT INTO t VALUES ('2026-01-01 00:00:00');\n")
+    _, listener = load(server, dump, name)
+    states = "SELECT event_name, status FROM information_schema.events WHERE event_schema = 'shop' ORDER BY 1"
+    assert as_utf8(server, states) == [("e", "DISABLED"), ("g", "ENABLED")]
+    assert listener.notes[-1].endswith("statements of the dump that were left out: unknown time zones of events (1)")
+    # Rows need theirs.
+    dump.write_text("CREATE TABLE t (a TIMESTAMP);\nSET time_zone = 'Mars/Olympus';\nINSERT INTO t VALUES (NOW());\n")
+    with pytest.raises(EngineError, match=r"events\.sql:2: Unknown or incorrect time zone: 'Mars/Olympus'"):
+        load(server, dump, name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_refusal_of_the_first_and_the_last_statement_names_its_line(running, tmp_path, name):
+    dump = tmp_path / "bad.sql"
+    for text, line in (
+        ("\ufeffINSERT INTO none VALUES (1);\nCREATE TABLE t (a int);\n", 1),
+        (f"{SANDBOX}-- Host: localhost\n/*M!100616 SET @A=1 */;\nINSERT INTO none VALUES (1);\n", 4),
+        (f"{SANDBOX}\nSET NAMES none;\nCREATE TABLE t (a int);\n", 3),
+        ("CREATE TABLE t (a int);\n\nINSERT INTO none\nVALUES (1)\n\n", 3),
+        ("DELIMITER //\nSELECT 1\n//\nCREATE TRIGGER x BEFORE INSERT ON none\nFOR EACH ROW SET @a = 1\n//\n", 4),
+        ("SELECT 1;\n/*!40101 SET CHARACTER_SET_CLIENT=@OLD_CHARACTER_SET_CLIENT */;\n\n-- Dump completed\n", 2),
+        ("SET SESSION TRANSACTION READ ONLY;\nSELECT 1;\nCREATE TABLE t (a INT)", 3),
+    ):
+        dump.write_text(text)
+        with pytest.raises(EngineError, match=rf"bad\.sql:{line}: .* \(error \d+\): ") as caught:
+            load(running[name], dump, name)
+        assert "\n" not in caught.value.message
 
 
 @pytest.mark.parametrize("name", ["mysql:5.7.22", "mysql:8.0.15"])

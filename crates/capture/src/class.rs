@@ -2,16 +2,19 @@
 //!
 //! A write is never taken for a read: what is in doubt is a write. So names before `(` must be functions of the server that are
 //! known to change nothing (a name that is not listed can be a stored function, which may write), a statement with code in
-//! comments must be a read for servers of every version, and one with `\` must be a read in every `sql_mode`.
+//! comments must be a read for servers of every version, and one whose texts or names end elsewhere in another `sql_mode` or
+//! character set must be a read there, too.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
+use bakeoff_wire::dialect::{Dialect, MultiByte};
+
 use crate::digest::unquoted;
 use crate::event::number;
 use crate::keywords;
-use crate::lexer::{Kind, Lexer, code_tokens, is_word};
+use crate::lexer::{Kind, Lexer, code_tokens, is_ident, is_word};
 
 /// What a statement does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,14 +90,14 @@ pub fn step(sql: &[u8]) -> Step {
 }
 
 /// The schema that `USE name` names. The client's own command also takes names like `my-db` without quotes: up to a space or a `;`.
-pub fn used_schema(sql: &[u8]) -> Option<Cow<'_, [u8]>> {
-    let mut tokens = code_tokens(sql);
+pub fn used_schema(sql: &[u8], dialect: Dialect) -> Option<Cow<'_, [u8]>> {
+    let mut tokens = Lexer::in_dialect(sql, dialect).code();
     if !is_word(sql, tokens.next()?, "USE") {
         return None;
     }
     let name = tokens.next()?;
     match name.kind {
-        Kind::Quoted | Kind::Text => Some(unquoted(&sql[name.start..name.end])),
+        Kind::Quoted | Kind::Text => Some(unquoted(&sql[name.start..name.end], dialect.multi_byte)),
         Kind::Word | Kind::Number => {
             let mut end = name.end;
             while let Some(part) = tokens.next().filter(|part| part.start == end && sql[end] != b';') {
@@ -129,24 +132,34 @@ struct Part<'a> {
     version: Option<u64>,
 }
 
-/// What `sql` does. It reads the text alone, and knows nothing of a server's objects.
+/// What `sql` does. It reads the text alone, and knows nothing of a session's settings or a server's objects.
 pub fn class(sql: &[u8]) -> Class {
-    let usual = class_in(sql, Lexer::new(sql));
-    if usual.cut {
-        return Class::Write("cut");
-    }
-    if memchr::memchr(b'\\', sql).is_none() || matches!(usual.class, Class::Write(_)) {
-        return usual.class;
-    }
-    // Under NO_BACKSLASH_ESCAPES and ANSI_QUOTES texts end elsewhere.
-    for (no_backslash_escapes, ansi_quotes) in [(true, false), (false, true)] {
-        let other = class_in(sql, Lexer::in_mode(sql, no_backslash_escapes, ansi_quotes));
+    let mut class = None;
+    for dialect in dialects(sql) {
+        let found = class_in(sql, Lexer::in_dialect(sql, dialect));
         // The server refuses a statement whose quotes do not end, as a whole.
-        if !other.cut && matches!(other.class, Class::Write(_)) {
-            return other.class;
+        match found.class {
+            _ if found.cut => {}
+            write @ Class::Write(_) => return write,
+            other => class = class.or(Some(other)),
         }
     }
-    usual.class
+    class.unwrap_or(Class::Write("cut"))
+}
+
+/// The dialects in which the texts and names of a statement can end in different places; the default one first.
+fn dialects(sql: &[u8]) -> impl Iterator<Item = Dialect> {
+    let is_special = |byte: u8| (b'@'..0x7f).contains(&byte) && !is_ident(byte);
+    let is_in_character = |pair: &[u8]| pair[0] >= 0x80 && is_special(pair[1]);
+    let sets: &[MultiByte] = if sql.windows(2).any(is_in_character) { &MultiByte::DIFFERENT } else { &[] };
+    let modes: &[(bool, bool)] =
+        if memchr::memchr(b'\\', sql).is_some() { &[(true, false), (false, true)] } else { &[] };
+    let sets = std::iter::once(MultiByte::Safe).chain(sets.iter().copied());
+    sets.flat_map(move |multi_byte| {
+        std::iter::once((false, false))
+            .chain(modes.iter().copied())
+            .map(move |(no_backslash_escapes, ansi_quotes)| Dialect { no_backslash_escapes, ansi_quotes, multi_byte })
+    })
 }
 
 struct Found {
@@ -170,12 +183,7 @@ fn class_in<'a>(sql: &'a [u8], lexer: Lexer<'a>) -> Found {
             Kind::Comment if text == b"*/" => version = None,
             // MariaDB executes what is no code for MySQL, and versions skip to different ends of comments within comments.
             Kind::Comment if version.is_some() => doubt = Some("comment"),
-            Kind::Comment
-                if text[..text.len().min(4)].eq_ignore_ascii_case(b"/*M!")
-                    || text.starts_with(b"/*!") && text.ends_with(b"*/") =>
-            {
-                doubt = Some("comment");
-            }
+            Kind::Comment if is_of_one_flavour(text) => doubt = Some("comment"),
             Kind::Comment if text.starts_with(b"/*!") => version = Some(number(&text[3..]).unwrap_or(0)),
             Kind::Comment => {}
             Kind::Cut => cut = true,
@@ -197,6 +205,12 @@ fn class_in<'a>(sql: &'a [u8], lexer: Lexer<'a>) -> Found {
     }
     let class = doubt.map_or_else(|| class_of_versions(&parts), Class::Write);
     Found { class, cut }
+}
+
+/// Whether a comment is code for MariaDB or MySQL alone, or not read alike by both: `/*M!`, versions of six digits, those of no server.
+fn is_of_one_flavour(comment: &[u8]) -> bool {
+    comment[..comment.len().min(4)].eq_ignore_ascii_case(b"/*M!")
+        || comment.starts_with(b"/*!") && (comment.ends_with(b"*/") || comment.len() > b"/*!50003".len())
 }
 
 /// A server sees the code in comments of its own version and lower ones: all that it can see must be a read.

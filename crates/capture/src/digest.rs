@@ -7,10 +7,11 @@
 
 use std::borrow::Cow;
 
+use bakeoff_wire::dialect::{Dialect, MultiByte};
 use sha2::{Digest as _, Sha256};
 
 use crate::keywords::{self, Id, NAMED};
-use crate::lexer::{Kind, Lexer, Token};
+use crate::lexer::{Kind, Lexer, Token, ending_texts};
 use crate::secrets::Watch;
 
 const VALUE: Id = 300;
@@ -44,6 +45,8 @@ const CHARSETS: &[&str] = &[
 /// What a statement is, beside its digest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Facts {
+    /// How it was read.
+    pub(crate) dialect: Dialect,
     /// Number of its first keyword; 0 when there is none.
     pub(crate) first: Id,
     /// It has no token: comments only, or nothing.
@@ -78,12 +81,14 @@ pub struct Digester {
 }
 
 impl Digester {
-    /// Reads a statement; its digest is this object's until the next one.
-    pub fn read(&mut self, sql: &[u8]) -> Facts {
+    /// Reads a statement of a session; its digest is this object's until the next one.
+    pub fn read(&mut self, sql: &[u8], dialect: Dialect) -> Facts {
         self.key.clear();
         self.floor = 0;
         let mut watch = Watch::default();
-        let mut lexer = Lexer::ending_texts(sql);
+        let dialect = ending_texts(sql, dialect);
+        watch.facts.dialect = dialect;
+        let mut lexer = Lexer::in_dialect(sql, dialect);
         let mut after_symbol: Id = NONE;
         loop {
             let in_hint = lexer.in_hint();
@@ -92,7 +97,7 @@ impl Digester {
                 watch.comment(&sql[token.start..token.end]);
                 continue;
             }
-            let id = self.add(sql, token, after_symbol, in_hint);
+            let id = self.add(sql, token, after_symbol, in_hint, dialect.multi_byte);
             watch.token(id, token, sql);
             after_symbol = id;
         }
@@ -110,12 +115,12 @@ impl Digester {
     }
 
     /// Adds a token; returns its number before reduction.
-    fn add(&mut self, sql: &[u8], token: Token, before: Id, in_hint: bool) -> Id {
+    fn add(&mut self, sql: &[u8], token: Token, before: Id, in_hint: bool, multi_byte: MultiByte) -> Id {
         let text = &sql[token.start..token.end];
         match token.kind {
             Kind::Word if in_hint => self.add_hint_word(text, sql.get(token.end..).unwrap_or_default()),
             Kind::Word => return self.add_word(sql, token, before),
-            Kind::Quoted => self.push_name(IDENT, &unquoted(text)),
+            Kind::Quoted => self.push_name(IDENT, &unquoted(text, multi_byte)),
             Kind::Number => self.push_number(),
             Kind::Text | Kind::Host | Kind::Parameter | Kind::Cut => self.push_value(),
             Kind::HintBegin => self.push(HINT_BEGIN),
@@ -290,19 +295,17 @@ fn is_value_after(id: Id) -> bool {
 }
 
 /// The name between backticks.
-pub(crate) fn unquoted(text: &[u8]) -> Cow<'_, [u8]> {
+pub(crate) fn unquoted(text: &[u8], multi_byte: MultiByte) -> Cow<'_, [u8]> {
     let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
-    if !inner.contains(&b'`') {
+    let (mut plain, mut rest) = (Vec::new(), inner);
+    while let Some(at) = multi_byte.find_either(rest, 0, b'`', b'`') {
+        plain.extend_from_slice(&rest[..=at]);
+        rest = rest.get(at + 2..).unwrap_or_default();
+    }
+    if plain.is_empty() {
         return Cow::Borrowed(inner);
     }
-    let mut plain = Vec::with_capacity(inner.len());
-    let mut bytes = inner.iter();
-    while let Some(&byte) = bytes.next() {
-        plain.push(byte);
-        if byte == b'`' {
-            bytes.next();
-        }
-    }
+    plain.extend_from_slice(rest);
     Cow::Owned(plain)
 }
 

@@ -1,5 +1,7 @@
 //! One event of a query log: what a connection did, what the log reports of it, and how logs write numbers and times.
 
+use bakeoff_wire::dialect::Dialect;
+
 use crate::lexer::{code_tokens, is_word};
 
 /// What a connection asked for.
@@ -99,6 +101,10 @@ pub struct Event {
     pub in_routine: bool,
     /// The text is a digest's: names and `?`, of which no statement can be made.
     pub is_digest: bool,
+    /// The line on which the statement begins, from 1; of files of SQL alone.
+    pub line: Option<u64>,
+    /// How the server reads it; of files of SQL alone.
+    pub dialect: Dialect,
 }
 
 /// Bytes of a statement that are kept.

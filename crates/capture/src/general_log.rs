@@ -11,6 +11,7 @@ use crate::event::{
     without_line_end,
 };
 use crate::lexer::statements;
+use crate::session::Session;
 
 /// Names of commands; what is not among them begins no event. `Reset connection` is MariaDB's.
 #[rustfmt::skip]
@@ -27,6 +28,7 @@ const COMMANDS: [&str; 36] = [
 struct Connection {
     schema: Vec<u8>,
     user: Vec<u8>,
+    session: Session,
 }
 
 /// Reads a general log line by line.
@@ -136,7 +138,8 @@ impl GeneralLog {
         // MariaDB, and MySQL with `log_raw`, write all statements that a client has sent in one text as one event.
         if event.command == Command::Query && !event.cut && memchr::memchr(b';', &event.sql).is_some() {
             let text = std::mem::take(&mut event.sql);
-            let found = statements(&text);
+            let connection = event.connection.and_then(|id| self.connections.get(&id));
+            let found = statements(&text, connection.map(|known| known.session.clone()).unwrap_or_default());
             let all = if found.len() > 1 { found } else { vec![text.as_slice()] };
             for sql in all {
                 self.event.command = Command::Query;
@@ -155,18 +158,20 @@ impl GeneralLog {
         match event.command {
             Command::Connect => {
                 let (user, schema) = connect(&event.sql);
-                (connection.user, connection.schema) = (user.to_vec(), schema.to_vec());
+                *connection = Connection { user: user.to_vec(), schema: schema.to_vec(), session: Session::default() };
             }
             Command::InitDb => connection.schema.clone_from(&event.sql),
             Command::Query => {
-                if let Some(name) = used_schema(&event.sql) {
+                connection.session.set(&event.sql);
+                if let Some(name) = used_schema(&event.sql, connection.session.dialect()) {
                     connection.schema = name.into_owned();
                 }
                 if handles_prepared(&event.sql) {
                     event.command = Command::Prepare;
                 }
             }
-            Command::Execute | Command::Prepare | Command::Reset | Command::Quit | Command::Other => {}
+            Command::Reset => connection.session = Session::default(),
+            Command::Execute | Command::Prepare | Command::Quit | Command::Other => {}
         }
         event.schema.clone_from(&connection.schema);
         event.user.clone_from(&connection.user);

@@ -1,11 +1,13 @@
 //! Splits SQL text into tokens as MySQL's lexer does: words, literals, comments of all kinds, hints, symbols.
 //!
-//! It never fails: what is not ended ends with the text and is [`Kind::Cut`]. Two settings of the server are taken as they are by
-//! default: `"` quotes text (no `ANSI_QUOTES`), and `\` escapes (no `NO_BACKSLASH_ESCAPES`).
+//! It never fails: what is not ended ends with the text and is [`Kind::Cut`]. Where texts and names end depends on the session's
+//! [`Dialect`]; `"…"` is always a text.
 
-use memchr::{memchr, memchr2, memmem};
+use bakeoff_wire::dialect::{Dialect, MultiByte};
+use memchr::{memchr, memmem};
 
 use crate::event::number;
+use crate::session::Session;
 
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub enum Kind {
     Host,
     /// The `?` of a prepared statement.
     Parameter,
-    /// A comment, the frame of a `/*! … */` whose content is code, or a `/*!99999 … */` whose content is not.
+    /// A comment, the frame of a `/*! … */` or `/*M! … */` whose content is code, or a `/*!99999 … */` whose content is not.
     Comment,
     /// `/*+` after `SELECT`, `INSERT`, `REPLACE`, `UPDATE` or `DELETE`; its content follows as tokens.
     HintBegin,
@@ -45,8 +47,8 @@ pub struct Token {
     pub end: usize,
 }
 
-/// Comments of higher versions are no code for any server that is known here.
-const HIGHEST_VERSION: u64 = 99_998;
+/// Versions of comments that no server runs: `/*!99999 … */`, and the line `/*M!999999\- enable the sandbox mode */` of a dump.
+const NEVER: [u64; 2] = [99_999, 999_999];
 
 /// Bytes that names and keywords without quotes are made of.
 const IDENT: [bool; 256] = {
@@ -74,7 +76,7 @@ fn is_space(byte: u8) -> bool {
 pub struct Lexer<'a> {
     sql: &'a [u8],
     at: usize,
-    /// Inside `/*! … */`, whose `*/` is no token.
+    /// Inside `/*! … */` or `/*M! … */`; its `*/` is the other half of the frame.
     in_version: bool,
     in_hint: bool,
     /// The last token may be followed by a hint.
@@ -83,13 +85,17 @@ pub struct Lexer<'a> {
     after_at: bool,
     /// The last token was `.`: what follows is a name, also `1a`.
     after_dot: bool,
-    /// `\` escapes within `'`, and within `"`.
-    escapes: [bool; 2],
+    dialect: Dialect,
 }
 
 impl<'a> Lexer<'a> {
-    /// Reads `sql` from its beginning.
+    /// Reads `sql` in the default modes of a server.
     pub fn new(sql: &'a [u8]) -> Self {
+        Self::in_dialect(sql, Dialect::default())
+    }
+
+    /// Reads `sql` as the server does for a session with this dialect.
+    pub fn in_dialect(sql: &'a [u8], dialect: Dialect) -> Self {
         Self {
             sql,
             at: 0,
@@ -98,20 +104,13 @@ impl<'a> Lexer<'a> {
             takes_hint: false,
             after_at: false,
             after_dot: false,
-            escapes: [true, true],
+            dialect,
         }
     }
 
-    /// As [`Lexer::new`], where texts end as they do in these modes of the server; `"…"` stays a text.
-    pub fn in_mode(sql: &'a [u8], no_backslash_escapes: bool, ansi_quotes: bool) -> Self {
-        Self { escapes: [!no_backslash_escapes, !no_backslash_escapes && !ansi_quotes], ..Self::new(sql) }
-    }
-
-    /// As [`Lexer::new`], but without escapes where only so its texts end: the session had NO_BACKSLASH_ESCAPES.
-    pub fn ending_texts(sql: &'a [u8]) -> Self {
-        let is_cut = |mut lexer: Self| lexer.any(|token| token.kind == Kind::Cut);
-        let plain = memchr(b'\\', sql).is_some() && is_cut(Self::new(sql)) && !is_cut(Self::in_mode(sql, true, false));
-        if plain { Self::in_mode(sql, true, false) } else { Self::new(sql) }
+    /// Its tokens without comments.
+    pub fn code(self) -> impl Iterator<Item = Token> + 'a {
+        self.filter(|token| token.kind != Kind::Comment)
     }
 
     /// Whether the next token belongs to a hint.
@@ -133,38 +132,12 @@ impl<'a> Lexer<'a> {
         &self.sql[self.at..]
     }
 
-    /// Length of a text in quotes whose content begins `from` bytes ahead; None: it does not end.
-    fn quoted(&self, from: usize, quote: u8) -> Option<usize> {
-        let mut at = from;
-        let rest = self.rest();
-        let escape = if self.escapes[usize::from(quote == b'"')] { b'\\' } else { quote };
-        loop {
-            at += memchr2(quote, escape, rest.get(at..)?)?;
-            if rest[at] == quote && rest.get(at + 1) != Some(&quote) {
-                return Some(at + 1);
-            }
-            at += 2;
-        }
-    }
-
-    fn text(&mut self, from: usize, quote: u8) -> Token {
-        match self.quoted(from, quote) {
-            Some(len) => self.token(Kind::Text, len),
+    /// A text or a name in quotes whose content begins `from` bytes ahead.
+    fn quoted(&mut self, kind: Kind, from: usize, quote: u8) -> Token {
+        match self.dialect.end_of_quoted(self.rest(), from, quote) {
+            Some(len) => self.token(kind, len),
             None => self.token(Kind::Cut, self.rest().len()),
         }
-    }
-
-    fn backticks(&mut self) -> Token {
-        let rest = self.rest();
-        let mut at = 1;
-        while let Some(next) = memchr(b'`', rest.get(at..).unwrap_or_default()) {
-            at += next + 1;
-            if rest.get(at) != Some(&b'`') {
-                return self.token(Kind::Quoted, at);
-            }
-            at += 1;
-        }
-        self.token(Kind::Cut, rest.len())
     }
 
     fn line_comment(&mut self) -> Token {
@@ -178,13 +151,11 @@ impl<'a> Lexer<'a> {
             self.in_hint = true;
             return self.token(Kind::HintBegin, 3);
         }
-        if self.peek(2) == b'!' && !self.in_version {
-            let digits = self.rest()[3..].iter().take(6).take_while(|byte| byte.is_ascii_digit()).count();
-            let digits = if digits < 5 { 0 } else { digits };
-            if number(&self.rest()[3..3 + digits]).unwrap_or(0) <= HIGHEST_VERSION {
-                self.in_version = true;
-                return self.token(Kind::Comment, 3 + digits);
-            }
+        if !self.in_version
+            && let Some(len) = code_comment(self.rest())
+        {
+            self.in_version = true;
+            return self.token(Kind::Comment, len);
         }
         match memmem::find(&self.rest()[2..], b"*/") {
             Some(end) => self.token(Kind::Comment, end + 4),
@@ -192,8 +163,13 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// Bytes up to the next one that `ends`; bytes within a character of several are passed over.
+    fn length_to(&self, ends: impl Fn(u8) -> bool) -> usize {
+        self.dialect.multi_byte.find(self.rest(), 0, ends).unwrap_or(self.rest().len())
+    }
+
     fn word(&mut self) -> Token {
-        let len = self.rest().iter().position(|&byte| !is_ident(byte)).unwrap_or(self.rest().len());
+        let len = self.length_to(|byte| !is_ident(byte));
         self.token(Kind::Word, len)
     }
 
@@ -251,9 +227,11 @@ impl<'a> Lexer<'a> {
         let byte = self.peek(0);
         let next = self.peek(1);
         match byte {
-            b'\'' | b'"' => self.text(1, byte),
-            b'`' => self.backticks(),
-            b'n' | b'N' | b'x' | b'X' | b'b' | b'B' if next == b'\'' && !self.after_dot => self.text(2, b'\''),
+            b'\'' | b'"' => self.quoted(Kind::Text, 1, byte),
+            b'`' => self.quoted(Kind::Quoted, 1, byte),
+            b'n' | b'N' | b'x' | b'X' | b'b' | b'B' if next == b'\'' && !self.after_dot => {
+                self.quoted(Kind::Text, 2, next)
+            }
             b'#' if !self.in_hint => self.line_comment(),
             b'-' if next == b'-' && (self.at + 2 >= self.sql.len() || is_space(self.peek(2))) => self.line_comment(),
             b'/' if next == b'*' => self.block_comment(),
@@ -280,7 +258,7 @@ impl<'a> Lexer<'a> {
 
     /// What follows a single `@`, up to a byte that names of variables and hosts do not have.
     fn host(&mut self) -> Option<Token> {
-        let len = self.rest().iter().take_while(|&&byte| is_ident(byte) || byte == b'.').count();
+        let len = self.length_to(|byte| !is_ident(byte) && byte != b'.');
         (len > 0).then(|| self.token(Kind::Host, len))
     }
 }
@@ -312,9 +290,34 @@ impl Iterator for Lexer<'_> {
     }
 }
 
-/// The tokens of a statement without its comments.
+/// The tokens of a statement without its comments, in the default modes of a server.
 pub fn code_tokens(sql: &[u8]) -> impl Iterator<Item = Token> + '_ {
-    Lexer::new(sql).filter(|token| token.kind != Kind::Comment)
+    Lexer::new(sql).code()
+}
+
+/// Length of the beginning of a comment whose content is code for some server: `/*!`, `/*!50003`, `/*M!100616`.
+///
+/// MySQL skips those with an `M`, MariaDB those of versions 50700 to 99999; each runs what it does not skip.
+pub(crate) fn code_comment(text: &[u8]) -> Option<usize> {
+    let marker = if text.starts_with(b"/*M!") { 4 } else { 3 };
+    let digits = text.get(marker..)?.iter().take(6).take_while(|byte| byte.is_ascii_digit()).count();
+    let digits = if digits < 5 { 0 } else { digits };
+    let version = number(&text[marker..marker + digits]).unwrap_or(0);
+    (text[marker - 1] == b'!' && !NEVER.contains(&version)).then_some(marker + digits)
+}
+
+/// Returns the dialect, or if it leaves a text open, the first other one in which every text ends. The session may have set
+/// NO_BACKSLASH_ESCAPES or a character set before the log began. Valid UTF-8 is never read as another character set.
+pub(crate) fn ending_texts(sql: &[u8], dialect: Dialect) -> Dialect {
+    let ends = |dialect: &Dialect| !Lexer::in_dialect(sql, *dialect).any(|token| token.kind == Kind::Cut);
+    if memchr(b'\\', sql).is_none() || ends(&dialect) {
+        return dialect;
+    }
+    let is_other = |error: std::str::Utf8Error| error.error_len().is_some();
+    let guesses = dialect.multi_byte == MultiByte::Unknown && std::str::from_utf8(sql).is_err_and(is_other);
+    let sets = MultiByte::DIFFERENT.into_iter().filter(|_| guesses).map(|multi_byte| Dialect { multi_byte, ..dialect });
+    let plain = Dialect { no_backslash_escapes: true, ..dialect };
+    sets.chain([plain]).find(ends).unwrap_or(dialect)
 }
 
 /// Whether the token is this word, in capitals or not.
@@ -330,10 +333,12 @@ const WITHOUT_BODY: [&str; 6] = ["TABLE", "VIEW", "INDEX", "DATABASE", "SCHEMA",
 const BEGINNING: usize = 16;
 
 /// The statements of a text, which a client can send in one. One that may hold others goes on to the text's end.
-pub(crate) fn statements(sql: &[u8]) -> Vec<&[u8]> {
+///
+/// `session`: its state before the text.
+pub(crate) fn statements(sql: &[u8], mut session: Session) -> Vec<&[u8]> {
     let mut found = Vec::new();
     let (mut from, mut beginning) = (0, Vec::new());
-    let mut lexer = Lexer::ending_texts(sql);
+    let mut lexer = Lexer::in_dialect(sql, ending_texts(sql, session.dialect()));
     while let Some(token) = lexer.next() {
         if &sql[token.start..token.end] != b";" || lexer.in_version || lexer.in_hint {
             if token.kind != Kind::Comment && beginning.len() < BEGINNING {
@@ -344,8 +349,13 @@ pub(crate) fn statements(sql: &[u8]) -> Vec<&[u8]> {
         if holds_statements(sql, &beginning) {
             break;
         }
-        if !beginning.is_empty() {
-            found.push(sql[from..token.start].trim_ascii());
+        if let Some(first) = beginning.first() {
+            let statement = sql[from..token.start].trim_ascii();
+            if is_word(sql, *first, "SET") {
+                session.set(statement);
+                lexer.dialect = ending_texts(&sql[token.end..], session.dialect());
+            }
+            found.push(statement);
         }
         from = token.end;
         beginning.clear();

@@ -25,6 +25,7 @@ pub mod session;
 pub mod slow_log;
 pub mod sql_file;
 
+pub use bakeoff_wire::dialect::{Dialect, MultiByte};
 pub use capture_file::{EventLine, Summary, read_summary};
 pub use class::{Class, Step, class, step, used_schema, uses_clock};
 pub use input::{Format, Progress};

@@ -166,11 +166,11 @@ impl<W: Write + Send + 'static> Recorder<W> {
     /// The statement as it may be kept.
     fn prepare_text(&mut self, facts: &Facts, sql: &[u8]) -> bool {
         if facts.secret {
-            strike_out(sql, &mut self.changed);
+            strike_out(sql, facts.dialect, &mut self.changed);
         } else if let Some(redactor) = &self.redactor {
             redactor.redact(sql, facts, &mut self.changed);
         } else if facts.secret_comment {
-            without_comments(sql, &mut self.changed);
+            without_comments(sql, facts.dialect, &mut self.changed);
         } else {
             return false;
         }
@@ -202,13 +202,15 @@ impl<W: Write + Send + 'static> Sink for Recorder<W> {
         if !matches!(event.command, Command::Query | Command::Execute | Command::Prepare) {
             return self.command(event);
         }
-        let facts = self.digester.read(&event.sql);
+        let connection = event.connection.unwrap_or(0);
+        let dialect = self.sessions.get(&connection).map(Session::dialect).unwrap_or_default();
+        let facts = self.digester.read(&event.sql, dialect);
         if facts.empty && event.start_us.is_none() {
             return; // the comments at the end of a file
         }
         let changed = self.prepare_text(&facts, &event.sql);
         if facts.account && self.redactor.is_some() {
-            self.digester.read(&self.changed); // the digest, too, has the user's name
+            self.digester.read(&self.changed, facts.dialect); // the digest, too, has the user's name
         }
         let sql = if changed { &self.changed } else { &event.sql };
         let reason = reason(event, &facts);
@@ -222,7 +224,6 @@ impl<W: Write + Send + 'static> Sink for Recorder<W> {
             self.totals.overall.transactions += u64::from(facts.ends_transaction) * event.weight;
             line.digest = Some(self.totals.groups[group].totals.digest.as_str().into());
         }
-        let connection = event.connection.unwrap_or(0);
         line.session = self.sessions.get(&connection).and_then(Session::json);
         self.lines.add(&line);
         if facts.first == NAMED.SET && !facts.secret && event.connection.is_some() {

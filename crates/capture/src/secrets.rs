@@ -1,5 +1,8 @@
 //! Finds statements that give or change a password, and strikes out literals of those, or of all statements (`--redact`).
 
+use std::ops::RangeInclusive;
+
+use bakeoff_wire::dialect::{Dialect, MultiByte};
 use rand::RngExt as _;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
@@ -7,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::digest::{Facts, symbol};
 use crate::keywords::{Id, NAMED};
-use crate::lexer::{Kind, Lexer, Token, code_tokens};
+use crate::lexer::{Kind, Lexer, Token, code_comment};
 
 /// What stands in place of a literal of a statement with a password.
 const STRUCK_OUT: &[u8] = b"'***'";
@@ -200,33 +203,40 @@ fn names_user(sql: &[u8], token: Token) -> bool {
         && !is_one_of(&sql[token.start..token.end], &BEFORE_VARIABLES)
 }
 
-/// Copies a statement without its literals, names of hosts and of users before them, and comments.
-pub(crate) fn strike_out(sql: &[u8], out: &mut Vec<u8>) {
-    copy(sql, out, |token, _, of_account, out| match token.kind {
+/// Copies a statement without its literals, names of hosts and of users before them, and comments that are not code.
+pub(crate) fn strike_out(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
+    copy(sql, dialect, out, |token, _, of_account, out| match token.kind {
         Kind::Text | Kind::Number | Kind::Cut | Kind::Host => out.extend_from_slice(STRUCK_OUT),
-        Kind::Comment => {}
+        Kind::Comment => keep_frame(sql, token, out),
         _ if of_account => out.extend_from_slice(STRUCK_OUT),
         _ => out.extend_from_slice(&sql[token.start..token.end]),
     });
 }
 
 /// Copies a statement without its comments.
-pub(crate) fn without_comments(sql: &[u8], out: &mut Vec<u8>) {
-    copy(sql, out, |token, _, _, out| {
-        if token.kind != Kind::Comment {
-            out.extend_from_slice(&sql[token.start..token.end]);
-        }
+pub(crate) fn without_comments(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
+    copy(sql, dialect, out, |token, _, _, out| match token.kind {
+        Kind::Comment => keep_frame(sql, token, out),
+        _ => out.extend_from_slice(&sql[token.start..token.end]),
     });
+}
+
+/// Copies `/*!50003` and its `*/`: without them the code between would be one for every server.
+fn keep_frame(sql: &[u8], comment: Token, out: &mut Vec<u8>) {
+    let text = &sql[comment.start..comment.end];
+    if text == b"*/" || code_comment(text).is_some() {
+        out.extend_from_slice(text);
+    }
 }
 
 /// Copies a statement; `write` gets each token, the keyword before, and whether it is the user or host of an account.
 /// What lies between is kept.
-fn copy(sql: &[u8], out: &mut Vec<u8>, mut write: impl FnMut(Token, &[u8], bool, &mut Vec<u8>)) {
+fn copy(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>, mut write: impl FnMut(Token, &[u8], bool, &mut Vec<u8>)) {
     out.clear();
     let mut at = 0;
     let mut before: &[u8] = b"";
     let mut after_user = false;
-    let mut lexer = Lexer::ending_texts(sql);
+    let mut lexer = Lexer::in_dialect(sql, dialect);
     while let Some(token) = lexer.next() {
         out.extend_from_slice(&sql[at..token.start]);
         let text = &sql[token.start..token.end];
@@ -268,34 +278,37 @@ impl Redactor {
     pub fn redact(&self, sql: &[u8], facts: &Facts, out: &mut Vec<u8>) {
         let named = &*NAMED;
         let mut defines = is_definition(facts.first);
-        let mut sets_variables = facts.first == named.SET && sets_variables(sql);
-        copy(sql, out, |token, before, of_account, out| {
+        let mut sets_variables = facts.first == named.SET && sets_variables(sql, facts.dialect);
+        let multi_byte = facts.dialect.multi_byte;
+        copy(sql, facts.dialect, out, |token, before, of_account, out| {
             let (kind, text) = (token.kind, &sql[token.start..token.end]);
             // From there on CREATE TABLE … SELECT and CREATE VIEW … AS SELECT are a query.
             defines &= kind != Kind::Word || !is_one_of(text, &["select"]);
             sets_variables &= text != b";"; // another statement
             match kind {
-                Kind::Comment => {}
-                Kind::Text | Kind::Cut if !sets_variables => self.replace_text(text, kind == Kind::Text, out),
-                Kind::Number if !sets_variables && !defines && !is_one_of(before, &["limit", "offset"]) => {
-                    self.replace(text, out);
+                Kind::Comment => keep_frame(sql, token, out),
+                Kind::Text | Kind::Cut if !sets_variables => {
+                    self.replace_text(text, kind == Kind::Text, multi_byte, out)
                 }
-                Kind::Word | Kind::Host if of_account => self.replace(text, out),
-                Kind::Quoted if of_account => self.replace_text(text, true, out),
+                Kind::Number if !sets_variables && !defines && !is_one_of(before, &["limit", "offset"]) => {
+                    self.replace(text, multi_byte, out);
+                }
+                Kind::Word | Kind::Host if of_account => self.replace(text, multi_byte, out),
+                Kind::Quoted if of_account => self.replace_text(text, true, multi_byte, out),
                 _ => out.extend_from_slice(text),
             }
         });
     }
 
     /// Everything but the quotes, the letter before them and escapes; `closed`: there is a quote at the end.
-    fn replace_text(&self, text: &[u8], closed: bool, out: &mut Vec<u8>) {
+    fn replace_text(&self, text: &[u8], closed: bool, multi_byte: MultiByte, out: &mut Vec<u8>) {
         let open = text.iter().position(|byte| matches!(byte, b'\'' | b'"' | b'`' | b'*')).map_or(0, |at| at + 1);
         let inner = &text[open..];
         let inner = &inner[..inner.len().saturating_sub(usize::from(closed))];
         out.extend_from_slice(&text[..open]);
         match &text[..open] {
             [b'x' | b'X' | b'b' | b'B', ..] => self.replace_digits(inner, text[0].eq_ignore_ascii_case(&b'b'), out),
-            _ => self.replace(inner, out),
+            _ => self.replace(inner, multi_byte, out),
         }
         out.extend_from_slice(&text[open + inner.len()..]);
     }
@@ -312,7 +325,7 @@ impl Redactor {
     }
 
     /// Letters by letters, digits by digits, characters of several bytes by such; dates stay dates, marks stay.
-    fn replace(&self, content: &[u8], out: &mut Vec<u8>) {
+    fn replace(&self, content: &[u8], multi_byte: MultiByte, out: &mut Vec<u8>) {
         if let Some(digits) = content.strip_prefix(b"0x").or(content.strip_prefix(b"0b")) {
             out.extend_from_slice(&content[..2]);
             return self.replace_digits(digits, content[1] == b'b', out);
@@ -325,7 +338,7 @@ impl Redactor {
         let mut at = 0;
         while at < content.len() {
             let byte = content[at];
-            let piece = piece_at(&content[at..]);
+            let piece = piece_at(&content[at..], multi_byte);
             match byte {
                 b'0'..=b'9' if is_date => out.push(date_digit(at, content, &mut random)),
                 b'0' if at == 0 => out.push(b'0'),
@@ -333,7 +346,7 @@ impl Redactor {
                 b'e' | b'E' if is_exponent(content, at) => out.push(byte),
                 b'a'..=b'z' => out.push(random.random_range(b'a'..=b'z')),
                 b'A'..=b'Z' => out.push(random.random_range(b'A'..=b'Z')),
-                0x80.. => replace_character(piece, &mut random, out),
+                0x80.. => replace_character(piece, multi_byte, &mut random, out),
                 _ => out.extend_from_slice(piece),
             }
             at += piece.len();
@@ -342,8 +355,8 @@ impl Redactor {
 }
 
 /// Whether a `SET` has server variables alone: no user's, and no statement as `SET STATEMENT … FOR` of MariaDB has.
-fn sets_variables(sql: &[u8]) -> bool {
-    let mut tokens = code_tokens(sql);
+fn sets_variables(sql: &[u8], dialect: Dialect) -> bool {
+    let mut tokens = Lexer::in_dialect(sql, dialect).code();
     let text = |token: Token| &sql[token.start..token.end];
     let second = tokens.nth(1);
     !second.is_some_and(|token| is_one_of(text(token), &["statement", "@"])) && tokens.all(|token| text(token) != b"@")
@@ -383,25 +396,42 @@ fn date_digit(at: usize, content: &[u8], random: &mut ChaCha8Rng) -> u8 {
     }
 }
 
-/// A character by one with as many bytes in UTF-8; other bytes by such.
-fn replace_character(piece: &[u8], random: &mut ChaCha8Rng, out: &mut Vec<u8>) {
-    let (from, to) = match piece.len() {
-        2 => ('\u{e0}', '\u{f6}'),
-        3 => ('\u{4e00}', '\u{9fa5}'),
-        4 => ('\u{1f600}', '\u{1f64f}'),
-        _ => return out.push(random.random_range(0x80..=0xBF)),
-    };
-    let character = random.random_range(from..=to);
-    out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+/// A character by one with as many bytes of the same character set; other bytes by such.
+fn replace_character(piece: &[u8], multi_byte: MultiByte, random: &mut ChaCha8Rng, out: &mut Vec<u8>) {
+    let mut push =
+        |ranges: &[RangeInclusive<u8>]| out.extend(ranges.iter().map(|range| random.random_range(range.clone())));
+    match (multi_byte, piece.len()) {
+        // Rows of kanji and hanzi that have no gaps.
+        (MultiByte::Sjis, 2) => push(&[0x89..=0x97, 0x9f..=0xfc]),
+        (MultiByte::Gbk | MultiByte::Gb18030, 2) => push(&[0xb0..=0xd6, 0xa1..=0xfe]),
+        (MultiByte::Big5, 2) => push(&[0xa4..=0xc5, 0xa1..=0xfe]),
+        (MultiByte::Gb18030, 4) => push(&[0x82..=0x82, b'0'..=b'4', 0x81..=0xfe, b'0'..=b'9']),
+        // Katakana of one byte; elsewhere a byte that begins no character.
+        (MultiByte::Sjis, _) => push(&[0xb1..=0xdd]),
+        (MultiByte::Gbk | MultiByte::Gb18030 | MultiByte::Big5, _) => push(&[0x80..=0x80]),
+        (_, bytes) => {
+            let (from, to) = match bytes {
+                2 => ('\u{e0}', '\u{f6}'),
+                3 => ('\u{4e00}', '\u{9fa5}'),
+                4 => ('\u{1f600}', '\u{1f64f}'),
+                _ => return push(&[0x80..=0xBF]),
+            };
+            let character = random.random_range(from..=to);
+            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        }
+    }
 }
 
-/// The first character of `content`: an escape, a character in UTF-8, or a byte.
-fn piece_at(content: &[u8]) -> &[u8] {
-    let len = match content[0] {
-        b'\\' => return &content[..content.len().min(2)],
-        0xC2..=0xDF => 2,
-        0xE0..=0xEF => 3,
-        0xF0..=0xF4 => 4,
+/// The first character of `content`: an escape, a character of several bytes, or a byte.
+fn piece_at(content: &[u8], multi_byte: MultiByte) -> &[u8] {
+    let len = match (multi_byte, content[0]) {
+        (_, b'\\') => return &content[..content.len().min(2)],
+        (MultiByte::Sjis | MultiByte::Gbk | MultiByte::Gb18030 | MultiByte::Big5, _) => {
+            return &content[..multi_byte.character_bytes(content).unwrap_or(1)];
+        }
+        (_, 0xC2..=0xDF) => 2,
+        (_, 0xE0..=0xEF) => 3,
+        (_, 0xF0..=0xF4) => 4,
         _ => 1,
     };
     content.get(..len).filter(|piece| std::str::from_utf8(piece).is_ok()).unwrap_or(&content[..1])

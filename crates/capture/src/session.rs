@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use bakeoff_wire::dialect::{Dialect, MultiByte};
 use serde_json::value::RawValue;
 
-use crate::lexer::{Kind, code_tokens};
+use crate::lexer::{Kind, Lexer, code_tokens, is_word};
 
 const COLLATION: &str = "collation_connection";
 
@@ -27,12 +28,16 @@ const VARIABLES: [(&str, &str); 14] = [
     ("character set", "character_set"),
 ];
 
+/// SQL modes that have ANSI_QUOTES in them, some of MariaDB and of MySQL up to 5.7 alone.
+const WITH_ANSI_QUOTES: [&str; 7] = ["ANSI_QUOTES", "ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"];
+
 /// What is known of one session: names as the server has them, and values as they were written, without quotes.
 #[derive(Debug, Clone, Default)]
 pub struct Session {
     values: BTreeMap<&'static str, String>,
     /// The values as a JSON object; None while there are none.
     json: Option<Box<RawValue>>,
+    dialect: Dialect,
 }
 
 impl Session {
@@ -46,8 +51,9 @@ impl Session {
         let read: BTreeMap<String, String> =
             json.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or_default();
         let known = |name: &str| VARIABLES.iter().find(|(_, key)| *key == name).map(|(_, key)| *key);
-        let values = read.into_iter().filter_map(|(name, value)| Some((known(&name)?, value)));
-        Self { values: values.collect(), json: json.map(ToOwned::to_owned) }
+        let values: BTreeMap<_, _> =
+            read.into_iter().filter_map(|(name, value)| Some((known(&name)?, value))).collect();
+        Self { dialect: dialect(&values), values, json: json.map(ToOwned::to_owned) }
     }
 
     /// The variables that are known to be set, by name, with their values as they were written.
@@ -55,13 +61,20 @@ impl Session {
         &self.values
     }
 
+    /// How the server reads the session's statements, as far as the session tells.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
     /// Takes what a `SET` statement changes; a value that is no literal makes the variable unknown.
     pub fn set(&mut self, sql: &[u8]) {
-        let tokens: Vec<(Kind, &[u8])> =
-            code_tokens(sql).map(|token| (token.kind, &sql[token.start..token.end])).collect();
-        let is = |at: usize, word: &[u8]| tokens.get(at).is_some_and(|(_, text)| text.eq_ignore_ascii_case(word));
+        if !code_tokens(sql).next().is_some_and(|first| is_word(sql, first, "SET")) {
+            return;
+        }
+        let tokens = Lexer::in_dialect(sql, self.dialect).code();
+        let tokens: Vec<(Kind, &[u8])> = tokens.map(|token| (token.kind, &sql[token.start..token.end])).collect();
         // What SET STATEMENT of MariaDB sets ends with the statement.
-        if !is(0, b"set") || is(1, b"statement") {
+        if tokens.get(1).is_some_and(|(_, text)| text.eq_ignore_ascii_case(b"statement")) {
             return;
         }
         let (mut depth, mut is_global) = (0_i32, false);
@@ -71,6 +84,7 @@ impl Session {
         }) {
             self.assign(part, &mut is_global);
         }
+        self.dialect = dialect(&self.values);
         self.json = serde_json::value::to_raw_value(&self.values).ok().filter(|_| !self.values.is_empty());
     }
 
@@ -84,7 +98,7 @@ impl Session {
             self.forget_charset();
             return self.put("names", (!words.is_empty()).then(|| words.join(" ")));
         }
-        if is(0, "charset") || (is(0, "character") && is(1, "set")) {
+        if is(0, "charset") || (is(0, "character") || is(0, "char")) && is(1, "set") {
             let value = part.last().map(|(_, text)| plain(text));
             self.forget_charset();
             return self.put("character set", value);
@@ -123,6 +137,22 @@ impl Session {
             Some(value) => self.values.insert(key, value),
             None => self.values.remove(key),
         };
+    }
+}
+
+/// The dialect of these settings. A character set that is not known counts as the one that NAMES set before: dumps go back to it.
+fn dialect(values: &BTreeMap<&'static str, String>) -> Dialect {
+    let value = |name: &str| values.get(name).map(String::as_str);
+    let charset = value("character_set_client").or(value("names")).or(value("character_set"));
+    let charset = charset.and_then(|charset| charset.split_whitespace().next());
+    let modes = value("sql_mode").unwrap_or_default();
+    let bits: u64 = modes.parse().unwrap_or(0); // mysqlbinlog writes a number
+    let is_one_of = |mode: &str, names: &[&str]| names.iter().any(|name| mode.trim().eq_ignore_ascii_case(name));
+    let has = |bit: u64, names: &[&str]| bits & bit != 0 || modes.split(',').any(|mode| is_one_of(mode, names));
+    Dialect {
+        no_backslash_escapes: has(1 << 20, &["NO_BACKSLASH_ESCAPES"]),
+        ansi_quotes: has(1 << 2, &WITH_ANSI_QUOTES),
+        multi_byte: charset.map_or(MultiByte::Unknown, MultiByte::of),
     }
 }
 

@@ -3,13 +3,18 @@
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use bakeoff_wire::dialect::Dialect;
+
 use crate::Error;
 use crate::class::used_schema;
 use crate::event::{Event, LogReader, STATEMENT_MAX, Sink, without_line_end};
 use crate::input::{self, Progress};
-use crate::lexer::{Kind, Lexer, Token, code_tokens};
+use crate::lexer::{Kind, Lexer, Token, code_comment};
+use crate::session::Session;
 
 const DELIMITER: &[u8] = b"DELIMITER";
+/// Bytes that are looked at together, at most.
+const LONGEST: usize = b"/*M!999999".len();
 
 /// What the reader stands in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -33,7 +38,13 @@ pub struct SqlFile {
     in_code_comment: bool,
     delimiter: Vec<u8>,
     schema: Vec<u8>,
-    /// Bytes at the end of the last piece that only the next one decides upon: `\`, `*`, `-`, a part of the delimiter.
+    /// What `SET` has changed so far, and how statements are read by it.
+    session: Session,
+    dialect: Dialect,
+    /// The line that is being read, from 1.
+    line: u64,
+    /// Bytes at the end of the last piece that only the next one decides upon: `\`, `*`, `-`, a part of the delimiter or of a
+    /// character.
     held: Vec<u8>,
     /// Bytes of a statement that are kept.
     limit: usize,
@@ -49,6 +60,9 @@ impl Default for SqlFile {
             in_code_comment: false,
             delimiter: b";".to_vec(),
             schema: Vec::new(),
+            session: Session::default(),
+            dialect: Dialect::default(),
+            line: 1,
             held: Vec::new(),
             limit: STATEMENT_MAX,
         }
@@ -63,15 +77,14 @@ impl LogReader for SqlFile {
         }
         let piece = if between { without_byte_order_mark(piece) } else { piece };
         if between && self.client_command(piece, sink) {
-            return;
-        }
-        if self.held.is_empty() {
+        } else if self.held.is_empty() {
             self.scan(piece, false, sink);
         } else {
             let mut joined = std::mem::take(&mut self.held);
             joined.extend_from_slice(piece);
             self.scan(&joined, false, sink);
         }
+        self.line += u64::from(piece.ends_with(b"\n"));
     }
 
     fn finish(&mut self, sink: &mut dyn Sink) {
@@ -86,8 +99,8 @@ impl LogReader for SqlFile {
 impl SqlFile {
     fn is_between_statements(&self) -> bool {
         let sql = &self.event.sql;
-        let is_code = |text: &[u8]| text.starts_with(b"/*!") || text.starts_with(b"/*M!");
-        let is_comment = |token: Token| token.kind == Kind::Comment && !is_code(&sql[token.start..token.end]);
+        let is_code = |token: Token| code_comment(&sql[token.start..token.end]).is_some();
+        let is_comment = |token: Token| token.kind == Kind::Comment && !is_code(token);
         self.held.is_empty() && Lexer::new(sql).all(is_comment)
     }
 
@@ -102,7 +115,7 @@ impl SqlFile {
             return true;
         }
         let ends = |at: usize| plain[at] == b';' || self.delimiter_at(&plain[at..]).is_some();
-        let is_use = used_schema(plain).is_some() && line.ends_with(b"\n") && !(0..plain.len()).any(ends);
+        let is_use = used_schema(plain, self.dialect).is_some() && line.ends_with(b"\n") && !(0..plain.len()).any(ends);
         if is_use {
             self.event.sql.clear();
             self.event.add_sql(plain);
@@ -128,7 +141,7 @@ impl SqlFile {
                 }
             }
             // Enough for the longest thing to be decided upon; a piece that ends a line always has it.
-            if !last && rest.len() < self.delimiter.len().max(4) && !rest.contains(&b'\n') {
+            if !last && rest.len() < self.delimiter.len().max(LONGEST) && !rest.contains(&b'\n') {
                 break;
             }
             let step = match self.inside {
@@ -167,7 +180,7 @@ impl SqlFile {
                 self.inside = Inside::Quote(*quote);
                 1
             }
-            [b'/', b'*', b'!', ..] | [b'/', b'*', b'M', b'!', ..] if !self.in_code_comment => {
+            [b'/', b'*', b'!' | b'M', ..] if !self.in_code_comment && code_comment(rest).is_some() => {
                 self.in_code_comment = true;
                 3
             }
@@ -185,23 +198,32 @@ impl SqlFile {
             }
             _ => {
                 let first = self.delimiter[0];
-                let stop = |byte: &u8| {
-                    matches!(byte, b'\'' | b'"' | b'`' | b'/' | b'*' | b'#' | b'-' | b'\\') || *byte == first
-                };
-                rest[1..].iter().position(stop).map_or(rest.len(), |ahead| ahead + 1)
+                self.step_to(rest, |byte| {
+                    matches!(byte, b'\'' | b'"' | b'`' | b'/' | b'*' | b'#' | b'-' | b'\\') || byte == first
+                })
             }
         }
     }
 
+    /// Over the first character and up to the next one that `stops`, or of which a part is missing.
+    fn step_to(&self, rest: &[u8], stops: impl Fn(u8) -> bool) -> usize {
+        let multi_byte = self.dialect.multi_byte;
+        let first = multi_byte.character_bytes(rest).unwrap_or(1);
+        multi_byte.find(rest, first, |byte| stops(byte) || multi_byte.is_lead(byte)).unwrap_or(rest.len())
+    }
+
     fn step_in_quote(&mut self, rest: &[u8], quote: u8) -> usize {
         match rest[0] {
-            b'\\' if quote != b'`' => 2,
+            b'\\' if self.dialect.escapes_in(quote) => 2,
             // A doubled quote ends one text and begins another, which comes to the same.
             byte if byte == quote => {
                 self.inside = Inside::Nothing;
                 1
             }
-            _ => memchr::memchr2(quote, b'\\', &rest[1..]).map_or(rest.len(), |ahead| ahead + 1),
+            _ if self.dialect.multi_byte.is_single() => {
+                memchr::memchr2(quote, b'\\', &rest[1..]).map_or(rest.len(), |ahead| ahead + 1)
+            }
+            _ => self.step_to(rest, |byte| byte == quote || byte == b'\\'),
         }
     }
 
@@ -225,7 +247,7 @@ impl SqlFile {
     fn quote_used_schema(&mut self) {
         let name = &self.schema;
         let is_whole = |token: Token| token.kind == Kind::Word && token.end - token.start == name.len();
-        let second = code_tokens(&self.event.sql).nth(1);
+        let second = Lexer::in_dialect(&self.event.sql, self.dialect).code().nth(1);
         if !second.is_some_and(|token| token.kind == Kind::Quoted || is_whole(token)) {
             let name = name.split(|byte| *byte == b'`').collect::<Vec<_>>().join(b"``".as_slice());
             self.event.sql = [b"USE `", name.as_slice(), b"`"].concat();
@@ -235,15 +257,20 @@ impl SqlFile {
     fn end_statement(&mut self, sink: &mut dyn Sink) {
         let start = start_of_statement(&self.event.sql);
         self.event.sql.drain(..start);
+        let within = memchr::memchr_iter(b'\n', &self.event.sql).count() as u64;
+        self.event.line = Some(self.line.saturating_sub(within).max(1));
         let kept = self.event.sql.trim_ascii_end().len();
         self.event.sql.truncate(kept);
         if !self.event.sql.is_empty() {
-            if let Some(name) = used_schema(&self.event.sql) {
+            if let Some(name) = used_schema(&self.event.sql, self.dialect) {
                 self.schema = name.into_owned();
                 self.quote_used_schema();
             }
             self.event.connection = Some(1);
             self.event.schema.clone_from(&self.schema);
+            self.event.dialect = self.dialect;
+            self.session.set(&self.event.sql);
+            self.dialect = self.session.dialect();
             sink.event(&mut self.event);
         }
         self.event.clear();
@@ -275,6 +302,8 @@ pub struct Statement<'a> {
     pub line: u64,
     /// The file ends within it, or it is longer than the server's longest.
     pub cut: bool,
+    /// How the server reads it.
+    pub dialect: Dialect,
 }
 
 /// The longest statement that any server takes (`max_allowed_packet`).
@@ -298,7 +327,7 @@ pub fn read_statements(
     let read_error = |error: io::Error| Error::Read { path: path.to_owned(), reason: error.to_string() };
     let mut input = BufReader::new(input::open(path, progress).map_err(open_error)?);
     let mut reader = SqlFile { limit: SERVER_MAX, delimiter: delimiter.as_bytes().to_vec(), ..SqlFile::default() };
-    let mut sink = Numbered { line: 1, see, ended: false };
+    let mut sink = Statements { see, ended: false };
     let (mut piece, mut begins) = (Vec::new(), true);
     while !sink.ended {
         piece.clear();
@@ -308,30 +337,27 @@ pub fn read_statements(
         }
         reader.piece(&piece, begins, &mut sink);
         begins = piece.ends_with(b"\n");
-        sink.line += u64::from(begins);
     }
     Ok(())
 }
 
-/// Counts lines on behalf of a reader that does not.
-struct Numbered<'a> {
-    /// The line that is being read.
-    line: u64,
+/// Gives events on as statements.
+struct Statements<'a> {
     see: &'a mut dyn FnMut(Statement<'_>) -> bool,
     ended: bool,
 }
 
-impl Sink for Numbered<'_> {
+impl Sink for Statements<'_> {
     fn event(&mut self, event: &mut Event) {
         if self.ended {
             return;
         }
-        let within = memchr::memchr_iter(b'\n', &event.sql).count() as u64;
         self.ended = !(self.see)(Statement {
-            line: self.line.saturating_sub(within).max(1),
             sql: &mut event.sql,
             schema: &event.schema,
+            line: event.line.unwrap_or(1),
             cut: event.cut,
+            dialect: event.dialect,
         });
     }
 

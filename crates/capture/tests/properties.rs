@@ -7,6 +7,7 @@ use bakeoff_capture::input::{Format, detect};
 use bakeoff_capture::lexer::{Kind, Lexer};
 use bakeoff_capture::recorder::Recorder;
 use bakeoff_capture::secrets::Redactor;
+use bakeoff_capture::{Dialect, MultiByte};
 use proptest::prelude::*;
 
 #[derive(Default)]
@@ -85,6 +86,12 @@ fn shreds() -> impl Strategy<Value = Vec<u8>> {
         "IDENTIFIED BY 'x'",
         "SET PASSWORD = 'y'",
         "SET NAMES utf8, a='",
+        "SET NAMES sjis;\n",
+        "SET character_set_client = gb18030;\n",
+        "SET sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI';\n",
+        "/*M!999999\\- enable the sandbox mode */ ",
+        "/*M!100616 ",
+        "/*!100616 ",
         "\0",
         "?",
         "0x1F",
@@ -99,7 +106,9 @@ fn shreds() -> impl Strategy<Value = Vec<u8>> {
         "Start: ",
         "Log_slow_rate_limit: 18446744073709551615\n",
     ]);
-    let piece = prop_oneof![4 => words.prop_map(|word| word.as_bytes().to_vec()), 1 => prop::collection::vec(any::<u8>(), 0..6)];
+    let characters =
+        prop::sample::select(vec![&b"\x95\x5c"[..], b"\x83\x60", b"\x95", b"\x81\x30\x81\x30", b"\xd5\x5c'"]);
+    let piece = prop_oneof![1 => characters.prop_map(<[u8]>::to_vec), 4 => words.prop_map(|word| word.as_bytes().to_vec()), 1 => prop::collection::vec(any::<u8>(), 0..6)];
     prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
 }
 
@@ -172,15 +181,35 @@ proptest! {
     }
 
     #[test]
-    fn tokens_follow_each_other_and_cover_all_but_blanks(bytes in shreds()) {
-        let mut at = 0;
-        for token in Lexer::new(&bytes) {
-            prop_assert!(token.start >= at && token.end > token.start && token.end <= bytes.len());
-            prop_assert!(bytes[at..token.start].iter().all(|byte| *byte <= b' '));
-            prop_assert!(token.kind != Kind::Cut || token.end == bytes.len());
-            at = token.end;
+    fn tokens_follow_each_other_and_cover_all_but_blanks(bytes in shreds(), no_backslash_escapes: bool, ansi_quotes: bool) {
+        for multi_byte in [MultiByte::Unknown, MultiByte::Sjis, MultiByte::Gbk, MultiByte::Big5, MultiByte::Gb18030] {
+            let mut at = 0;
+            for token in Lexer::in_dialect(&bytes, Dialect { no_backslash_escapes, ansi_quotes, multi_byte }) {
+                prop_assert!(token.start >= at && token.end > token.start && token.end <= bytes.len());
+                prop_assert!(bytes[at..token.start].iter().all(|byte| *byte <= b' '));
+                prop_assert!(token.kind != Kind::Cut || token.end == bytes.len());
+                at = token.end;
+            }
+            prop_assert!(bytes[at..].iter().all(|byte| *byte <= b' '));
         }
-        prop_assert!(bytes[at..].iter().all(|byte| *byte <= b' '));
+    }
+
+    #[test]
+    fn gb18030_is_read_as_gbk_is(bytes in shreds()) {
+        let tokens = |multi_byte| Lexer::in_dialect(&bytes, Dialect { multi_byte, ..Dialect::default() }).collect::<Vec<_>>();
+        prop_assert_eq!(tokens(MultiByte::Gb18030), tokens(MultiByte::Gbk));
+    }
+
+    #[test]
+    fn a_file_of_sql_is_divided_alike_whatever_the_pieces(bytes in shreds(), size in 1_usize..20) {
+        let (mut reader, mut kept) = (Format::Sql.reader(), Kept::default());
+        let mut begins = true;
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n').flat_map(|line| line.chunks(size)) {
+            reader.piece(piece, begins, &mut kept);
+            begins = piece.ends_with(b"\n");
+        }
+        reader.finish(&mut kept);
+        prop_assert_eq!(kept.0, read(Format::Sql, &bytes));
     }
 
     #[test]
@@ -188,12 +217,12 @@ proptest! {
         let name = name.trim_end_matches('\\');
         let sql = format!("SELECT a FROM t WHERE b = '{name}' AND c IN ({number}, {fraction}, NULL) /* {number} */ LIMIT 5");
         let mut digester = Digester::default();
-        let facts = digester.read(sql.as_bytes());
+        let facts = digester.read(sql.as_bytes(), Dialect::default());
         let before = digester.key().to_vec();
         prop_assert!(!facts.cut);
         let mut redacted = Vec::new();
         Redactor::new().expect("random numbers").redact(sql.as_bytes(), &facts, &mut redacted);
-        prop_assert!(!digester.read(&redacted).cut);
+        prop_assert!(!digester.read(&redacted, Dialect::default()).cut);
         prop_assert_eq!(digester.key(), before.as_slice());
     }
 }

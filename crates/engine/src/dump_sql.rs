@@ -2,8 +2,9 @@
 
 use std::io::{self, BufRead};
 
+use bakeoff_capture::Dialect;
 use bakeoff_capture::digest::{Digester, text_of};
-use bakeoff_capture::lexer::{Kind, Token, code_tokens, is_word};
+use bakeoff_capture::lexer::{Kind, Lexer, Token, code_tokens, is_word};
 use bakeoff_script::host::SqlError;
 
 use crate::request::DumpRows;
@@ -30,6 +31,9 @@ fn first_words(sql: &[u8]) -> [String; 2] {
     [words.next().unwrap_or_default(), words.next().unwrap_or_default()]
 }
 
+/// What CREATE makes that can have a definer; and tables.
+const OBJECTS: [&str; 6] = ["TABLE", "VIEW", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"];
+
 /// What a statement of a dump does, for a load that can be resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
@@ -45,7 +49,7 @@ pub enum Effect {
 
 /// What a statement does, by its first word.
 pub fn effect(sql: &[u8]) -> Effect {
-    let [first, _] = first_words(&sql[..sql.len().min(300)]);
+    let [first, _] = first_words(sql);
     match first.as_str() {
         "SET" | "USE" | "SELECT" | "PREPARE" | "EXECUTE" | "DEALLOCATE" => Effect::Session,
         "BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" | "RELEASE" => Effect::Transaction,
@@ -58,7 +62,7 @@ pub fn effect(sql: &[u8]) -> Effect {
 pub fn left_out(sql: &[u8], schema: &[u8]) -> Option<&'static str> {
     const SYSTEM: [&[u8]; 4] = [b"mysql", b"sys", b"information_schema", b"performance_schema"];
     let is_system = |name: &[u8]| SYSTEM.iter().any(|each| name.eq_ignore_ascii_case(each));
-    let [first, second] = first_words(&sql[..sql.len().min(300)]);
+    let [first, second] = first_words(sql);
     let named = || {
         let mut names = code_tokens(sql).filter(|token| token.kind == Kind::Quoted);
         names.next().map_or(&[][..], |token| &sql[token.start + 1..token.end - 1])
@@ -82,14 +86,14 @@ fn contains_word(sql: &[u8], word: &[u8]) -> bool {
 }
 
 /// Takes `DEFINER = user` out of a CREATE: the account that loads becomes the definer.
-pub fn without_definer(sql: &mut Vec<u8>) {
-    let Some((start, end)) = definer(sql) else { return };
+pub fn without_definer(sql: &mut Vec<u8>, dialect: Dialect) {
+    let Some((start, end)) = definer(sql, dialect) else { return };
     sql.drain(start..end);
 }
 
 /// The statement that drops the table that a statement makes; None: it makes none, or the error names another one.
-pub fn drop_of_created(sql: &[u8], error: &SqlError) -> Option<Vec<u8>> {
-    let mut tokens = code_tokens(sql);
+pub fn drop_of_created(sql: &[u8], dialect: Dialect, error: &SqlError) -> Option<Vec<u8>> {
+    let mut tokens = Lexer::in_dialect(sql, dialect).code();
     if !is_word(sql, tokens.next()?, "CREATE") || !is_word(sql, tokens.next()?, "TABLE") {
         return None;
     }
@@ -107,15 +111,17 @@ pub fn drop_of_created(sql: &[u8], error: &SqlError) -> Option<Vec<u8>> {
         .then(|| [b"DROP TABLE IF EXISTS ", &sql[first.start..last.end]].concat())
 }
 
-fn definer(sql: &[u8]) -> Option<(usize, usize)> {
-    const OBJECTS: [&str; 6] = ["TABLE", "VIEW", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"];
-    let mut tokens = code_tokens(sql);
+/// Whether the token is one of these words, without quotes.
+fn is_one_of(sql: &[u8], token: Token, words: &[&str]) -> bool {
+    token.kind == Kind::Word && words.iter().any(|word| is_word(sql, token, word))
+}
+
+fn definer(sql: &[u8], dialect: Dialect) -> Option<(usize, usize)> {
+    let mut tokens = Lexer::in_dialect(sql, dialect).code();
     if !is_word(sql, tokens.next()?, "CREATE") {
         return None;
     }
-    let found = tokens.find(|&token| {
-        token.kind == Kind::Word && OBJECTS.iter().chain([&"DEFINER"]).any(|word| is_word(sql, token, word))
-    })?;
+    let found = tokens.find(|&token| is_one_of(sql, token, &OBJECTS) || is_one_of(sql, token, &["DEFINER"]))?;
     let equals = tokens.next()?;
     if !is_word(sql, found, "DEFINER") || !is_word(sql, equals, "=") {
         return None;
@@ -132,17 +138,51 @@ fn definer(sql: &[u8]) -> Option<(usize, usize)> {
     Some((found.start, end))
 }
 
+/// Whether a statement sets the session's time zone.
+pub fn sets_time_zone(sql: &[u8]) -> bool {
+    let tokens: Vec<Token> = code_tokens(sql).take(100).collect();
+    let is_set = tokens.first().is_some_and(|first| is_word(sql, *first, "SET"));
+    let is_sign = |token: Token| matches!(&sql[token.start..token.end], b"=" | b":=");
+    let assigns = |pair: &[Token]| is_one_of(sql, pair[0], &["TIME_ZONE"]) && is_sign(pair[1]);
+    is_set && tokens.windows(2).any(assigns)
+}
+
+/// Makes the event that a statement creates a disabled one; false if it creates none.
+pub fn disable_event(sql: &mut Vec<u8>, dialect: Dialect) -> bool {
+    let Some(place) = event_state(sql, dialect) else { return false };
+    if is_word(sql, place, "ENABLE") {
+        sql.splice(place.start..place.end, *b"DISABLE");
+    } else if !is_word(sql, place, "DISABLE") {
+        sql.splice(place.start..place.start, *b"DISABLE ");
+    }
+    true
+}
+
+/// The word of a CREATE EVENT that says whether the event runs, or the one before which it can stand.
+fn event_state(sql: &[u8], dialect: Dialect) -> Option<Token> {
+    let mut tokens = Lexer::in_dialect(sql, dialect).code();
+    if !is_word(sql, tokens.next()?, "CREATE") {
+        return None;
+    }
+    let object = tokens.find(|&token| is_one_of(sql, token, &OBJECTS))?;
+    if !is_word(sql, object, "EVENT") {
+        return None;
+    }
+    tokens.find(|&token| is_one_of(sql, token, &["ENABLE", "DISABLE", "COMMENT", "DO"]))
+}
+
 /// Changes a statement that failed because the server lacks a collation, a character set or an SQL mode.
 ///
 /// None: there is nothing to put in its place, or the statement failed for another reason.
-pub fn translate(sql: &mut Vec<u8>, error: &SqlError) -> Option<Renamed> {
+pub fn translate(sql: &mut Vec<u8>, dialect: Dialect, error: &SqlError) -> Option<Renamed> {
     let from = error.message.rsplit('\'').nth(1)?.to_owned();
     let to = match error.code {
         NO_COLLATION | NO_CHARSET => nearest(&from)?,
         WRONG_VALUE if error.message.contains("sql_mode") => String::new(),
         _ => return None,
     };
-    let places: Vec<Token> = code_tokens(sql)
+    let places: Vec<Token> = Lexer::in_dialect(sql, dialect)
+        .code()
         .filter(|token| matches!(token.kind, Kind::Word | Kind::Text | Kind::Host))
         .filter(|token| holds(&sql[token.start..token.end], &from, to.is_empty()))
         .collect();
@@ -203,9 +243,9 @@ fn nearest(name: &str) -> Option<String> {
 }
 
 /// The beginning of a statement without its literals.
-pub fn beginning(sql: &[u8]) -> String {
+pub fn beginning(sql: &[u8], dialect: Dialect) -> String {
     let mut digester = Digester::default();
-    digester.read(&sql[..sql.len().min(400)]);
+    digester.read(&sql[..sql.len().min(400)], dialect);
     let text = text_of(digester.key());
     let end = text.char_indices().nth(100).map_or(text.len(), |(at, _)| at);
     let more = if end < text.len() || sql.len() > 400 { " …" } else { "" };

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::BufReader;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bakeoff_capture::sql_file::read_statements;
-use bakeoff_capture::{input, used_schema};
+use bakeoff_capture::{Dialect, MultiByte, input, used_schema};
 use bakeoff_load::connector::Connector;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::lock;
@@ -19,7 +19,8 @@ use crate::answer::{Answer, MessageWriter};
 use crate::arm::OpenArm;
 use crate::command::{Progress, pool_options, run_to_end};
 use crate::dump_sql::{
-    Effect, Renamed, beginning, drop_of_created, effect, left_out, read_rows, translate, without_definer,
+    Effect, Renamed, beginning, disable_event, drop_of_created, effect, left_out, read_rows, sets_time_zone, translate,
+    without_definer,
 };
 use crate::request::{DumpFile, DumpRows, LoadDump};
 
@@ -39,11 +40,15 @@ const UNKNOWN_VARIABLE: u16 = 1193;
 const UNKNOWN_DATABASE: u16 = 1049;
 const DEADLOCK: u16 = 1213;
 const NO_SUCH_TABLE: u16 = 1146;
+const UNKNOWN_TIME_ZONE: u16 = 1298;
 /// Databases, tables, columns, keys, routines, triggers, events that are there already, or no longer.
 const DONE_BEFORE: [u16; 16] =
     [1007, 1008, 1022, 1050, 1051, 1060, 1061, 1068, 1091, 1304, 1305, 1359, 1360, 1537, 1539, 1826];
 /// Names of one statement that are put in the place of others.
 const RENAMES_MAX: usize = 20;
+/// How often one statement is run again after a deadlock, each time after a pause that is longer by [`DEADLOCK_PAUSE`]: 5 s in all.
+const DEADLOCKS_MAX: u32 = 100;
+const DEADLOCK_PAUSE: Duration = Duration::from_millis(1);
 
 /// What all files have in common.
 struct Shared {
@@ -118,10 +123,17 @@ impl Shared {
                 reported: 0,
                 failure: None,
                 statements: 0,
+                line: 1,
+                dialect: Dialect::default(),
+                unknown_zone: None,
             };
             loading.run()?;
         }
         Ok(())
+    }
+
+    fn leave_out(&self, reason: &'static str) {
+        *lock(&self.found).left_out.entry(reason).or_default() += 1;
     }
 
     /// Keeps what was put in the place of a name; returns both, unless they are the same thing.
@@ -151,29 +163,35 @@ struct Loading<'a> {
     failure: Option<Failure>,
     /// That have been read, but for those that are left out.
     statements: u64,
+    /// Where the statement that is being run begins, and how the server reads it.
+    line: u64,
+    dialect: Dialect,
+    /// Set while the session lacks a time zone that the server does not know. Only events, which do not run, are loaded without it.
+    unknown_zone: Option<Failure>,
 }
 
 impl Loading<'_> {
     fn run(&mut self) -> Result<(), Failure> {
         for statement in SESSION {
-            self.client.query(statement.as_bytes()).map_err(|error| Failure::running(&error))?;
+            self.run_named(statement.as_bytes())?;
         }
         if !self.file.database.is_empty() {
             let mut statement = format!("USE {}", quoted(&self.file.database)).into_bytes();
-            self.send(&mut statement, 1, None)?;
+            self.send(&mut statement, None)?;
         }
         let (file, progress) = (self.file, self.read.clone());
         let outcome = match &file.rows {
             None => read_statements(&file.path, &file.delimiter, &progress, &mut |statement| {
                 let whole = !statement.cut;
+                (self.line, self.dialect) = (statement.line, statement.dialect);
                 let reason = left_out(statement.sql, statement.schema);
                 let wanted = match reason {
                     Some(reason) => {
-                        *lock(&self.shared.found).left_out.entry(reason).or_default() += 1;
+                        self.shared.leave_out(reason);
                         Ok(())
                     }
-                    None if whole => self.step(statement.sql, statement.line),
-                    None => Err(self.at(statement.line, "the file ends within the statement", statement.sql)),
+                    None if whole => self.step(statement.sql),
+                    None => Err(self.at("the file ends within the statement", statement.sql)),
                 };
                 self.keep(wanted)
             })
@@ -186,40 +204,63 @@ impl Loading<'_> {
         }
         outcome?;
         match self.mark(true) {
-            Some(mark) => self.run_together(&[&mark[..]]).map_err(|error| Failure::running(&error)),
+            Some(mark) => self.run_together(&[&mark[..]]).map_err(|error| self.refused(&mark, &error)),
             None => Ok(()),
         }
+    }
+
+    /// Runs a statement of bakeoff's own; a refusal names the file and the line that it is for.
+    fn run_named(&mut self, sql: &[u8]) -> Result<(), Failure> {
+        self.run_one(sql).map_err(|error| self.refused(sql, &error))
     }
 
     fn load_rows(&mut self, rows: &DumpRows, progress: &input::Progress) -> Result<(), Failure> {
         let path = &self.file.path;
         let failed = |error: std::io::Error| Failure::new(Code::ScriptError, format!("{}: {error}", path.display()));
         for statement in ["SET NAMES utf8mb4", "SET SESSION time_zone = '+00:00'"] {
-            self.client.query(statement.as_bytes()).map_err(|error| Failure::running(&error))?;
+            self.run_named(statement.as_bytes())?;
         }
         let mut input = BufReader::new(input::open(path, progress).map_err(failed)?);
+        self.dialect.multi_byte = MultiByte::Safe;
         read_rows(&mut input, rows, &mut |sql, line| {
-            let sent = self.step(sql, line);
+            self.line = line;
+            let sent = self.step(sql);
             self.keep(sent)
         })
         .map_err(failed)
     }
 
     /// Runs a statement, unless it only changes data and the load that is resumed has run it.
-    fn step(&mut self, sql: &mut Vec<u8>, line: u64) -> Result<(), Failure> {
+    fn step(&mut self, sql: &mut Vec<u8>) -> Result<(), Failure> {
         self.statements += 1;
+        let effect = effect(sql);
+        self.watch_time_zone(sql, effect)?;
         let Some(mark) = self.mark(false) else {
-            return self.send(sql, line, None);
+            return self.send(sql, None);
         };
         let was_done = self.statements <= self.file.done;
-        match effect(sql) {
-            Effect::Session => self.send(sql, line, None),
+        match effect {
+            Effect::Session => self.send(sql, None),
             // The marks' table is not among those that are locked.
             Effect::Lock => Ok(()),
             Effect::Transaction | Effect::Data if was_done => Ok(()),
-            Effect::Transaction => self.send(sql, line, None),
-            Effect::Data => self.send(sql, line, Some(&mark)),
+            Effect::Transaction => self.send(sql, None),
+            Effect::Data => self.send(sql, Some(&mark)),
         }
+    }
+
+    /// Disables the event of a statement whose time zone the server does not know; anything else needs its time zone.
+    fn watch_time_zone(&mut self, sql: &mut Vec<u8>, effect: Effect) -> Result<(), Failure> {
+        if effect == Effect::Session && sets_time_zone(sql) {
+            self.unknown_zone = None;
+        } else if effect == Effect::Data && self.unknown_zone.is_some() {
+            if disable_event(sql, self.dialect) {
+                self.shared.leave_out("unknown time zones of events");
+            } else if let Some(failure) = self.unknown_zone.take() {
+                return Err(failure);
+            }
+        }
+        Ok(())
     }
 
     /// The statement that marks how far this file is; None: marks are not asked for.
@@ -248,9 +289,9 @@ impl Loading<'_> {
     }
 
     /// Runs a statement, changed where this server needs it, and its mark.
-    fn send(&mut self, sql: &mut Vec<u8>, line: u64, mark: Option<&[u8]>) -> Result<(), Failure> {
-        without_definer(sql);
-        let mut renames = 0;
+    fn send(&mut self, sql: &mut Vec<u8>, mark: Option<&[u8]>) -> Result<(), Failure> {
+        without_definer(sql, self.dialect);
+        let (mut renames, mut deadlocks) = (0, 0);
         let mut dropped = false;
         loop {
             let ran = match mark {
@@ -261,22 +302,28 @@ impl Loading<'_> {
                 Ok(()) => return Ok(()),
                 Err(error) => error,
             };
-            let is_set = sql.len() < 1000 && beginning(sql).starts_with("SET");
+            let is_set = sql.len() < 1000 && beginning(sql, self.dialect).starts_with("SET");
             if error.code == EMPTY_QUERY || (error.code == UNKNOWN_VARIABLE && is_set) {
                 return Ok(());
             }
+            if error.code == UNKNOWN_TIME_ZONE && sets_time_zone(sql) {
+                self.unknown_zone = Some(self.refused(sql, &error));
+                return Ok(());
+            }
             // MariaDB locks the whole table to fill it, and files of one table are loaded at once.
-            if error.code == DEADLOCK && !self.client.in_transaction() {
+            if error.code == DEADLOCK && !self.client.in_transaction() && deadlocks < DEADLOCKS_MAX {
+                deadlocks += 1;
+                std::thread::sleep(DEADLOCK_PAUSE * deadlocks);
                 continue;
             }
             // Definitions outlive marks: each commits before its own, and routines of 5.7 are kept without a transaction.
             if let Some(mark) = mark.filter(|_| self.shared.resumed && DONE_BEFORE.contains(&error.code)) {
-                return self.run_together(&[mark]).map_err(|error| self.refused(sql, line, &error));
+                return self.run_together(&[mark]).map_err(|error| self.refused(sql, &error));
             }
             // MySQL 5.7 that was killed while it made a table may have left its definition without the table.
             if self.shared.resumed && error.code == NO_SUCH_TABLE && !dropped {
                 dropped = true;
-                if drop_of_created(sql, &error).is_some_and(|drop| self.run_one(&drop).is_ok()) {
+                if drop_of_created(sql, self.dialect, &error).is_some_and(|drop| self.run_one(&drop).is_ok()) {
                     continue;
                 }
             }
@@ -284,16 +331,16 @@ impl Loading<'_> {
             // Not every dump makes the database that it uses.
             if error.code == UNKNOWN_DATABASE
                 && renames == 1
-                && let Some(schema) = used_schema(sql)
+                && let Some(schema) = used_schema(sql, self.dialect)
             {
                 let create = format!("CREATE DATABASE IF NOT EXISTS {}", quoted(&String::from_utf8_lossy(&schema)));
                 if self.run_one(create.as_bytes()).is_ok() {
                     continue;
                 }
             }
-            match translate(sql, &error) {
+            match translate(sql, self.dialect, &error) {
                 Some(renamed) if renames <= RENAMES_MAX => self.renamed(renamed)?,
-                _ => return Err(self.refused(sql, line, &error)),
+                _ => return Err(self.refused(sql, &error)),
             }
         }
     }
@@ -304,7 +351,7 @@ impl Loading<'_> {
         };
         // They are names of the server's own: no quotes in them.
         let sql = format!("REPLACE INTO {marks}.names VALUES ('{name}', '{other}')");
-        self.run_together(&[sql.as_bytes()]).map_err(|error| Failure::running(&error))
+        self.run_together(&[sql.as_bytes()]).map_err(|error| self.refused(sql.as_bytes(), &error))
     }
 
     /// Runs statements in one transaction: the dump's own if it has begun one.
@@ -329,23 +376,23 @@ impl Loading<'_> {
         Ok(())
     }
 
-    fn refused(&self, sql: &[u8], line: u64, error: &SqlError) -> Failure {
-        let text = beginning(sql);
+    fn refused(&self, sql: &[u8], error: &SqlError) -> Failure {
+        let text = beginning(sql, self.dialect);
         // What the server quotes of rows is data, of definitions a name.
         let is_data = ["INSERT", "REPLACE", "UPDATE"].iter().any(|word| text.starts_with(word));
         let message = if is_data { without_literals(&error.message) } else { error.message.clone() };
         Failure {
             sql_errno: Some(error.code),
             sqlstate: Some(error.sqlstate.clone()),
-            ..self.at(line, &format!("{message} (error {})", error.code), sql)
+            ..self.at(&format!("{message} (error {})", error.code), sql)
         }
     }
 
-    fn at(&self, line: u64, what: &str, sql: &[u8]) -> Failure {
+    fn at(&self, what: &str, sql: &[u8]) -> Failure {
         let path = &self.file.path;
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let what = what.trim_end_matches('.');
-        Failure::new(Code::SqlError, format!("{name}:{line}: {what}: {}", beginning(sql)))
+        Failure::new(Code::SqlError, format!("{name}:{}: {what}: {}", self.line, beginning(sql, self.dialect)))
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use bakeoff_capture::lexer::{code_tokens, is_word};
 use bakeoff_capture::session::Session;
-use bakeoff_capture::{Step, step, used_schema};
+use bakeoff_capture::{Dialect, Step, step, used_schema};
 use bakeoff_script::host::{ConnectTarget, Connection, EventEnd, Host as _, SqlError};
 use serde::Serialize;
 
@@ -305,7 +305,7 @@ impl ReplaySession<'_> {
     fn follow(&mut self, sql: &[u8]) {
         if code_tokens(sql).next().is_some_and(|first| is_word(sql, first, "SET")) {
             self.set.set(sql);
-        } else if let Some(schema) = used_schema(sql) {
+        } else if let Some(schema) = used_schema(sql, Dialect::default()) {
             self.schema = String::from_utf8_lossy(&schema).into_owned();
         } else {
             return;
@@ -367,7 +367,7 @@ fn needs_schema(sql: &[u8]) -> bool {
         |any: [&str; 2]| tokens.next().is_some_and(|token| any.iter().any(|word| is_word(sql, token, word)));
     let is_about_schema = next_is(["CREATE", "DROP"]) && next_is(["DATABASE", "SCHEMA"]);
     let is_of_transaction = matches!(step(sql), Step::Begin | Step::Unlock | Step::End | Step::Chain);
-    !is_about_schema && !is_of_transaction && used_schema(sql).is_none()
+    !is_about_schema && !is_of_transaction && used_schema(sql, Dialect::default()).is_none()
 }
 
 /// The `SET` statements that lead from one state to another.

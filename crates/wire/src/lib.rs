@@ -1,15 +1,16 @@
 //! MySQL and MariaDB client protocol, sans-IO: bytes in, events out.
 //!
 //! Owns: the greeting and the login ([`Login`]), commands ([`command`]), replies ([`ReplyScanner`]), rows ([`row`]), the receive
-//! buffer ([`Inbox`]), and putting literals into SQL text ([`template`]). Opens no socket, reads no clock, knows nothing of threads,
-//! scripts or measurements. mysql_common serves for the arithmetic of authentication and the numbers of collations; packets are
-//! parsed here, in place.
+//! buffer ([`Inbox`]), how SQL text is read ([`dialect`]), and putting literals into it ([`template`]). Opens no socket, reads
+//! no clock, knows nothing of threads, scripts or measurements. mysql_common serves for the arithmetic of authentication and
+//! the numbers of collations; packets are parsed here, in place.
 //!
 //! Every parser takes bytes from a server that may be hostile: a read past the end is [`Malformed`], never a panic (`fuzz/`).
 
 mod auth;
 mod bytes;
 pub mod command;
+pub mod dialect;
 mod login;
 pub mod packet;
 mod reply;

@@ -3,15 +3,7 @@
 use std::io::Write as _;
 
 use crate::command::Parameter;
-
-/// How the server reads SQL text at present.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Dialect {
-    /// SQL mode NO_BACKSLASH_ESCAPES: a backslash is an ordinary character.
-    pub no_backslash_escapes: bool,
-    /// The connection's character set.
-    pub multi_byte: MultiByte,
-}
+use crate::dialect::Dialect;
 
 /// A statement and the places of its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +22,7 @@ impl Template {
         while let Some(&byte) = sql.get(at) {
             let rest = &sql[at..];
             at += match byte {
-                b'\'' | b'"' | b'`' => quoted_bytes(rest, byte, dialect),
+                b'\'' | b'"' | b'`' => dialect.end_of_quoted(rest, 1, byte).unwrap_or(rest.len()),
                 b'#' => line_bytes(rest),
                 b'-' if starts_dash_comment(rest) => line_bytes(rest),
                 b'/' if rest.starts_with(b"/*") && !rest.starts_with(b"/*!") && !rest.starts_with(b"/*M!") => {
@@ -73,24 +65,6 @@ impl Template {
 
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.' | 0x80..)
-}
-
-/// Bytes of the quoted string at the start of `text`, both quotes counted; all of `text` when it never ends. A doubled quote ends one
-/// string and begins another, which comes to the same.
-fn quoted_bytes(text: &[u8], quote: u8, dialect: Dialect) -> usize {
-    let mut at = 1;
-    while let Some(&byte) = text.get(at) {
-        if let Some(bytes) = dialect.multi_byte.character_bytes(&text[at..]) {
-            at += bytes;
-        } else if byte == quote {
-            return at + 1;
-        } else if byte == b'\\' && quote != b'`' && !dialect.no_backslash_escapes {
-            at += 2;
-        } else {
-            at += 1;
-        }
-    }
-    text.len()
 }
 
 fn line_bytes(text: &[u8]) -> usize {
@@ -179,67 +153,6 @@ fn put_escaped(bytes: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
                 _ if dialect.multi_byte.is_lead(byte) => out.extend_from_slice(&[b'\\', byte]),
                 _ => out.push(byte),
             }
-        }
-    }
-}
-
-/// Which bytes begin a character whose second byte may be taken for ASCII (a backslash, a quote's escape, a letter).
-///
-/// Source: the standards' own tables for lead and trail bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MultiByte {
-    /// None: ASCII bytes are always ASCII characters (latin1, utf8, ujis, euckr, …).
-    Safe,
-    /// sjis and cp932.
-    Sjis,
-    /// gbk.
-    Gbk,
-    /// big5.
-    Big5,
-    /// gb18030.
-    Gb18030,
-}
-
-impl MultiByte {
-    /// By the character set's name.
-    pub fn of(charset: &str) -> Self {
-        match charset {
-            "sjis" | "cp932" => Self::Sjis,
-            "gbk" => Self::Gbk,
-            "big5" => Self::Big5,
-            "gb18030" => Self::Gb18030,
-            _ => Self::Safe,
-        }
-    }
-
-    /// May `byte` begin a character of several bytes?
-    pub(crate) fn is_lead(self, byte: u8) -> bool {
-        match self {
-            Self::Safe => false,
-            Self::Sjis => matches!(byte, 0x81..=0x9f | 0xe0..=0xfc),
-            Self::Gbk | Self::Gb18030 => matches!(byte, 0x81..=0xfe),
-            Self::Big5 => matches!(byte, 0xa1..=0xf9),
-        }
-    }
-
-    /// Length of the character of several bytes that `bytes` begins with, if it does.
-    pub(crate) fn character_bytes(self, bytes: &[u8]) -> Option<usize> {
-        let (&lead, &trail) = (bytes.first()?, bytes.get(1)?);
-        if !self.is_lead(lead) {
-            return None;
-        }
-        let two = match self {
-            Self::Safe => false,
-            Self::Sjis => matches!(trail, 0x40..=0x7e | 0x80..=0xfc),
-            Self::Gbk | Self::Gb18030 => matches!(trail, 0x40..=0x7e | 0x80..=0xfe),
-            Self::Big5 => matches!(trail, 0x40..=0x7e | 0xa1..=0xfe),
-        };
-        if two {
-            return Some(2);
-        }
-        match (self, trail, bytes.get(2), bytes.get(3)) {
-            (Self::Gb18030, b'0'..=b'9', Some(0x81..=0xfe), Some(b'0'..=b'9')) => Some(4),
-            _ => None,
         }
     }
 }

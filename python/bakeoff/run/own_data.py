@@ -34,6 +34,7 @@ from bakeoff.spec.dumps import (
     as_loaded,
     default_database,
     head_of,
+    is_utf16,
     quoted,
     read_dump,
     used_databases,
@@ -83,10 +84,19 @@ def databases_in(source: str) -> tuple[str, ...]:
     """Databases that a dump makes or uses itself, as far as the names of its files or a file's beginning say.
 
     Raises:
-        SpecError: no dump. HostError: it cannot be read.
+        SpecError: no dump, or one in UTF-16. HostError: it cannot be read.
     """
     dump = read_dump(source)
-    return dump.databases if Path(source).is_dir() else used_databases(head_of(source).decode(errors="replace"))
+    if Path(source).is_dir():
+        return dump.databases
+    head = head_of(source)
+    if is_utf16(head):
+        raise SpecError(
+            f"data {source}: it is UTF-16 text, as PowerShell's `>` writes it.",
+            hint="Dump again with mysqldump --result-file=FILE; converting the file does not bring all bytes back.",
+            field=("data", "source"),
+        )
+    return used_databases(head.decode(errors="replace"))
 
 
 def load_dump(

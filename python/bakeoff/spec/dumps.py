@@ -221,6 +221,7 @@ def _shell_chunks(path: Path, names: list[str], base: str, about: dict[str, Any]
 def _shell_rows(path: Path, schema: str, table: str, options: dict[str, Any]) -> dict[str, Any]:
     """How the rows of a table become INSERTs."""
     known = {"fieldsTerminatedBy": "\t", "fieldsEnclosedBy": "", "fieldsEscapedBy": "\\", "linesTerminatedBy": "\n"}
+    known["defaultCharacterSet"] = "utf8mb4"
     other = [name for name, value in known.items() if options.get(name, value) != value]
     decode = options.get("decodeColumns", {})
     if other or not set(decode.values()) <= {"FROM_BASE64", "UNHEX"}:
@@ -255,6 +256,12 @@ def _sql_bytes(path: Path) -> int:
         head = file.read(6)
     times = next((times for magic, times in _EXPANSION.items() if head.startswith(magic)), 1.0)
     return int(path.stat().st_size * times * _BYTES_IN_SERVER)
+
+
+def is_utf16(head: bytes) -> bool:
+    """Whether a file's beginning is UTF-16: it has the byte order mark, or a zero in every other byte."""
+    marked = head.startswith((b"\xff\xfe", b"\xfe\xff"))
+    return marked or (len(head) >= 4 and any(not any(head[place:8:2]) for place in (0, 1)))
 
 
 def used_databases(sql: str) -> tuple[str, ...]:

@@ -206,9 +206,31 @@ fn the_schema_that_a_statement_uses_is_found_in_every_layout() {
         ("USE my-db;", "my-db"),
         ("USE 2024x", "2024x"),
     ] {
-        assert_eq!(used_schema(sql.as_bytes()).as_deref(), Some(name.as_bytes()), "{sql}");
+        assert_eq!(used_schema(sql.as_bytes(), Dialect::default()).as_deref(), Some(name.as_bytes()), "{sql}");
     }
     for sql in ["", "USE", "USE ;", "USED shop", "SELECT 1 -- USE shop", "/* USE shop */", "SELECT 'use shop'"] {
-        assert_eq!(used_schema(sql.as_bytes()), None, "{sql}");
+        assert_eq!(used_schema(sql.as_bytes(), Dialect::default()), None, "{sql}");
+    }
+}
+
+#[test]
+fn a_read_is_one_in_every_character_set() {
+    for sql in [
+        &b"SELECT 'a\\'', '\x95\\', f() -- '"[..],
+        b"SELECT '\x95\\' FOR UPDATE -- '",
+        b"SELECT '\xa5\\', f(), '\xa5\\'",
+        b"SELECT `\x83`, f(), `\x83`",
+        b"SELECT `a\x83` /*`*/ FOR UPDATE",
+        b"SELECT \x83|count(1)",
+        b"SELECT '\xe0\x95\\'', f() -- '",
+    ] {
+        assert!(matches!(class(sql), Class::Write(_)), "{}", String::from_utf8_lossy(sql));
+    }
+    for sql in [
+        &b"SELECT * FROM goods WHERE name = '\x97\\\x92\xe8\x95\\' AND note = 'x'"[..],
+        b"SELECT `\x83\x60`, '\xd5\\' FROM t",
+        "SELECT `pr\u{e9}`, '\u{306f}\\'s' FROM `\u{8868}` WHERE `\u{8868}` IN (1)".as_bytes(),
+    ] {
+        assert_eq!(class(sql), Class::Read, "{}", String::from_utf8_lossy(sql));
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 
 fn text(sql: &str) -> String {
     let mut digester = Digester::default();
-    digester.read(sql.as_bytes());
+    digester.read(sql.as_bytes(), Dialect::default());
     text_of(digester.key())
 }
 
@@ -42,7 +42,7 @@ fn a_name_is_made_of_the_text_alone() {
 
 #[test]
 fn facts_beside_the_digest() {
-    let read = |sql: &str| Digester::default().read(sql.as_bytes());
+    let read = |sql: &str| Digester::default().read(sql.as_bytes(), Dialect::default());
     assert!(read("SELECT a FROM t WHERE a = ?").parameter);
     assert!(read("SELECT 'a").cut && read("SELECT /* a").cut);
     assert!(read("LOAD DATA LOCAL INFILE 'x' INTO TABLE t").local_file);

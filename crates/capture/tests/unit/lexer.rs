@@ -48,7 +48,7 @@ fn what_follows_an_at_sign() {
 }
 
 fn divided(sql: &str) -> Vec<&str> {
-    statements(sql.as_bytes()).into_iter().map(|each| std::str::from_utf8(each).unwrap()).collect()
+    statements(sql.as_bytes(), Session::default()).into_iter().map(|each| std::str::from_utf8(each).unwrap()).collect()
 }
 
 #[test]
@@ -81,4 +81,77 @@ fn what_may_hold_statements_goes_on_to_the_end() {
         let behind = format!("SELECT 0; {sql}");
         assert_eq!(divided(&behind), ["SELECT 0", sql]);
     }
+}
+
+#[test]
+fn comments_that_one_flavour_runs_are_code() {
+    use Kind::{Comment, Word};
+    let word = |text| (Word, text);
+    for (sql, begins) in [
+        ("/*M!100616 a */", "/*M!100616"),
+        ("/*M! a */", "/*M!"),
+        ("/*M!50701 a */", "/*M!50701"),
+        ("/*!100616 a */", "/*!100616"),
+        ("/*!80013 a */", "/*!80013"),
+        ("/*! a */", "/*!"),
+        ("/*!123 a */", "/*!"),
+    ] {
+        let code: Vec<_> = tokens(sql).into_iter().filter(|token| !token.1.starts_with(char::is_numeric)).collect();
+        assert_eq!(code, [(Comment, begins), word("a"), (Comment, "*/")], "{sql}");
+    }
+    for sql in [
+        "/*M!999999\\- enable the sandbox mode */",
+        "/*!999999 it's */",
+        "/*!99999 it's */",
+        "/*M a */",
+        "/*m!100100 a */",
+    ] {
+        assert_eq!(tokens(sql), [(Comment, sql)]);
+    }
+    for sql in ["/*!", "/*M!", "/*M", "/*"] {
+        assert!(Lexer::new(sql.as_bytes()).count() == 1, "{sql}");
+    }
+}
+
+fn texts(sql: &[u8], multi_byte: MultiByte) -> Vec<(Kind, Vec<u8>)> {
+    let dialect = Dialect { multi_byte, ..Dialect::default() };
+    Lexer::in_dialect(sql, dialect).map(|token| (token.kind, sql[token.start..token.end].to_vec())).collect()
+}
+
+#[test]
+fn the_second_byte_of_a_character_is_no_backslash_and_no_backtick() {
+    use Kind::{Quoted, Symbol, Text, Word};
+    let comma = || (Symbol, b",".to_vec());
+    for set in [MultiByte::Sjis, MultiByte::Gbk, MultiByte::Gb18030] {
+        let found = texts(b"'\x95\x5c','a' `\x83\x60``b` \x95\x5c\x83\x7c.c", set);
+        let names = [(Quoted, b"`\x83\x60``b`".to_vec()), (Word, b"\x95\x5c\x83\x7c".to_vec())];
+        let rest = [(Symbol, b".".to_vec()), (Word, b"c".to_vec())];
+        assert_eq!(found[..3], [(Text, b"'\x95\x5c'".to_vec()), comma(), (Text, b"'a'".to_vec())]);
+        assert_eq!(found[3..], [names.as_slice(), &rest].concat());
+    }
+    assert_eq!(texts(b"'\xa5\x5c',@\xa5\x5c", MultiByte::Big5).len(), 4);
+    // A backslash before a character escapes its first byte, and one behind a character is one.
+    assert_eq!(texts(b"'\\\x95\x5c''", MultiByte::Sjis), [(Text, b"'\\\x95\x5c''".to_vec())]);
+    assert_eq!(texts(b"'\xe0\x95\x5c''", MultiByte::Sjis), [(Text, b"'\xe0\x95\x5c''".to_vec())]);
+}
+
+#[test]
+fn a_character_set_that_the_log_does_not_tell_is_guessed_where_a_text_would_not_end() {
+    let guess = |sql: &[u8]| ending_texts(sql, Dialect::default());
+    assert_eq!(guess(b"VALUES ('\x95\x5c','a')").multi_byte, MultiByte::Sjis);
+    assert_eq!(guess(b"VALUES ('\xd5\x5c','a')").multi_byte, MultiByte::Gbk);
+    for sql in ["SELECT '\u{306f}\\'", "SELECT 'a\\'b"] {
+        assert_eq!(guess(sql.as_bytes()).multi_byte, MultiByte::Unknown, "what is UTF-8 is");
+    }
+    let known = Dialect { multi_byte: MultiByte::Safe, ..Dialect::default() };
+    assert_eq!(ending_texts(b"'\x95\x5c\\''", known), known);
+}
+
+#[test]
+fn a_text_is_divided_by_the_character_set_that_it_sets() {
+    let sql = b"SET NAMES sjis; SELECT '\x95\x5c'; SELECT ';'; SET NAMES latin1; SELECT '\x95\x5c';'; SELECT 1";
+    assert_eq!(statements(sql, Session::default()).len(), 6);
+    let mut session = Session::default();
+    session.set(b"SET NAMES gbk");
+    assert_eq!(statements(b"SELECT '\xd5\x5c;', 1; SELECT ';\xd5\x5c'", session).len(), 2);
 }

@@ -2,11 +2,14 @@
 
 use std::io::BufRead as _;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::*;
 use crate::capture_file::open;
 use crate::input::Progress;
 
-fn captured(name: &str, log: &str, redact: bool) -> (Summary, Vec<serde_json::Value>) {
+fn captured(name: &str, log: impl AsRef<[u8]>, redact: bool) -> (Summary, Vec<serde_json::Value>) {
     let folder = std::env::temp_dir();
     let base = format!("bakeoff-recorder-{name}-{}", std::process::id());
     let order = Order {
@@ -207,7 +210,7 @@ fn a_text_of_a_digest_is_no_statement() {
 
 fn add(totals: &mut Totals, sql: &str, query_us: u64, weight: u64) {
     let mut digester = Digester::default();
-    digester.read(sql.as_bytes());
+    digester.read(sql.as_bytes(), bakeoff_wire::dialect::Dialect::default());
     let event = Event {
         query_us: Some(query_us),
         rows_examined: Some(10),
@@ -310,4 +313,39 @@ fn a_redacted_capture_has_no_account_in_its_digests() {
     let all = format!("{:?} {lines:?}", summary.digests);
     assert!(!all.contains("bob") && !all.contains("internal"), "{all}");
     assert!(all.contains("GRANT SELECT ON"), "{all}");
+}
+
+#[test]
+fn statements_are_read_in_the_character_set_of_their_session() {
+    let insert = |end: &str| [b"INSERT INTO t VALUES ('\x97\\\x92\xe8\x95\\', 'a;b')", end.as_bytes()].concat();
+    let slow = "# User@Host: a[a] @ h []  Id: 5\n# Query_time: 0.1  Lock_time: 0.0\nSET timestamp=1690891200;\n";
+    let general = "2024-11-06T09:57:35.1Z\t    5 Query\t";
+    for (name, head, end) in [("slow-sjis", slow, ";\n"), ("general-sjis", general, "\n"), ("file-sjis", "", ";\n")] {
+        let begin = format!("{head}SET NAMES sjis{end}{head}").into_bytes();
+        let log =
+            [begin, insert(end), format!("{head}SET NAMES utf8{end}{head}SELECT 'a\\''{end}").into_bytes()].concat();
+        let (summary, lines) = captured(name, &log, false);
+        let sql = STANDARD.decode(lines[1]["sql_base64"].as_str().unwrap()).unwrap();
+        assert_eq!((lines.len(), sql), (4, insert("")), "{name}");
+        assert!(summary.overall.not_replayable.is_empty());
+        assert!(summary.digests.iter().any(|digest| digest.text == "INSERT INTO `t` VALUES (...)"));
+        let (_, redacted) = captured(name, &log, true);
+        let sql = STANDARD.decode(redacted[1]["sql_base64"].as_str().unwrap()).unwrap();
+        assert!(sql.len() == insert("").len() && !sql.windows(3).any(|part| part == b"a;b"), "{name}");
+    }
+}
+
+#[test]
+fn a_text_of_several_statements_is_divided_in_its_character_set() {
+    let query = |sql: &[u8]| [b"\t\t    4 Query\t", sql, b"\n"].concat();
+    let log = [
+        b"240101  9:00:00\t    4 Connect\troot@localhost on shop\n".to_vec(),
+        query(b"SET NAMES gbk"),
+        query(b"SELECT '\xd5\\'; SELECT ';'"),
+        query(b"SET NAMES latin1; SELECT '\xd5\\';'; SELECT 2"),
+        b"\t\t    4 Reset connection\t\n".to_vec(),
+        query(b"SELECT '\xd5\\';'"),
+    ];
+    let (summary, _) = captured("several-gbk", log.concat(), false);
+    assert_eq!((summary.overall.events, summary.overall.not_replayable.len()), (7, 0));
 }

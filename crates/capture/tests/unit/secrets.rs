@@ -69,8 +69,8 @@ const WITHOUT: &[&str] = &[
 fn statements_with_passwords_are_found_and_struck_out() {
     let mut kept = Vec::new();
     for sql in WITH_PASSWORD {
-        assert!(Digester::default().read(sql.as_bytes()).secret, "{sql}");
-        strike_out(sql.as_bytes(), &mut kept);
+        assert!(Digester::default().read(sql.as_bytes(), Dialect::default()).secret, "{sql}");
+        strike_out(sql.as_bytes(), Dialect::default(), &mut kept);
         assert!(!mentions(&kept, b"s3cret"), "{sql} -> {}", String::from_utf8_lossy(&kept));
     }
 }
@@ -78,23 +78,23 @@ fn statements_with_passwords_are_found_and_struck_out() {
 #[test]
 fn statements_without_are_left_alone() {
     for sql in WITHOUT {
-        assert!(!Digester::default().read(sql.as_bytes()).secret, "{sql}");
+        assert!(!Digester::default().read(sql.as_bytes(), Dialect::default()).secret, "{sql}");
     }
 }
 
 #[test]
 fn a_comment_that_speaks_of_passwords_goes_and_the_statement_stays() {
     let sql = b"SELECT 1 /* IDENTIFIED BY 's3cret' */ + 2";
-    let facts = Digester::default().read(sql);
+    let facts = Digester::default().read(sql, Dialect::default());
     assert!(facts.secret_comment && !facts.secret);
     let mut kept = Vec::new();
-    without_comments(sql, &mut kept);
+    without_comments(sql, Dialect::default(), &mut kept);
     assert_eq!(kept, b"SELECT 1  + 2");
 }
 
 fn redacted(redactor: &Redactor, sql: &str) -> String {
     let mut out = Vec::new();
-    redactor.redact(sql.as_bytes(), &Digester::default().read(sql.as_bytes()), &mut out);
+    redactor.redact(sql.as_bytes(), &Digester::default().read(sql.as_bytes(), Dialect::default()), &mut out);
     String::from_utf8(out).unwrap()
 }
 
@@ -142,8 +142,23 @@ fn a_text_that_ends_with_a_backslash_is_one_where_else_no_text_would_end() {
     let out = redacted(&redactor, r"SELECT 1 FROM t WHERE path = 'C:\' AND name = 'Miller'");
     assert!(out.contains("AND name = '") && !out.contains("Miller"), "{out}");
     let mut out = Vec::new();
-    strike_out(br"CREATE USER a IDENTIFIED BY 'p\', b IDENTIFIED BY 'geheim'", &mut out);
+    let sql = br"CREATE USER a IDENTIFIED BY 'p\', b IDENTIFIED BY 'geheim'";
+    strike_out(sql, Digester::default().read(sql, Dialect::default()).dialect, &mut out);
     assert_eq!(out, b"CREATE USER a IDENTIFIED BY '***', b IDENTIFIED BY '***'");
+}
+
+#[test]
+fn code_in_comments_stays_in_them() {
+    let sql = "SELECT /*M!100100 48151, */ /*!50000 'Bob' */ /*!99999 Bob */ /* Bob */ FROM t";
+    let out = redacted(&Redactor::new().unwrap(), sql);
+    assert!(
+        out.starts_with("SELECT /*M!100100 ") && out.contains("*/ /*!50000 '") && out.ends_with("' */   FROM t"),
+        "{out}"
+    );
+    assert!(!out.contains("Bob") && !out.contains("48151"), "{out}");
+    let mut kept = Vec::new();
+    strike_out(b"/*M!100100 ALTER USER a IDENTIFIED BY 'x' */ /* y */", Dialect::default(), &mut kept);
+    assert_eq!(kept, b"/*M!100100 ALTER USER a IDENTIFIED BY '***' */ ");
 }
 
 #[test]
@@ -168,7 +183,7 @@ fn redaction_leaves_no_value_of_a_query() {
 
 #[test]
 fn every_statement_of_a_text_is_looked_at() {
-    let facts = |sql: &str| Digester::default().read(sql.as_bytes());
+    let facts = |sql: &str| Digester::default().read(sql.as_bytes(), Dialect::default());
     for sql in [
         "SELECT 1; SHUTDOWN",
         "SELECT 1; SET GLOBAL max_connections = 5",
@@ -200,7 +215,7 @@ fn redaction_replaces_accounts_and_keeps_variables() {
         let out = redacted(&redactor, sql);
         assert!(out.len() == sql.len() && !out.contains("bob") && !out.contains("db1"), "{out}");
         let mut struck = Vec::new();
-        strike_out(sql.as_bytes(), &mut struck);
+        strike_out(sql.as_bytes(), Dialect::default(), &mut struck);
         assert!(!mentions(&struck, b"bob") && !mentions(&struck, b"db1"), "{}", String::from_utf8_lossy(&struck));
     }
     for sql in [
@@ -211,5 +226,40 @@ fn redaction_replaces_accounts_and_keeps_variables() {
         "SELECT /*+ JOIN_ORDER(t1@q1, t2) */ a FROM t1, t2",
     ] {
         assert_eq!(redacted(&redactor, sql), sql);
+    }
+}
+
+fn in_set(multi_byte: MultiByte) -> Dialect {
+    Dialect { multi_byte, ..Dialect::default() }
+}
+
+#[test]
+fn a_password_behind_a_character_that_ends_with_a_backslash_is_struck_out() {
+    let mut kept = Vec::new();
+    let sql = b"CREATE USER a IDENTIFIED BY '\x95\x5c', b IDENTIFIED BY 's3cret', c IDENTIFIED BY '\x95\x5c'";
+    for dialect in [in_set(MultiByte::Sjis), in_set(MultiByte::Gbk)] {
+        let facts = Digester::default().read(sql, dialect);
+        assert!(facts.secret && !facts.cut);
+        strike_out(sql, facts.dialect, &mut kept);
+        assert_eq!(kept, b"CREATE USER a IDENTIFIED BY '***', b IDENTIFIED BY '***', c IDENTIFIED BY '***'");
+    }
+}
+
+#[test]
+fn redaction_gives_characters_of_the_same_character_set() {
+    let redactor = Redactor::new().unwrap();
+    let sql = b"SELECT '\x97\x5c\x92\xe8\x95\x5c', 'Bob', '\x83\x5c\xb1', '\x81\x30\x81\x30', '\xa5\x5c\xff'";
+    for multi_byte in [MultiByte::Sjis, MultiByte::Gbk, MultiByte::Big5, MultiByte::Gb18030] {
+        let dialect = in_set(multi_byte);
+        let mut digester = Digester::default();
+        let facts = digester.read(sql, dialect);
+        assert!(!facts.cut);
+        let key = digester.key().to_vec();
+        let mut out = Vec::new();
+        redactor.redact(sql, &facts, &mut out);
+        assert_eq!(out.len(), sql.len());
+        assert!(!mentions(&out, b"bob") && !mentions(&out, b"\x97\x5c\x92"));
+        let again = digester.read(&out, dialect);
+        assert_eq!((again, digester.key()), (facts, key.as_slice()), "{multi_byte:?}");
     }
 }

@@ -63,3 +63,59 @@ fn others_are_not_and_expressions_make_unknown() {
     assert_eq!(after(&["SET PERSIST time_zone = 'x', wait_timeout = 5"]), "");
     assert_eq!(after(&["SET STATEMENT autocommit = 0, sql_mode = 'ANSI' FOR SELECT 1"]), "");
 }
+
+fn dialect(statements: &[&str]) -> Dialect {
+    let mut session = Session::default();
+    for sql in statements {
+        session.set(sql.as_bytes());
+    }
+    session.dialect()
+}
+
+#[test]
+fn every_way_to_set_the_character_set_of_statements_is_known() {
+    for (statements, expected) in [
+        (&["SET NAMES sjis"][..], MultiByte::Sjis),
+        (&["/*!40101 SET NAMES sjis */"], MultiByte::Sjis),
+        (&["/*M!100616 SET NAMES 'CP932' COLLATE cp932_bin */"], MultiByte::Sjis),
+        (&["set names gbk, autocommit = 0"], MultiByte::Gbk),
+        (&["SET CHARACTER SET big5"], MultiByte::Big5),
+        (&["SET CHAR SET 'gb18030'"], MultiByte::Gb18030),
+        (&["SET CHARSET gbk"], MultiByte::Gbk),
+        (&["SET @@session.character_set_client = 'sjis'"], MultiByte::Sjis),
+        (&["SET @@session.character_set_client=13,@@session.collation_connection=13"], MultiByte::Sjis),
+        (&["SET SESSION character_set_client := gbk"], MultiByte::Gbk),
+        (&["SET NAMES sjis", "SET NAMES utf8mb4"], MultiByte::Safe),
+        (&["SET NAMES sjis", "SET character_set_client = utf8"], MultiByte::Safe),
+        (&["SET NAMES utf8", "SET character_set_results = sjis, collation_connection = sjis_bin"], MultiByte::Safe),
+        (&["SET @x = 'sjis'", "SET GLOBAL character_set_client = sjis"], MultiByte::Unknown),
+        (&[], MultiByte::Unknown),
+    ] {
+        assert_eq!(dialect(statements).multi_byte, expected, "{statements:?}");
+    }
+}
+
+#[test]
+fn a_dump_goes_back_to_its_character_set_after_each_table() {
+    let table = [
+        "/*!40101 SET NAMES sjis */",
+        "/*!40101 SET @saved_cs_client     = @@character_set_client */",
+        "/*!40101 SET character_set_client = utf8 */",
+        "/*!40101 SET character_set_client = @saved_cs_client */",
+    ];
+    assert_eq!(dialect(&table[..3]).multi_byte, MultiByte::Safe);
+    assert_eq!(dialect(&table).multi_byte, MultiByte::Sjis);
+}
+
+#[test]
+fn modes_decide_about_backslashes() {
+    let modes = |statements: &[&str]| {
+        let found = dialect(statements);
+        (found.no_backslash_escapes, found.ansi_quotes)
+    };
+    assert_eq!(modes(&["SET sql_mode = 'NO_BACKSLASH_ESCAPES,ansi_quotes'"]), (true, true));
+    assert_eq!(modes(&["SET SESSION sql_mode = 'ANSI'"]), (false, true));
+    assert_eq!(modes(&["SET @@session.sql_mode=1048580/*!*/"]), (true, true));
+    assert_eq!(modes(&["SET sql_mode = 'STRICT_TRANS_TABLES'"]), (false, false));
+    assert_eq!(modes(&["SET sql_mode = 'ANSI'", "SET sql_mode = @saved_sql_mode"]), (false, false));
+}

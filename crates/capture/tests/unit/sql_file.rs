@@ -148,3 +148,83 @@ fn use_of_a_name_that_is_no_plain_word_is_sent_with_quotes() {
         assert_eq!(statements(line), [sql]);
     }
 }
+
+fn in_bytes(text: &[u8]) -> Vec<Vec<u8>> {
+    read(SqlFile::default(), text).events.into_iter().map(|event| event.sql).collect()
+}
+
+#[test]
+fn texts_end_as_the_character_set_of_the_session_has_it() {
+    let insert = b"INSERT INTO t VALUES ('\x97\\','a;b'),('\x83\\','\xb1\\'')".to_vec();
+    let table = [b"CREATE TABLE `\x83`; --` (`;` INT)".to_vec(), b"INSERT INTO \x95\\g VALUES (';\x97\\')".to_vec()];
+    for set in
+        ["SET NAMES sjis", "/*!40101 SET NAMES sjis */", "SET CHARACTER SET cp932", "SET character_set_client = sjis"]
+    {
+        let all = [set.as_bytes().to_vec(), insert.clone(), table[0].clone(), table[1].clone(), b"SELECT 1".to_vec()];
+        assert_eq!(in_bytes(&all.join(&b";\n"[..])), all, "{set}");
+    }
+    let other = [
+        b"SET NAMES gbk".to_vec(),
+        b"SELECT '\xd5\\', ';'".to_vec(),
+        b"SET NAMES latin1".to_vec(),
+        b"SELECT '\xd5\\';'".to_vec(),
+    ];
+    assert_eq!(in_bytes(&other.join(&b";"[..])), other);
+}
+
+#[test]
+fn texts_end_as_the_modes_of_the_session_have_it() {
+    let text = "/*!50003 SET sql_mode = 'NO_BACKSLASH_ESCAPES' */ ;\nDELIMITER ;;\nCREATE PROCEDURE p() BEGIN SELECT '\\'; END ;;\n\
+        DELIMITER ;\nSET sql_mode = @saved_sql_mode;\nSELECT '\\';';\nSELECT 2;";
+    let found = statements(text);
+    assert_eq!(
+        found[1..],
+        ["CREATE PROCEDURE p() BEGIN SELECT '\\'; END", "SET sql_mode = @saved_sql_mode", "SELECT '\\';'", "SELECT 2"]
+    );
+}
+
+#[test]
+fn characters_that_are_cut_by_a_piece_are_whole() {
+    let text = b"SET NAMES sjis; SELECT '\x95\x5c', `\x83\x60;`, \x95\x5cg; SELECT '\x81'; SELECT \x95\x5c\x5cG SET NAMES gb18030;\
+        SELECT '\x81\x30\x81\x30\x5c'', '\x81\x5c;'; SELECT 2 /*M!999999 it's; */; SELECT 3";
+    let whole = read(SqlFile::default(), text).events;
+    assert_eq!(whole.len(), 8);
+    for size in 1..40 {
+        let (mut reader, mut kept) = (SqlFile::default(), Kept::default());
+        for (number, piece) in text.chunks(size).enumerate() {
+            reader.piece(piece, number == 0, &mut kept);
+        }
+        reader.finish(&mut kept);
+        assert_eq!(kept.events, whole, "pieces of {size}");
+    }
+}
+
+#[test]
+fn the_line_of_mariadbs_sandbox_is_a_comment() {
+    let sandbox = "/*M!999999\\- enable the sandbox mode */ \n";
+    assert!(looks_like_sql(format!("{sandbox}/*M!100616 SET a = 1 */;").as_bytes()));
+    let text = format!("{sandbox}-- MariaDB dump\n/*M!100616 SET a = 1 */;\n");
+    assert_eq!(statements(&text), ["/*M!100616 SET a = 1 */"]);
+    let routine = "CREATE PROCEDURE p() BEGIN SELECT 1; END";
+    for before in [sandbox.to_owned(), format!("{sandbox}\n-- routines\n"), "/*!99999 it's */\n".to_owned()] {
+        assert_eq!(
+            statements(&format!("{before}DELIMITER ;;\n{routine} ;;\nDELIMITER ;\nSELECT 2;")),
+            [routine, "SELECT 2"]
+        );
+    }
+}
+
+#[test]
+fn lines_are_those_on_which_statements_begin() {
+    let lines = |text: &str| {
+        let events = read(SqlFile::default(), text.as_bytes()).events;
+        events.iter().map(|event| event.line.unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(lines("SELECT 1;\n-- a\n\nSELECT\n2;\nSELECT 3\n\n;SELECT 4\n"), [1, 4, 6, 8]);
+    assert_eq!(lines("SELECT 1; SELECT\n2; SELECT 3"), [1, 1, 2]);
+    assert_eq!(
+        lines("/* a\n */ SELECT 1\n;\nDELIMITER //\nSELECT 2\n//\nuse b\n\n\n/*!40101 SET NAMES utf8 */ //"),
+        [1, 5, 7, 10]
+    );
+    assert_eq!(lines("/*M!999999\\- enable the sandbox mode */ \n--\nSELECT 1\n\n\n"), [3]);
+}

@@ -14,7 +14,7 @@ fn text(sql: &[u8]) -> String {
 fn definers_are_taken_out_in_every_form_of_a_dump_and_nowhere_else() {
     let changed = |sql: &str| {
         let mut sql = sql.as_bytes().to_vec();
-        without_definer(&mut sql);
+        without_definer(&mut sql, Dialect::default());
         text(&sql)
     };
     assert_eq!(
@@ -53,7 +53,7 @@ fn unknown_collations_get_the_nearest_one_and_texts_stay() {
         b"CREATE TABLE t (a text DEFAULT 'see utf8mb4_0900_ai_ci') DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci"
             .to_vec();
     let error = refusal(1273, "Unknown collation: 'utf8mb4_0900_ai_ci'");
-    let renamed = translate(&mut sql, &error).unwrap();
+    let renamed = translate(&mut sql, Dialect::default(), &error).unwrap();
     assert_eq!(renamed.from, "utf8mb4_0900_ai_ci");
     assert_eq!(renamed.to, "utf8mb4_uca1400_nopad_ai_ci");
     assert_eq!(
@@ -62,7 +62,7 @@ fn unknown_collations_get_the_nearest_one_and_texts_stay() {
     );
     let next = |from: &str| {
         let mut sql = format!("SET collation_connection = '{from}'").into_bytes();
-        let found = translate(&mut sql, &refusal(1273, &format!("Unknown collation: '{from}'")));
+        let found = translate(&mut sql, Dialect::default(), &refusal(1273, &format!("Unknown collation: '{from}'")));
         found.map(|found| found.to)
     };
     assert_eq!(next("utf8mb4_uca1400_nopad_ai_ci").as_deref(), Some("utf8mb4_unicode_520_ci"));
@@ -77,11 +77,11 @@ fn unknown_collations_get_the_nearest_one_and_texts_stay() {
 fn unknown_modes_are_left_out_of_their_list() {
     let mut sql = b"/*!50003 SET sql_mode = 'STRICT_TRANS_TABLES,NO_AUTO_CREATE_USER,ANSI_QUOTES' */".to_vec();
     let error = refusal(1231, "Variable 'sql_mode' can't be set to the value of 'NO_AUTO_CREATE_USER'");
-    assert!(translate(&mut sql, &error).is_some());
+    assert!(translate(&mut sql, Dialect::default(), &error).is_some());
     assert_eq!(text(&sql), "/*!50003 SET sql_mode = 'STRICT_TRANS_TABLES,ANSI_QUOTES' */");
-    assert!(translate(&mut sql, &error).is_none(), "it is not there any more");
+    assert!(translate(&mut sql, Dialect::default(), &error).is_none(), "it is not there any more");
     let other = refusal(1231, "Variable 'time_zone' can't be set to the value of 'Mars'");
-    assert!(translate(&mut b"SET time_zone = 'Mars'".to_vec(), &other).is_none());
+    assert!(translate(&mut b"SET time_zone = 'Mars'".to_vec(), Dialect::default(), &other).is_none());
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn accounts_replication_and_system_schemas_are_left_out() {
 fn what_is_left_of_a_table_is_dropped_and_no_other_table() {
     let drop = |sql: &str, name: &str| {
         let error = refusal(1146, &format!("Table '{name}' doesn't exist"));
-        drop_of_created(sql.as_bytes(), &error).map(|sql| text(&sql))
+        drop_of_created(sql.as_bytes(), Dialect::default(), &error).map(|sql| text(&sql))
     };
     assert_eq!(drop("CREATE TABLE `child` (a INT)", "shop.child").unwrap(), "DROP TABLE IF EXISTS `child`");
     assert_eq!(
@@ -117,7 +117,7 @@ fn what_is_left_of_a_table_is_dropped_and_no_other_table() {
 
 #[test]
 fn errors_show_no_value() {
-    let shown = beginning(b"INSERT INTO t VALUES (1,'secret'),(2,'other')");
+    let shown = beginning(b"INSERT INTO t VALUES (1,'secret'),(2,'other')", Dialect::default());
     assert_eq!(shown, "INSERT INTO `t` VALUES (...) /* , ... */");
 }
 
@@ -172,13 +172,13 @@ proptest::proptest! {
     fn any_bytes_are_no_trouble(sql: Vec<u8>, begins in "(CREATE |SET |/\\*!50013 DEFINER=`|USE |)", message in "\\PC*", code in 1100u16..1300) {
         let mut sql = [begins.into_bytes(), sql].concat();
         left_out(&sql, b"mysql");
-        beginning(&sql);
+        beginning(&sql, Dialect::default());
         let kept = sql.clone();
-        without_definer(&mut sql);
+        without_definer(&mut sql, Dialect::default());
         proptest::prop_assert!(sql.len() <= kept.len());
-        translate(&mut sql, &refusal(code, &message));
-        translate(&mut sql, &refusal(NO_COLLATION, &message));
-        drop_of_created(&sql, &refusal(1146, &message));
+        translate(&mut sql, Dialect::default(), &refusal(code, &message));
+        translate(&mut sql, Dialect::default(), &refusal(NO_COLLATION, &message));
+        drop_of_created(&sql, Dialect::default(), &refusal(1146, &message));
     }
 
     #[test]
@@ -208,4 +208,65 @@ fn a_resumed_load_repeats_what_a_connection_forgets_and_nothing_that_stays() {
     assert_eq!(effects(&data), [Effect::Data; 3]);
     assert_eq!(effects(&["LOCK TABLES `t` WRITE", "UNLOCK TABLES"]), [Effect::Lock; 2]);
     assert_eq!(effects(&["BEGIN", "START TRANSACTION", "COMMIT"]), [Effect::Transaction; 3]);
+}
+
+#[test]
+fn code_of_either_flavour_is_of_the_session_after_any_comment() {
+    let long = format!("/* {} */ SET NAMES utf8", "a ".repeat(200));
+    for sql in ["/*M!100616 SET @a = @@note_verbosity */", "/*!100616 SET a = 1 */", "/*M! SET a = 1 */", &long] {
+        assert_eq!(effect(sql.as_bytes()), Effect::Session, "{sql}");
+    }
+    assert_eq!(effect(b"/*M!100401 INSERT INTO t VALUES (1) */"), Effect::Data);
+    assert_eq!(left_out(b"/*M!100005 CREATE ROLE a */", b""), Some("accounts"));
+    assert_eq!(beginning(b"/*M!100616 SET a = 'x' */", Dialect::default()), "SET `a` = ?");
+}
+
+#[test]
+fn texts_of_another_character_set_hide_nothing() {
+    let sjis = Dialect { multi_byte: bakeoff_capture::MultiByte::Sjis, ..Dialect::default() };
+    let mut sql = b"CREATE TABLE t (a text COMMENT '\x95\x5c') COLLATE utf8mb4_0900_bin COMMENT '\x95\x5c'".to_vec();
+    let error = refusal(1273, "Unknown collation: 'utf8mb4_0900_bin'");
+    assert!(translate(&mut sql.clone(), Dialect::default(), &error).is_none());
+    assert!(translate(&mut sql, sjis, &error).is_some());
+    assert!(sql.windows(18).any(|part| part == b"utf8mb4_nopad_bin "));
+    let shown = beginning(b"INSERT INTO t VALUES ('\x95\x5c', 'secret', '\x95\x5c')", sjis);
+    assert_eq!(shown, "INSERT INTO `t` VALUES (...)");
+}
+
+#[test]
+fn events_are_disabled_wherever_they_say_whether_they_run() {
+    let disabled = |sql: &str| {
+        let mut sql = sql.as_bytes().to_vec();
+        disable_event(&mut sql, Dialect::default()).then(|| text(&sql))
+    };
+    let event = "/*!50106 CREATE*/ /*!50117 DEFINER=`a`@`b`*/ /*!50106 EVENT `enable` ON SCHEDULE AT '2030-01-01' ";
+    for (end, wanted) in [
+        ("ENABLE DO SET @enable = 1 */", "DISABLE DO SET @enable = 1 */"),
+        ("ENABLE COMMENT 'ENABLE' DO SELECT 1 */", "DISABLE COMMENT 'ENABLE' DO SELECT 1 */"),
+        ("COMMENT 'x' DO SELECT 1 */", "DISABLE COMMENT 'x' DO SELECT 1 */"),
+        ("do select 1 */", "DISABLE do select 1 */"),
+        ("DISABLE ON SLAVE DO SELECT 1 */", "DISABLE ON SLAVE DO SELECT 1 */"),
+    ] {
+        assert_eq!(disabled(&format!("{event}{end}")), Some(format!("{event}{wanted}")));
+    }
+    for sql in
+        ["CREATE TABLE event (a INT) COMMENT 'x'", "DROP EVENT e", "CREATE EVENT e", "INSERT INTO t VALUES (1)", ""]
+    {
+        assert_eq!(disabled(sql), None, "{sql}");
+    }
+}
+
+#[test]
+fn what_sets_the_time_zone_is_known() {
+    for sql in ["SET time_zone = 'x'", "/*!50106 SET TIME_ZONE= @a */", "SET a = 1, @@session.time_zone := SYSTEM"] {
+        assert!(sets_time_zone(sql.as_bytes()), "{sql}");
+    }
+    for sql in [
+        "SET @saved_time_zone = @@time_zone",
+        "SET @time_zone = 1",
+        "SELECT time_zone = 1 FROM t",
+        "SET a = 'time_zone ='",
+    ] {
+        assert!(!sets_time_zone(sql.as_bytes()), "{sql}");
+    }
 }

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use bakeoff_capture::{Step, step};
 use bakeoff_script::host::{Connection, Reply, SqlError, StatementId, Value};
 use bakeoff_wire::command::{BoundTypes, Parameter};
+use bakeoff_wire::dialect::{Dialect, MultiByte};
 use bakeoff_wire::row::{Encoding, RowCursor, column_name};
-use bakeoff_wire::template::{Dialect, MultiByte, Template};
+use bakeoff_wire::template::Template;
 use bakeoff_wire::{Prepared, UTF8MB4_GENERAL_CI, collation_id, command};
 use serde::Serialize;
 
@@ -223,7 +224,11 @@ fn texts<const COLUMNS: usize>(row: &[Option<Vec<u8>>]) -> [String; COLUMNS] {
 
 /// How text is quoted on this connection now.
 fn dialect(exchange: &Exchange, session: &SessionFacts) -> Dialect {
-    Dialect { no_backslash_escapes: exchange.no_backslash_escapes(), multi_byte: session.multi_byte }
+    Dialect {
+        no_backslash_escapes: exchange.no_backslash_escapes(),
+        multi_byte: session.multi_byte,
+        ..Dialect::default()
+    }
 }
 
 /// COM_STMT_PREPARE. It is a command like any other: the rows of the last reply are lost.

@@ -27,7 +27,8 @@ fn statements_that_come_and_go_take_no_more_room() {
     assert!(statements.get_mut(lasting).is_some());
 }
 
-const DIALECT: bakeoff_wire::template::Dialect = bakeoff_wire::template::Dialect {
+const DIALECT: bakeoff_wire::dialect::Dialect = bakeoff_wire::dialect::Dialect {
     no_backslash_escapes: false,
-    multi_byte: bakeoff_wire::template::MultiByte::Safe,
+    ansi_quotes: false,
+    multi_byte: bakeoff_wire::dialect::MultiByte::Safe,
 };

@@ -1,9 +1,10 @@
 //! Tests of `src/template.rs`.
 
 use super::*;
+use crate::dialect::MultiByte;
 use proptest::prelude::*;
 
-const PLAIN: Dialect = Dialect { no_backslash_escapes: false, multi_byte: MultiByte::Safe };
+const PLAIN: Dialect = Dialect { no_backslash_escapes: false, ansi_quotes: false, multi_byte: MultiByte::Safe };
 
 fn rendered(sql: &str, values: &[Parameter<'_>], dialect: Dialect) -> String {
     let template = Template::new(sql.as_bytes(), dialect);
@@ -42,11 +43,11 @@ fn literals_keep_type_and_distance() {
 
 #[test]
 fn a_backslash_within_a_character_is_no_backslash() {
-    let sjis = Dialect { no_backslash_escapes: false, multi_byte: MultiByte::Sjis };
+    let sjis = Dialect { multi_byte: MultiByte::Sjis, ..PLAIN };
     let mut out = Vec::new();
     put_escaped(b"\x83\x5c'\\", sjis, &mut out);
     assert_eq!(out, b"\x83\x5c''\\\\");
-    let gbk = Dialect { no_backslash_escapes: false, multi_byte: MultiByte::Gbk };
+    let gbk = Dialect { multi_byte: MultiByte::Gbk, ..PLAIN };
     out.clear();
     put_escaped(b"\xbf'", gbk, &mut out);
     assert_eq!(out, b"\\\xbf''", "a lone lead byte cannot swallow the quote");
@@ -85,8 +86,11 @@ fn unescaped(literal: &[u8], dialect: Dialect) -> Option<Vec<u8>> {
 
 fn dialects() -> impl Strategy<Value = Dialect> {
     const SETS: &[MultiByte] = &[MultiByte::Safe, MultiByte::Sjis, MultiByte::Gbk, MultiByte::Big5, MultiByte::Gb18030];
-    (any::<bool>(), prop::sample::select(SETS))
-        .prop_map(|(no_backslash_escapes, multi_byte)| Dialect { no_backslash_escapes, multi_byte })
+    (any::<bool>(), prop::sample::select(SETS)).prop_map(|(no_backslash_escapes, multi_byte)| Dialect {
+        no_backslash_escapes,
+        ansi_quotes: false,
+        multi_byte,
+    })
 }
 
 fn nasty_bytes() -> impl Strategy<Value = Vec<u8>> {
@@ -110,7 +114,7 @@ proptest! {
         let mut literal = Vec::new();
         put_literal(Parameter::Bytes(&bytes), dialect, &mut literal);
         prop_assert_eq!(unescaped(&literal, dialect), Some(bytes));
-        prop_assert_eq!(quoted_bytes_all(&literal, dialect), literal.len());
+        prop_assert_eq!(dialect.end_of_quoted(&literal, 1, b'\''), Some(literal.len()));
     }
 
     #[test]
@@ -119,13 +123,4 @@ proptest! {
         let values = std::iter::repeat(Parameter::Null);
         template.render(values, dialect, &mut Vec::new());
     }
-}
-
-/// As `quoted_bytes`, with doubled quotes joined to one string.
-fn quoted_bytes_all(text: &[u8], dialect: Dialect) -> usize {
-    let mut at = quoted_bytes(text, b'\'', dialect);
-    while text.get(at) == Some(&b'\'') {
-        at += quoted_bytes(&text[at..], b'\'', dialect);
-    }
-    at
 }
