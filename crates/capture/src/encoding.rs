@@ -1,4 +1,4 @@
-//! Finds out what Windows has made of a log's text: UTF-16, byte order marks, line ends.
+//! Recognises what Windows tools do to a log: UTF-16, byte order marks, line ends.
 
 use std::io::{self, Cursor, Read};
 
@@ -11,7 +11,7 @@ const PIECE: u64 = 64 << 10;
 /// Reads two bytes in their order.
 type Unit = fn([u8; 2]) -> u16;
 
-/// Decodes UTF-16, which has a byte order mark or is known by its zeros, and leaves out a mark of UTF-8.
+/// Decodes UTF-16, recognised by its byte order mark or its zeros, and removes the mark of UTF-8.
 ///
 /// # Errors
 /// Of reading.
@@ -33,7 +33,7 @@ pub(crate) fn as_utf8(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Rea
     })
 }
 
-/// Decodes UTF-16; what it is not becomes U+FFFD.
+/// Decodes UTF-16; invalid units become U+FFFD.
 struct Utf16<R> {
     inner: R,
     unit: Unit,
@@ -69,7 +69,7 @@ impl<R: Read> Read for Utf16<R> {
     }
 }
 
-/// Whether every line ends as on Windows. (A statement alone may have such line ends on any system.)
+/// Returns whether every line ends with `\r\n`. (A single statement may contain such line ends on any system.)
 pub(crate) fn has_windows_lines(head: &[u8]) -> bool {
     let mut ends = memchr::memchr_iter(b'\n', head).peekable();
     ends.peek().is_some() && ends.all(|end| end > 0 && head[end - 1] == b'\r')

@@ -202,11 +202,11 @@ fn fraction_us(text: &[u8]) -> (u32, usize) {
 /// A time as a log writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// Microseconds since 1970; without a zone as if it were UTC.
+    /// Microseconds since 1970; read as UTC if there is no zone.
     pub(crate) us: i64,
-    /// Bytes of its text.
+    /// Length of its text in bytes.
     pub(crate) len: usize,
-    /// The text names the time zone.
+    /// Whether the text names a time zone.
     pub(crate) zoned: bool,
 }
 
@@ -262,7 +262,7 @@ impl Clock<'_> {
         valid.then(|| (hour * 3600 + minute * 60 + second) * SECOND_US + micros)
     }
 
-    /// `Z`, `UTC`, `+02:00` or ` +0200`, in seconds east; nothing is read where there is no zone.
+    /// `Z`, `UTC`, `+02:00` or ` +0200`, in seconds east of UTC. Reads nothing if there is no zone.
     fn zone(&mut self) -> Option<i64> {
         let begin = self.at;
         while self.any(b" ").is_some() {}
@@ -283,8 +283,8 @@ impl Clock<'_> {
     }
 }
 
-/// `2024-11-06T09:57:35.187996Z`, or `051007  9:55:24` as servers up to 5.6 and MariaDB write it: in their own time zone, which
-/// the log does not name. Middleware and log shippers write the same with other marks between.
+/// Parses `2024-11-06T09:57:35.187996Z`, or `051007  9:55:24` as servers up to 5.6 and MariaDB write it in their own time zone.
+/// Accepts the separators of middleware and log shippers, too.
 pub(crate) fn moment(text: &[u8]) -> Option<Moment> {
     let mut clock = Clock { text, at: 0 };
     let days = clock.date()?;

@@ -51,7 +51,7 @@ pub(crate) struct Prefix<'a> {
 
 /// The parts of a line that begins an event; None: it does not.
 ///
-/// Tabs may have become blanks where the line has a time.
+/// Accepts blanks in place of tabs if the line has a time.
 pub(crate) fn prefix(line: &[u8]) -> Option<Prefix<'_>> {
     let (time_us, rest) = if let Some(rest) = line.strip_prefix(b"\t\t") {
         (None, rest)

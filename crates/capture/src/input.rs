@@ -109,7 +109,7 @@ struct Feed<'a> {
     buffer: Vec<u8>,
     /// It begins a line; false within one that is longer than the buffer.
     begins: bool,
-    /// Lines end with `\r\n`, which the server has not written.
+    /// Every line of the file ends with `\r\n`; servers write `\n`.
     is_windows: bool,
 }
 
@@ -208,7 +208,7 @@ fn first_line(head: &[u8]) -> &[u8] {
     &head[..memchr::memchr(b'\n', head).unwrap_or(head.len())]
 }
 
-/// The line without the byte order mark of a log that was put behind another one.
+/// Removes the byte order mark of a log that was appended to another one.
 fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(MARK).filter(|rest| begins_log(rest)).unwrap_or(line)
 }

@@ -252,7 +252,7 @@ struct Totals {
 }
 
 impl Totals {
-    /// Counts the connection and the time of a statement; commands, such as the hours of a Binlog Dump, are no part of the load.
+    /// Counts the connection and the time of a statement. Commands are not part of the load: a Binlog Dump lasts for hours.
     fn moment(&mut self, event: &Event) {
         self.connections.extend(event.connection);
         let overall = &mut self.overall;

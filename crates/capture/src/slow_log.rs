@@ -2,11 +2,11 @@
 //!
 //! An event is a head of `# ` lines, `use DB;` where the schema changed, `SET timestamp=N;`, and the statement with `;`. A head
 //! begins with `# Time:`, `# User@Host:` or, where the log is short, `# Query_time:`; each is recognised by its form alone, so
-//! that a log can begin and end anywhere. A statement that itself has such lines is divided there. The `# ` lines have
-//! `Key: value` pairs, which are found by the names of keys, whatever lies between them.
+//! that a log can begin and end anywhere. A statement that itself has such lines is divided there. The `# ` lines hold
+//! `Key: value` pairs, which are found by key, whatever separates them.
 //!
-//! MariaDB can write the texts of warnings at the end of the head (`log_slow_verbosity=warnings`), with their line ends and with
-//! what looks like an event. They end with the first `SET timestamp=N;` of the second in which the event was written.
+//! MariaDB can write warnings at the end of the head (`log_slow_verbosity=warnings`). Their texts are data and may look like whole
+//! events. They end at the first `SET timestamp=N;` that has the second in which the event was written.
 //!
 //! What bakeoff reads from a running server comes in the same form. It has two fields more in the head: `Statement_bytes: N`, by
 //! which no statement is divided, and `Digest_text: Yes`; a time that is not known is `SET timestamp=DEFAULT;`.
@@ -16,7 +16,7 @@ use crate::event::{
 };
 use crate::event::{SECOND_US, moment, seconds_us};
 
-/// Keys of a head, in upper or lower case; other ones are left out, and do not end a schema's name.
+/// Known keys, compared without case. Other keys are skipped and do not end a schema's name.
 #[rustfmt::skip]
 const KEYS: [&str; 24] = [
     "Query_time", "Lock_time", "Rows_sent", "Rows_examined", "Rows_affected", "Rows_read", "Id", "Thread_id", "Schema",
@@ -24,10 +24,10 @@ const KEYS: [&str; 24] = [
     "Log_slow_rate_type", "Log_slow_rate_limit", "Tmp_tables", "Full_scan", "Statement_bytes", "Digest_text",
 ];
 
-/// Bytes of a schema's name, which has at most 64 characters.
+/// Longest schema name in bytes; servers allow 64 characters.
 const SCHEMA_MAX: usize = 512;
 
-/// Bytes of a warning's text, of which MariaDB writes 512, and of all warnings of an event.
+/// Longest warning in bytes (MariaDB writes at most 512), and longest list of warnings.
 const WARNING_MAX: usize = 4096;
 const WARNINGS_MAX: usize = 1 << 20;
 
@@ -42,13 +42,13 @@ enum Place {
     Sql,
 }
 
-/// What follows `# Warnings`, until it is known where the warnings end.
+/// Lines after `# Warnings`, kept until the end of the warnings is found.
 #[derive(Debug, Default)]
 struct Warnings {
     text: Vec<u8>,
     /// Bytes since the last warning began.
     since: usize,
-    /// They have a line that could begin an event.
+    /// Whether one of the lines could begin an event.
     has_head: bool,
 }
 
@@ -62,18 +62,18 @@ pub struct SlowLog {
     has_times: bool,
     /// `SET timestamp=` [µs].
     timestamp_us: Option<i64>,
-    /// That of the event before: an event of MariaDB without `# Time:` was written in the same second.
+    /// `SET timestamp=` of the previous event [µs]. MariaDB leaves `# Time:` out within the same second.
     last_us: Option<i64>,
-    /// `# Time:` of this head where it names no time zone.
+    /// `# Time:` of this head [µs], if it has no time zone.
     local_us: Option<i64>,
     /// The last `use`: it holds for the whole file, whatever the connection.
     schema: Vec<u8>,
     /// The head names the schema itself.
     has_schema: bool,
-    /// Its name went on to the end of the line, so it may have a line end.
+    /// The schema's name reached the end of its line, so it may contain a line end.
     schema_is_open: bool,
     warnings: Option<Warnings>,
-    /// The lines are those of warnings that had no end: they are read as any others.
+    /// Lines that looked like warnings are being read again as ordinary ones.
     is_plain: bool,
     /// Bytes of the statement still to come, as the head says; 0: it does not say.
     to_come: usize,
@@ -145,7 +145,7 @@ impl SlowLog {
         }
     }
 
-    /// Removes `# Time:` in a form that is not known, which the next head begins with, from the end of a statement.
+    /// Removes a `# Time:` line in an unknown form from the end of a statement: it belongs to the next head.
     fn drop_time_line(&mut self, sink: &mut dyn Sink) {
         let sql = self.event.sql.strip_suffix(b"\n").unwrap_or(&self.event.sql);
         let begin = memchr::memrchr(b'\n', sql).map_or(0, |end| end + 1);
@@ -190,7 +190,7 @@ impl SlowLog {
         self.to_come = 0;
     }
 
-    /// A line that begins no event; until `SET timestamp`, others than those of a head are kept as a statement.
+    /// Reads a line of a head. Keeps any other line as the statement, in case no `SET timestamp` follows.
     fn after_head_began(&mut self, line: &[u8], sink: &mut dyn Sink) {
         let plain = without_line_end(line);
         let is_begun = !self.event.sql.is_empty();
@@ -208,7 +208,7 @@ impl SlowLog {
         }
     }
 
-    /// The rest of a schema's name that has a line end, and the fields after it.
+    /// Takes the text as the rest of a schema's name that contains a line end, if it can be one.
     fn schema_line(&mut self, text: &[u8]) -> bool {
         let goes_on = self.schema_is_open
             && self.event.schema.len() < SCHEMA_MAX
@@ -220,7 +220,7 @@ impl SlowLog {
         goes_on
     }
 
-    /// The statement follows. What is kept as one is the name of a schema that has line ends, or damage.
+    /// Begins the statement. Lines kept before `SET timestamp` are a schema's name with line ends, or damage.
     fn end_head(&mut self, sink: &mut dyn Sink) {
         let kept = std::mem::take(&mut self.event.sql);
         if !kept.is_empty() && !self.use_line(&kept) && !self.schema_line(&kept) {
@@ -231,7 +231,7 @@ impl SlowLog {
         self.place = Place::Sql;
     }
 
-    /// `use shop;`, or ``use `shop`;`` of MariaDB and of what bakeoff makes of a server's tables.
+    /// Reads `use shop;`, or with backticks as MariaDB writes it, and bakeoff when it reads a server's tables.
     fn use_line(&mut self, line: &[u8]) -> bool {
         let Some(name) = line.strip_prefix(b"use ").and_then(|rest| rest.trim_ascii_end().strip_suffix(b";")) else {
             return false;
@@ -285,9 +285,9 @@ impl SlowLog {
         }
     }
 
-    /// Whether `SET timestamp` has the second in which the event was written, which the text of a warning cannot know.
+    /// Whether `SET timestamp` has the second in which the event was written; the text of a warning cannot know it.
     ///
-    /// `unless_known`: the answer where the log has told no time yet.
+    /// `unless_known`: the answer while the log has told no time yet.
     fn is_own_time(&self, unless_known: bool) -> bool {
         const ZONE_STEP_US: i64 = 15 * 60 * SECOND_US;
         const ZONE_MAX_US: i64 = 14 * 3600 * SECOND_US;
@@ -302,7 +302,7 @@ impl SlowLog {
         }
     }
 
-    /// Reads warnings that had no end as a log's lines: the head was cut within them.
+    /// Reads the lines as ordinary ones: the head was cut within its warnings.
     fn read_again(&mut self, text: &[u8], sink: &mut dyn Sink) {
         self.timestamp_us = None;
         self.is_plain = true;
@@ -347,7 +347,7 @@ impl SlowLog {
         self.fields(rest.get(address_end + 1..).unwrap_or_default());
     }
 
-    /// `Key: value` pairs; a key right after a key has no value.
+    /// Reads `Key: value` pairs. A key right after a key has no value.
     fn fields(&mut self, line: &[u8]) {
         let mut at = 0;
         while let Some(key) = next_key(line, at) {
@@ -365,7 +365,7 @@ impl SlowLog {
         }
     }
 
-    /// The name of a schema, which may have blanks and colons: up to the next key. The fields after it, too.
+    /// Reads a schema's name, which may contain blanks and colons, up to the next key; then the fields after it.
     fn schema(&mut self, text: &[u8]) {
         let end = next_key(text, 0).map_or(text.len(), |key| key.begin);
         self.schema_is_open = end == text.len();
@@ -433,7 +433,7 @@ struct Key {
     value: usize,
 }
 
-/// The first known key at `from` or behind it; a word of its own, with `:`.
+/// Finds the first known key at or after `from`.
 fn next_key(line: &[u8], from: usize) -> Option<Key> {
     let mut begin = from;
     loop {
@@ -446,7 +446,7 @@ fn next_key(line: &[u8], from: usize) -> Option<Key> {
     }
 }
 
-/// The key that a word has before its `:`.
+/// Returns the known key before a word's `:`.
 fn key_of(word: &[u8]) -> Option<&'static str> {
     let name = &word[..memchr::memchr(b':', word)?];
     KEYS.into_iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes()))
@@ -456,7 +456,7 @@ fn first_word(text: &[u8]) -> &[u8] {
     &text[..text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len())]
 }
 
-/// The value of a key in a line that has it.
+/// Returns the value of a key in a line.
 fn value_of<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut at = 0;
     while let Some(key) = next_key(line, at) {
@@ -468,7 +468,7 @@ fn value_of<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
     None
 }
 
-/// Microseconds of `SET timestamp=`: seconds, with or without a fraction, or the milliseconds that dble writes.
+/// Microseconds of `SET timestamp=`: seconds, with or without a fraction, or milliseconds as dble writes them.
 fn timestamp_us(text: &[u8]) -> Option<i64> {
     const MILLISECONDS_FROM: u64 = 100_000_000_000; // seconds of the year 5138
     match number(text)? {

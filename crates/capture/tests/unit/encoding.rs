@@ -39,7 +39,7 @@ fn utf_16_is_decoded_with_a_mark_and_without() {
 }
 
 #[test]
-fn what_is_no_utf_16_in_it_is_replaced() {
+fn invalid_utf_16_is_replaced() {
     let mut cut = utf16("\u{FEFF}ab😀", u16::to_le_bytes);
     cut.pop();
     assert_eq!(decoded(&cut), "ab\u{FFFD}");

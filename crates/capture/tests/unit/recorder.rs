@@ -44,7 +44,7 @@ const GENERAL: &str = "2024-11-06T09:57:35.1Z\t    7 Connect\tbob@localhost on s
     2024-11-06T09:57:36.1Z\t    7 Query\tSELECT 'again'\n";
 
 #[test]
-fn replicas_and_health_checks_are_no_part_of_the_load() {
+fn replicas_and_health_checks_are_not_counted_as_load() {
     let (summary, lines) = captured(
         "commands",
         "# Time: 2024-01-01T10:00:00.000000Z\n# User@Host: app[app] @ web []  Id:   101\n\

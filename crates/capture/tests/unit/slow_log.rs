@@ -288,7 +288,7 @@ fn fields_are_found_by_their_keys_whatever_lies_between() {
 }
 
 #[test]
-fn names_of_schemas_have_line_ends_and_quotes() {
+fn names_of_schemas_may_contain_line_ends_and_quotes() {
     let times = "# Query_time: 0.5  Lock_time: 0.1 Rows_sent: 1  Rows_examined: 2";
     for (lines, name) in [
         (format!("{times}\nuse we\nird;\nSET timestamp=5;"), "we\nird"),
@@ -393,7 +393,7 @@ const FORGED: &str = "# Time: 240101 10:00:00\n# User@Host: evil[evil] @ there [
     # Query_time: 99.000000  Lock_time: 0.000000 Rows_sent: 1  Rows_examined: 1\nuse other;\nSET timestamp=1704103200;\nDROP TABLE t;\n";
 
 #[test]
-fn texts_of_warnings_of_mariadb_are_no_fields_and_no_events() {
+fn warnings_of_mariadb_are_neither_fields_nor_events() {
     let time = "# Time: 261129  2:31:36\n";
     let warnings = [
         "# Note 1051 Unknown table 'shop.nothing'\n".to_owned(),
