@@ -2,8 +2,7 @@
 //!
 //! A write is never taken for a read: what is in doubt is a write. So names before `(` must be functions of the server that are
 //! known to change nothing (a name that is not listed can be a stored function, which may write), a statement with code in
-//! comments must be a read for servers of every version, and one whose texts or names end elsewhere in another `sql_mode` or
-//! character set must be a read there, too.
+//! comments must be a read for servers of every version, and in every `sql_mode` and character set in which its texts end elsewhere.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -147,7 +146,7 @@ pub fn class(sql: &[u8]) -> Class {
     class.unwrap_or(Class::Write("cut"))
 }
 
-/// The dialects in which the texts and names of a statement can end in different places; the default one first.
+/// Lists the dialects in which the texts and names of a statement can end in different places, the default one first.
 fn dialects(sql: &[u8]) -> impl Iterator<Item = Dialect> {
     let is_special = |byte: u8| (b'@'..0x7f).contains(&byte) && !is_ident(byte);
     let is_in_character = |pair: &[u8]| pair[0] >= 0x80 && is_special(pair[1]);
@@ -207,7 +206,7 @@ fn class_in<'a>(sql: &'a [u8], lexer: Lexer<'a>) -> Found {
     Found { class, cut }
 }
 
-/// Whether a comment is code for MariaDB or MySQL alone, or not read alike by both: `/*M!`, versions of six digits, those of no server.
+/// Whether MySQL and MariaDB read a comment differently: `/*M!`, a version of six digits, one that no server runs.
 fn is_of_one_flavour(comment: &[u8]) -> bool {
     comment[..comment.len().min(4)].eq_ignore_ascii_case(b"/*M!")
         || comment.starts_with(b"/*!") && (comment.ends_with(b"*/") || comment.len() > b"/*!50003".len())

@@ -45,7 +45,7 @@ const CHARSETS: &[&str] = &[
 /// What a statement is, beside its digest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// How it was read.
+    /// The dialect in which its texts end.
     pub(crate) dialect: Dialect,
     /// Number of its first keyword; 0 when there is none.
     pub(crate) first: Id,

@@ -221,7 +221,7 @@ pub(crate) fn without_comments(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) 
     });
 }
 
-/// Copies `/*!50003` and its `*/`: without them the code between would be one for every server.
+/// Copies `/*!50003` and its `*/`, without which every server would run the code between them.
 fn keep_frame(sql: &[u8], comment: Token, out: &mut Vec<u8>) {
     let text = &sql[comment.start..comment.end];
     if text == b"*/" || code_comment(text).is_some() {
@@ -396,7 +396,7 @@ fn date_digit(at: usize, content: &[u8], random: &mut ChaCha8Rng) -> u8 {
     }
 }
 
-/// A character by one with as many bytes of the same character set; other bytes by such.
+/// Replaces a character by a random one of the same length in the same character set, any other byte by a random one.
 fn replace_character(piece: &[u8], multi_byte: MultiByte, random: &mut ChaCha8Rng, out: &mut Vec<u8>) {
     let mut push =
         |ranges: &[RangeInclusive<u8>]| out.extend(ranges.iter().map(|range| random.random_range(range.clone())));

@@ -28,7 +28,7 @@ const VARIABLES: [(&str, &str); 14] = [
     ("character set", "character_set"),
 ];
 
-/// SQL modes that have ANSI_QUOTES in them, some of MariaDB and of MySQL up to 5.7 alone.
+/// SQL modes that include ANSI_QUOTES in MariaDB or in some version of MySQL.
 const WITH_ANSI_QUOTES: [&str; 7] = ["ANSI_QUOTES", "ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"];
 
 /// What is known of one session: names as the server has them, and values as they were written, without quotes.
@@ -140,7 +140,7 @@ impl Session {
     }
 }
 
-/// The dialect of these settings. A character set that is not known counts as the one that NAMES set before: dumps go back to it.
+/// Returns the dialect of these settings. An unknown character set counts as the one that NAMES set before, to which dumps go back.
 fn dialect(values: &BTreeMap<&'static str, String>) -> Dialect {
     let value = |name: &str| values.get(name).map(String::as_str);
     let charset = value("character_set_client").or(value("names")).or(value("character_set"));

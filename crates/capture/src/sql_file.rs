@@ -13,7 +13,7 @@ use crate::lexer::{Kind, Lexer, Token, code_comment};
 use crate::session::Session;
 
 const DELIMITER: &[u8] = b"DELIMITER";
-/// Bytes that are looked at together, at most.
+/// Most bytes that decide together what they are.
 const LONGEST: usize = b"/*M!999999".len();
 
 /// What the reader stands in.
@@ -205,7 +205,7 @@ impl SqlFile {
         }
     }
 
-    /// Over the first character and up to the next one that `stops`, or of which a part is missing.
+    /// Passes over the first character and all up to the next one that `stops`, or whose rest is in the next piece.
     fn step_to(&self, rest: &[u8], stops: impl Fn(u8) -> bool) -> usize {
         let multi_byte = self.dialect.multi_byte;
         let first = multi_byte.character_bytes(rest).unwrap_or(1);

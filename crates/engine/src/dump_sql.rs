@@ -31,7 +31,7 @@ fn first_words(sql: &[u8]) -> [String; 2] {
     [words.next().unwrap_or_default(), words.next().unwrap_or_default()]
 }
 
-/// What CREATE makes that can have a definer; and tables.
+/// Objects of CREATE: those that can have a definer, and tables.
 const OBJECTS: [&str; 6] = ["TABLE", "VIEW", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"];
 
 /// What a statement of a dump does, for a load that can be resumed.
@@ -147,7 +147,7 @@ pub fn sets_time_zone(sql: &[u8]) -> bool {
     is_set && tokens.windows(2).any(assigns)
 }
 
-/// Makes the event that a statement creates a disabled one; false if it creates none.
+/// Disables the event that a statement creates; returns false if it creates none.
 pub fn disable_event(sql: &mut Vec<u8>, dialect: Dialect) -> bool {
     let Some(place) = event_state(sql, dialect) else { return false };
     if is_word(sql, place, "ENABLE") {
@@ -158,7 +158,7 @@ pub fn disable_event(sql: &mut Vec<u8>, dialect: Dialect) -> bool {
     true
 }
 
-/// The word of a CREATE EVENT that says whether the event runs, or the one before which it can stand.
+/// Finds the word of a CREATE EVENT that says whether the event runs, or the word before which it can be put.
 fn event_state(sql: &[u8], dialect: Dialect) -> Option<Token> {
     let mut tokens = Lexer::in_dialect(sql, dialect).code();
     if !is_word(sql, tokens.next()?, "CREATE") {

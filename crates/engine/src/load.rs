@@ -46,7 +46,7 @@ const DONE_BEFORE: [u16; 16] =
     [1007, 1008, 1022, 1050, 1051, 1060, 1061, 1068, 1091, 1304, 1305, 1359, 1360, 1537, 1539, 1826];
 /// Names of one statement that are put in the place of others.
 const RENAMES_MAX: usize = 20;
-/// How often one statement is run again after a deadlock, each time after a pause that is longer by [`DEADLOCK_PAUSE`]: 5 s in all.
+/// Retries of one statement after deadlocks. Each pause is longer by [`DEADLOCK_PAUSE`] than the last; together they take 5 s.
 const DEADLOCKS_MAX: u32 = 100;
 const DEADLOCK_PAUSE: Duration = Duration::from_millis(1);
 
@@ -166,7 +166,7 @@ struct Loading<'a> {
     /// Where the statement that is being run begins, and how the server reads it.
     line: u64,
     dialect: Dialect,
-    /// Set while the session lacks a time zone that the server does not know. Only events, which do not run, are loaded without it.
+    /// Why the session's time zone could not be set. Only events are loaded without it, since they do not run.
     unknown_zone: Option<Failure>,
 }
 
@@ -209,7 +209,7 @@ impl Loading<'_> {
         }
     }
 
-    /// Runs a statement of bakeoff's own; a refusal names the file and the line that it is for.
+    /// Runs a statement of bakeoff's own; a refusal names the file and line that it was run for.
     fn run_named(&mut self, sql: &[u8]) -> Result<(), Failure> {
         self.run_one(sql).map_err(|error| self.refused(sql, &error))
     }
@@ -249,7 +249,7 @@ impl Loading<'_> {
         }
     }
 
-    /// Disables the event of a statement whose time zone the server does not know; anything else needs its time zone.
+    /// Disables an event whose time zone the server does not know; refuses any other data that comes with that time zone.
     fn watch_time_zone(&mut self, sql: &mut Vec<u8>, effect: Effect) -> Result<(), Failure> {
         if effect == Effect::Session && sets_time_zone(sql) {
             self.unknown_zone = None;
