@@ -75,6 +75,18 @@ def test_one_workload_is_listed_with_its_options(inside):
     assert inside("list", "runs", "oltp_read_only").complaint.endswith("Try `bakeoff list runs`.")
 
 
+def test_a_script_that_wants_a_command_is_listed_with_lists_as_they_are_typed(inside, tmp_path):
+    script = tmp_path / "tenants.lua"
+    script.write_text(
+        'if not sysbench.cmdline.command then error("Command is required") end\n'
+        'sysbench.cmdline.options = { tenants = { "Tenants", { "red", "blue" } },\n'
+        '  sizes = { "Sizes", nil, sysbench.cmdline.ARG_LIST } }\n'
+        "function event() end\n"
+    )
+    lines = inside("list", "workloads", str(script)).out.splitlines()
+    assert [line.split() for line in lines[1:]] == [["sizes", "-", "Sizes"], ["tenants", "red,blue", "Tenants"]]
+
+
 def test_runs_are_deleted_by_name_and_all_but_the_newest(tmp_path, monkeypatch, inside):
     paths = [make_run(tmp_path, duel_study(), epochs=1, name=f"run-{number}").path for number in range(3)]
     listed = json.loads(inside("list", "runs", "--runs", str(tmp_path), "--format", "json").out)

@@ -270,6 +270,24 @@ def test_a_running_server_on_this_machine_is_asked_for_its_process(server, tmp_p
 
 
 @pytest.mark.server
+def test_an_engine_that_a_signal_ends_leaves_no_thread_pinned(server, tmp_path):
+    path = script(tmp_path)
+    with Engine() as engine:
+        engine.open([arm(server, pid=server.pid)])
+
+        def end():
+            assert not look(server, engine, 4)
+            os.kill(engine.pid, signal.SIGTERM)
+
+        ending = threading.Thread(target=end)
+        ending.start()
+        with pytest.raises(EngineError):
+            measure(engine, path, 4, blocks=100)
+        ending.join()
+    assert {thread for thread in threads_of(server.pid) if affinity(thread) not in (set(CPUS), None)} == set()
+
+
+@pytest.mark.server
 def test_no_arm_is_paired_while_another_is_not(server, tmp_path, fakeserver_binary):
     path = script(tmp_path, seconds=0)
     with FakeServer(tmp_path / "s.sock") as fake, Engine() as engine:

@@ -74,6 +74,7 @@ class Server:
     def __init__(self, box: dict[str, object]) -> None:
         self.socket = str(box["socket"])
         self.port = int(str(box["port"]))
+        self.pid = int(str(box["pid"]))
         client = shutil.which("mariadb") or shutil.which("mysql")
         assert client, "no mysql client: apt-get install mariadb-client"
         self.client = client

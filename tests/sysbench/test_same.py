@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sysbench.conftest import Command
+
 PAGE = (Path(__file__).parents[2] / "docs" / "sysbench.md").read_text(encoding="utf-8")
 SAME = set(re.findall(r"^\| `([^`]+)` \| same \|", PAGE, re.MULTILINE))
 # Rows that say *same* as sysbench's master, which Debian's package is not: test_layout and test_options have them.
@@ -182,6 +184,38 @@ commands.lua bogus
 @pytest.mark.parametrize("line", LINES.strip().splitlines())
 def test_a_command_line(ours, original, line):
     assert_same(*both(ours, original, line))
+
+
+# One line a case, of which both streams are compared as one: warnings, mistakes and answers come in the same order.
+ORDER = """
+--max-requests=1 --test=sleepy.lua --sleep-us=1 run
+--tx-rate=1000 --max-time=3 --max-requests=1 --num-threads=2 --test=sleepy.lua --sleep-us=1 run
+--test=sleepy.lua --num-threads=2 --max-requests=3 --version
+--test=sleepy.lua --num-threads=2 --max-requests=3 --verbosity=9 run
+--rate=x --test=sleepy.lua run
+--rate=x sleepy.lua run more
+--version --threads=x
+--version --threads=0 --verbosity=9
+--version sleepy.lua run more
+--test=nope --num-threads=3 run
+--test=sleepy.lua --num-threads=3 --nope=9 run
+--test=sleepy.lua --max-requests=3 --threads=0 run
+--num-threads=2 --max-requests=3 --max-time=2 --tx-rate=4 --forced-shutdown=abc sleepy.lua run
+--num-threads=2 --max-requests=3 --max-time=2 --tx-rate=4 --thread-stack-size=0 --rand-type=nope sleepy.lua run
+--num-threads=2 --max-requests=3 --max-time=2 --tx-rate=4 --rand-type=nope --report-checkpoints=a sleepy.lua run
+--num-threads=2 --max-requests=3 --max-time=2 --tx-rate=4 --report-checkpoints=a --percentile=400 sleepy.lua run
+--num-threads=2 --max-requests=3 --max-time=2 --tx-rate=4 --percentile=400 sleepy.lua run
+--num-threads=2 --time=0 --tx-rate=4 sleepy.lua cleanup
+--max-requests=-3 --time=0 --tx-rate=4 sleepy.lua cleanup
+--time=0 --thread-stack-size=0 --tx-rate=4 sleepy.lua run
+--time=0 --max-time=3 --tx-rate=4 sleepy.lua cleanup
+"""
+
+
+@pytest.mark.parametrize("line", ORDER.strip().splitlines())
+def test_the_order_of_warnings_and_mistakes(ours, original, line):
+    joined = [Command("sh", "-c", 'exec "$@" 2>&1', "sh", *command.words) for command in (ours, original)]
+    assert_same(*both(*joined, line))
 
 
 SCRIPTS = {
@@ -373,6 +407,35 @@ CONNECTED = {
           st:bind_param(param) param:set(3) print(st:execute())
           con:query("DROP TABLE t7")
           print(con:disconnect(), con:disconnect())
+        end""",
+    "binds through C": """
+        function prepare()
+          local con = sysbench.sql.driver():connect()
+          con:query("CREATE TABLE t8 (id INT AUTO_INCREMENT PRIMARY KEY, n DOUBLE, c VARCHAR(20))")
+          local function insert(column, kind, c_type, values, max_len, length)
+            local text = "INSERT INTO t8 (" .. column .. ") VALUES (?)"
+            local st = ffi.C.db_prepare(con, text, #text)
+            local bind, buffer = ffi.new("sql_bind[1]"), ffi.new(c_type, values)
+            local data_len = length and ffi.new("unsigned long[1]", length)
+            bind[0].type, bind[0].buffer, bind[0].max_len, bind[0].data_len = kind, buffer, max_len or 0, data_len
+            print(ffi.C.db_bind_param(st, bind, 1))
+            ffi.C.db_execute(st)
+          end
+          local types = sysbench.sql.type
+          insert("n", types.TINYINT, "int8_t[16]", { -7, 1 })
+          insert("n", types.SMALLINT, "int16_t[8]", { -700, 1 })
+          insert("n", types.INT, "int32_t[4]", { -70000, 1 })
+          insert("n", types.BIGINT, "int64_t[2]", { -7000000000, 1 })
+          insert("n", types.FLOAT, "float[4]", { 0.25, 1 })
+          insert("n", types.DOUBLE, "double[2]", { 0.125, 1 })
+          if sysbench.opt.db_ps_mode ~= "disable" then -- then the original sends all of the buffer
+            insert("c", types.VARCHAR, "char[8]", "abcdefg", 5)
+            insert("c", types.VARCHAR, "char[8]", "abcdefg", 5, 3)
+            insert("c", types.VARCHAR, "char[8]", "abcdefg", 0, 4)
+          end
+          local rs = con:query("SELECT IFNULL(n, c) FROM t8 ORDER BY id")
+          for _ = 1, rs.nrows do print(rs:fetch_row()[1]) end
+          con:query("DROP TABLE t8")
         end""",
     "prepare fails": "function prepare() sysbench.sql.driver():connect():prepare('SELEC 1') end",
     "prepare fails in a thread": """

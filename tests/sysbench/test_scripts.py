@@ -122,3 +122,12 @@ def test_a_refused_account_is_reported_in_the_originals_words(command, server):
     assert "FATAL: error 1045: Access denied for user 'nobody_here'@'localhost' (using password: NO)" in ran.out
     assert "FATAL: `thread_init' function failed: hooks.lua:6: " in ran.out
     assert "FATAL: Thread initialization failed!" in ran.out
+
+
+@pytest.mark.parametrize("name", ["prepare", "prewarm", "run", "cleanup"])
+def test_globals_of_oltp_common_that_a_script_replaces_are_called_as_by_the_original(ours, original, name):
+    arguments = ("replaced.lua", "--mysql-dry-run", "--tables=2", "--table-size=3", "--events=1", "--time=0", name)
+    said = r"^(?:global .*|\w+ calls \w+)$"
+    mine, theirs = (set(re.findall(said, command(*arguments).out, re.MULTILINE)) for command in (ours, original))
+    assert theirs - mine == set()
+    assert {line for line in mine - theirs if " calls " in line} == set()

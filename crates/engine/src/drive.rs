@@ -10,9 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use bakeoff_load::cache_line::between_cpus;
 use bakeoff_load::failure::{Code, Failure};
-use bakeoff_load::freeze::thaw_for_good;
 use bakeoff_load::lock;
-use bakeoff_load::placement::release_all;
 use bakeoff_load::replay_stream::{Replay, ReplayOrder};
 use bakeoff_load::replay_workload::{Failures, Home, ReplayWorkload};
 use bakeoff_load::script_workload::{ScriptWorkload, UniqueReach, failure};
@@ -81,7 +79,6 @@ pub fn drive(input: impl BufRead + Send + 'static, writer: &MessageWriter) -> Ex
         let fatal = outcome.as_ref().is_err_and(|failure| failure.fatal);
         writer.send(&outcome.unwrap_or_else(|failure| Answer::error(id, failure)));
         if fatal {
-            release_all(); // of workers that are stuck
             return ExitCode::FAILURE;
         }
     }
@@ -264,8 +261,6 @@ impl Queue {
         let mut state = self.lock();
         state.ended = true;
         if state.running.is_some() || !state.waiting.is_empty() {
-            thaw_for_good();
-            release_all();
             std::process::exit(0);
         }
         drop(state);

@@ -9,7 +9,7 @@ use bakeoff_engine::answer::{Build, MessageWriter};
 use bakeoff_engine::captures::{self, CaptureArgs};
 use bakeoff_engine::drive;
 use bakeoff_engine::scripts::workloads;
-use bakeoff_load::freeze;
+use bakeoff_load::ending::{SignalEnd, undo_when_ended};
 use clap::{Parser, Subcommand};
 
 /// Bytes that `head` prints.
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     match Cli::parse().mode {
         Mode::Drive => {
             // Before any thread is made, so that none can be hit by a signal without the handlers.
-            freeze::thaw_when_ended();
+            undo_when_ended(SignalEnd::Status);
             drive::drive(BufReader::new(io::stdin()), &MessageWriter::new(io::stdout()))
         }
         Mode::Sysbench { arguments } => sysbench(&arguments),

@@ -1,13 +1,15 @@
 //! Stopping the servers of resting arms, and making sure that none stays stopped.
 //!
 //! Every stopped process is in one table of the whole program, written before SIGSTOP and cleared after SIGCONT. So whatever ends the
-//! engine short of SIGKILL (a signal, an abort, a crash in a script's C code) thaws them: the signal handlers only read that table.
+//! engine short of SIGKILL (a signal, an abort, a crash in a script's C code) thaws them ([`crate::ending`]).
 //! A panic unwinds through the [`Freezer`], which thaws when dropped.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
+use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+
+use crate::ending::change;
 
 /// Servers frozen at one time at most.
 const PLACES: usize = 256;
@@ -15,15 +17,8 @@ const PLACES: usize = 256;
 const THAW_LIMIT: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_micros(100);
 
-/// How long the end of the program waits for a freeze that is under way in another thread. It takes microseconds.
-const LAST_FREEZE_POLLS: u32 = 100;
-
 /// Process ids that are stopped, or about to be; 0 is a free place.
 static FROZEN: [AtomicI32; PLACES] = [const { AtomicI32::new(0) }; PLACES];
-/// Threads that are about to stop a process.
-static FREEZING: AtomicI32 = AtomicI32::new(0);
-/// The program is ending: nothing is stopped any more.
-static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// A server could not be stopped.
 #[derive(Debug, thiserror::Error)]
@@ -60,15 +55,13 @@ impl Freezer {
             .iter()
             .find(|place| place.compare_exchange(0, pid, SeqCst, SeqCst).is_ok())
             .ok_or(FreezeError::TooMany)?;
-        FREEZING.fetch_add(1, SeqCst);
-        let stopped = if ENDING.load(SeqCst) { Ok(()) } else { signal(pid, Signal::STOP) };
-        FREEZING.fetch_sub(1, SeqCst);
-        if let Err(reason) = stopped {
+        let stopped = change(|| signal(pid, Signal::STOP));
+        if let Some(Err(reason)) = stopped {
             place.store(0, SeqCst);
             return Err(FreezeError::Refused { pid, reason });
         }
         self.frozen.push(pid);
-        if !ENDING.load(SeqCst) {
+        if stopped.is_some() {
             wait_for(pid, |stopped| stopped);
         }
         Ok(())
@@ -104,61 +97,14 @@ impl Drop for Freezer {
     }
 }
 
-/// Thaws every process that any part of this program stopped, for good: to be followed by the program's end.
-///
-/// Safe in a signal handler: atomics, `kill` and `nanosleep` only.
-pub fn thaw_for_good() {
-    ENDING.store(true, SeqCst);
-    // Another thread may have looked at ENDING just before. When it is this very thread that a signal interrupted, it will not go on.
-    for _ in 0..LAST_FREEZE_POLLS {
-        if FREEZING.load(SeqCst) == 0 {
-            break;
-        }
-        std::thread::sleep(POLL);
-    }
+/// Thaws every process that any part of this program stopped. Safe in a signal handler: atomics and `kill` only.
+pub(crate) fn thaw_everything() {
     for place in &FROZEN {
         let pid = place.load(SeqCst);
         if pid > 0 {
             let _ = signal(pid, Signal::CONT);
         }
     }
-}
-
-/// Makes sure that signals which end the program thaw the servers first.
-///
-/// SIGTERM, SIGINT, SIGHUP and SIGQUIT then end it with status 128 + signal; SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT have
-/// their usual end. For the binary: call once, before any thread is made.
-pub fn thaw_when_ended() {
-    for number in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
-        handle(number, end_by_signal, 0);
-    }
-    for number in [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT] {
-        // The default action is restored first, so that the signal, raised again, ends the program as usual.
-        handle(number, thaw_by_signal, libc::SA_RESETHAND);
-    }
-}
-
-fn handle(number: i32, handler: extern "C" fn(i32), flags: i32) {
-    // SAFETY: the structure is valid when zeroed; the handlers make only async-signal-safe calls.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handler as *const () as usize;
-        action.sa_flags = flags | libc::SA_ONSTACK | libc::SA_RESTART;
-        libc::sigaction(number, &raw const action, std::ptr::null_mut());
-    }
-}
-
-extern "C" fn end_by_signal(number: i32) {
-    thaw_for_good();
-    // SAFETY: `_exit` is async-signal-safe and does not return.
-    unsafe { libc::_exit(128 + number) }
-}
-
-extern "C" fn thaw_by_signal(number: i32) {
-    thaw_for_good();
-    // Blocked until this handler returns, then it meets the default action: also when another process sent it.
-    // SAFETY: `raise` is async-signal-safe.
-    unsafe { libc::raise(number) };
 }
 
 fn signal(pid: i32, signal: Signal) -> rustix::io::Result<()> {

@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bakeoff_script::host::SqlError;
@@ -20,6 +20,7 @@ use serde::Deserialize;
 use crate::arrivals::generator;
 use crate::lock;
 use crate::observe::threads_of;
+use crate::pinning::PinnedThread;
 
 /// Where the two threads of a connection run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -45,19 +46,12 @@ const FIND_LIMIT: Duration = Duration::from_secs(2);
 /// Some fifty draws in five seconds leave little luck. Moved threads have to fill their caches anew: not more often.
 const SHUFFLE_EVERY: Duration = Duration::from_millis(100);
 
-/// Every pairing that there is: the program's end gives the servers' threads their CPUs back, unless it is a signal's.
-static PAIRINGS: Mutex<Vec<Weak<Pairing>>> = Mutex::new(Vec::new());
-/// How long the end of the program waits for a connection that is being paired.
-const RELEASE_LIMIT: Duration = Duration::from_millis(200);
-
 /// The paired connections of one arm's server. Shared by the arm's workers.
 #[derive(Debug)]
 pub struct Pairing {
     server_pid: i32,
     /// CPUs that client and server may both use, in the order in which connections are given them.
     cpus: Vec<usize>,
-    /// CPUs of the server's process, which its threads get back.
-    all_cpus: CpuSet,
     /// Locked while a connection is made and its thread is found: one at a time, so that the others' threads are quiet.
     threads: Mutex<Threads>,
 }
@@ -81,6 +75,7 @@ struct Paired {
     number: u64,
     worker: usize,
     client: Pid,
+    pinned: PinnedThread,
 }
 
 impl Pairing {
@@ -89,27 +84,9 @@ impl Pairing {
     /// # Errors
     /// One line: client and server share no CPU, or the process is not there.
     pub fn new(server_pid: i32) -> Result<Arc<Self>, String> {
-        let all_cpus = sched_getaffinity(Pid::from_raw(server_pid))
+        let theirs = sched_getaffinity(Pid::from_raw(server_pid))
             .map_err(|error| format!("CPUs of the server's process {server_pid}: {error}"))?;
-        let pairing = Arc::new(Self { server_pid, cpus: shared_cpus(&all_cpus)?, all_cpus, threads: Mutex::default() });
-        let mut all = lock(&PAIRINGS);
-        all.retain(|each| each.strong_count() > 0);
-        all.push(Arc::downgrade(&pairing));
-        Ok(pairing)
-    }
-
-    /// Gives the server's threads the CPUs of its process back.
-    fn release(&self) {
-        let begun = Instant::now();
-        while begun.elapsed() < RELEASE_LIMIT {
-            if let Ok(threads) = self.threads.try_lock() {
-                for &thread in threads.paired.keys() {
-                    let _ = sched_setaffinity(Pid::from_raw(thread), &self.all_cpus);
-                }
-                return;
-            }
-            std::thread::sleep(PAUSE_MAX);
-        }
+        Ok(Arc::new(Self { server_pid, cpus: shared_cpus(&theirs)?, threads: Mutex::default() }))
     }
 
     /// What a worker needs, by its number within the arm.
@@ -121,10 +98,10 @@ impl Pairing {
     fn move_to(&self, places: &[usize]) {
         let mut threads = lock(&self.threads);
         threads.places = places.to_vec();
-        for (&thread, Paired { worker, client, .. }) in &threads.paired {
+        for Paired { worker, client, pinned, .. } in threads.paired.values() {
             let cpu = self.cpu(&threads, *worker);
             // Either may have ended with its connection; the next one is pinned when it is made.
-            let _ = sched_setaffinity(Pid::from_raw(thread), &cpu);
+            let _ = pinned.pin(&cpu);
             let _ = sched_setaffinity(Some(*client), &cpu);
         }
     }
@@ -144,12 +121,6 @@ impl Pairing {
                 .then(|| "one thread of the server was found to serve two connections".to_owned())
         })
     }
-}
-
-/// Gives the threads of all servers their CPUs back: to be followed by the program's end. A running server would keep them pinned,
-/// and serve other connections with them.
-pub fn release_all() {
-    lock(&PAIRINGS).iter().filter_map(Weak::upgrade).for_each(|pairing| pairing.release());
 }
 
 /// Moves the connections of all arms between the CPUs now and then, in the same way for all arms.
@@ -258,18 +229,16 @@ impl Search<'_> {
     }
 
     fn pin(&mut self, thread: i32) -> Result<Pair, String> {
-        let refused = |error| format!("the server's threads cannot be pinned: {error}");
         let PairedWorker { pairing, worker } = self.worker;
         let cpu = pairing.cpu(&self.threads, *worker);
-        sched_setaffinity(Pid::from_raw(thread), &cpu).map_err(refused)?;
+        let earlier = self.threads.paired.remove(&thread).map(|pair| pair.number);
+        let pinned = PinnedThread::new(pairing.server_pid, thread, &cpu)?;
         sched_setaffinity(None, &cpu).map_err(|error| format!("the client's threads cannot be pinned: {error}"))?;
         let threads = &mut *self.threads;
         threads.pairs_made += 1;
         let number = threads.pairs_made;
-        let pair = Paired { number, worker: *worker, client: gettid() };
-        if let Some(earlier) = threads.paired.insert(thread, pair) {
-            threads.contradicted.insert(earlier.number);
-        }
+        threads.contradicted.extend(earlier);
+        threads.paired.insert(thread, Paired { number, worker: *worker, client: gettid(), pinned });
         Ok(Pair { pairing: Arc::clone(pairing), thread, number })
     }
 }
@@ -289,8 +258,6 @@ impl Drop for Pair {
         threads.contradicted.remove(&self.number);
         if threads.paired.get(&self.thread).is_some_and(|pair| pair.number == self.number) {
             threads.paired.remove(&self.thread);
-            // The thread may have ended.
-            let _ = sched_setaffinity(Pid::from_raw(self.thread), &self.pairing.all_cpus);
         }
     }
 }

@@ -285,7 +285,7 @@ pub struct Settings {
     pub argv: Vec<String>,
     /// A value of the wrong form is an error; else it is read as sysbench reads it ([`OptionDecl::fit_as_sysbench`]).
     pub strict: bool,
-    /// Command of the command line, for `sysbench.cmdline.command`.
+    /// Command of the command line, for `sysbench.cmdline.command`; many scripts refuse to load without one.
     pub command: Option<String>,
 }
 
@@ -301,7 +301,7 @@ impl Default for Settings {
             ignore_errors: IgnoreErrors::default(),
             argv: Vec::new(),
             strict: true,
-            command: None,
+            command: Some("run".to_owned()),
         }
     }
 }

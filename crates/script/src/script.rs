@@ -65,7 +65,7 @@ impl Drop for Script {
     }
 }
 
-/// What a script declares, found by loading it without a server.
+/// What a script declares, found by loading it as for `run`, without a server.
 ///
 /// # Errors
 /// As [`Script::load`], options apart.

@@ -45,6 +45,7 @@ anchors! {
     },
     connections::{
         db_create, db_destroy, db_connection_create, bakeoff_connect, db_connection_close, db_connection_reconnect, db_connection_free,
+        bakeoff_connection_collect,
     },
     statements::{
         db_query, db_fetch_row, db_more_results, db_next_result, db_free_results, bakeoff_column_name,

@@ -23,6 +23,8 @@ pub(crate) struct CommandLine {
     pub(crate) others_of_files: Vec<(String, String)>,
     /// Flags of the table whose value is none, which are among the others, too: they are reported after the first line.
     pub(crate) bad_flags: Vec<String>,
+    /// What is wrong with the first value that is wrong.
+    pub(crate) mistake: Option<String>,
     /// `--strict`: what sysbench lets pass is refused.
     pub(crate) strict: bool,
     /// Built-in test, script or path.
@@ -42,7 +44,7 @@ impl CommandLine {
     /// Reads `arguments`, without the program's name.
     ///
     /// # Errors
-    /// The line to be printed on standard error.
+    /// The line to be printed on standard error: there are too many words.
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
         let strict = arguments.iter().rev().find_map(|word| match word.strip_prefix("--strict")? {
             "" | "=on" | "=true" | "=1" => Some(true),
@@ -50,7 +52,6 @@ impl CommandLine {
             _ => None,
         });
         let mut line = Self { strict: strict.unwrap_or(false), ..Self::default() };
-        let wants_help = arguments.iter().any(|word| word == "--help");
         let mut words = Vec::new();
         for argument in arguments {
             let Some(option) = argument.strip_prefix("--") else {
@@ -65,14 +66,13 @@ impl CommandLine {
                 line.others.push((name.to_owned(), value));
                 continue;
             };
-            if value.is_none() && line.strict && !may_stand_alone(spec) {
-                return Err(needs_value(name));
-            }
             let alone = if spec.kind == OptionType::Bool || spec.name == "mysql_ssl" { "on" } else { "" };
-            match line.give(spec, value.unwrap_or_else(|| alone.to_owned())) {
-                Err(words) if !wants_help => return Err(words),
-                _ => {}
-            }
+            let given = if value.is_none() && line.strict && !may_stand_alone(spec) {
+                Err(needs_value(name))
+            } else {
+                line.give(spec, value.unwrap_or_else(|| alone.to_owned()))
+            };
+            line.mistake = line.mistake.take().or(given.err());
         }
         line.take_words(words)?;
         line.yield_to_script();

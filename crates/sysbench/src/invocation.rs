@@ -5,12 +5,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
-use bakeoff_load::placement::release_all;
+use bakeoff_load::ending::{SignalEnd, undo_when_ended};
 use bakeoff_load::worker_pool::allow_many_files;
 use bakeoff_script::host::LogLevel;
 use bakeoff_script::{
-    OptionType, OptionValue, Script, ScriptError, ScriptSource, Settings, ThreadRole, bundled_names, describe,
-    find_on_path,
+    OptionType, OptionValue, Script, ScriptError, ScriptSource, Settings, ThreadRole, describe, find_on_path,
 };
 use serde_json::{Map, Value, json};
 
@@ -20,7 +19,7 @@ use crate::console::Console;
 use crate::report::machine_readable::{Circumstances, HdrLog, JsonOutput, result};
 use crate::report::{header, preamble};
 use crate::run::{Ending, Outcome, Run};
-use crate::run_options::{RunOptions, deprecations, verbosity};
+use crate::run_options::{RunOptions, dialect, verbosity};
 use crate::server::MySqlOptions;
 use crate::session::Session;
 use crate::test::{MAX_PRIME, ScriptTest, Test, max_prime};
@@ -31,14 +30,13 @@ const FAILED: u8 = 1;
 /// Forced shutdown, or workers that were not ready in time.
 const FORCED: u8 = 2;
 
-/// sysbench's words, and its place for them.
-const ENDLESS: &str = "WARNING: Both event and time limits are disabled, running an endless test";
 const OLD_TEST_OPTION: &str = "WARNING: the --test option is deprecated. You can pass a script name or path on the command line without any options.";
 
 /// Runs the command; `arguments` are those after the program's name.
 pub fn sysbench(arguments: &[String], build: &Build) -> ExitCode {
     allow_many_files();
     end_with_the_reader();
+    undo_when_ended(SignalEnd::Signal);
     let code = match CommandLine::parse(arguments) {
         Ok(line) => call(&line, arguments, build),
         Err(words) => {
@@ -46,8 +44,6 @@ pub fn sysbench(arguments: &[String], build: &Build) -> ExitCode {
             FAILED
         }
     };
-    // Threads that a forced shutdown leaves behind are not waited for; those of the server are not left on one CPU.
-    release_all();
     ExitCode::from(code)
 }
 
@@ -85,41 +81,43 @@ fn run_original(arguments: &[String]) {
     }
 }
 
+/// Mistakes and warnings come in sysbench's order.
 fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
-    if line.is_on("help") {
+    let wants_help = line.is_on("help");
+    if is_for_the_original(line) && !wants_help {
+        run_original(arguments);
+    }
+    if line.has("test") {
+        complain(OLD_TEST_OPTION);
+    }
+    if wants_help {
         let _ = writeln!(std::io::stdout(), "{}", help());
         return DONE;
+    }
+    if let (true, Ok(dialect)) = (line.is_on("version"), dialect(line.text("dialect"))) {
+        let _ = writeln!(std::io::stdout(), "sysbench {}", dialect.version());
+        return DONE;
+    }
+    if let Some(words) = &line.mistake {
+        complain(words);
+        return FAILED;
     }
     let text_statements = ["disable", "client", "text"].contains(&line.text("db_ps_mode"));
     let aside = line.has("json") && ["", "-"].contains(&line.text("json"));
     let verbosity = verbosity(line);
     let early = Console::new(verbosity, aside, text_statements);
-    if verbosity > LogLevel::Debug as i64 {
-        early.print(&format!("Invalid value for verbosity: {verbosity}"));
-        return FAILED;
-    }
-    if is_for_the_original(line) {
-        run_original(arguments);
-    }
-    deprecations(line).iter().for_each(|words| early.print(words));
-    let options = match RunOptions::read(line) {
+    let options = match RunOptions::read(line, |words| early.print(words)) {
         Ok(options) => Arc::new(options),
         Err(words) => {
             early.fatal(&words);
             return FAILED;
         }
     };
-    if line.is_on("version") {
-        let _ = writeln!(std::io::stdout(), "sysbench {}", options.dialect.version());
-        return DONE;
+    if verbosity > LogLevel::Debug as i64 {
+        early.print(&format!("Invalid value for verbosity: {verbosity}"));
+        return FAILED;
     }
     let console = Arc::new(Console::new(options.verbosity, aside, text_statements));
-    if line.has("test") {
-        complain(OLD_TEST_OPTION);
-    }
-    if line.int("time") == 0 && options.time.is_none() && options.events.is_none() {
-        early.print(ENDLESS);
-    }
     console.notice(&header(&options));
     let code = Invocation { line, arguments, build, options, console: Arc::clone(&console) }.run();
     console.finish();
@@ -245,9 +243,6 @@ impl Invocation<'_> {
         match self.line.command.as_deref() {
             // sysbench runs the body of a script from standard input, and no command.
             _ if is_stdin => Ok(DONE),
-            None if bundled_names().contains(&name) && has_command(&main, "prewarm") => {
-                Err("Command is required. Supported commands: prepare, prewarm, run, cleanup, help".to_owned())
-            }
             None => Ok(DONE),
             Some("run") if !has_command(&main, "run") => self.run_events(name, main, test, &session, &mysql),
             Some("help") => self.help(&main, name),

@@ -13,6 +13,8 @@ use crate::command_line::CommandLine;
 const MOST_THREADS: i64 = 100_000;
 /// Checkpoints at most, as in sysbench.
 const MOST_CHECKPOINTS: usize = 256;
+/// sysbench's words.
+const ENDLESS: &str = "WARNING: Both event and time limits are disabled, running an endless test";
 /// C stack of a worker at least: LuaJIT's own data is on the heap, its parser and our connecting want this much.
 const LEAST_STACK_BYTES: usize = 256 * 1024;
 
@@ -88,14 +90,17 @@ pub(crate) struct RunOptions {
 }
 
 impl RunOptions {
-    /// Reads the general options.
+    /// Reads the general options, in sysbench's order, and passes its warnings to `warn`.
     ///
     /// # Errors
     /// The fatal message.
-    pub(crate) fn read(line: &CommandLine) -> Result<Self, String> {
+    pub(crate) fn read(line: &CommandLine, warn: impl Fn(&str)) -> Result<Self, String> {
         let number = |name: &str, old_name: &str| {
-            let old = replaces(old_name, line.int(old_name));
-            line.int(if old { old_name } else { name })
+            if !replaces(old_name, line.int(old_name)) {
+                return line.int(name);
+            }
+            warn(&format!("WARNING: --{} is deprecated, use --{name} instead", old_name.replace('_', "-")));
+            line.int(old_name)
         };
         let threads = number("threads", "num_threads");
         if !(1..=MOST_THREADS).contains(&threads) {
@@ -104,44 +109,44 @@ impl RunOptions {
         let seconds = |name: &str, number: i64| {
             u64::try_from(number).map(bounded_seconds).map_err(|_| format!("Invalid value for --{name}: {number}"))
         };
-        let time = seconds("time", number("time", "max_time").max(0))?;
-        let rate = number("rate", "tx_rate");
+        let events = number("events", "max_requests");
+        let time = number("time", "max_time");
+        if events == 0 && time == 0 {
+            warn(ENDLESS);
+        }
+        let time = seconds("time", time.max(0))?;
+        let forced_shutdown = match line.text("forced_shutdown") {
+            _ if time.is_zero() => None,
+            text => forced_shutdown(text, time)?,
+        };
         let stack = line.int("thread_stack_size");
         if stack <= 0 {
             return Err(format!("Invalid value for thread-stack-size: {stack}.\n"));
         }
+        let rand = rand_settings(line)?;
+        let rate = number("rate", "tx_rate");
+        let checkpoints_s = checkpoints(&line.list("report_checkpoints"))?;
         let given_seed = Some(line.int("rand_seed")).filter(|seed| *seed != 0);
         let interval = seconds("report-interval", line.int("report_interval"))?.as_secs();
-        let idle = line.int("idle_connections");
-        let percentiles = percentiles(line)?;
-        if line.is_on("histogram") && percentiles.is_empty() {
-            return Err("--histogram cannot be used with --percentile=0".to_owned());
-        }
         Ok(Self {
             threads: u32::try_from(threads).unwrap_or(u32::MAX),
-            events: u64::try_from(number("events", "max_requests")).ok().filter(|events| *events > 0),
+            events: u64::try_from(events).ok().filter(|events| *events > 0),
             time: Some(time).filter(|time| !time.is_zero()),
             warmup: seconds("warmup-time", line.int("warmup_time"))?,
-            forced_shutdown: match line.text("forced_shutdown") {
-                _ if time.is_zero() => None,
-                text => forced_shutdown(text, time)?,
-            },
+            forced_shutdown,
             stack_bytes: usize::try_from(stack).unwrap_or(usize::MAX).max(LEAST_STACK_BYTES),
             thread_init_timeout: seconds("thread-init-timeout", line.int("thread_init_timeout"))?,
             placement: placement(line)?,
-            idle_connections: u32::try_from(idle)
-                .ok()
-                .filter(|_| idle <= MOST_THREADS)
-                .ok_or_else(|| format!("Invalid value for --idle-connections: {idle}"))?,
+            idle_connections: idle_connections(line.int("idle_connections"))?,
             rate_per_s: u32::try_from(rate)
                 .map(|rate| Some(rate).filter(|rate| *rate > 0))
                 .map_err(|_| format!("Invalid value for --rate: {rate}"))?,
             report_interval_s: Some(interval).filter(|interval| *interval > 0),
-            checkpoints_s: checkpoints(&line.list("report_checkpoints"))?,
+            checkpoints_s,
             debug: line.is_on("debug"),
             validate: line.is_on("validate"),
             remarks: line.is_on("remarks"),
-            percentiles,
+            percentiles: percentiles(line)?,
             histogram: line.is_on("histogram"),
             verbosity: if line.is_on("debug") { 5 } else { verbosity(line) },
             dialect: dialect(line.text("dialect"))?,
@@ -152,7 +157,7 @@ impl RunOptions {
             hdr_log: Some(line.text("hdr_log")).filter(|file| !file.is_empty()).map(PathBuf::from),
             given_seed,
             seed: given_seed.map_or_else(seed_of_clock, i64::cast_unsigned),
-            rand: rand_settings(line)?,
+            rand,
         })
     }
 
@@ -186,20 +191,6 @@ fn replaces(old_name: &str, value: i64) -> bool {
     }
 }
 
-/// Deprecated options that were given, in sysbench's words.
-pub(crate) fn deprecations(line: &CommandLine) -> Vec<String> {
-    let mut words = Vec::new();
-    for (old, new) in
-        [("num_threads", "threads"), ("max_requests", "events"), ("max_time", "time"), ("tx_rate", "rate")]
-    {
-        if replaces(old, line.int(old)) {
-            let old = old.replace('_', "-");
-            words.push(format!("WARNING: --{old} is deprecated, use --{new} instead"));
-        }
-    }
-    words
-}
-
 /// Its low byte, as in sysbench.
 pub(crate) fn verbosity(line: &CommandLine) -> i64 {
     line.int("verbosity") & 0xff
@@ -208,7 +199,8 @@ pub(crate) fn verbosity(line: &CommandLine) -> i64 {
 fn percentiles(line: &CommandLine) -> Result<Vec<Percentile>, String> {
     let given = line.list("percentile");
     if given.iter().all(|label| label == "0") {
-        return Ok(Vec::new());
+        let needed = line.is_on("histogram");
+        return if needed { Err("--histogram cannot be used with --percentile=0".to_owned()) } else { Ok(Vec::new()) };
     }
     let read = |label: String| {
         let per_cent = label
@@ -248,6 +240,11 @@ fn forced_shutdown(text: &str, time: Duration) -> Result<Option<Duration>, Strin
     Ok(Some(bounded_seconds(share.map_or(number, |time| time.saturating_mul(number) / 100))))
 }
 
+fn idle_connections(number: i64) -> Result<u32, String> {
+    let count = u32::try_from(number).ok().filter(|_| number <= MOST_THREADS);
+    count.ok_or_else(|| format!("Invalid value for --idle-connections: {number}"))
+}
+
 fn placement(line: &CommandLine) -> Result<Placement, String> {
     match line.text("placement") {
         "free" => Ok(Placement::Free),
@@ -256,7 +253,7 @@ fn placement(line: &CommandLine) -> Result<Placement, String> {
     }
 }
 
-fn dialect(text: &str) -> Result<Dialect, String> {
+pub(crate) fn dialect(text: &str) -> Result<Dialect, String> {
     match text {
         "1.0" | "1.0.20" => Ok(Dialect::V1_0),
         "1.1" | "1.1.0" => Ok(Dialect::V1_1),

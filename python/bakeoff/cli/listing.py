@@ -67,6 +67,8 @@ def _cell(value: Any) -> str:  # noqa: ANN401 — whatever JSON holds
         return "on" if value else "off"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
+    if isinstance(value, list):
+        return ",".join(value)
     return "" if value is None else str(value)
 
 

@@ -5,6 +5,10 @@
 -- the seed and the options alone, not from the number of threads: rows are made in pieces, each with a random stream of its own.
 -- --content, --compressibility, --column_… and --text_length change what c and pad hold and how c is declared.
 
+if sysbench.cmdline.command == nil then
+  error("Command is required. Supported commands: prepare, prewarm, run, cleanup, help", 0)
+end
+
 sysbench.cmdline.options = {
   table_size = { "Number of rows in each table", 10000 },
   tables = { "Number of tables", 1 },
@@ -42,6 +46,9 @@ local PIECES_PER_TRANSACTION = 4
 local LARGEST_STATEMENT_BYTES = 256 * 1024
 
 local CHAR, INT = sysbench.sql.type.CHAR, sysbench.sql.type.INT
+
+-- The functions of this file that a script may replace, and that loading rows in parallel does without.
+local own_create_table, own_get_c_value, own_get_pad_value
 
 -- Texts --------------------------------------------------------------------------------------------------------------
 
@@ -115,6 +122,11 @@ local function pieces_of_a_table()
   return math.ceil(sysbench.opt.table_size / ROWS_PER_PIECE)
 end
 
+-- Whether the script has texts of its own, which each row then gets.
+local function has_own_texts()
+  return get_c_value ~= own_get_c_value or get_pad_value ~= own_get_pad_value
+end
+
 -- Rows of some neighbouring pieces of a table, in statements as long as may be; pieces are numbered from 0.
 local function load_pieces(con, table_num, first_piece, last_piece)
   local size = sysbench.opt.table_size
@@ -130,8 +142,15 @@ local function load_pieces(con, table_num, first_piece, last_piece)
     end
     local first = piece * ROWS_PER_PIECE + 1
     local last = math.min(first + ROWS_PER_PIECE - 1, size)
-    ffi.C.bakeoff_bulk_sbtest_rows(con, table_num, piece, first, last, size)
-    con:check_error(nil, "INSERT INTO sbtest" .. table_num)
+    if has_own_texts() then
+      for id = first, last do
+        local k = sysbench.rand.default(1, size)
+        con:bulk_insert_next(string.format("(%d,%d,'%s','%s')", id, k, get_c_value(), get_pad_value()))
+      end
+    else
+      ffi.C.bakeoff_bulk_sbtest_rows(con, table_num, piece, first, last, size)
+      con:check_error(nil, "INSERT INTO sbtest" .. table_num)
+    end
     bakeoff.progress("rows", last - first + 1, sysbench.opt.tables * size)
   end
   con:bulk_insert_done()
@@ -179,10 +198,16 @@ end
 
 -- The threads share tables and rows evenly, also within one table. Each loads ranges of its own in the order of the primary key:
 -- with pieces dealt in turn, neighbouring ranges split each other's pages, and the tables came out a seventh larger (8.0.15).
--- Indexes come after the rows.
+-- Indexes come after the rows. A script that replaces create_table or the texts has each table made as in sysbench: by one call.
 function cmd_prepare()
   local opt = sysbench.opt
-  local con = sysbench.sql.driver():connect()
+  local drv = sysbench.sql.driver()
+  local con = drv:connect()
+  if create_table ~= own_create_table or has_own_texts() then
+    share(opt.tables, function(i) create_table(drv, con, i + 1) end)
+    con:disconnect()
+    return
+  end
   share(opt.tables, function(i) declare_table(con, i + 1) end)
   bakeoff.barrier()
 
@@ -201,7 +226,7 @@ function cmd_prepare()
   con:disconnect()
 end
 
--- One whole table by this thread alone, for scripts with a `prepare` of their own.
+-- Makes one whole table in this thread alone.
 function create_table(_, con, table_num)
   declare_table(con, table_num)
   con:bulk_insert_init("", statement_bytes(con))
@@ -230,6 +255,9 @@ function cmd_warmup()
   con:disconnect()
 end
 
+-- The name that sysbench 1.0 has for it.
+cmd_prewarm = cmd_warmup
+
 function cleanup()
   local con = sysbench.sql.driver():connect()
   for table_num = 1, sysbench.opt.tables do
@@ -254,6 +282,8 @@ end
 function get_pad_value()
   return texts_for(con) and texts:draw(#PAD_TEMPLATE) or sysbench.rand.string(PAD_TEMPLATE)
 end
+
+own_create_table, own_get_c_value, own_get_pad_value = create_table, get_c_value, get_pad_value
 
 local function set_text(param, template, characters)
   if texts_for(con) then
@@ -343,6 +373,9 @@ end
 -- Life cycle ---------------------------------------------------------------------------------------------------------
 
 local transactions = 0
+
+-- Does nothing. A script's own init may call it.
+function init() end
 
 function thread_init()
   drv = sysbench.sql.driver()

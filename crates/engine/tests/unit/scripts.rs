@@ -19,6 +19,7 @@ fn an_arms_options_win_and_distributions_are_set_apart() {
     assert!((settings.rand.zipfian_exp - 0.9).abs() < 1e-12);
     assert!(!settings.options.contains_key("rand_type"));
     assert_eq!((settings.threads, settings.seed), (4, 7));
+    assert_eq!(settings.command.as_deref(), Some("run"), "many scripts refuse to load without a command");
 }
 
 #[test]

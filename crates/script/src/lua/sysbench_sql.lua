@@ -78,7 +78,7 @@ function driver_methods:connect(target)
   if con == nil then
     error("connection creation failed", 2)
   end
-  return ffi.gc(con, C.db_connection_free)
+  return ffi.gc(con, C.bakeoff_connection_collect)
 end
 
 function driver_methods:name()
@@ -270,8 +270,9 @@ end
 local number_param = { __index = number_methods, __tostring = param_tostring }
 local text_param = { __index = text_methods, __tostring = param_tostring }
 
-local function number_type(c_type)
-  return function(kind)
+-- The buffers are those of the widest type, and so are the types that a bind gets, as in sysbench.
+local function number_type(c_type, kind)
+  return function()
     local param = {
       type = kind, buffer = ffi.new(c_type), data_len = ffi.new("unsigned long[1]", 8), max_len = 8,
       is_null = ffi.new("char[1]", 1),
@@ -281,27 +282,28 @@ local function number_type(c_type)
 end
 
 local function text_type(default_len)
-  return function(kind, max_len)
+  return function(max_len)
     max_len = max_len or default_len
     if type(max_len) ~= "number" or max_len < 0 then
       error("bind_create: a text parameter takes its largest length", 3)
     end
     -- One byte more: an empty buffer has no address.
     local param = {
-      type = kind, buffer = ffi.new("char[?]", max_len + 1), data_len = ffi.new("unsigned long[1]"), max_len = max_len,
+      type = sql.type.VARCHAR, buffer = ffi.new("char[?]", max_len + 1), data_len = ffi.new("unsigned long[1]"), max_len = max_len,
       is_null = ffi.new("char[1]", 1),
     }
     return setmetatable(param, text_param)
   end
 end
 
-local whole, real, date = number_type("int64_t[1]"), number_type("double[1]"), text_type(26)
+local whole, real = number_type("int64_t[1]", sql.type.BIGINT), number_type("double[1]", sql.type.DOUBLE)
+local varchar, date = text_type(nil), text_type(26)
 local makers = {
   [sql.type.TINYINT] = whole, [sql.type.SMALLINT] = whole, [sql.type.INT] = whole, [sql.type.BIGINT] = whole,
   [sql.type.FLOAT] = real, [sql.type.DOUBLE] = real,
   -- Dates and times go as text.
   [sql.type.TIME] = date, [sql.type.DATE] = date, [sql.type.DATETIME] = date, [sql.type.TIMESTAMP] = date,
-  [sql.type.CHAR] = text_type(nil), [sql.type.VARCHAR] = text_type(nil),
+  [sql.type.CHAR] = varchar, [sql.type.VARCHAR] = varchar,
 }
 
 -- Statements ---------------------------------------------------------------------------------------------------------
@@ -315,7 +317,7 @@ function statement_methods:bind_create(kind, max_len)
     error("Unsupported argument type: " .. tostring(kind), 2)
   end
   -- Not a tail call: errors count the frames up to the script's line.
-  local param = make(kind, max_len)
+  local param = make(max_len)
   return param
 end
 

@@ -1,7 +1,7 @@
 //! `db_create`, `db_connection_…`: the driver and connections.
 //!
-//! A connection's memory stays valid until its session ends (freed ones are used again): a stale pointer in a script finds a closed
-//! connection, never freed memory.
+//! A connection's memory stays valid until its session ends: a stale pointer in a script finds a closed connection, never freed
+//! memory. It serves another connection only after Lua has collected the last reference to it.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -27,6 +27,7 @@ sql_connection *bakeoff_connect(sql_driver *driver, const bakeoff_target *target
 int db_connection_close(sql_connection *con);
 int db_connection_reconnect(sql_connection *con);
 void db_connection_free(sql_connection *con);
+void bakeoff_connection_collect(sql_connection *con);
 ";
 
 impl SqlConnection {
@@ -241,13 +242,25 @@ pub(super) unsafe extern "C" fn db_connection_reconnect(connection: *mut SqlConn
     connection.error
 }
 
+/// Closes the connection. A script may free it twice, or still hold it, so the memory is not used again here.
+///
 /// # Safety
-/// `connection` is null or from this module, and not used afterwards.
+/// `connection` is null or from this module.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_connection_free(connection: *mut SqlConnection) {
     // SAFETY: as the caller promises.
     if let Some(live) = unsafe { connection.as_mut() } {
         live.close();
-        current().connections.free.borrow_mut().push(connection);
     }
+}
+
+/// The finaliser of a connection that `connect()` returned, which Lua calls once.
+///
+/// # Safety
+/// `connection` is from this module, and not used afterwards.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn bakeoff_connection_collect(connection: *mut SqlConnection) {
+    // SAFETY: as the caller promises.
+    unsafe { db_connection_free(connection) };
+    current().connections.free.borrow_mut().push(connection);
 }

@@ -163,7 +163,8 @@ pub(super) unsafe extern "C" fn bakeoff_column_name(result: *mut SqlResult, inde
     }
 }
 
-/// Where one parameter's value is found at each execution; all four pointers are Lua's, which keeps them alive.
+/// Where one parameter's value is found at each execution, as in the C API of MySQL: `buffer` holds a number as wide as its type, or
+/// `data_len` bytes. Lua owns what the pointers point to.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct SqlBind {
@@ -176,20 +177,45 @@ pub(super) struct SqlBind {
 
 impl SqlBind {
     /// # Safety
-    /// The pointers are live, and nobody writes through them while the value is used.
+    /// The pointers are null or live, and nobody writes through them while the value is used.
     unsafe fn value<'a>(&self) -> Value<'a> {
         // SAFETY: as the caller promises; the type says what the buffer holds.
         unsafe {
-            if !self.is_null.is_null() && *self.is_null != 0 {
+            if self.buffer.is_null() || (!self.is_null.is_null() && *self.is_null != 0) {
                 return Value::Null;
             }
             match self.kind {
-                1..=4 => Value::Int(*self.buffer.cast()),
-                5 | 6 => Value::Double(*self.buffer.cast()),
-                7..=12 => Value::Bytes(bytes_of(self.buffer.cast(), (*self.data_len).min(self.max_len) as usize)),
+                1 => Value::Int(self.number::<i8>().into()),
+                2 => Value::Int(self.number::<i16>().into()),
+                3 => Value::Int(self.number::<i32>().into()),
+                4 => Value::Int(self.number()),
+                5 => Value::Double(self.number::<f32>().into()),
+                6 => Value::Double(self.number()),
+                7..=12 => Value::Bytes(bytes_of(self.buffer.cast(), self.length())),
                 _ => Value::Null,
             }
         }
+    }
+
+    /// # Safety
+    /// `buffer` holds a `T`, at any address.
+    unsafe fn number<T>(&self) -> T {
+        // SAFETY: as the caller promises.
+        unsafe { self.buffer.cast::<T>().read_unaligned() }
+    }
+
+    /// Bytes of a text: `data_len`, but no more than `max_len`; either alone if the other is not set.
+    ///
+    /// # Safety
+    /// `data_len` is null or live.
+    unsafe fn length(&self) -> usize {
+        // SAFETY: as the caller promises.
+        let length = match unsafe { self.data_len.as_ref() } {
+            Some(&length) if self.max_len == 0 => length,
+            Some(&length) => length.min(self.max_len),
+            None => self.max_len,
+        };
+        length as usize
     }
 }
 

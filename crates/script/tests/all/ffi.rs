@@ -52,6 +52,62 @@ fn the_database_can_be_driven_through_c_alone() {
 }
 
 #[test]
+fn a_bind_through_c_is_read_as_wide_as_its_type() {
+    let world = World::new(0);
+    // Behind each number lie other bytes, and a null length is that of the whole buffer.
+    let text = r#"
+        local function execute(kind, c_type, values, more)
+          local con = ffi.C.db_connection_create(ffi.C.db_create('mysql'))
+          local stmt = ffi.C.db_prepare(con, 'SET ?', 5)
+          local bind = ffi.new('sql_bind[1]')
+          bind[0].type, bind[0].buffer = kind, ffi.new(c_type, values)
+          for field, value in pairs(more or {}) do bind[0][field] = value end
+          ffi.C.db_bind_param(stmt, bind, 1)
+          ffi.C.db_execute(stmt)
+        end
+        function thread_init()
+          local C, length = ffi.C, ffi.new('unsigned long[1]', 3)
+          execute(C.SQL_TYPE_TINYINT, 'int8_t[16]', { -7, 1, 1, 1 })
+          execute(C.SQL_TYPE_SMALLINT, 'int16_t[8]', { -700, 1, 1 })
+          execute(C.SQL_TYPE_INT, 'int32_t[4]', { -70000, 1 })
+          execute(C.SQL_TYPE_BIGINT, 'int64_t[2]', { -7000000000, 1 })
+          execute(C.SQL_TYPE_FLOAT, 'float[4]', { 0.25, 1 })
+          execute(C.SQL_TYPE_DOUBLE, 'double[2]', { 0.125, 1 })
+          execute(C.SQL_TYPE_VARCHAR, 'char[8]', 'abcdefg', { max_len = 5 })
+          execute(C.SQL_TYPE_CHAR, 'char[8]', 'abcdefg', { max_len = 5, data_len = length })
+          execute(C.SQL_TYPE_CHAR, 'char[8]', 'abcdefg', { max_len = 2, data_len = length })
+          execute(C.SQL_TYPE_CHAR, 'char[8]', 'abcdefg', { data_len = length })
+          execute(C.SQL_TYPE_INT, 'int32_t[4]', { 5 }, { buffer = ffi.cast('void *', nil) })
+        end"#;
+    run(text, &world).expect("runs");
+    let expected =
+        ["-7", "-700", "-70000", "-7000000000", "0.25", "0.125", "'abcde'", "'abc'", "'ab'", "'abc'", "NULL"];
+    assert_eq!(world.statements(), expected.map(|value| format!("SET {value}")));
+}
+
+#[test]
+fn a_connection_freed_twice_shares_its_memory_with_no_other() {
+    let world = World::new(0);
+    let text = "
+        function thread_init()
+          local con = sysbench.sql.driver():connect()
+          ffi.C.db_connection_free(con)
+          ffi.C.db_connection_free(con)
+          local a, b = sysbench.sql.driver():connect(), sysbench.sql.driver():connect()
+          print(a ~= b, a ~= con, b ~= con)
+          con = nil
+          collectgarbage() collectgarbage()
+          local c = sysbench.sql.driver():connect()
+          print(c ~= a, c ~= b, a:query_row('SELECT 1'), b:query_row('SELECT 2'))
+          a:disconnect()
+          print(b:query_row('SELECT 3'))
+        end";
+    run(text, &world).expect("runs");
+    assert_eq!(world.lines(), ["true\ttrue\ttrue", "true\ttrue\t1\t1", "1"]);
+    assert_eq!(world.journal.open_connections.get(), 0);
+}
+
+#[test]
 fn operations_are_named_and_thinking_is_the_hosts() {
     let world = World::new(1);
     run("function event() bakeoff.operation('new_order') bakeoff.think(0.5) end", &world).expect("runs");

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use crate::world::{Answer, World, load_bundled, settings};
+use crate::world::{Answer, World, load, load_bundled, settings};
 use bakeoff_script::{Settings, ThreadRole};
 
 /// What `prepare` sends with so many threads, thread after thread.
@@ -118,5 +118,58 @@ fn cleanup_and_warmup_visit_every_table() {
         let statements = world.take_statements();
         assert_eq!(statements.iter().filter(|sql| sql.starts_with("ANALYZE TABLE")).count(), 2);
         assert!(statements.iter().any(|sql| sql.contains("sbtest2 FORCE KEY (PRIMARY)")), "{statements:?}");
+    }
+}
+
+/// What `prepare` of a script that requires `oltp_common` sends for two tables of two rows.
+fn prepare_own(script: &str) -> Vec<String> {
+    let text = format!("require('oltp_common')\n{script}\nfunction event() end");
+    let world = World::new(0);
+    world.answer("SELECT @@max_allowed_packet", Answer::Rows(vec![vec![Some("65536".to_owned())]]));
+    let script = load(&text, &settings(&[("tables", "2"), ("table_size", "2")]), &world).expect("loads");
+    script.command("prepare").expect("prepare");
+    world.take_statements()
+}
+
+#[test]
+fn prepare_calls_a_scripts_own_create_table_for_each_table() {
+    let own = "function create_table(drv, con, n) con:query('CREATE TABLE mine' .. n .. ' FOR ' .. drv:name()) end";
+    assert_eq!(prepare_own(own), ["CREATE TABLE mine1 FOR mysql", "CREATE TABLE mine2 FOR mysql"]);
+
+    let wrapper = "local theirs = create_table
+        function create_table(drv, con, n) theirs(drv, con, n) con:query('ALTER TABLE sbtest' .. n) end";
+    let statements = prepare_own(wrapper);
+    let kinds: Vec<String> =
+        statements.iter().map(|sql| sql.split(['(', '\n']).next().unwrap_or_default().to_owned()).collect();
+    let of_table = |n: u32| {
+        [
+            format!("CREATE TABLE sbtest{n}"),
+            "SELECT @@max_allowed_packet".to_owned(),
+            "BEGIN".to_owned(),
+            format!("INSERT INTO sbtest{n}"),
+            "COMMIT".to_owned(),
+            format!("CREATE INDEX k_{n} ON sbtest{n}"),
+            format!("ALTER TABLE sbtest{n}"),
+        ]
+    };
+    assert_eq!(kinds, [of_table(1), of_table(2)].concat());
+}
+
+#[test]
+fn each_row_gets_the_texts_of_a_script_that_replaces_them() {
+    for (own, c, pad) in [
+        ("function get_c_value() return 'mine' end", 4, 59),
+        ("function get_pad_value() return 'mine' end", 119, 4),
+        ("get_c_value, get_pad_value = function() return 'c' end, function() return 'pad' end", 1, 3),
+    ] {
+        let statements = [prepare_own(own)];
+        let rows = rows(&statements);
+        assert_eq!(rows.len(), 4, "{statements:?}");
+        for row in &rows {
+            let lengths: Vec<usize> = row.split(',').skip(2).map(|text| text.len() - 2).collect();
+            assert_eq!(lengths, [c, pad], "{row}");
+        }
+        let ids: Vec<&str> = rows.iter().filter_map(|row| row.split(',').next()).collect();
+        assert_eq!(ids, ["sbtest1 1", "sbtest1 2", "sbtest2 1", "sbtest2 2"]);
     }
 }

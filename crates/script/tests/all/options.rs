@@ -1,7 +1,7 @@
 //! Options and commands that scripts declare.
 
 use crate::world::{World, load, settings};
-use bakeoff_script::{OptionType, OptionValue};
+use bakeoff_script::{OptionType, OptionValue, Settings};
 
 #[test]
 fn declared_options_are_typed_filled_and_checked() {
@@ -86,4 +86,22 @@ fn commands_are_the_scripts_own_then_the_built_in_ones() {
     assert_eq!(world.lines(), expected);
     let error = script.command("warmup").expect_err("no such command");
     assert_eq!(error.to_string(), "script test.lua has no command warmup. It has: fill, prepare, cleanup, help.");
+}
+
+#[test]
+fn a_script_that_wants_a_command_is_described_as_for_run() {
+    let text = "if not sysbench.cmdline.command then error('Command is required') end
+        sysbench.cmdline.options = { tenants = { 'Tenants', { 'red', 'blue' } } }
+        if sysbench.cmdline.command == 'run' then function event() end end";
+    let description = bakeoff_script::describe(&bakeoff_script::ScriptSource::inline("t.lua", text)).expect("loads");
+    assert_eq!(description.options[0].default_value().to_text(), "red,blue");
+    assert!(description.has_event);
+}
+
+#[test]
+fn oltp_common_wants_a_command_as_in_sysbench() {
+    let settings = Settings { command: None, ..settings(&[]) };
+    let error = load("require('oltp_common')", &settings, &World::new(0)).err().expect("refused");
+    let words = "Command is required. Supported commands: prepare, prewarm, run, cleanup, help";
+    assert_eq!(error.to_string(), words);
 }

@@ -43,7 +43,7 @@ fn objects_are_what_sysbench_makes_them() {
             "mysql\tmysql\tMySQL driver",
             "cdata\t0\t0\ttrue",
             "<sql_result>\tnil",
-            "11\t10\t0\t1",
+            "12\t10\t0\t1",
         ]
     );
 }

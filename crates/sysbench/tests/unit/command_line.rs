@@ -4,7 +4,7 @@ use super::*;
 
 fn parse(words: &str) -> Result<CommandLine, String> {
     let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-    CommandLine::parse(&arguments)
+    CommandLine::parse(&arguments).and_then(|mut line| line.mistake.take().map_or(Ok(line), Err))
 }
 
 #[test]

@@ -6,7 +6,7 @@ use bakeoff_metrics::SliceTotals;
 
 fn options(words: &str) -> RunOptions {
     let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-    RunOptions::read(&CommandLine::parse(&arguments).expect("well formed")).expect("fine")
+    RunOptions::read(&CommandLine::parse(&arguments).expect("well formed"), |_| ()).expect("fine")
 }
 
 #[test]

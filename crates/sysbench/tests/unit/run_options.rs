@@ -4,7 +4,7 @@ use super::*;
 
 fn read(words: &str) -> Result<RunOptions, String> {
     let arguments: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
-    RunOptions::read(&CommandLine::parse(&arguments).expect("well formed"))
+    RunOptions::read(&CommandLine::parse(&arguments).expect("well formed"), |_| ())
 }
 
 #[test]

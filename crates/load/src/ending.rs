@@ -1,0 +1,115 @@
+//! Thaws servers and unpins their threads however the program ends.
+//!
+//! [`crate::freeze`] and [`crate::pinning`] keep a table each of what they have changed, with an entry from before the change until
+//! after it is undone. Handlers of signals and of `exit` only read these tables. No handler runs after SIGKILL, so the next start unpins
+//! what is left.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
+use std::time::Duration;
+
+use crate::{freeze, pinning};
+
+/// How long the end of the program waits for changes that are under way in other threads. They take microseconds.
+const LAST_CHANGE_POLLS: u32 = 100;
+const POLL: Duration = Duration::from_micros(100);
+
+/// Signals that ask a program to end.
+const REQUESTS: [i32; 9] = [
+    libc::SIGTERM,
+    libc::SIGINT,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGPIPE,
+    libc::SIGALRM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGXCPU,
+];
+/// Signals of a crash.
+const CRASHES: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
+
+/// Threads that are about to change a server.
+static CHANGING: AtomicU32 = AtomicU32::new(0);
+/// The program is ending: nothing is changed any more.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// How a signal that asks the program to end ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SignalEnd {
+    /// With status 128 + signal.
+    Status,
+    /// By the signal itself, so that a shell sees that the program was interrupted.
+    Signal,
+}
+
+/// Calls `change`, unless the program is ending: then `None`.
+pub(crate) fn change<T>(change: impl FnOnce() -> T) -> Option<T> {
+    CHANGING.fetch_add(1, SeqCst);
+    let changed = (!ENDING.load(SeqCst)).then(change);
+    CHANGING.fetch_sub(1, SeqCst);
+    changed
+}
+
+/// Undoes all changes and allows no more. Safe in a signal handler: atomics and system calls only.
+fn undo() {
+    ENDING.store(true, SeqCst);
+    // Another thread may have looked at ENDING just before. If the signal interrupted that very thread, it will not go on.
+    for _ in 0..LAST_CHANGE_POLLS {
+        if CHANGING.load(SeqCst) == 0 {
+            break;
+        }
+        std::thread::sleep(POLL);
+    }
+    freeze::thaw_everything();
+    pinning::unpin_everything();
+}
+
+/// Unpins what an earlier program left, and undoes this program's changes when it exits, panics, crashes, or gets a signal that it
+/// does not ignore. For the binary: call once, before any thread is made.
+pub fn undo_when_ended(end: SignalEnd) {
+    pinning::unpin_leftovers();
+    // SAFETY: the handler is a function of this program.
+    unsafe { libc::atexit(at_exit) };
+    for number in REQUESTS {
+        match end {
+            SignalEnd::Status => handle(number, exit_by_signal, 0),
+            SignalEnd::Signal => handle(number, end_by_signal, libc::SA_RESETHAND),
+        }
+    }
+    for number in CRASHES {
+        handle(number, end_by_signal, libc::SA_RESETHAND);
+    }
+}
+
+fn handle(number: i32, handler: extern "C" fn(i32), flags: i32) {
+    // SAFETY: the structures are valid when zeroed; the handlers make only async-signal-safe calls.
+    unsafe {
+        let mut before: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(number, std::ptr::null(), &raw mut before);
+        if before.sa_sigaction == libc::SIG_IGN {
+            return; // as under nohup
+        }
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = flags | libc::SA_ONSTACK | libc::SA_RESTART;
+        libc::sigaction(number, &raw const action, std::ptr::null_mut());
+    }
+}
+
+extern "C" fn at_exit() {
+    undo();
+}
+
+extern "C" fn exit_by_signal(number: i32) {
+    undo();
+    // SAFETY: `_exit` is async-signal-safe and does not return.
+    unsafe { libc::_exit(128 + number) }
+}
+
+/// The signal's default action has been restored.
+extern "C" fn end_by_signal(number: i32) {
+    undo();
+    // Blocked until this handler returns, then it meets the default action: also when another process sent it.
+    // SAFETY: `raise` is async-signal-safe.
+    unsafe { libc::raise(number) };
+}
