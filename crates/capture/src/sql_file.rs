@@ -46,6 +46,8 @@ pub struct SqlFile {
     /// Bytes at the end of the last piece that only the next one decides upon: `\`, `*`, `-`, a part of the delimiter or of a
     /// character.
     held: Vec<u8>,
+    /// Nothing but comments comes before what is read now, from the beginning of its line.
+    begins_line: bool,
     /// Bytes of a statement that are kept.
     limit: usize,
 }
@@ -64,6 +66,7 @@ impl Default for SqlFile {
             dialect: Dialect::default(),
             line: 1,
             held: Vec::new(),
+            begins_line: false,
             limit: STATEMENT_MAX,
         }
     }
@@ -76,8 +79,8 @@ impl LogReader for SqlFile {
             self.event.clear(); // only comments: there may be many
         }
         let piece = if between { without_byte_order_mark(piece) } else { piece };
-        if between && self.client_command(piece, sink) {
-        } else if self.held.is_empty() {
+        self.begins_line = between || (self.begins_line && !self.held.is_empty());
+        if self.held.is_empty() {
             self.scan(piece, false, sink);
         } else {
             let mut joined = std::mem::take(&mut self.held);
@@ -131,12 +134,12 @@ impl SqlFile {
         while at < bytes.len() {
             let rest = &bytes[at..];
             let begins_statement = kept == at && self.event.sql.is_empty() && self.inside == Inside::Nothing;
-            if begins_statement && may_name_delimiter(rest) {
+            let may_use = self.begins_line && at == 0 && may_begin_with(rest, b"USE");
+            if begins_statement && (may_use || may_begin_with(rest, DELIMITER)) {
                 if !last && !rest.ends_with(b"\n") {
                     break;
                 }
-                if named_delimiter(rest.trim_ascii()).is_some() {
-                    self.client_command(rest, sink);
+                if (may_use || named_delimiter(rest.trim_ascii()).is_some()) && self.client_command(rest, sink) {
                     return;
                 }
             }
@@ -277,11 +280,11 @@ impl SqlFile {
     }
 }
 
-/// Whether a line can be `DELIMITER //`, as far as it has been read.
-fn may_name_delimiter(line: &[u8]) -> bool {
+/// Whether the first word of a line can be `word`, as far as the line has been read.
+fn may_begin_with(line: &[u8], word: &[u8]) -> bool {
     let line = line.trim_ascii_start();
-    let len = line.len().min(DELIMITER.len());
-    line[..len].eq_ignore_ascii_case(&DELIMITER[..len])
+    let len = line.len().min(word.len());
+    line[..len].eq_ignore_ascii_case(&word[..len])
 }
 
 /// What a line names as the delimiter: `DELIMITER //`.
