@@ -78,7 +78,7 @@ fn an_unended_text_is_cut() {
 #[test]
 fn pieces_of_any_size_give_the_same() {
     let text =
-        b"SELECT ';''', \"a\\\"\", 1--1 -- x;\n/* ; **/; DELIMITER\nSELECT 2\\G INSERT INTO t VALUES ('\\\\'); # end
+        b"use we\nSELECT ';''', \"a\\\"\", 1--1 -- x;\n/* ; **/; DELIMITER\nSELECT 2\\G INSERT INTO t VALUES ('\\\\'); # end
 /*!1 a '*/;' */;/*M!2 b */ $$; DELIMITER $$
 c; d $$ DELIMITER ;
 e;";
