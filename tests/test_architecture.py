@@ -64,12 +64,6 @@ def test_no_file_is_too_long():
     assert not {name: lines for name, lines in lengths.items() if lines > FILE_LINES_MAX}
 
 
-def test_no_name_of_a_module_is_used_twice():
-    names = [path.name for path in tracked("python/bakeoff/*.py") if path.name != "__init__.py"]
-    assert names
-    assert not {name for name in names if names.count(name) > 1}
-
-
 @pytest.mark.parametrize("folder", ["python", "validation"])
 def test_no_function_is_too_long(folder):
     """Lines between the docstring and the end: parameters that typer reads, and docstrings, are documentation."""

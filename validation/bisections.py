@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bakeoff.gate.rule import PRECISION_SHARE, Answer, Sample, answers
 from bakeoff.plan.factorial import arm_names
+from bakeoff.search.bisection import arm_with, beliefs_of, next_arm, subset
+from bakeoff.search.first_slow_build import EPOCHS_FIRST
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.spec.study import OptionPair, Search
-from bakeoff.stats.first_slow_build import EPOCHS_FIRST
-from bakeoff.stats.gate_rule import PRECISION_SHARE, Answer, Sample, answers
 from bakeoff.stats.model import Stop
-from bakeoff.stats.search import arm_with, beliefs_of, next_arm, subset
 from bakeoff.stats.stopping import stop_state
 from validation.gates import read_epochs
 

@@ -15,12 +15,12 @@ from typing import Any
 from pydantic import BaseModel
 
 from bakeoff.errors import RunInvalid
+from bakeoff.explain.named_causes import Evidence, causes, sentence
+from bakeoff.explain.why import evidence
 from bakeoff.report.context import Context
-from bakeoff.report.why import evidence
 from bakeoff.results import open_run
-from bakeoff.stats.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
+from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
 from bakeoff.stats.model import Analysis, Frozen
-from bakeoff.stats.named_causes import Evidence, causes, sentence
 from validation.duels import run_bakeoff
 
 _LIMIT_S = 900.0  # of one run: fetching, loading, a busy machine

@@ -17,11 +17,11 @@ from statistics import fmean, median
 import numpy as np
 from numpy.typing import NDArray
 
+from bakeoff.gate.rule import Answer, Sample, answers, as_gate
 from bakeoff.plan import Plan, plan_study
 from bakeoff.plan.timing import report_seconds
 from bakeoff.spec import Study, Workload
 from bakeoff.stats.estimate import EpochEstimates, by_comparison
-from bakeoff.stats.gate_rule import Answer, Sample, answers, as_gate
 from bakeoff.stats.model import Stop
 from bakeoff.stats.stopping import decide, stop_state
 from validation.journal import read_entries

@@ -14,8 +14,8 @@ from pathlib import Path
 from statistics import median
 
 from bakeoff.errors import RunInvalid
+from bakeoff.gate.rule import Answer
 from bakeoff.results import open_run
-from bakeoff.stats.gate_rule import Answer
 from bakeoff.stats.model import Analysis, Frozen
 from validation.duels import ProcessorShares, run_bakeoff
 from validation.gates import OTHER_RULES, markdown, others

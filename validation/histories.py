@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bakeoff.stats.changes import Track, changes_of
+from bakeoff.history.changes import Track, changes_of
 from validation.gates import markdown, read_epochs, serial_ratios
 
 POINTS = 60

@@ -10,9 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 
 from bakeoff.errors import RunInvalid
-from bakeoff.report.history_page import points_of
+from bakeoff.history.history_file import History, Point
+from bakeoff.history.page import points_of
 from bakeoff.results import RunDirectory, open_run
-from bakeoff.results.history_file import History, Point
 from bakeoff.servers import Catalog
 from validation.duels import end_in_order, start_bakeoff
 

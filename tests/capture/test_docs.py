@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bakeoff.report.queries import LEFT_OUT, REASONS
+from bakeoff.replay.queries import LEFT_OUT, REASONS
 from tests.capture.test_command import LOG
 
 PAGE = (Path(__file__).parents[2] / "docs" / "capture.md").read_text(encoding="utf-8")

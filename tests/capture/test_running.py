@@ -11,7 +11,7 @@ import pymysql
 import pytest
 
 from bakeoff import servers
-from bakeoff.run import captures
+from bakeoff.replay import captures
 from bakeoff.spec import parse_server
 from tests.capture.captured import capture, read
 from tests.capture.test_servers import check, run_statements, versions

@@ -11,7 +11,7 @@ from synthetic import Truth, duel_study, make_run
 from synthetic_history import history
 
 from bakeoff.errors import ExitCode
-from bakeoff.results.history_file import History
+from bakeoff.history.history_file import History
 
 IMPORTS = Path(__file__).parent.parent / "data" / "imports"
 
@@ -136,7 +136,7 @@ def test_a_gate_adds_its_run_to_a_history(shell):
 
 
 def test_what_keeps_a_run_out_of_the_history_does_not_change_a_gates_answer(shell, capfd):
-    from bakeoff.cli.gate_outputs import remember
+    from bakeoff.gate.outputs import remember
 
     run = make_run(shell.folder, duel_study(), name="fresh")
     with sqlite3.connect(shell.folder / "other.db") as connection:

@@ -21,19 +21,19 @@ from bakeoff.plan import Plan, epoch_draft, plan_study
 from bakeoff.report.context import Context, read_analysis
 from bakeoff.report.live import QuietLive
 from bakeoff.results import Outcome, RunDirectory
-from bakeoff.run import added_arms, own_data, runner
-from bakeoff.run.added_arms import Joining, with_arms
+from bakeoff.run import own_data, runner
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import read_before
 from bakeoff.run.runner import StudyRun, ThisMachine
+from bakeoff.search import added_arms, guilty
+from bakeoff.search.added_arms import Joining, with_arms
+from bakeoff.search.bisection import arm_with, beliefs_of, next_arm, search_decision, subset
 from bakeoff.spec import Data, parse_server
 from bakeoff.spec.study import Search
-from bakeoff.stats import guilty
 from bakeoff.stats.estimate import EpochEstimates
 from bakeoff.stats.model import Stop
-from bakeoff.stats.search import arm_with, beliefs_of, next_arm, search_decision, subset
 from validation import bisections
 from validation.check import fewest
 from validation.simulation import pair_of

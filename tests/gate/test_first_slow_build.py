@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bakeoff.stats.first_slow_build import _information, culprits, next_build, posterior
+from bakeoff.search.first_slow_build import _information, culprits, next_build, posterior
 from validation import bisections
 from validation.check import fewest
 

@@ -11,10 +11,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bakeoff.cli import gate
 from bakeoff.errors import ExitCode, ServerError
+from bakeoff.gate import command as gate
+from bakeoff.history.history_file import History
 from bakeoff.plan.factorial import make_study
-from bakeoff.results.history_file import History
 from bakeoff.spec.study import GateEnd
 from bakeoff.spec.study_file import read_study
 

@@ -8,15 +8,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from bakeoff.cli.gate_outputs import write
 from bakeoff.errors import ExitCode, ServerError
+from bakeoff.gate.outputs import write
+from bakeoff.gate.rule import as_gate
+from bakeoff.gate.view import annotations, gate_markdown, junit
 from bakeoff.report import build_view, render_html, render_json, render_markdown
-from bakeoff.report.gate_view import annotations, gate_markdown, junit
 from bakeoff.report.numbers import change_interval
 from bakeoff.results import RunDirectory
 from bakeoff.spec.study import GateEnd, OnUnclear
 from bakeoff.stats.analysis import analyse
-from bakeoff.stats.gate_rule import as_gate
 from bakeoff.stats.model import Interval, Stop
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from bakeoff.gate.rule import PRECISION_SHARE, Answer, Sample, answers, as_gate, judge, reach
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import by_comparison
-from bakeoff.stats.gate_rule import PRECISION_SHARE, Answer, Sample, answers, as_gate, judge, reach
 from bakeoff.stats.model import Stop
 from bakeoff.stats.stopping import decide, stop_state
 from bakeoff.stats.verdict import AnalysisContext, compare

@@ -8,7 +8,7 @@ import pytest
 
 from bakeoff import servers
 from bakeoff.engine import capture_events, capture_totals, engine_path
-from bakeoff.run.answers import AnswersPass
+from bakeoff.replay.answers import AnswersPass
 from bakeoff.spec import parse_server
 
 pytestmark = pytest.mark.server

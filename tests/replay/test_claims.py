@@ -7,8 +7,8 @@ import pytest
 
 from bakeoff import servers
 from bakeoff.engine import ArmAddress, Engine, capture_totals
+from bakeoff.replay.digests import digest_times
 from bakeoff.spec import parse_server
-from bakeoff.stats.digests import digest_times
 from bakeoff.stats.model import Stop
 from tests.capture.captured import capture
 

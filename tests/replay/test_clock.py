@@ -5,7 +5,7 @@ import pytest
 from bakeoff.engine import make_capture
 from bakeoff.errors import SpecError
 from bakeoff.plan import Cell, SliceLength
-from bakeoff.run.captures import _Work, capture_facts, check_capture, chunk_events
+from bakeoff.replay.captures import _Work, capture_facts, check_capture, chunk_events
 from bakeoff.spec import Workload
 from bakeoff.spec.study import Placement
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from bakeoff.cli import replay
 from bakeoff.engine import make_capture
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import make_study
+from bakeoff.replay import command as replay
+from bakeoff.replay.captures import capture_facts, with_captures
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import SLICE_SCHEMA
 from bakeoff.results.frame import Frame
-from bakeoff.run.captures import capture_facts, with_captures
 from bakeoff.run.epoch import _now_and_then
 from bakeoff.run.resume import resumed_study
 from bakeoff.spec.study import Data, is_capture

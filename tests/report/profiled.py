@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from bakeoff.explain.profiles import KERNEL, PROFILE_FILE, Function, Profile
 from bakeoff.results import Outcome
-from bakeoff.results.profiles import KERNEL, PROFILE_FILE, Function, Profile
 
 SERVER, LIBC = "mysqld", "libc.so.6"
 BASE = (Function("handle_connection", SERVER), Function("do_command", SERVER), Function("dispatch_command", SERVER))

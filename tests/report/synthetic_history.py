@@ -4,7 +4,7 @@ import math
 import random
 from datetime import UTC, datetime, timedelta
 
-from bakeoff.results.history_file import P95, THROUGHPUT, Annotation, Point
+from bakeoff.history.history_file import P95, THROUGHPUT, Annotation, Point
 
 BEGIN = datetime(2026, 10, 1, 3, tzinfo=UTC)
 STEP, STEP_AT = math.log(0.97), 20

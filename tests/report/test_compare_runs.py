@@ -12,10 +12,10 @@ from synthetic import HOST, Truth, duel_study, make_run
 
 from bakeoff.cli.main import run as command
 from bakeoff.errors import ResultsError
+from bakeoff.history.compare import _differences, arm_labels, compare_runs
+from bakeoff.history.page import points_of
 from bakeoff.plan.factorial import make_study
 from bakeoff.report import build_view, render_html
-from bakeoff.report.compare import _differences, arm_labels, compare_runs
-from bakeoff.report.history_page import points_of
 from bakeoff.results.epoch_data import CHECKSUMS, SLICE_SCHEMA
 from bakeoff.results.frame import read_parquet, write_parquet
 from bakeoff.spec import Apart

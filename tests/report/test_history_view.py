@@ -15,8 +15,8 @@ from synthetic import HOST, Truth, duel_study, make_run
 from synthetic_history import BEGIN, STEP_AT, history, nights
 
 from bakeoff.errors import ResultsError, SpecError
-from bakeoff.report import build_view, render_csv, render_html
-from bakeoff.report.history_page import (
+from bakeoff.history.history_file import P95, THROUGHPUT, Point
+from bakeoff.history.page import (
     compare_series,
     github_json,
     history_view,
@@ -25,7 +25,7 @@ from bakeoff.report.history_page import (
     otava_json,
     points_of,
 )
-from bakeoff.results.history_file import P95, THROUGHPUT, Point
+from bakeoff.report import build_view, render_csv, render_html
 from bakeoff.stats import hosts
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop

@@ -9,17 +9,17 @@ from profiled import add_profiles
 from synthetic import HOST, Truth, duel_study, make_run
 
 from bakeoff.errors import BakeoffError, SpecError
+from bakeoff.explain.causes import _ratio
+from bakeoff.explain.explaining import Explaining, require_explainable
+from bakeoff.explain.profiles import PMU_FILE
+from bakeoff.explain.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, StatementPlans, Wait
 from bakeoff.report import build_view, render_html
-from bakeoff.report.causes import _ratio
 from bakeoff.report.renderers import render_markdown
 from bakeoff.results import Outcome
-from bakeoff.results.profiles import PMU_FILE
-from bakeoff.run.explaining import Explaining, require_explainable
+from bakeoff.search.attribution import DOCUMENT, FOLDER, differing, study_in_between
 from bakeoff.spec import parse_server
 from bakeoff.spec.study import OptionPair, Search
-from bakeoff.stats.attribution import DOCUMENT, FOLDER, differing, study_in_between
 from bakeoff.stats.model import Estimate, Interval, Stop
-from bakeoff.stats.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, StatementPlans, Wait
 
 CELL = "oltp_read_only/4"
 BASELINE = "mysql:8.0,sort_buffer_size=4M,innodb_flush_method=fsync"

@@ -14,12 +14,12 @@ from profiled import BASE, SERVER, Function, add_profiles
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.errors import ResultsError
+from bakeoff.explain.flame import flame_script, profile_section
+from bakeoff.explain.profiles import PROFILE_FILE
 from bakeoff.report import build_view, render_html, render_json, render_markdown
 from bakeoff.report.charts import TEMPLATES
 from bakeoff.report.context import Context
-from bakeoff.report.flame import flame_script, profile_section
 from bakeoff.report.view import Section
-from bakeoff.results.profiles import PROFILE_FILE
 from bakeoff.units import format_ns
 
 CELL, NAME = "oltp_read_only/4", "oltp_read_only · 4 threads"

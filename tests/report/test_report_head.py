@@ -11,8 +11,8 @@ from plain_analysis import plain_analysis
 from synthetic import Truth, duel_study, make_run
 from view_parts import panels_of
 
+from bakeoff.history.page import points_of
 from bakeoff.report import build_view, render_html, render_json, render_markdown
-from bakeoff.report.history_page import points_of
 from bakeoff.spec import Data, parse_server
 from bakeoff.spec.study import Design, Factor, Part
 from bakeoff.stats.analysis import analyse

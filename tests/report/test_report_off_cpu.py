@@ -8,9 +8,9 @@ from profiled import BASE, SERVER
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.errors import ResultsError
+from bakeoff.explain.profiles import BACKGROUND, KERNEL, PREEMPTED, PROFILE_FILE, SERVING, Function, Profile
 from bakeoff.report import build_view, render_html, render_markdown
 from bakeoff.results import Outcome
-from bakeoff.results.profiles import BACKGROUND, KERNEL, PREEMPTED, PROFILE_FILE, SERVING, Function, Profile
 
 CELL = "oltp_read_only/4"
 COMMIT = (SERVING, *BASE, Function("log_write_up_to", SERVER), Function("futex_wait", KERNEL))

@@ -15,13 +15,13 @@ from plain_analysis import plain_analysis
 from rich.console import Console
 from synthetic import HOST, Truth, duel_study, make_run
 
+from bakeoff.replay.answer_rules import DOCUMENT, Answers, Compared, DigestAnswers
+from bakeoff.replay.digests import DigestTimes, digest_times
+from bakeoff.replay.queries import _coverage, _lost, _short, different_work, findings
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
 from bakeoff.report.context import Query
-from bakeoff.report.queries import _coverage, _lost, _short, different_work, findings
 from bakeoff.results.manifest import kinds_of
 from bakeoff.stats.analysis import analyse
-from bakeoff.stats.answer_rules import DOCUMENT, Answers, Compared, DigestAnswers
-from bakeoff.stats.digests import DigestTimes, digest_times
 from bakeoff.stats.model import Stop
 
 TEXTS = {

@@ -7,7 +7,7 @@ import pytest
 from synthetic_history import nights
 
 from bakeoff.errors import ResultsError, SpecError
-from bakeoff.results.history_file import P95, Annotation, History
+from bakeoff.history.history_file import P95, Annotation, History
 
 
 @pytest.fixture

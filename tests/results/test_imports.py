@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from bakeoff.errors import ResultsError, SpecError
-from bakeoff.results.history_file import History
-from bakeoff.results.imports import read_points
+from bakeoff.history.history_file import History
+from bakeoff.history.imports import read_points
 
 WRITTEN = Path(__file__).parent.parent / "data" / "imports"
 

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from bakeoff.cli import explain
 from bakeoff.cli.run import RunOptions
 from bakeoff.errors import ServerError, SpecError
-from bakeoff.run import attribute
+from bakeoff.explain import command as explain
+from bakeoff.search import attribute
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.stats.model import Analysis
 

@@ -4,12 +4,12 @@ import math
 
 import pytest
 
+from bakeoff.explain import off_cpu
+from bakeoff.explain.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, wait_differences
 from bakeoff.report.context import Context
 from bakeoff.results import open_run
-from bakeoff.run import off_cpu
-from bakeoff.stats.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
+from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
 from bakeoff.stats.model import Analysis
-from bakeoff.stats.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, wait_differences
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1200)]
 

@@ -9,14 +9,15 @@ import pytest
 from messages import study
 
 from bakeoff.errors import RunInvalid, ServerError, UnreachableError
+from bakeoff.explain import explaining
+from bakeoff.explain.explaining import Explaining
 from bakeoff.plan import epoch_draft, plan_study
+from bakeoff.replay.answers import _started
 from bakeoff.results import Outcome, RunDirectory
-from bakeoff.run import epoch_servers, explaining, runner
-from bakeoff.run.answers import _started
+from bakeoff.run import epoch_servers, runner
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch import discards_epoch
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
-from bakeoff.run.explaining import Explaining
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.runner import StudyRun, ThisMachine
 from bakeoff.servers import RemoteServer, ServerPool

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from bakeoff.run import explaining, statement_plans, waits
-from bakeoff.run.explaining import KINDS, Explaining
-from bakeoff.stats.waits_and_plans import CellPlans, CellWaits
+from bakeoff.explain import explaining, statement_plans, waits
+from bakeoff.explain.explaining import KINDS, Explaining
+from bakeoff.explain.waits_and_plans import CellPlans, CellWaits
 
 TOOLS = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False))
 

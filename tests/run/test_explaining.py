@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from bakeoff.explain.perf import permission
+from bakeoff.explain.profiles import PROFILES
 from bakeoff.report.context import Context
 from bakeoff.results import open_run
-from bakeoff.results.profiles import PROFILES
 from bakeoff.run.loading import Loader
-from bakeoff.run.perf import permission
 from bakeoff.stats.model import Analysis
 
 pytestmark = pytest.mark.server

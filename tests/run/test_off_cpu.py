@@ -10,11 +10,11 @@ import pymysql
 import pytest
 
 from bakeoff.errors import HostError
-from bakeoff.results.profiles import BACKGROUND, KERNEL, PREEMPTED, SERVING, Function
-from bakeoff.run import explaining, off_cpu, perf
-from bakeoff.run.off_cpu import Fold, Pause, Recording, recorded
-from bakeoff.run.perf import Window
-from bakeoff.stats.off_cpu_time import LOCK, compare_off_cpu
+from bakeoff.explain import explaining, off_cpu, perf
+from bakeoff.explain.off_cpu import Fold, Pause, Recording, recorded
+from bakeoff.explain.off_cpu_time import LOCK, compare_off_cpu
+from bakeoff.explain.perf import Window
+from bakeoff.explain.profiles import BACKGROUND, KERNEL, PREEMPTED, SERVING, Function
 
 TEXT = """\
 mysqld 10/11 [001]     1.000000100: PERF_RECORD_SWITCH OUT

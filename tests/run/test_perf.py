@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from bakeoff.errors import HostError
-from bakeoff.results.profiles import KERNEL, Function
-from bakeoff.run import off_cpu, perf
-from bakeoff.run.perf import Recorder, Slices, Window, counters_of, plain_name, samples_of, without_beginning
+from bakeoff.explain import off_cpu, perf
+from bakeoff.explain.perf import Recorder, Slices, Window, counters_of, plain_name, samples_of, without_beginning
+from bakeoff.explain.profiles import KERNEL, Function
 from tests.conftest import wait_for
 
 TEXT = """\
@@ -209,7 +209,7 @@ def test_a_server_of_another_account_that_may_not_be_profiled_is_said_in_a_line(
     try:
         said = without_rights(
             "import sys\nfrom pathlib import Path\nfrom bakeoff.errors import HostError\n"
-            "from bakeoff.run.perf import Recorder\n"
+            "from bakeoff.explain.perf import Recorder\n"
             "try:\n"
             "    with Recorder({'A': int(sys.argv[1])}, Path(sys.argv[2]), ('--event', 'cpu-clock:u'), whole=False):\n"
             "        print('it may')\n"

@@ -9,13 +9,13 @@ import pymysql
 import pytest
 from messages import study
 
+from bakeoff.replay import answers
+from bakeoff.replay.answer_rules import Answers, Reply
+from bakeoff.replay.answers import AnswersPass
+from bakeoff.replay.sessions import TOO_LONG, Sessions, _Session
 from bakeoff.results import RunDirectory
-from bakeoff.run import answers
-from bakeoff.run.answers import AnswersPass
 from bakeoff.run.epoch_servers import EpochTools
-from bakeoff.run.sessions import TOO_LONG, Sessions, _Session
 from bakeoff.spec import Workload
-from bakeoff.stats.answer_rules import Answers, Reply
 from bakeoff.stats.progress import Listener
 
 

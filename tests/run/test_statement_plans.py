@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from bakeoff.run.sessions import Step
-from bakeoff.run.statement_plans import _plans
+from bakeoff.explain.statement_plans import _plans
+from bakeoff.replay.sessions import Step
 
 
 def explains(*access, table="sbtest1"):

@@ -2,8 +2,8 @@
 
 from types import SimpleNamespace
 
-from bakeoff.run.waits import Waits
-from bakeoff.stats.waits_and_plans import WAITS_DOCUMENT, CellWaits
+from bakeoff.explain.waits import Waits
+from bakeoff.explain.waits_and_plans import WAITS_DOCUMENT, CellWaits
 
 MUTEX = "wait/synch/mutex/innodb/trx_sys_mutex"
 

@@ -5,9 +5,9 @@ from contextlib import closing
 import pytest
 
 from bakeoff import servers
+from bakeoff.replay.sessions import Sessions
 from bakeoff.run.data_check import ask_tables
 from bakeoff.run.own_data import databases_of
-from bakeoff.run.sessions import Sessions
 from bakeoff.servers import readiness
 from bakeoff.spec import parse_server
 

@@ -4,8 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bakeoff.stats import answer_rules
-from bakeoff.stats.answer_rules import Column, Reply, Shape, compare_replies, shape_of, volatile_words, without_literals
+from bakeoff.replay import answer_rules
+from bakeoff.replay.answer_rules import (
+    Column,
+    Reply,
+    Shape,
+    compare_replies,
+    shape_of,
+    volatile_words,
+    without_literals,
+)
 
 KINDS = {"name": "text", "id": "integer", "price": "double", "size": "float"}
 TEXT, NUMBER, DOUBLE, FLOAT = (Column(name=name, kind=kind) for name, kind in KINDS.items())

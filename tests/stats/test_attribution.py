@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from bakeoff.errors import SpecError
+from bakeoff.gate.rule import as_gate
 from bakeoff.plan.epochs import workload_names
-from bakeoff.spec import Arm, Data, Study, Workload, parse_server
-from bakeoff.spec.study import GateEnd
-from bakeoff.stats.attribution import (
+from bakeoff.search.attribution import (
     SERVER,
     _claimed_workloads,
     differing,
@@ -18,7 +17,8 @@ from bakeoff.stats.attribution import (
     setting_interactions,
     study_in_between,
 )
-from bakeoff.stats.gate_rule import as_gate
+from bakeoff.spec import Arm, Data, Study, Workload, parse_server
+from bakeoff.spec.study import GateEnd
 from bakeoff.stats.model import EpochPoint, Stop
 
 CELL = "oltp_write_only/4"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bakeoff.stats.changes import POINTS_MIN, Track, changes_of
+from bakeoff.history.changes import POINTS_MIN, Track, changes_of
 
 STEP = math.log(0.98)
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bakeoff.explain import costs
+from bakeoff.explain.costs import BUSY, explain, family_of
+from bakeoff.explain.named_causes import Evidence, sentence
 from bakeoff.results.frame import Frame
-from bakeoff.stats import costs, hosts
+from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
-from bakeoff.stats.costs import BUSY, explain, family_of
 from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Interval, Stop, Verdict, Word
-from bakeoff.stats.named_causes import Evidence, sentence
 
 CELL = "oltp_read_only/4"
 RECORDED = Path(__file__).with_name("recorded_counters.json")

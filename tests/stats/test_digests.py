@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bakeoff.stats.digests import EXECUTIONS_MIN, OTHER, digest_times
+from bakeoff.replay.digests import EXECUTIONS_MIN, OTHER, digest_times
 from bakeoff.stats.model import Stop
 from validation.histograms import encode_values
 
@@ -46,7 +46,7 @@ def judge(epochs, ended=Stop.PRECISE, **more):
 @pytest.mark.parametrize("ended", [Stop.PRECISE, Stop.ABORTED])
 @pytest.mark.parametrize("epochs", [6, 10])
 def test_equal_arms_claim_anything_in_at_most_5_percent_of_runs(of_runs, ended, epochs, monkeypatch):
-    monkeypatch.setattr("bakeoff.stats.digests.quantiles_of", lambda rows, wanted: ())
+    monkeypatch.setattr("bakeoff.replay.digests.quantiles_of", lambda rows, wanted: ())
     rng, runs = np.random.default_rng(epochs), of_runs(300)
     noise = dict(restart=0.02, own=0.015)
     claims = sum(

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 from profiled import BASE, KERNEL, LIBC, READ, SERVER, STACKS, Function, profile
 
-from bakeoff.results.profiles import PREEMPTED, SERVING, Profile
-from bakeoff.stats.costs import BUSY, TIME, Cost, Explanation
-from bakeoff.stats.cpu_profile import compare_profiles
+from bakeoff.explain.costs import BUSY, TIME, Cost, Explanation
+from bakeoff.explain.cpu_profile import compare_profiles
+from bakeoff.explain.named_causes import Evidence, causes, sentence
+from bakeoff.explain.off_cpu_time import compare_off_cpu
+from bakeoff.explain.profiles import PREEMPTED, SERVING, Profile
+from bakeoff.explain.waits_and_plans import WaitDifference
 from bakeoff.stats.interval import Paired
 from bakeoff.stats.model import Estimate, Interval
-from bakeoff.stats.named_causes import Evidence, causes, sentence
-from bakeoff.stats.off_cpu_time import compare_off_cpu
-from bakeoff.stats.waits_and_plans import WaitDifference
 
 LOOP, MALLOC = (*BASE, Function("recv", "loop.so")), (*READ, Function("malloc", LIBC))
 FILLED = (*READ, Function("malloc", "libjemalloc.so.2"))

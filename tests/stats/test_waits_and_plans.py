@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bakeoff.run.sessions import _tree_line
-from bakeoff.stats.waits_and_plans import CellWaits, Wait, instruments_cost, wait_differences
+from bakeoff.explain.waits_and_plans import CellWaits, Wait, instruments_cost, wait_differences
+from bakeoff.replay.sessions import _tree_line
 
 CELL = "oltp_write_only/4"
 FSYNC, MUTEX, LOCK = (

@@ -8,7 +8,7 @@ from tpcc_epochs import CELL, epoch_of
 from bakeoff.results.epoch_data import Reading, ServerCounts
 from bakeoff.run.data_check import read_counts
 from bakeoff.run.epoch import UnreliableCountError, discards_epoch
-from bakeoff.stats.tpcc import compare_counts, cross_checks
+from bakeoff.tpcc.results import compare_counts, cross_checks
 
 COUNTED = {
     "new_order": 10_000, "new_order.rollback": 100, "payment": 10_000, "order_status": 1_000, "delivery": 1_000,

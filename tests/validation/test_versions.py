@@ -2,7 +2,7 @@
 
 from synthetic_history import BEGIN, nights
 
-from bakeoff.report.history_page import lines_of
+from bakeoff.history.page import lines_of
 from validation import __main__ as program
 from validation.histories import KINDS, Kind, by_bakeoff, judge, published_table, read_published, simulate
 from validation.versions import in_order, versions_of

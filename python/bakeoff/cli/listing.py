@@ -18,8 +18,8 @@ from bakeoff.cli.help import Command
 from bakeoff.cli.printing import console, print_table
 from bakeoff.engine import describe_workloads
 from bakeoff.errors import ResultsError, SpecError
+from bakeoff.replay.captures import capture_lock
 from bakeoff.results import RunDirectory, RunSummary, find_run, list_runs, runs_root
-from bakeoff.run.captures import capture_lock
 from bakeoff.run.kept_loads import delete_kept, kept_bytes
 from bakeoff.servers import Catalog, free_cache, is_installed
 from bakeoff.servers.paths import allocated_bytes, bytes_on_disk, cache_root, locked_if_free, remove_lock

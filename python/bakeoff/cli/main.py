@@ -57,21 +57,25 @@ class _Source:
 
 _COMMANDS = {
     "duel": _Source("bakeoff.cli.duel", "duel", "Compare setups on real servers: which is faster, and by how much."),
-    "gate": _Source("bakeoff.cli.gate", "gate", "Fail when a build is slower than allowed: for CI and git bisect."),
-    "bisect": _Source("bakeoff.cli.bisect", "bisect", "Find the build, or the options, that made a server slower."),
-    "replay": _Source("bakeoff.cli.replay", "replay", "Compare servers by your own SQL, and judge every query."),
+    "gate": _Source("bakeoff.gate.command", "gate", "Fail when a build is slower than allowed: for CI and git bisect."),
+    "bisect": _Source("bakeoff.search.command", "bisect", "Find the build, or the options, that made a server slower."),
+    "replay": _Source("bakeoff.replay.command", "replay", "Compare servers by your own SQL, and judge every query."),
     "run": _Source("bakeoff.cli.run", "run", "Run a study: every arm in every cell."),
     "plan": _Source("bakeoff.cli.plan", "plan", "Show what a study would run: arms, minutes, memory and disk."),
     "report": _Source("bakeoff.cli.report", "report", "Render a run's report: HTML, or another format."),
-    "explain": _Source("bakeoff.cli.explain", "explain", "Say where a run's differences come from, by more epochs."),
+    "explain": _Source(
+        "bakeoff.explain.command", "explain", "Say where a run's differences come from, by more epochs."
+    ),
     "compare": _Source("bakeoff.cli.report", "compare", "Compare earlier runs in what they have in common."),
-    "history": _Source("bakeoff.cli.history", "app", "Keep what runs found over months: what changed when."),
-    "capture": _Source("bakeoff.cli.capture", "app", "Make a capture of query logs: events, digests, totals."),
+    "history": _Source("bakeoff.history.command", "app", "Keep what runs found over months: what changed when."),
+    "capture": _Source(
+        "bakeoff.replay.capture_command", "app", "Make a capture of query logs: events, digests, totals."
+    ),
     "list": _Source("bakeoff.cli.listing", "list_things", "List studies, servers, workloads or runs."),
     "doctor": _Source(
         "bakeoff.cli.doctor", "doctor", "Say what here would spoil a measurement, and what can be resolved."
     ),
-    "cluster": _Source("bakeoff.cli.cluster", "app", "Look at the nodes of a Ray cluster."),
+    "cluster": _Source("bakeoff.cluster.command", "app", "Look at the nodes of a Ray cluster."),
     "server": _Source("bakeoff.cli.server", "app", "Install, start or remove servers."),
     "runs": _Source("bakeoff.cli.listing", "runs_app", "Delete runs."),
     "cache": _Source("bakeoff.cli.listing", "cache_app", "Free what the cache of servers can do without."),

@@ -16,15 +16,15 @@ from rich.console import Console
 from bakeoff.cli.arguments import Format, Runs, format_option
 from bakeoff.cli.printing import console, print_sentence, print_table
 from bakeoff.errors import ResultsError, SpecError
+from bakeoff.history.compare import CAVEAT, RunComparison, compare_runs, texts_of
+from bakeoff.history.history_file import History
+from bakeoff.history.page import compare_series
 from bakeoff.plan import Plan
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
 from bakeoff.report.charts import VERDICTS, picture_png, picture_svg
-from bakeoff.report.compare import CAVEAT, RunComparison, compare_runs, texts_of
-from bakeoff.report.history_page import compare_series
 from bakeoff.report.renderers import markdown_files
 from bakeoff.report.view import ReportView
 from bakeoff.results import open_run
-from bakeoff.results.history_file import History
 from bakeoff.results.manifest import kinds_of
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Stop

@@ -37,18 +37,19 @@ from bakeoff.cli.arguments import (
     nodes_wanted,
     request_study,
 )
-from bakeoff.cli.gate_outputs import codes_for, errors_in, outputs_of
 from bakeoff.cli.plan import show
 from bakeoff.cli.printing import console
 from bakeoff.cluster import Wanted
 from bakeoff.errors import ExitCode, SpecError
+from bakeoff.explain.explaining import BUDGET_SHARE, Explaining
+from bakeoff.gate.outputs import codes_for, errors_in, outputs_of
+from bakeoff.gate.view import DEFAULT_NAME
+from bakeoff.replay.answer_rules import ROWS_KINDS
 from bakeoff.report import build_view, render_html, render_json, render_terminal
-from bakeoff.report.gate_view import DEFAULT_NAME
 from bakeoff.report.live import live_for
 from bakeoff.report.renderers import objection, publish
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
-from bakeoff.run.explaining import BUDGET_SHARE, Explaining
 from bakeoff.run.forecast import forecast, require_budget, require_disk
 from bakeoff.run.kept_loads import kept_bytes
 from bakeoff.run.own_data import with_expected_sizes
@@ -57,7 +58,6 @@ from bakeoff.run.runner import run_study
 from bakeoff.run.workload_checks import check_workloads
 from bakeoff.spec import Apart, Origin, Study
 from bakeoff.spec.study import GateEnd, is_capture
-from bakeoff.stats.answer_rules import ROWS_KINDS
 from bakeoff.stats.model import Analysis, Word
 from bakeoff.stats.progress import Listener
 from bakeoff.stats.stopping import control_name

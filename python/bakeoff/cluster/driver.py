@@ -34,11 +34,11 @@ from bakeoff.cluster.nodes import (
 )
 from bakeoff.cluster.worker import Answer, Parcel, Preparation, Ready, Reports, Worker, unpack
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, ServerError, SpecError
+from bakeoff.replay.captures import with_captures
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
 from bakeoff.results.manifest import NETWORK
 from bakeoff.run.arms import MemoryShare
-from bakeoff.run.captures import with_captures
 from bakeoff.run.data_check import other_answers
 from bakeoff.run.epoch import Interrupted
 from bakeoff.run.one_epoch import EpochDone, EpochOrder

@@ -25,11 +25,11 @@ from bakeoff.cluster.apart import ClientLink
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError, RunInvalid
 from bakeoff.files import sync_file_system
+from bakeoff.replay.answers import compare_answers
+from bakeoff.replay.captures import with_captures
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import bakeoff_version, checkout_commit, gather_host
-from bakeoff.run.answers import compare_answers
 from bakeoff.run.arms import MemoryShare, prepare_arms, servers_by_aio, share_memory
-from bakeoff.run.captures import with_captures
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.loading import Loader

@@ -4,10 +4,14 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from bakeoff.report import bisection, gate_view, machine, numbers, performance, queries, setups, studies, verdicts, why
+from bakeoff.explain import why
+from bakeoff.gate import view as gate_view
+from bakeoff.replay import queries
+from bakeoff.report import machine, numbers, performance, setups, studies, verdicts
 from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, ReportView, Role, Status, tables_of
 from bakeoff.results import RunDirectory
+from bakeoff.search import view as bisection
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.units import format_duration, percent_text
 

@@ -12,7 +12,14 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bakeoff.explain.costs import Explanation, explain
+from bakeoff.explain.cpu_profile import ProfileComparison, compare_profiles
+from bakeoff.explain.off_cpu_time import OffCpuComparison, compare_off_cpu
+from bakeoff.explain.profiles import OFF_CPU, PROFILE_FILE, PROFILES, Profile
+from bakeoff.explain.waits_and_plans import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference, wait_differences
 from bakeoff.plan import Cell, Plan
+from bakeoff.replay.answer_rules import DOCUMENT, ROWS_KINDS, Answers, Compared, DigestAnswers
+from bakeoff.replay.digests import OTHER, DigestTimes, digest_times
 from bakeoff.report import numbers
 from bakeoff.report.charts import ARM_SLOTS
 from bakeoff.report.view import Footnote, Prose, Series
@@ -20,17 +27,10 @@ from bakeoff.results import Manifest, Outcome, RunDirectory
 from bakeoff.results.epoch_data import COUNTERS, CellCounters
 from bakeoff.results.frame import Frame, quotients
 from bakeoff.results.manifest import Host, kinds_of
-from bakeoff.results.profiles import OFF_CPU, PROFILE_FILE, PROFILES, Profile
+from bakeoff.search.bisection import Believed, beliefs_of, skipped_arms
 from bakeoff.spec import Arm, Origin, Study
-from bakeoff.stats.answer_rules import DOCUMENT, ROWS_KINDS, Answers, Compared, DigestAnswers
-from bakeoff.stats.costs import Explanation, explain
-from bakeoff.stats.cpu_profile import ProfileComparison, compare_profiles
-from bakeoff.stats.digests import OTHER, DigestTimes, digest_times
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
-from bakeoff.stats.off_cpu_time import OffCpuComparison, compare_off_cpu
-from bakeoff.stats.search import Believed, beliefs_of, skipped_arms
-from bakeoff.stats.waits_and_plans import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference, wait_differences
 from bakeoff.units import format_bytes, format_ns
 
 # A chart has bins of slices: sums over sums, never every n-th slice.

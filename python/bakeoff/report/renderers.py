@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from bakeoff.report import charts, flame, numbers, setups
+from bakeoff.explain import flame
+from bakeoff.report import charts, numbers, setups
 from bakeoff.report.charts import VERDICTS, picture_svg
 from bakeoff.report.view import (
     ArmView,

@@ -19,7 +19,7 @@ from bakeoff.stats.effects import (
 )
 from bakeoff.stats.model import Estimate
 from bakeoff.stats.scaling import EPOCHS_MIN_BOOTSTRAP, LACK_OF_FIT_P, Band, ScalingFit, fit_scaling, rates_by_threads
-from bakeoff.stats.tpcc import CrossCheck, Judgement, TpccSummary, cross_checks, tpcc_summaries
+from bakeoff.tpcc.results import CrossCheck, Judgement, TpccSummary, cross_checks, tpcc_summaries
 from bakeoff.units import format_ns, format_rate
 
 PAIRS_ARMS = (3, 12)

@@ -10,8 +10,8 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator
 
+from bakeoff.gate.rule import Gate
 from bakeoff.stats import model
-from bakeoff.stats.gate_rule import Gate
 from bakeoff.units import visible
 
 

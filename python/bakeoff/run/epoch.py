@@ -20,10 +20,10 @@ from bakeoff.errors import EngineError, RunInvalid, ServerError, UnreachableErro
 from bakeoff.plan import Cell, EpochDraft, Plan, SliceLength, guard_ns, whole_blocks
 from bakeoff.plan.epochs import ROUND_BLOCKS, database_of
 from bakeoff.plan.timing import warm_seconds
+from bakeoff.replay.captures import capture_facts, chunk_events
 from bakeoff.results import EpochWriter, Outcome
 from bakeoff.results.epoch_data import CHANGES, CellChanges, Reading, ServerCounts
 from bakeoff.run.arms import ArmSetup
-from bakeoff.run.captures import capture_facts, chunk_events
 from bakeoff.run.counters import CellCounts, read_after, read_before
 from bakeoff.run.data_check import ask_tables, judge_rows, read_counts
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, HostWatch, Phases
@@ -34,7 +34,7 @@ from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
 from bakeoff.spec import Data, Workload
 from bakeoff.stats.diagnostics import is_warm
 from bakeoff.stats.differences import changes, changes_text
-from bakeoff.stats.tpcc import compare_counts
+from bakeoff.tpcc.results import compare_counts
 
 _WARM_LIMIT = 4  # times the study's warm-up, while the arms are seen to move apart
 _WARM_SLICES = SliceLength(slice_ns=20_000_000, guard_ns=2_000_000)

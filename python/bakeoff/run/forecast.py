@@ -9,8 +9,8 @@ from pathlib import Path
 from bakeoff.errors import HostError, SpecError, within
 from bakeoff.plan import Plan, plan_study, timing
 from bakeoff.plan.epochs import data_bytes, turns
+from bakeoff.replay.captures import with_captures
 from bakeoff.run.arms import MemoryShare, load_key, servers_by_aio, settings_of, share_memory
-from bakeoff.run.captures import with_captures
 from bakeoff.run.own_data import check_source
 from bakeoff.servers import RemoteServer, find_entry, install, is_installed
 from bakeoff.servers.instance import preload_libraries

@@ -20,12 +20,12 @@ import psutil
 
 from bakeoff.engine import Engine, engine_path
 from bakeoff.errors import EngineError, HostError
+from bakeoff.explain.perf import permission
 from bakeoff.plan import Plan
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import read_fact
 from bakeoff.run.arms import control_groups, free_memory_bytes
 from bakeoff.run.forecast import forecast
-from bakeoff.run.perf import permission
 from bakeoff.run.runner import run_study
 from bakeoff.servers import Catalog
 from bakeoff.servers.install import lacking

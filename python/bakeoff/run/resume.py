@@ -23,11 +23,11 @@ from pathlib import Path
 
 from bakeoff.errors import BakeoffError, HostError, ResultsError, SpecError
 from bakeoff.plan import Plan
+from bakeoff.replay.captures import with_captures
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import loading_seconds
 from bakeoff.results.manifest import gather_host
 from bakeoff.run.arms import ArmSetup, MemoryShare
-from bakeoff.run.captures import with_captures
 from bakeoff.run.kept_loads import dump_digest, kept_bytes
 from bakeoff.servers.catalog import parse_version
 from bakeoff.servers.paths import work_root

@@ -20,21 +20,21 @@ from typing import Protocol
 
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError, ResultsError, RunInvalid
+from bakeoff.explain.explaining import Explaining, explain
+from bakeoff.gate.rule import forecast_sentence
 from bakeoff.plan import Plan, epoch_draft, plan_study, share_seconds, with_longer_slices
 from bakeoff.plan.epochs import turns
 from bakeoff.plan.timing import EpochCost, epoch_time, report_seconds
 from bakeoff.redaction import Redactor
+from bakeoff.replay.answers import compare_answers
+from bakeoff.replay.captures import with_captures
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.epoch_data import wall_time
 from bakeoff.results.frame import Frame
 from bakeoff.results.manifest import kinds_of
-from bakeoff.run.added_arms import Joining, mean_loading_seconds, with_arms
-from bakeoff.run.answers import compare_answers
 from bakeoff.run.arms import ArmSetup, MemoryShare, prepare_arms, servers_by_aio, share_memory
-from bakeoff.run.captures import with_captures
 from bakeoff.run.epoch import Interrupted
 from bakeoff.run.epoch_servers import EpochTools
-from bakeoff.run.explaining import Explaining, explain
 from bakeoff.run.kept_loads import KeptLoads
 from bakeoff.run.loading import Loader
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
@@ -51,17 +51,17 @@ from bakeoff.run.resume import (
     read_checked,
 )
 from bakeoff.run.workload_checks import check_workloads
+from bakeoff.search.added_arms import Joining, mean_loading_seconds, with_arms
+from bakeoff.search.bisection import search_decision
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs, work_root
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.analysis import analyse, comparisons_so_far
 from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
-from bakeoff.stats.gate_rule import forecast_sentence
 from bakeoff.stats.model import Analysis, Comparison, Stop
 from bakeoff.stats.progress import Listener
 from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
-from bakeoff.stats.search import search_decision
 from bakeoff.stats.stopping import Decision, decide
 
 LOADING_SHARE = 0.5

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from bakeoff.engine import Message, declared_by, describe_workloads
 from bakeoff.errors import SpecError, within
 from bakeoff.plan.epochs import database_of, options_of, table_sizes, uses_sysbench_tables
-from bakeoff.run.captures import check_capture
+from bakeoff.replay.captures import check_capture
 from bakeoff.servers import table_engine
 from bakeoff.spec import Arm, Data, Origin, Study, Workload
 from bakeoff.spec.study import OptionValue, is_capture

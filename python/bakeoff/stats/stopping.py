@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from bakeoff.gate.rule import Answer, Sample, answers
 from bakeoff.plan import Plan
 from bakeoff.plan.timing import GRACE, EpochTime
 from bakeoff.spec import Arm, Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
-from bakeoff.stats.gate_rule import Answer, Sample, answers
 from bakeoff.stats.hosts import Kinds, by_kind, epochs_needed, moments
 from bakeoff.stats.model import Stop
 

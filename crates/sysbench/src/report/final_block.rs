@@ -144,7 +144,7 @@ const TPMC_PER_WAREHOUSE_MAX: f64 = 12.86;
 const NOISE_SD: f64 = 3.0;
 
 /// TPC-C's own results, without the newline that the console adds: tpmC and the standard's constraints, from the operations that `tpcc.lua`
-/// names; none when no transaction of TPC-C was named. The same definitions as `bakeoff.stats.tpcc` has for duels; docs/tpcc.md explains them.
+/// names; none when no transaction of TPC-C was named. The same definitions as `bakeoff.tpcc.results` has for duels; docs/tpcc.md explains them.
 pub(crate) fn tpcc(delta: &Delta, settings: &Settings) -> Option<String> {
     let named: BTreeMap<&str, &LatencyHistogram> = delta.latencies.by_operation().into_iter().collect();
     let count = |name: &str| named.get(name).map_or(0, |histogram| histogram.count());

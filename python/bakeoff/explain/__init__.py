@@ -1,0 +1,1 @@
+"""Explain a difference: costs per event, profiles, waits and plans (docs/explain.md)."""

@@ -1,0 +1,281 @@
+"""Explain verdicts: once they are written, measure further epochs with instruments that would spoil a measurement.
+
+These epochs are those of the run in all else: the same study, loads, placement and slices, both arms interleaved. They
+lie in `RUN/explain/KIND/` and count for no verdict. Each kind of them has one instrument (`KINDS`).
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from bakeoff.errors import BakeoffError, ResultsError, SpecError
+from bakeoff.explain import off_cpu, perf, statement_plans, waits
+from bakeoff.explain.profiles import OFF_CPU, PROFILES
+from bakeoff.explain.waits_and_plans import PLANS, WAITS
+from bakeoff.plan import EpochDraft, Plan, epoch_draft
+from bakeoff.plan.epochs import rounds, seed_for
+from bakeoff.results import EpochWriter, RunDirectory
+from bakeoff.run.epoch import Epoch, Interrupted, UnreliableCountError, Watch, broken_off
+from bakeoff.run.epoch_servers import EpochTools
+from bakeoff.spec import Origin, Study
+from bakeoff.stats.interval import EPOCHS_MIN_PAIRED
+from bakeoff.stats.model import Analysis
+from bakeoff.stats.progress import Listener
+from bakeoff.units import format_duration
+
+BUDGET_SHARE = 0.25
+"""Of the run's budget: what explaining takes besides, unless it is said otherwise."""
+
+_EPOCHS_MAX = 6
+# Measuring seconds of an arm in a cell: at 1,000 samples a CPU second a function with a hundredth of the time is then
+# known to about a seventh in each epoch.
+_ARM_S, _ARM_MIN_S = 5.0, 1.0
+_FAILURES_MAX = 2  # of a kind, in a row
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One instrument.
+
+    Attributes:
+        name: of its folder.
+        watch: what surrounds the measuring of every cell, and writes what it found through the epoch's writer.
+        hindrance: why it cannot be had on this machine, in a sentence; empty: it can.
+        prepare: changes the servers of its epochs.
+        epochs: how many are of use.
+        replays: it is of use for a replay, too.
+        spare: left out where the budget does not hold it besides the others.
+    """
+
+    name: str
+    watch: Callable[[EpochWriter], Watch]
+    hindrance: Callable[[], str] = lambda: ""
+    prepare: Callable[[EpochTools], EpochTools] = lambda tools: tools
+    epochs: int = _EPOCHS_MAX
+    replays: bool = True
+    spare: bool = False
+
+
+KINDS = (
+    Kind(PLANS, statement_plans.Plans, epochs=1, replays=False),
+    Kind(PROFILES, perf.Profiler, lambda: perf.permission().reason),
+    Kind(WAITS, waits.Waits, prepare=waits.with_instruments),
+    Kind(OFF_CPU, off_cpu.OffCpu, off_cpu.hindrance, spare=True),
+)
+
+
+@dataclass(frozen=True)
+class Explaining:
+    """What is explained, and how long it may take.
+
+    Attributes:
+        budget_s: wall seconds of all explaining epochs together.
+        arms: these two in every cell; None: every comparison whose verdict is FASTER or SLOWER.
+        only: measure nothing else.
+    """
+
+    budget_s: float
+    arms: tuple[str, str] | None = None
+    only: bool = False
+
+
+def explained_pairs(analysis: Analysis) -> dict[str, tuple[str, ...]]:
+    """By cell, the contenders with a difference that was claimed."""
+    found: dict[str, list[str]] = {}
+    for comparison in analysis.comparisons:
+        if not comparison.is_control and comparison.verdict.claims:
+            found.setdefault(comparison.cell, []).append(comparison.contender)
+    return {cell: tuple(arms) for cell, arms in found.items()}
+
+
+def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
+    """Refuse a run in which there is nothing to explain, before anything is loaded for it.
+
+    Raises:
+        ResultsError: it has no analysis, or nodes of a cluster measured it.
+        SpecError: no arms are named, and nothing is FASTER or SLOWER; it is a bisection; or an arm was running already.
+    """
+    study = run.study()
+    if study.search:
+        raise SpecError(
+            f"explain: run {run.name} is a bisection, whose arms are hardly ever measured together.",
+            hint="Compare the two that matter: bakeoff duel, which explains by itself.",
+        )
+    if any(run.outcome(epoch).host for epoch in run.finished_epochs()):
+        raise ResultsError(
+            f"explain: run {run.name} was measured on the nodes of a cluster.",
+            hint="Compare its arms on one machine: bakeoff duel, which explains by itself.",
+        )
+    # A running server gets no verdict, so only `--arms` can name one.
+    in_question = [arm for arm in study.arms if arm.name in (explaining.arms or ())]
+    if running := [str(arm.server) for arm in in_question if arm.server.origin is Origin.URL]:
+        raise SpecError(
+            f"explain: nothing of a running server is read, logged or changed, since others use it: "
+            f"{' and '.join(running)}.",
+            hint="Compare two servers that bakeoff starts.",
+        )
+    analysis = run.read("analysis.json", Analysis)
+    if analysis is None or run.read("plan.json", Plan) is None:
+        raise ResultsError(f"run {run.name} has no verdict yet.", hint=f"Write bakeoff run --resume {run.name}.")
+    if not explaining.arms and not explained_pairs(analysis):
+        raise SpecError(
+            f"explain: no comparison of run {run.name} is FASTER or SLOWER.", hint="Name two arms: --arms A,B."
+        )
+
+
+def explain(explaining: Explaining, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
+    """Measure epochs of every kind in turn within the budget; nothing when there is nothing to explain.
+
+    What cannot be had is written down (`explain/notes.json`: by kind its sentences) and said; the verdicts stand.
+
+    Args:
+        explaining: what is explained.
+        run: it has ended.
+        listener: receives what happens.
+        load: called once if anything is measured; its time is not part of the budget.
+
+    Returns:
+        The run's analysis, unchanged.
+    """
+    analysis, plan = run.read("analysis.json", Analysis), run.read("plan.json", Plan)
+    assert analysis, "a run that ended has an analysis"
+    assert plan, "a run that ended has a plan"
+    arms_of = _arms_of(explaining, analysis, plan)
+    if explaining.arms:
+        asked = run.read("explain/asked.json", list[tuple[str, str]]) or []
+        before = [pair for pair in asked if pair != explaining.arms]
+        run.write_json("explain/asked.json", [list(pair) for pair in (*before, explaining.arms)])
+    if arms_of:
+        _Explanation(explaining, run, listener, load, plan, arms_of).run_all()
+    return analysis
+
+
+def _arms_of(explaining: Explaining, analysis: Analysis, plan: Plan) -> dict[str, tuple[str, ...]]:
+    """By cell the arms that are measured, in the plan's order."""
+    if explaining.arms:
+        wanted = {cell.name: set(explaining.arms) for cell in plan.cells}
+    else:
+        wanted = {cell: {analysis.baseline, *arms} for cell, arms in explained_pairs(analysis).items()}
+    return {cell: tuple(arm for arm in plan.arms if arm in arms) for cell, arms in wanted.items()}
+
+
+@dataclass
+class _Explanation:
+    """The loop over epochs of all kinds."""
+
+    explaining: Explaining
+    run: RunDirectory
+    listener: Listener
+    load: Callable[[], EpochTools]
+    plan: Plan
+    arms_of: Mapping[str, tuple[str, ...]]
+
+    def run_all(self) -> None:
+        notes = dict(self.run.read("explain/notes.json", dict[str, list[str]]) or {})
+        kinds, said = [], set[str]()  # two kinds may need the same
+        only_replays = all(self.plan.cell(cell).replay for cell in self.arms_of)
+        for kind in KINDS:
+            if only_replays and not kind.replays:
+                continue
+            hindrance = kind.hindrance()
+            notes[kind.name] = [hindrance] if hindrance and hindrance not in said else []
+            said.add(hindrance)
+            kinds += [] if hindrance else [kind]
+        for sentences in notes.values():
+            for sentence in sentences:
+                self.listener.note(sentence)
+        if kinds:
+            self._take_turns(kinds, notes)
+        self.run.write_json("explain/notes.json", notes)
+
+    def _take_turns(self, kinds: list[Kind], notes: dict[str, list[str]]) -> None:
+        """An epoch of each kind after the other, as long as another is expected to fit."""
+        overhead_s = self._overhead_s()
+        turns = sum(map(len, self.arms_of.values()))
+        kinds = self._affordable(kinds, notes, overhead_s + turns * _ARM_MIN_S)
+        share_s = self.explaining.budget_s / sum(min(kind.epochs, EPOCHS_MIN_PAIRED) for kind in kinds)
+        arm_s = min(_ARM_S, max(_ARM_MIN_S, (share_s - overhead_s) / turns))
+        longest_s = dict.fromkeys((kind.name for kind in kinds), overhead_s + turns * arm_s)
+        if self.explaining.budget_s < min(longest_s.values()):
+            needed_s = math.ceil(EPOCHS_MIN_PAIRED * sum(longest_s.values()))
+            needed = format_duration(needed_s)
+            self._note(notes, kinds, f"Explaining needs about {needed}: write --explain-budget {needed_s}s.")
+            return
+        failures = dict.fromkeys(longest_s, 0)
+        tools, begin = self.load(), time.monotonic()
+        for turn in range(_EPOCHS_MAX):
+            for place, kind in enumerate(kinds):
+                if turn >= kind.epochs or failures[kind.name] >= _FAILURES_MAX:
+                    continue
+                left_s = self.explaining.budget_s - (time.monotonic() - begin)
+                if tools.stop.is_set() or left_s < longest_s[kind.name]:
+                    return
+                # Fewer epochs give no interval, so the kinds before this one have time reserved for theirs.
+                earlier = (each for each in kinds[:place] if failures[each.name] < _FAILURES_MAX)
+                reserved_s = sum(
+                    longest_s[each.name] * max(0, min(each.epochs, EPOCHS_MIN_PAIRED) - turn - 1) for each in earlier
+                )
+                if left_s < longest_s[kind.name] + reserved_s:
+                    continue
+                begun = time.monotonic()
+                reason = self._run_epoch(kind, tools, arm_s)
+                longest_s[kind.name] = max(longest_s[kind.name], time.monotonic() - begun)
+                failures[kind.name] = failures[kind.name] + 1 if reason else 0
+                if failures[kind.name] >= _FAILURES_MAX:
+                    self._note(notes, [kind], f"{kind.name} epochs failed: {reason}.")
+
+    def _affordable(self, kinds: list[Kind], notes: dict[str, list[str]], least_s: float) -> list[Kind]:
+        """The kinds without those that the budget does not hold, which are noted.
+
+        `least_s`: what an epoch takes at least.
+        """
+        needed_s = least_s * sum(min(kind.epochs, EPOCHS_MIN_PAIRED) for kind in kinds)
+        spare = [kind for kind in kinds if kind.spare]
+        if not spare or self.explaining.budget_s >= needed_s or len(spare) == len(kinds):
+            return kinds
+        self._note(notes, spare, f"Off-CPU time is measured from --explain-budget {math.ceil(needed_s)}s on.")
+        return [kind for kind in kinds if not kind.spare]
+
+    def _note(self, notes: dict[str, list[str]], kinds: Sequence[Kind], sentence: str) -> None:
+        self.listener.note(sentence)
+        for kind in kinds:
+            notes[kind.name].append(sentence)
+
+    def _overhead_s(self) -> float:
+        """Wall seconds of an epoch in which nothing is measured, by those that count."""
+        outcomes = [self.run.outcome(epoch) for epoch in self.run.finished_epochs()]
+        spent = [each.wall_s - each.measured_s - each.phases_s.get("pilot", 0.0) for each in outcomes]
+        return fmean(spent) if spent else self.plan.overhead_s
+
+    def _run_epoch(self, kind: Kind, tools: EpochTools, arm_s: float) -> str:
+        """Measure one epoch; returns why it was discarded, or nothing."""
+        directory = self.run.explaining(kind.name)
+        number = max(directory.finished_epochs(), default=-1) + 1
+        tools = replace(kind.prepare(tools), called=kind.name)
+        draft = self._draft(kind, tools.study, number)
+        writer = directory.epoch(number, draft.build)
+        epoch = Epoch(tools, draft, writer, watch=kind.watch(writer))
+        arms = tuple(arm for arm in self.plan.arms if any(arm in each.arms for each in draft.cells))
+        reason = ""
+        try:
+            for together in rounds(arms, at_once=tools.at_once, seed=self.plan.seed, epoch=number):
+                with epoch.round(together):
+                    epoch.measure_all(lambda _: arm_s, self.plan)
+        except Interrupted:
+            return "interrupted"
+        except (BakeoffError, UnreliableCountError) as error:
+            if broken_off(tools.stop):
+                return "interrupted"
+            reason = str(error).rstrip(".")
+            self.listener.note(f"{kind.name} {number} is discarded: {reason}")
+        writer.finish(epoch.outcome(discard_reason=reason))
+        return reason
+
+    def _draft(self, kind: Kind, study: Study, number: int) -> EpochDraft:
+        """Orders and seeds of its own, which follow from the study's."""
+        study = study.model_copy(update={"seed": seed_for(study.seed, "explain", kind.name) % 2**31})
+        every = ((cell.name, arm) for cell in self.plan.cells for arm in self.plan.arms)
+        others = frozenset((cell, arm) for cell, arm in every if arm not in self.arms_of.get(cell, ()))
+        return epoch_draft(self.plan, study, number, settled=others)

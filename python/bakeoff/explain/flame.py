@@ -1,0 +1,266 @@
+"""Where the CPU goes: by part of the server and by function, and two flame graphs on one scale, of each comparison.
+
+The graphs are HTML that needs no script to be seen; the page's one script (`templates/flame.js`) adds zoom and search.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from markupsafe import Markup
+
+from bakeoff.explain.cpu_profile import ProfileComparison, Tree, compare_processors
+from bakeoff.explain.profiles import PMU_FILE, PROFILES
+from bakeoff.report import numbers
+from bakeoff.report.charts import TEMPLATES
+from bakeoff.report.context import Context, Pair, sides_of
+from bakeoff.report.view import Flame, FlameFrame, FlameSide, Row, Section, Table, Value
+from bakeoff.results.epoch_data import CellCounters
+from bakeoff.stats.interval import Paired
+from bakeoff.units import format_ns
+
+COMPARISONS_MAX = 4
+"""Comparisons that are shown: the first of those that were measured (`Context.explained_pairs`)."""
+
+_FUNCTIONS_MAX = 12
+_GROUPS_MAX = 12
+_GROUP_SHARE = 0.02  # of the time of either arm, or of the difference: what a part needs for a line
+_FRAME_SHARE = 0.003  # of the graph's width
+_DEPTH_MAX = 60
+# Difference of a function, as a share of the graph's width, from which its colour is one step stronger.
+_STEPS = (0.002, 0.01, 0.03, 0.08)
+_INCOMPLETE = 0.2
+_LABEL_SHARE = 0.06  # of the width: narrower frames get their name from the script
+
+
+def profile_section(context: Context) -> Section | None:
+    """The first comparisons that were profiled, at most `COMPARISONS_MAX`; why there is none, where that was noted."""
+    counted = context.explaining(PROFILES, PMU_FILE, dict[str, CellCounters]) if context.profiles else {}
+    shown = [*context.profiles.items()][:COMPARISONS_MAX]
+    parts = [
+        _comparison_section(context, pair, found, _processors_table(context, pair, counted, number), number)
+        for number, (pair, found) in enumerate(shown, start=1)
+    ]
+    return Section.of("Where the CPU goes", *context.explaining_notes(PROFILES), *parts, anchor="profiles")
+
+
+def title_of(context: Context, pair: Pair) -> str:
+    """The cell, and where there are more than two arms, which two."""
+    title = context.cell_title(pair.cell)
+    if len(context.study.arms) <= 2:
+        return title
+    return f"{title}, {context.labels[pair.contender]} against {context.labels[pair.baseline]}"
+
+
+def _comparison_section(
+    context: Context, pair: Pair, found: ProfileComparison, processors: Table, number: int
+) -> Section | None:
+    labels = (context.labels[pair.baseline], context.labels[pair.contender])
+    functions = Section.of("Functions", _functions_table(found, labels, number))
+    return Section.of(
+        title_of(context, pair),
+        _groups_table(found, labels, number),
+        _flame(context, pair, found, number),
+        functions,
+        processors,
+        note=" ".join(_sentences(context, pair, found, labels, counted=bool(processors.rows))),
+        in_terminal=True,
+    )
+
+
+def _sentences(
+    context: Context, pair: Pair, found: ProfileComparison, labels: tuple[str, str], *, counted: bool
+) -> Iterator[str]:
+    cost = found.all
+    within = numbers.signed_interval(cost.difference.interval, numbers.of_event)
+    yield (
+        f"An event takes {format_ns(cost.baseline)} of {labels[0]}'s CPU and {format_ns(cost.contender)} of "
+        f"{labels[1]}'s: {_signed(cost)}{f' ({within})' if within else ''}, by CPU samples in "
+        f"{found.epochs} epoch{'s' if found.epochs > 1 else ''} that count for no verdict."
+    )
+    summaries = [context.summaries.get((pair.cell, arm)) for arm in pair[1:]]
+    known = [each.server_cpu_ns_per_event for each in summaries if each and each.server_cpu_ns_per_event]
+    if len(known) == 2:
+        yield f"In the epochs that count, without a profiler: {format_ns(known[0])} and {format_ns(known[1])}."
+    if any(event.endswith(":u") for event in found.events):
+        yield "The kernel's part is missing: kernel.perf_event_paranoid allows none of it."
+    if not counted:
+        yield "perf counts no instructions or cycles here, as on many virtual machines: that table is missing."
+    for label, share in zip(labels, found.incomplete, strict=True):
+        if share > _INCOMPLETE:
+            yield (
+                f"{numbers.share(share)} of the stacks of {label} are incomplete, as of a binary without frame "
+                "pointers: what functions take themselves is right, and callers are missing."
+            )
+
+
+def _groups_table(found: ProfileComparison, labels: tuple[str, str], number: int) -> Table:
+    least = _GROUP_SHARE * max(found.all.baseline, found.all.contender)
+    rows = []
+    for name, cost in found.groups:
+        worthwhile = max(cost.baseline, cost.contender) >= least or abs(cost.difference.mean) >= _GROUP_SHARE * abs(
+            found.all.difference.mean
+        )
+        if worthwhile:
+            rows.append(Row.of(name, *_values(cost, found.all), share_of_all(cost, found.all)))
+    rows = [*rows[:_GROUPS_MAX], Row.of("all", *_values(found.all, found.all), "")]
+    return Table(
+        id=f"profile-{number}-parts",
+        columns=("part of the server", *labels, "difference", "95% interval", "of the difference"),
+        rows=tuple(rows),
+        note="CPU an event; a sample belongs to the innermost function that has a part. Small: share of the arm's "
+        "whole time. Intervals are over restarts, each for itself; those with · exclude 0.",
+        wide=("95% interval",),
+    )
+
+
+def _functions_table(found: ProfileComparison, labels: tuple[str, str], number: int) -> Table:
+    rows = tuple(
+        Row.of(Value(text=each.name, sub=each.group), *_values(each.own, found.all), _signed(each.total))
+        for each in found.functions[:_FUNCTIONS_MAX]
+    )
+    return Table(
+        id=f"profile-{number}-functions",
+        columns=("function itself", *labels, "difference", "95% interval", "with all it calls"),
+        rows=rows,
+        note="The largest differences of what functions take themselves, without what they call. A function that a "
+        "compiler has put into its caller counts there, which may differ between two builds.",
+    )
+
+
+def _processors_table(
+    context: Context, pair: Pair, counted: Mapping[int, Mapping[str, Mapping[str, CellCounters]]], number: int
+) -> Table:
+    rows = tuple(
+        Row.of(
+            name,
+            numbers.count(each.baseline),
+            numbers.count(each.contender),
+            *difference_texts(each, numbers.count),
+        )
+        for name, each in compare_processors(*sides_of(pair, counted))
+    )
+    return Table(
+        id=f"profile-{number}-processor",
+        columns=(
+            "an event's",
+            context.labels[pair.baseline],
+            context.labels[pair.contender],
+            "difference",
+            "95% interval",
+        ),
+        rows=rows,
+        note="What the processor counted for the server, in the same epochs.",
+    )
+
+
+def _values(cost: Paired, whole: Paired) -> tuple[Value | str, ...]:
+    sides = ((cost.baseline, whole.baseline), (cost.contender, whole.contender))
+    return (
+        *(
+            Value(text=format_ns(own) if own else "0", sub=numbers.share(own / total) if own and total else "")
+            for own, total in sides
+        ),
+        *difference_texts(cost),
+    )
+
+
+def difference_texts(cost: Paired, form: numbers.Form = numbers.of_event) -> tuple[str, str]:
+    """The difference, and its interval with · where that excludes 0."""
+    interval = numbers.signed_interval(cost.difference.interval, form)
+    return numbers.signed(cost.difference.mean, form), interval + (" ·" if cost.is_clear else "")
+
+
+def share_of_all(cost: Paired, whole: Paired) -> str:
+    """Share of the whole difference; nothing where that one is not clear."""
+    return numbers.percent(cost.difference.mean / whole.difference.mean) if whole.is_clear else ""
+
+
+def _signed(cost: Paired) -> str:
+    return numbers.signed(cost.difference.mean, numbers.of_event)
+
+
+# ---- the graphs ------------------------------------------------------------------------------------------------------
+
+
+def _flame(context: Context, pair: Pair, found: ProfileComparison, number: int) -> Flame:
+    axis_ns = max(found.all.baseline, found.all.contender)
+    functions = {each.name: each.total for each in found.functions}
+    numbered: dict[str, int] = {}
+    sides = []
+    for arm, tree, total_ns in zip(
+        (pair.baseline, pair.contender), found.trees, (found.all.baseline, found.all.contender), strict=True
+    ):
+        frames = tuple(
+            FlameFrame(
+                function=numbered.setdefault(name, len(numbered)), level=level, left=left, width=width,
+                step=_step(functions[name].difference.mean / axis_ns),
+            )
+            for name, level, left, width in _frames(tree, axis_ns)
+        )  # fmt: skip
+        sides.append(
+            FlameSide(label=context.labels[arm], slot=context.slots[arm], total=format_ns(total_ns), frames=frames)
+        )
+    return Flame(
+        id=f"flame-{number}",
+        title=context.cell_title(pair.cell),
+        axis_ns=axis_ns,
+        sides=(sides[0], sides[1]),
+        functions=tuple(
+            (name, round(functions[name].baseline, 1), round(functions[name].contender, 1)) for name in numbered
+        ),
+    )
+
+
+def _step(share: float) -> int:
+    """−4 to 4: how strong a function's colour is, by its difference as a share of the graph's width."""
+    size = sum(abs(share) >= least for least in _STEPS)
+    return size if share > 0 else -size
+
+
+def _frames(tree: Tree, axis_ns: float) -> Iterator[tuple[str, int, float, float]]:
+    """Name, level from 0, left and width (per cent of the axis) of the frames wide enough to be seen."""
+    totals = np.asarray(tree.total_ns.mean(axis=1)) * (100.0 / axis_ns)
+    below: dict[int, list[int]] = {}
+    for node, parent in enumerate(tree.parents):
+        below.setdefault(parent, []).append(node)
+    waiting = [(-1, 0, 0.0)]
+    while waiting:
+        node, level, left = waiting.pop()
+        if node >= 0:
+            yield tree.names[tree.calls[node]], level - 1, left, float(totals[node])
+        # By name, so that both sides have their functions in the same order; threads by size, the server's own first.
+        by_size = {each: -float(totals[each]) if node < 0 else 0.0 for each in below.get(node, [])}
+        for child in sorted(by_size, key=lambda each: (by_size[each], tree.names[tree.calls[each]])):
+            if totals[child] >= 100 * _FRAME_SHARE and level < _DEPTH_MAX:
+                waiting.append((child, level + 1, left))
+            left += float(totals[child])
+
+
+def flame_frames(flame: Flame, side: FlameSide) -> Markup:
+    """The frames of one side as HTML."""
+    paint = Markup('<i class="{}" data-f="{}" style="--x:{:.3f};--w:{:.3f};--y:{}">{}</i>')
+    parts = []
+    for frame in side.frames:
+        name = flame.functions[frame.function][0] if frame.width >= 100 * _LABEL_SHARE else ""
+        tone = f"{'p' if frame.step > 0 else 'm'}{abs(frame.step)}" if frame.step else "e"
+        parts.append(paint.format(tone, frame.function, frame.left, frame.width, frame.level, name))
+    return Markup("").join(parts)
+
+
+def flame_functions(flame: Flame) -> str:
+    """Name and time on both sides of every function, for the script."""
+    return json.dumps(flame.functions, ensure_ascii=False, separators=(",", ":"))
+
+
+def flame_script() -> str:
+    """The script of a page with flame graphs."""
+    return (TEMPLATES / "flame.js").read_text("utf-8").strip()
+
+
+def flame_policy() -> str:
+    """What the page's content security policy allows for it: this one script, by its digest."""
+    digest = hashlib.sha256(flame_script().encode()).digest()
+    return f"; script-src 'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,0 +1,249 @@
+"""Record where the threads of servers wait off the CPU, in epochs that explain (`bakeoff.explain.explaining`).
+
+The kernel notes every switch from one thread to another, and whether the thread that leaves could have run on: so how
+long threads were off the CPU is known of all. Why, the stacks say that perf keeps of some switches, each for the number
+of switches since the one before. The C library's waits for locks have no frame pointers, so that stacks are unwound
+from a copy of them (DWARF): too much for every switch.
+
+The software event `context-switches` needs no tracefs, and less permission than the tracepoints of the scheduler.
+"""
+
+import contextlib
+import re
+import tempfile
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from bakeoff.engine import Message
+from bakeoff.errors import HostError
+from bakeoff.explain import perf
+from bakeoff.explain.off_cpu_time import CONNECTION
+from bakeoff.explain.perf import Recorder, Slices, Stacks, Window, records_of, without_beginning
+from bakeoff.explain.profiles import BACKGROUND, PREEMPTED, PROFILE_FILE, SERVING, Stack
+from bakeoff.plan import Cell
+from bakeoff.results import EpochWriter
+from bakeoff.run.epoch_servers import EpochServers
+
+_EVENT = "context-switches"
+_SAMPLES_A_S = 600  # at most, of the threads that serve connections; each sample has a copy of its stack
+_TURNS = 2  # slices of each arm that one recording is to hold
+_RATE_LEAST = 10  # samples a second of a thread
+_BUFFER = "8M"  # of each processor
+_LOST_MAX = 0.02  # share of the records: what is lost of them is missing from the time off the CPU
+# mysqld's frames are large: half of the stacks of a commit are incomplete with 8 KiB, a hundredth with 16.
+_STACK_BYTES = 16_384
+_STACKS_BYTES = 32e6  # of a recording
+_BYTES_MAX = "96M"  # perf then ends: slices after that have no part in it
+_US = 1_000  # ns
+_HEADER = re.compile(
+    r"\s(\d+)/(\d+)\s+\[(\d+)\]\s+(\d+)\.(\d{9}):\s*"
+    r"(?:PERF_RECORD_SWITCH\S*\s+(IN|OUT)( preempt)?|PERF_RECORD_LOST(?:_SAMPLES)?\s+lost (\d+))?"
+)
+
+
+def hindrance() -> str:
+    """Why the switches of servers cannot be recorded here, in a sentence; empty: they can."""
+    return perf.permission().reason or _reason()
+
+
+@cache
+def _reason() -> str:
+    """What is missing though perf may profile."""
+    if perf.permission().event.endswith(":u"):
+        return (
+            "Off-CPU time cannot be had: kernel.perf_event_paranoid allows samples of user code only, and threads are "
+            "switched by the kernel."
+        )
+    asked = perf.probe(*_sampling(1, 1.0))
+    return "" if asked.returncode == 0 else f"Off-CPU time cannot be had: perf says “{perf.complaint(asked.stderr)}”."
+
+
+def _sampling(connections: int, seconds: float) -> tuple[str, ...]:
+    """Arguments of `perf record`; every thread has a rate of its own, so that those that rarely wait are seen, too.
+
+    `seconds`: that the recording is to hold.
+    """
+    samples_a_s = min(_SAMPLES_A_S, _STACKS_BYTES / _STACK_BYTES / seconds)
+    rate = max(_RATE_LEAST, int(samples_a_s / max(1, connections)))
+    return (
+        "--event", _EVENT, "--freq", str(rate), "--call-graph", f"dwarf,{_STACK_BYTES}", "--sample-cpu",
+        "--switch-events", "--max-size", _BYTES_MAX, *_buffer(),
+    )  # fmt: skip
+
+
+@cache
+def _buffer() -> tuple[str, ...]:
+    """A larger buffer than perf's own, where memory may be locked for it."""
+    larger = ("--mmap-pages", _BUFFER)
+    return larger if perf.probe("--event", "cpu-clock:u", *larger).returncode == 0 else ()
+
+
+class OffCpu:
+    """Surrounds the measuring of a cell with a recorder; a `bakeoff.run.epoch.Watch`.
+
+    Args:
+        writer: of the epoch; each arm's `profile.json.gz` grows with every cell.
+    """
+
+    def __init__(self, writer: EpochWriter) -> None:
+        self._writer = writer
+        self._folds: defaultdict[str, dict[str, Fold]] = defaultdict(dict)
+
+    @contextlib.contextmanager
+    def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
+        """Record every server of this round; fold what was recorded when the block ends well.
+
+        Raises:
+            HostError: perf failed.
+        """
+        slices = Slices(cell.guard_ns)
+        turn_s = len(servers.pids) * (cell.slices.slice_ns + cell.slices.guard_ns) / 1e9
+        with recorded(servers.pids, cell.threads, self._writer.path, seconds=_TURNS * turn_s) as recording:
+            yield slices.add
+            recording.read()
+        for arm, pid in servers.pids.items():
+            windows = [each for each in slices.of(arm) if each.end_ns <= recording.end_ns]
+            if windows:
+                self._folds[arm].setdefault(cell.name, Fold()).add(recording.pauses[pid], windows)
+                profiles = {name: fold.profile(_EVENT, _US) for name, fold in self._folds[arm].items()}
+                kept = {name: profile.model_dump(mode="json") for name, profile in profiles.items()}
+                self._writer.write_server_gz(arm, PROFILE_FILE, kept)
+
+
+class Pause(NamedTuple):
+    """A thread's time off the CPU, by CLOCK_MONOTONIC.
+
+    Attributes:
+        preempted: the thread could have run.
+        stands_for: pauses of which this one has the stack; 0: no stack was kept.
+    """
+
+    tid: int
+    begin_ns: int
+    end_ns: int
+    preempted: bool
+    stack: Stack
+    stands_for: int
+
+    def inside_ns(self, windows: Sequence[Window], ends: Sequence[int]) -> int:
+        """How much of it lies in these windows, which are ascending and have these ends."""
+        found = 0
+        for window in windows[bisect_right(ends, self.begin_ns) :]:
+            if window.begin_ns >= self.end_ns:
+                break
+            found += min(window.end_ns, self.end_ns) - max(window.begin_ns, self.begin_ns)
+        return found
+
+
+@dataclass
+class Recording:
+    """What was recorded of some servers.
+
+    Attributes:
+        pauses: by process; those of threads that had not come back, until the end.
+        end_ns: moment of the last record.
+    """
+
+    recorder: Recorder
+    pauses: dict[int, list[Pause]]
+    end_ns: int = 0
+
+    def read(self) -> None:
+        """End recording, and read what there is.
+
+        Raises:
+            HostError: perf failed, or lost too much.
+        """
+        self.recorder.end()
+        fields = ("--show-switch-events", "--show-lost-events", "--fields", "comm,pid,tid,cpu,time,ip,sym,dso")
+        with self.recorder.text(*fields) as lines:
+            for pid, pause in self._pauses(lines):
+                self.pauses[pid].append(pause)
+
+    def _pauses(self, lines: Iterable[str]) -> Iterator[tuple[int, Pause]]:
+        records = lost = 0
+        leaving: dict[int, tuple[Stack, int]] = {}  # a sample comes right before its thread's switch
+        away: dict[int, tuple[int, Pause]] = {}
+        since: Counter[tuple[int, int]] = Counter()  # switches of a thread on a CPU since its last sample there
+        for header, stack in records_of(lines):
+            found = _HEADER.search(header)
+            if not found or found[8]:
+                lost += int(found[8]) if found else 0
+                continue
+            records += 1
+            pid, tid, cpu = int(found[1]), int(found[2]), int(found[3])
+            self.end_ns = int(found[4]) * 10**9 + int(found[5])
+            if not found[6]:
+                leaving[tid] = stack, since.pop((tid, cpu), 0) + 1
+                continue
+            if pid not in self.pauses:
+                continue
+            if found[6] == "OUT":  # a return that was lost is overwritten
+                since[tid, cpu] += tid not in leaving  # a sample counts its own switch
+                away[tid] = pid, Pause(tid, self.end_ns, 0, bool(found[7]), *leaving.pop(tid, ((), 0)))
+            elif tid in away:
+                _, pause = away.pop(tid)
+                yield pid, pause._replace(end_ns=self.end_ns)
+        if lost > _LOST_MAX * (records + lost):
+            raise HostError(f"perf lost {lost / (records + lost):.0%} of the threads' switches.")
+        for pid, pause in away.values():
+            yield pid, pause._replace(end_ns=self.end_ns)
+
+
+@contextlib.contextmanager
+def recorded(pids: dict[str, int], connections: int, folder: Path, *, seconds: float) -> Iterator[Recording]:
+    """Record the switches of servers in the block, which calls `read` at its end.
+
+    Args:
+        pids: of the servers, by arm.
+        connections: which are at work at once.
+        folder: of perf's file, which is there as long as the block runs.
+        seconds: that the recording is to hold.
+
+    Raises:
+        HostError: perf failed.
+    """
+    with tempfile.TemporaryDirectory(prefix=".perf-", dir=folder) as name:
+        recorder = Recorder(pids, Path(name).resolve(), _sampling(connections, seconds), whole=False)
+        with recorder:
+            yield Recording(recorder, {pid: [] for pid in pids.values()})
+
+
+class Fold(Stacks):
+    """Off-CPU time [µs] of one arm in one cell, of all rounds, in its slices."""
+
+    def add(self, pauses: Sequence[Pause], windows: Sequence[Window]) -> None:
+        """Add what lies in these windows, which are ascending.
+
+        The time of threads that serve connections is divided by the stacks of all of them, that of any other thread by
+        its own: most of them sleep, and few of their stacks are known.
+        """
+        serving = {each.tid for each in pauses if any(function.name in CONNECTION for function in each.stack)}
+        ends = [window.end_ns for window in windows]
+        whole_ns: Counter[tuple[int, bool]] = Counter()
+        known: defaultdict[tuple[int, bool], Counter[Stack]] = defaultdict(Counter)
+        for each in pauses:
+            inside_ns = each.inside_ns(windows, ends)
+            whose = (0 if each.tid in serving else each.tid), each.preempted
+            whole_ns[whose] += inside_ns
+            if each.stands_for and inside_ns:
+                known[whose][each.stack] += inside_ns * each.stands_for
+        for whose, stacks in known.items():
+            part = whole_ns[whose] / stacks.total() / _US
+            for stack, weight in stacks.items():
+                self._add(stack, round(weight * part), serving=not whose[0], preempted=whose[1])
+        self.count(windows)
+
+    def _add(self, stack: Stack, count: int, *, serving: bool, preempted: bool) -> None:
+        whole = without_beginning(stack)
+        if whole is stack:
+            self.incomplete += count
+        while whole and whole[0].object == "[unknown]":  # beyond the copy of the stack
+            whole = whole[1:]
+        last = (PREEMPTED,) if preempted else ()
+        self.stacks[(SERVING if serving else BACKGROUND, *whole, *last)] += count

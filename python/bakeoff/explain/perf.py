@@ -1,0 +1,469 @@
+"""Profile the servers of an explaining epoch with Linux's perf: CPU samples with call stacks, folded at once.
+
+`perf record` runs while a cell is measured. Samples carry CLOCK_MONOTONIC, so that only those inside a server's own
+slices count: what it does while it rests, or before a slice counts, belongs to no event. Stacks are unwound by frame
+pointers, which MySQL's and MariaDB's binaries keep; DWARF would copy 8 KiB of stack a sample. Samples come by the
+kernel's clock (`cpu-clock`) also where there are hardware counters: a sample is then a time, and virtual machines
+without counters give the same.
+"""
+
+import bisect
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Self
+
+from bakeoff.engine import Message
+from bakeoff.errors import HostError
+from bakeoff.explain.profiles import KERNEL, PMU_FILE, PROFILE_FILE, Function, Profile, Stack
+from bakeoff.plan import Cell
+from bakeoff.results import EpochWriter
+from bakeoff.results.epoch_data import CellCounters
+from bakeoff.run.counters import all_events, sum_of
+from bakeoff.run.epoch_servers import EpochServers
+from bakeoff.servers.process import Identity, spawn
+from bakeoff.units import visible
+
+# Else perf copies every program and library that it has seen to ~/.debug.
+_RECORD = ("record", "--no-buildid", "--no-buildid-cache")
+_PERIOD_NS = 1_000_003  # a prime: never in step with slices
+_PERIOD_A_CPU_NS = 25_000  # of large machines samples are fewer, so that 40,000 a second are the most
+_BYTES_MAX = "256M"  # of the raw samples of one server in one cell
+_READY_S, _END_S, _FOLD_S = 20.0, 20.0, 120.0
+_READ_S = 1800.0  # of all samples of a recording, which are folded meanwhile
+_PROBE_S = 20.0
+_PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+_HARDWARE = ("instructions", "cycles", "cache-misses", "branch-misses")
+# Where a thread begins: these say nothing of what it does.
+_BEGINNINGS = frozenset(
+    {"clone", "__clone", "clone3", "__clone3", "start_thread", "_start", "__libc_start_main",
+     "__libc_start_main_impl", "__libc_start_call_main", "ret_from_fork", "ret_from_fork_asm"}
+)  # fmt: skip
+_ENTERING = frozenset({"entry_SYSCALL_64_after_hwframe", "do_syscall_64", "x64_sys_call", "entry_SYSCALL_64"})
+# It keeps no frame pointers, so that some of its stacks end in it: always the same ones.
+_C_LIBRARY = re.compile(r"lib(c|pthread)[-.]")
+_SAMPLE = re.compile(r"\s(\d+)/\d+\s+(\d+)\.(\d{9}):")
+_FRAME = re.compile(r"(.*) \(([^()]*(?: \(deleted\))?)\)$")
+_SUFFIXES = re.compile(r"(\.(constprop|isra|part|cold|lto_priv|localalias|llvm)(\.\d+)?|@plt|@@?[A-Z][\w.]*)+$")
+
+
+@dataclass(frozen=True)
+class Permission:
+    """What perf may do here.
+
+    Attributes:
+        reason: why nothing, in a sentence.
+        event: what makes the kernel sample; without idle processors, or user code only.
+        whole: the whole machine may be sampled. Otherwise the threads of servers are, whose every switch then costs
+            microseconds, most on virtual machines: the clock is set anew.
+        hardware: the processor's counters.
+    """
+
+    reason: str = ""
+    event: str = ""
+    whole: bool = False
+    hardware: tuple[str, ...] = ()
+
+    @property
+    def period_ns(self) -> int:
+        """CPU time from sample to sample."""
+        return max(_PERIOD_NS, (os.cpu_count() or 1) * _PERIOD_A_CPU_NS) if self.whole else _PERIOD_NS
+
+
+@cache
+def permission() -> Permission:
+    """Ask perf by a few short commands; the answer is kept."""
+    if shutil.which("perf") is None:
+        return Permission("perf is not installed, so profiles and off-CPU time cannot be had (Debian: linux-perf).")
+    # Asked for both parts perf would give user code alone, and not say so: the kernel's is asked for by itself.
+    for asked_for, event, whole in (
+        ("cpu-clock:I", "cpu-clock:I", True), ("cpu-clock:k", "cpu-clock", False), ("cpu-clock:u", "cpu-clock:u", False)
+    ):  # fmt: skip
+        asked = probe(*(["--all-cpus"] if whole else []), "--event", asked_for, "-g")
+        if asked.returncode == 0:
+            counted = _ask("stat", "--field-separator", ",", "--event", ",".join(_HARDWARE), "--", "true")
+            return Permission("", event, whole, tuple(counters_of(counted.stderr)))
+    paranoid = int(_PARANOID.read_text("ascii")) if _PARANOID.exists() else 0
+    why = f"kernel.perf_event_paranoid is {paranoid}" if paranoid > 2 else complaint(asked.stderr)
+    return Permission(f"perf may not profile here ({why}), so profiles and off-CPU time cannot be had.")
+
+
+def probe(*sampling: str) -> subprocess.CompletedProcess[str]:
+    """Record a program that does nothing, to see whether perf may and can; the recording is deleted."""
+    with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
+        return _ask(*_RECORD, *sampling, "--output", f"{folder}/data", "--", "true")
+
+
+def _ask(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run perf for a moment; when it cannot be started or does not end, that counts as failed."""
+    argv = [shutil.which("perf") or "perf", *arguments]
+    env = os.environ | {"LC_ALL": "C"}
+    try:
+        return subprocess.run(argv, capture_output=True, text=True, timeout=_PROBE_S, check=False, env=env)
+    except (OSError, subprocess.TimeoutExpired) as problem:
+        return subprocess.CompletedProcess(argv, 1, "", str(problem))
+
+
+def complaint(text: str) -> str:
+    """The line of perf's complaint that says what is wrong: the first one after its headings."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("Error:")]
+    return lines[0].rstrip(".:")[:120] if lines else "it gives no reason"
+
+
+def counters_of(text: str) -> dict[str, int]:
+    """Counters of `perf stat --field-separator ,` by name; what the machine does not count is left out."""
+    rows = [line.split(",") for line in text.splitlines()]
+    return {row[2].partition(":")[0]: int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit()}
+
+
+class Profiler:
+    """Surrounds the measuring of a cell with recorders; a `bakeoff.run.epoch.Watch`."""
+
+    def __init__(self, writer: EpochWriter) -> None:
+        self._writer = writer
+        self._folds: defaultdict[str, dict[str, _Samples]] = defaultdict(dict)
+        self._counters: defaultdict[str, dict[str, CellCounters]] = defaultdict(dict)
+
+    @contextlib.contextmanager
+    def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
+        """Record every server of this round; fold the samples when the block ends well.
+
+        Raises:
+            HostError: perf failed.
+        """
+        slices = Slices(cell.guard_ns)
+        with tempfile.TemporaryDirectory(prefix=".perf-", dir=self._writer.path) as name:
+            allowed = permission()
+            sampling = (
+                "--event", allowed.event, "--count", str(allowed.period_ns), "--call-graph", "fp",
+                "--max-size", _BYTES_MAX,
+            )  # fmt: skip
+            recorder = Recorder(servers.pids, Path(name).resolve(), sampling, whole=allowed.whole)
+            with recorder:
+                recorder.count(allowed.hardware)
+                yield slices.add
+                recorder.end()
+                samples = _samples(recorder, servers.pids)
+                last_ns = max((at_ns for taken in samples.values() for at_ns, _ in taken), default=0)
+                for arm, windows in ((arm, slices.of(arm)) for arm in servers.pids):
+                    if windows:
+                        sampled = [each for each in windows if not recorder.full or each.end_ns <= last_ns]
+                        self._folds[arm].setdefault(cell.name, _Samples()).add(samples[arm], sampled)
+                        self._keep(arm, cell, windows, recorder.counters(arm))
+
+    def _keep(self, arm: str, cell: Cell, windows: "Sequence[Window]", counted: dict[str, int]) -> None:
+        unit = permission().event, permission().period_ns
+        profiles = {name: fold.profile(*unit).model_dump(mode="json") for name, fold in self._folds[arm].items()}
+        self._writer.write_server_gz(arm, PROFILE_FILE, profiles)
+        if counted:
+            spent = CellCounters(
+                events=sum(window.events for window in windows),
+                seconds=sum(window.end_ns - window.begin_ns for window in windows) / 1e9,
+                counters={f"pmu.{name.replace('-', '_')}": count for name, count in counted.items()},
+            )
+            cells = self._counters[arm]
+            cells[cell.name] = sum_of(cells[cell.name], spent) if cell.name in cells else spent
+            self._writer.write_server_json(arm, PMU_FILE, cells)
+
+
+@dataclass(frozen=True, order=True)
+class Window:
+    """When an arm was under load, on CLOCK_MONOTONIC, and `all_events` of that time."""
+
+    begin_ns: int
+    end_ns: int
+    events: int
+
+
+class Slices:
+    """The slices of one measuring, and the moment from which they count their time.
+
+    A message comes after its slice's end; the one that came soonest after it gives that moment.
+    """
+
+    def __init__(self, guard_ns: int) -> None:
+        self._guard_ns = guard_ns
+        self._messages: list[Message] = []
+        self._zero_ns: int | None = None
+
+    def add(self, message: Message) -> None:
+        """Take a slice as it ends."""
+        self._messages.append(message)
+        zero_ns = time.monotonic_ns() - message["start_ns"] + self._guard_ns - message["load_ns"]
+        self._zero_ns = zero_ns if self._zero_ns is None else min(self._zero_ns, zero_ns)
+
+    def of(self, arm: str) -> list[Window]:
+        """An arm's slices, ascending."""
+        zero_ns = (self._zero_ns or 0) - self._guard_ns
+        own = [(zero_ns + each["start_ns"], each) for each in self._messages if each["arm"] == arm]
+        return sorted(Window(begin_ns, begin_ns + each["load_ns"], all_events([each])) for begin_ns, each in own)
+
+
+class Recorder:
+    """One `perf record` for all servers; `count` adds a `perf stat` beside each.
+
+    Use as a context manager: sampling has begun when the block begins, and perf has ended after it in any case.
+
+    Args:
+        pids: of the servers, by arm.
+        folder: for perf's files.
+        sampling: arguments of `perf record` that say what is sampled, and how much is kept.
+        whole: sample the whole machine, and not the threads of the servers.
+    """
+
+    def __init__(self, pids: Mapping[str, int], folder: Path, sampling: Sequence[str], *, whole: bool) -> None:
+        self._pids = dict(pids)
+        self._sampling = sampling
+        self._whole = whole
+        self._folder = folder
+        self._data = folder / "samples"
+        self._said = folder / "said"
+        self._errors = folder / "errors"
+        self._running: list[subprocess.Popen[bytes]] = []
+        self.full = False  # it ended by itself, having kept as much as it may
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+            self._wait_until_ready()
+        except BaseException:
+            self._kill()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kill()
+
+    def _start(self) -> None:
+        scope = ["--all-cpus"] if self._whole else ["--pid", ",".join(map(str, self._pids.values()))]
+        self._spawn(
+            *_RECORD, *self._sampling, "--clockid", "CLOCK_MONOTONIC", "--delay", "-1", "--control", "fd:0,1",
+            "--output", str(self._data), *scope,
+        )  # fmt: skip
+
+    def count(self, events: Sequence[str]) -> None:
+        """Count these events of the processor for each server; none: nothing is counted."""
+        for arm, pid in self._pids.items() if events else ():
+            self._spawn(
+                "stat", "--field-separator", ",", "--event", ",".join(events), "--pid", str(pid),
+                "--output", str(self._counted(arm)),
+            )  # fmt: skip
+
+    def _spawn(self, *arguments: str) -> None:
+        self._running.append(
+            spawn(
+                [shutil.which("perf") or "perf", *arguments],
+                Identity(os.geteuid(), os.getegid(), switch=False),
+                env=os.environ | {"LC_ALL": "C"},
+                cwd=self._folder,
+                log=self._said,
+                error_log=self._errors,
+                stdin=subprocess.PIPE,
+            )
+        )
+
+    def _wait_until_ready(self) -> None:
+        """Let it begin to sample, and return when it has begun."""
+        recording, until = self._running[0], time.monotonic() + _READY_S
+        with contextlib.suppress(BrokenPipeError):
+            assert recording.stdin
+            recording.stdin.write(b"enable\n")
+            recording.stdin.flush()
+        while b"ack" not in self._said.read_bytes():
+            if recording.poll() is not None or time.monotonic() > until:
+                raise self._failed()
+            time.sleep(0.01)
+
+    def end(self) -> None:
+        """End recording in order.
+
+        Raises:
+            HostError: perf has failed.
+        """
+        self.full = self._running[0].poll() is not None
+        for process in self._running:
+            process.send_signal(signal.SIGINT)
+        for process in self._running:
+            try:
+                process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                raise self._failed() from None
+        if not self._data.exists():
+            raise self._failed()
+
+    def _kill(self) -> None:
+        for process in self._running:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            if process.stdin:
+                with contextlib.suppress(OSError):
+                    process.stdin.close()
+
+    @contextlib.contextmanager
+    def text(self, *arguments: str) -> Iterator[Iterable[str]]:
+        """The lines of `perf script` with these arguments: samples of the servers, by time.
+
+        Raises:
+            HostError: perf cannot read its own file, or does not end.
+        """
+        argv = [
+            shutil.which("perf") or "perf", "script", "--input", str(self._data), "--no-inline", "--ns",
+            "--pid", ",".join(map(str, self._pids.values())), *arguments,
+        ]  # fmt: skip
+        with (
+            self._errors.open("wb") as errors,
+            subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=errors, text=True, errors="replace") as reading,
+        ):
+            assert reading.stdout
+            limit = threading.Timer(_READ_S, reading.kill)
+            limit.start()
+            try:
+                yield reading.stdout
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    reading.wait(_FOLD_S)
+                failed = reading.returncode != 0
+            finally:
+                limit.cancel()
+                reading.kill()
+        if failed:
+            raise self._failed()
+
+    def counters(self, arm: str) -> dict[str, int]:
+        """The processor's counters by name; empty where it has none."""
+        file = self._counted(arm)
+        return counters_of(file.read_text("ascii", "replace")) if file.exists() else {}
+
+    def _counted(self, arm: str) -> Path:
+        return self._folder / f"counted-{self._pids[arm]}"
+
+    def _failed(self) -> HostError:
+        return HostError(f"perf failed: {complaint(self._errors.read_text('utf-8', 'replace'))}.")
+
+
+def _samples(recorder: Recorder, pids: Mapping[str, int]) -> dict[str, list[tuple[int, Stack]]]:
+    """By arm the moment (ns of CLOCK_MONOTONIC) and stack of every sample of its server."""
+    arms = {pid: arm for arm, pid in pids.items()}
+    found: dict[str, list[tuple[int, Stack]]] = {arm: [] for arm in pids}
+    with recorder.text("--fields", "comm,pid,tid,time,ip,sym,dso") as lines:
+        for pid, at_ns, stack in samples_of(lines):
+            if pid in arms:
+                found[arms[pid]].append((at_ns, stack))
+    return found
+
+
+@dataclass
+class Stacks:
+    """Stacks of one arm in one cell, of all rounds, and how often each was found."""
+
+    stacks: Counter[Stack] = field(default_factory=Counter)
+    events: int = 0
+    length_ns: int = 0
+    outside: int = 0
+    incomplete: int = 0
+
+    def count(self, windows: Sequence[Window]) -> None:
+        """Take the events and the time of these windows."""
+        self.events += sum(window.events for window in windows)
+        self.length_ns += sum(window.end_ns - window.begin_ns for window in windows)
+
+    def profile(self, event: str, period_ns: int) -> Profile:
+        """All of it; a stack that was found once stands for `period_ns`."""
+        return Profile.of_stacks(
+            self.stacks,
+            event=event,
+            period_ns=period_ns,
+            events=self.events,
+            seconds=self.length_ns / 1e9,
+            outside=self.outside,
+            incomplete=self.incomplete,
+        )
+
+
+class _Samples(Stacks):
+    """Samples of the CPU."""
+
+    def add(self, samples: Iterable[tuple[int, Stack]], windows: Sequence[Window]) -> None:
+        begins = [window.begin_ns for window in windows]
+        for at_ns, stack in samples:
+            place = bisect.bisect_right(begins, at_ns) - 1
+            if place < 0 or at_ns > windows[place].end_ns:
+                self.outside += 1
+                continue
+            whole = without_beginning(stack)
+            self.incomplete += whole is stack and not _C_LIBRARY.match(stack[0].object if stack else "")
+            self.stacks[whole] += 1
+        self.count(windows)
+
+
+def samples_of(lines: Iterable[str]) -> Iterator[tuple[int, int, Stack]]:
+    """Process, moment (ns) and stack of the samples in the text of `perf script`, whose stacks begin with what runs."""
+    for header, stack in records_of(lines):
+        if found := _SAMPLE.search(header):
+            yield int(found[1]), int(found[2]) * 10**9 + int(found[3]), stack
+
+
+def records_of(lines: Iterable[str]) -> Iterator[tuple[str, Stack]]:
+    """Headline and stack, from the outermost function on, of all records in the text of `perf script`."""
+    known: dict[str, Function] = {}
+    header, stack = "", list[Function]()
+    for line in lines:
+        if line.startswith("\t"):
+            text = line.strip().partition(" ")[2]
+            function = known.get(text) or known.setdefault(text, _function(text))
+            if not (function.object == KERNEL and function.name in _ENTERING):
+                stack.append(function)
+        elif line.strip():
+            if header:
+                yield header, tuple(reversed(stack))
+            header, stack = line, []
+    if header:
+        yield header, tuple(reversed(stack))
+
+
+def without_beginning(stack: Stack) -> Stack:
+    """The stack without the functions in which every thread begins; the same object when it has none of them."""
+    for place, function in enumerate(stack):
+        if function.name in _BEGINNINGS:
+            rest = stack[place + 1 :]
+            return without_beginning(rest) if rest and rest[0].name in _BEGINNINGS else rest or stack[-1:]
+    return stack
+
+
+def _function(text: str) -> Function:
+    found = _FRAME.match(text)
+    if not found:
+        return Function(visible(text), "")
+    where = found[2].removesuffix(" (deleted)")
+    is_kernel = where.startswith(("[kernel", "[guest.kernel")) or "/lib/modules/" in where or where.endswith(".ko")
+    is_kernel = is_kernel or bool(re.fullmatch(r"\[(?!vdso|unknown|heap|stack|vsyscall)\w+\]", where))
+    return Function(visible(plain_name(found[1])), KERNEL if is_kernel else where.rpartition("/")[2])
+
+
+def plain_name(symbol: str) -> str:
+    """A function's name without arguments, template arguments and what compilers append: `std::vector::push_back`."""
+    symbol = _SUFFIXES.sub("", symbol)
+    symbol = symbol.replace("(anonymous namespace)::", "")
+    kept, depth = [], 0
+    operator = re.search(r"operator\s*(<<=?|>>=?|<=>|<=?|>=?|->\*?|\(\))", symbol)
+    for place, letter in enumerate(symbol):
+        if operator and operator.start() <= place < operator.end():
+            kept.append(letter)
+        elif letter in "<(":
+            depth += 1
+        elif letter in ">)":
+            depth -= 1
+        elif not depth:
+            kept.append(letter)
+    return "".join(kept).strip() or symbol

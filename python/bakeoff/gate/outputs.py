@@ -1,0 +1,127 @@
+"""What a gate leaves for CI systems when it has ended, also one that was killed and resumed (docs/ci.md)."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
+from bakeoff.gate.rule import Answer
+from bakeoff.gate.view import DEFAULT_NAME, annotations, gate_markdown, junit, junit_of_error
+from bakeoff.history.command import add_run
+from bakeoff.redaction import without_url_passwords
+from bakeoff.report.view import ReportView
+from bakeoff.results import RunDirectory
+from bakeoff.spec import Study
+from bakeoff.spec.study import GateEnd, OnUnclear
+
+_CODES = {Answer.PASS: ExitCode.DONE, Answer.FAIL: ExitCode.DIFFERENCE}
+_UNCLEAR_CODES = {OnUnclear.PASS: ExitCode.DONE, OnUnclear.FAIL: ExitCode.DIFFERENCE}
+_UNCLEAR_TESTS = {OnUnclear.PASS: "skipped", OnUnclear.FAIL: "failure"}  # of JUnit; else `error`
+
+MARKDOWN = "gate.md"
+"""In the run directory: the summary for a pull request."""
+
+
+def outputs_of(study: Study) -> Callable[[RunDirectory, ReportView], ExitCode] | None:
+    """What writes a run's files besides the report, and gives its exit code; None: the study is no gate.
+
+    Raises:
+        SpecError: a file cannot be written there.
+    """
+    if study.limit is None:
+        return None
+    end = study.gate or GateEnd(name=DEFAULT_NAME)
+    writable(end.junit, "--junit")
+    writable(end.history, "--history")
+    return partial(write, end)
+
+
+@contextmanager
+def codes_for(*, bisect: bool) -> Iterator[None]:
+    """The exit codes that git bisect run wants, of errors."""
+    try:
+        yield
+    except BakeoffError as error:
+        if bisect and error.exit_code not in (ExitCode.BISECT_SKIP, ExitCode.BISECT_ABORT):
+            judged = isinstance(error, ServerError | EngineError | RunInvalid)
+            error.exit_code = ExitCode.BISECT_SKIP if judged else ExitCode.BISECT_ABORT
+        raise
+    except OSError as error:
+        if not bisect:
+            raise
+        refused = HostError(f"the system refused: {error}.")
+        refused.exit_code = ExitCode.BISECT_ABORT
+        raise refused from None
+
+
+@contextmanager
+def errors_in(junit_file: Path | None, name: str) -> Iterator[None]:
+    """Write an error that ends the gate as JUnit: an earlier gate's file must not be taken for this one's."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as error:
+        if junit_file:
+            with suppress(OSError):
+                message = "interrupted" if isinstance(error, KeyboardInterrupt) else without_url_passwords(str(error))
+                junit_file.write_text(junit_of_error(name, message), encoding="utf-8", errors="backslashreplace")
+        raise
+
+
+def writable(path: Path | None, option: str) -> Path | None:
+    """The absolute path, before minutes are spent, when something can be written there.
+
+    Raises:
+        SpecError: nothing can.
+    """
+    if path is not None and (
+        path.is_dir()
+        or not path.absolute().parent.is_dir()
+        or not os.access(path if path.exists() else path.absolute().parent, os.W_OK)
+    ):
+        raise SpecError(f"{option}: {path} cannot be written.", hint="Name a file in a folder that exists.")
+    return path and path.absolute()
+
+
+def write(end: GateEnd, run: RunDirectory, view: ReportView) -> ExitCode:
+    """Write the Markdown summary, annotations, JUnit XML and point of a history that were asked for."""
+    assert view.gate is not None
+    markdown = gate_markdown(view, end.name)
+    run.write_text(MARKDOWN, markdown)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with _without_changing_the_answer(), Path(summary).open("a", encoding="utf-8") as file:
+            file.write(markdown)
+    if os.environ.get("GITHUB_ACTIONS") == "true":
+        level = "error" if end.on_unclear is OnUnclear.FAIL else "warning"
+        for line in annotations(view, end.name, level=level):
+            print(line, file=sys.stderr)
+    if end.junit:
+        unclear = _UNCLEAR_TESTS[end.on_unclear] if end.on_unclear else "error"
+        with _without_changing_the_answer():
+            end.junit.write_text(junit(view, end.name, unclear=unclear), encoding="utf-8")
+    if end.history:
+        remember(run, end.history, series=end.name)
+    if view.gate.answer is not Answer.UNCLEAR:
+        return _CODES[view.gate.answer]
+    if end.on_unclear:
+        return _UNCLEAR_CODES[end.on_unclear]
+    return ExitCode.BISECT_SKIP if end.bisect else ExitCode.UNCLEAR
+
+
+@contextmanager
+def _without_changing_the_answer() -> Iterator[None]:
+    """Report a file beside the run directory that cannot be written, and go on."""
+    try:
+        yield
+    except OSError as error:
+        print(f"bakeoff: not written: {error}", file=sys.stderr)
+
+
+def remember(run: RunDirectory, history: Path, *, series: str) -> None:
+    """Add a run to a history; what keeps it out is said and does not change the gate's answer."""
+    try:
+        add_run(run, history, series=series)
+    except BakeoffError as error:
+        print(f"bakeoff: not in the history: {error}", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""Results of many runs over months, and what changed when (docs/history.md)."""

@@ -1,0 +1,261 @@
+"""Read what other benchmark tools wrote, for a history: a figure or two for each run (docs/history.md#imports)."""
+
+import csv
+import json
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+from urllib.parse import quote
+
+from bakeoff.errors import ResultsError, SpecError
+from bakeoff.history.history_file import P95, THROUGHPUT, Point
+
+NOPM, TPMC = "NOPM", "tpmC"
+"""Metrics of TPC-C: new orders a minute, as HammerDB and go-tpc call them."""
+
+_BYTES_MAX = 256 * 2**20
+_VALUE_MAX = 1e15
+_SQLITE = b"SQLite format 3\0"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of one run.
+
+    Attributes:
+        tool: with its version where the file has it.
+        workload: empty where the file does not say.
+        threads: None likewise.
+        value: events per second, events per minute, or ms, by the metric.
+        server: as the tool names it; empty likewise.
+        at: when the run began; None likewise.
+        number: of the run in the file.
+        run: the tool's own name of the run; empty: it has none.
+        transaction: of the workload, which alone was measured; empty: all of them.
+    """
+
+    tool: str
+    workload: str
+    threads: int | None
+    metric: str
+    value: float
+    server: str = ""
+    at: datetime | None = None
+    number: int = 1
+    run: str = ""
+    transaction: str = ""
+
+
+def read_points(
+    path: Path, *, series: str, workload: str = "", server: str = "", commit: str = "", at: datetime | None = None
+) -> list[Point]:
+    """The points of a file.
+
+    Args:
+        path: what a tool wrote.
+        series: that they go to.
+        workload: its name; else what the file says, else the file's name.
+        server: what was measured; else what the file says.
+        commit: of what was measured.
+        at: when; else what the file says, else when it was last written.
+
+    Raises:
+        SpecError: it is of none of the formats.
+        ResultsError: it cannot be read.
+    """
+    try:
+        if path.stat().st_size > _BYTES_MAX:
+            raise SpecError(f"{path} is larger than any result.", hint="Name the tool's own summary.")
+        content = path.read_bytes()
+        written = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(microsecond=0)
+    except OSError as error:
+        raise ResultsError(f"{path} cannot be read: {error.strerror}.") from None
+    points = []
+    for figure in _figures(path, content):
+        name = f"{workload or figure.workload or path.stem} {figure.transaction}".rstrip()
+        began = at or figure.at or written
+        # Every night's out.log is another run; the same file again is the same one.
+        run = f"{path.stem}-{sha256(content + began.isoformat().encode()).hexdigest()[:6]}"
+        points.append(
+            Point(
+                series=series,
+                cell=name if figure.threads is None else f"{name}/{figure.threads}",
+                metric=figure.metric,
+                contender=server or figure.server or "unnamed server",
+                at=began,
+                commit=commit,
+                run=figure.run or (run if figure.number == 1 else f"{run}#{figure.number}"),
+                path=str(path),
+                tool=figure.tool,
+                value=figure.value,
+            )
+        )
+    return points
+
+
+def _figures(path: Path, content: bytes) -> list[Figure]:
+    if content.startswith(_SQLITE):
+        return _hammerdb_jobs(path)
+    text = content.decode("utf-8", errors="replace")
+    for reader in _READERS:
+        try:
+            if found := [figure for figure in reader(text) if 0 < figure.value < _VALUE_MAX]:
+                return list(_numbered(found))
+        except (AttributeError, KeyError, TypeError, ValueError, OSError, OverflowError, RecursionError, csv.Error):
+            continue  # it looked like one and is none
+    raise _no_result(path)
+
+
+def _no_result(path: Path) -> SpecError:
+    return SpecError(
+        f"{path} has no result of sysbench, HammerDB, BenchBase, go-tpc or mysqlslap.",
+        hint="Name what the tool printed at its end.",
+    )
+
+
+def _numbered(figures: list[Figure]) -> Iterator[Figure]:
+    """Repeated runs of one cell in one file by number."""
+    seen: Counter[tuple[object, ...]] = Counter()
+    for figure in figures:
+        key = (figure.workload, figure.transaction, figure.threads, figure.metric)
+        seen[key] += 1
+        yield replace(figure, number=seen[key])
+
+
+_NUMBER = r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
+
+
+def _all(pattern: str, text: str) -> list[float]:
+    return [float(found) for found in re.findall(pattern, text, re.MULTILINE)]
+
+
+def _sysbench(text: str) -> Iterator[Figure]:
+    """Logs of 0.4 to 1.1, and of bakeoff's drop-in; several runs may follow each other in one file."""
+    for run in re.split(r"^(?=sysbench \d)", text, flags=re.MULTILINE):
+        heading = re.match(r"sysbench (\d[\w.]*)", run)
+        threads = re.search(r"^Number of threads: (\d+)", run, re.MULTILINE)
+        rate = _all(rf"^\s*transactions: +\d+ +\({_NUMBER} per sec\.\)", run)
+        rate = rate or _all(rf"^\s*events(?:/s \(eps\)| per second): +{_NUMBER}", run)
+        if not heading or not rate:
+            continue
+        tool, count = f"sysbench {heading[1]}", int(threads[1]) if threads else None
+        yield Figure(tool, "", count, THROUGHPUT, rate[0])
+        for p95 in _all(rf"^\s*(?:95th percentile:|approx\. +95 percentile:) +{_NUMBER}(?:ms)?\s*$", run)[:1]:
+            yield Figure(tool, "", count, P95, p95)
+
+
+def _hammerdb(text: str) -> Iterator[Figure]:
+    """The log of a run, or its result as JSON; TPC-C's new orders a minute."""
+    users = None
+    for line in text.splitlines():
+        if found := re.search(r"(\d+) Active Virtual Users configured", line):
+            users = int(found[1])
+        done = re.search(r"System achieved (\d+) NOPM from \d+ (.+?) TPM", line)
+        other = re.search(r"System achieved \d+ (.+?) TPM at (\d+) NOPM", line)  # Oracle of older versions
+        if done or other:
+            nopm, server = (done[1], done[2]) if done else (other[2], other[1]) if other else ("", "")
+            yield Figure("HammerDB", "TPROC-C", users, NOPM, float(nopm), server)
+
+
+def _hammerdb_timing(text: str) -> Iterator[Figure]:
+    """`job JOBID timing` as JSON: 95th percentiles, a cell for each transaction."""
+    for name, timing in json.loads(text).items():
+        yield Figure("HammerDB", "TPROC-C", None, P95, float(timing["p95_ms"]), transaction=name)
+
+
+def _hammerdb_jobs(path: Path) -> list[Figure]:
+    """HammerDB's database of jobs (`hammer.DB`): of each finished run of TPROC-C what its log and its timing say.
+
+    Tables: JOBMAIN (jobid, db, bm, timestamp by the local clock …), JOBOUTPUT (jobid, vu, output: the lines of its
+    log), JOBTIMING (jobid, procname, p95_ms, summary: 1 for a row over all virtual users …).
+    """
+    found = []
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as jobs:
+            for job, at in jobs.execute("SELECT jobid, timestamp FROM JOBMAIN ORDER BY timestamp, rowid").fetchall():
+                lines = jobs.execute("SELECT output FROM JOBOUTPUT WHERE jobid = ? ORDER BY rowid", (job,))
+                results = list(_hammerdb("\n".join(str(line) for (line,) in lines)))[-1:]
+                # Of the machine that wrote it, which is taken to be in this one's time zone.
+                began = datetime.fromisoformat(str(at)).astimezone(UTC) if results else None
+                for result in results:
+                    own = replace(result, at=began, run=f"hammerdb-{job}")
+                    found.append(own)
+                    timings = jobs.execute(
+                        "SELECT procname, p95_ms FROM JOBTIMING "
+                        "WHERE jobid = ? AND summary = 1 AND p95_ms > 0 ORDER BY rowid",
+                        (job,),
+                    )
+                    found += [replace(own, transaction=name, metric=P95, value=float(p95))
+                              for name, p95 in timings]  # fmt: skip
+    except (sqlite3.Error, TypeError, ValueError, OverflowError) as error:
+        message = f"{path} cannot be read as HammerDB's database of jobs: {error}."
+        raise SpecError(message, hint="Name hammer.DB.") from None
+    if not (usable := [figure for figure in found if 0 < figure.value < _VALUE_MAX]):
+        raise _no_result(path)
+    return usable
+
+
+def _benchbase(text: str) -> Iterator[Figure]:
+    """A summary.json. Older versions write no start, drivers may not tell the version, phases have terminals each."""
+    summary: dict[str, Any] = json.loads(text)
+    rate = float(summary["Throughput (requests/second)"])
+    if not 0 < rate < _VALUE_MAX:
+        return  # nothing was measured, so its latencies mean nothing
+    at_ms = summary.get("Start timestamp (milliseconds)") or summary.get("Current Timestamp (milliseconds)")
+    terminals = str(summary.get("terminals", ""))
+    figure = Figure(
+        tool="BenchBase",
+        workload=summary.get("Benchmark Type") or "",
+        threads=int(terminals) if terminals.isdecimal() else None,
+        metric=THROUGHPUT,
+        value=rate,
+        server=" ".join(str(name) for key in ("DBMS Type", "DBMS Version") if (name := summary.get(key))),
+        at=datetime.fromtimestamp(int(at_ms) / 1000, UTC).replace(microsecond=0) if at_ms else None,
+    )
+    yield figure
+    p95 = (summary.get("Latency Distribution") or {}).get("95th Percentile Latency (microseconds)")
+    if p95:
+        yield replace(figure, metric=P95, value=float(p95) / 1000)
+
+
+def _benchbase_csv(text: str) -> Iterator[Figure]:
+    """A results.csv: the mean of its intervals."""
+    rows = csv.DictReader(text.splitlines())
+    if rows.fieldnames and rows.fieldnames[0] == "Time (seconds)":
+        rates = [float(row["Throughput (requests/second)"]) for row in rows]
+        yield Figure("BenchBase", "", None, THROUGHPUT, fmean(rates))
+
+
+def _go_tpc(text: str) -> Iterator[Figure]:
+    """Its summary: tpmC of TPC-C, and of new orders the 95th percentile."""
+    for tpmc in _all(rf"^tpmC: {_NUMBER}", text):
+        yield Figure("go-tpc", "tpcc", None, TPMC, tpmc)
+    for p95 in _all(rf"^\[Summary\] NEW_ORDER - .*\b95th\(ms\): {_NUMBER}", text):
+        yield Figure("go-tpc", "tpcc", None, P95, p95)
+
+
+def _mysqlslap(text: str) -> Iterator[Figure]:
+    """What it prints, for people or with --csv: queries over the mean time."""
+    pattern = (
+        rf"Average number of seconds to run all queries: {_NUMBER} seconds.*?"
+        r"Number of clients running queries: (\d+)\s+Average number of queries per client: (\d+)"
+    )
+    found = re.findall(pattern, text, re.DOTALL)
+    found += re.findall(rf"^[\w-]*,\w+,{_NUMBER},[\d.]+,[\d.]+,(\d+),(\d+)\s*$", text, re.MULTILINE)
+    for average, number, each in found:
+        seconds, clients, queries = float(average), int(number), int(each)
+        if seconds > 0:
+            yield Figure("mysqlslap", "", clients, THROUGHPUT, clients * queries / seconds)
+
+
+_READERS: tuple[Callable[[str], Iterator[Figure]], ...] = (
+    _sysbench, _go_tpc, _hammerdb, _mysqlslap, _benchbase, _hammerdb_timing, _benchbase_csv,
+)  # fmt: skip

@@ -1,0 +1,536 @@
+"""A history as a page, a table and for other programs: its lines, what changed when, what runs were found with it."""
+
+import csv
+import io
+import json
+import math
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from bakeoff.errors import ResultsError, SpecError
+from bakeoff.history.changes import POINTS_MIN, Change, Track, changes_of
+from bakeoff.history.compare import RunComparison, adjusted, line_of
+from bakeoff.history.history_file import P95, THROUGHPUT, Annotation, Point
+from bakeoff.report import numbers
+from bakeoff.report.context import read_analysis
+from bakeoff.report.view import Charts, Panel, Prose, ReportView, Row, Section, Series, Table, Value
+from bakeoff.results import RunDirectory
+from bakeoff.stats import hosts
+from bakeoff.stats import interval as iv
+from bakeoff.stats.model import Analysis, Comparison, Interval
+from bakeoff.units import format_rate
+
+_P95_QUANTILE = 0.95
+_NEAR_ONE = 0.25  # log ratio: further away the line at 1 would press the points together
+
+UNITS = {THROUGHPUT: "events per second", P95: "95th percentile, ms"}
+
+
+# ---- the points of a run ---------------------------------------------------------------------------------------------
+
+
+def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime | None = None) -> list[Point]:
+    """The points of a run: throughput of each comparison over its baseline, and of events the 95th percentile.
+
+    Args:
+        run: one that was analysed.
+        series: that they go to.
+        commit: of what was measured.
+        at: what they are from; None: when the run began.
+
+    Raises:
+        ResultsError: the run was not analysed, its control differs, its machines are unlike, or no comparison has two
+            epochs.
+    """
+    analysis = read_analysis(run)
+    if analysis is None:
+        raise ResultsError(f"run {run.name} has no analysis.", hint=f"End it first: bakeoff run --resume {run.name}.")
+    if analysis.trusted is False:
+        raise ResultsError(f"run {run.name} is UNTRUSTED: its control differs.", hint="It is no point of a history.")
+    if analysis.by_machine:
+        raise ResultsError(f"run {run.name} is of unlike machines.", hint="It is no point of a history.")
+    manifest, study = run.manifest(), run.study()
+    labels = {arm.name: arm.label for arm in study.arms}
+    variables = run.newest_variables()
+    machine = "; ".join(sorted({f"{host}, kernel {host.kernel}" for host in run.measured_on()}))
+    shared: dict[str, Any] = {
+        "series": series, "commit": commit, "at": at or manifest.created_at, "run": run.name,
+        "path": str(run.path.absolute()), "tool": f"bakeoff {manifest.bakeoff}", "machine": machine,
+    }  # fmt: skip
+    arms = {(each.cell, each.arm): each for each in analysis.arms}
+    points = []
+    for each in analysis.comparisons:
+        values = [point.value for point in each.points]
+        if each.is_control or len(values) < 2 or not each.estimate.n:
+            continue
+        base, own = (arms[each.cell, arm] for arm in (each.baseline, each.contender))
+        shared |= {
+            "cell": each.cell, "baseline": labels[each.baseline], "contender": labels[each.contender],
+            "versions": tuple(variables.get(arm, {}).get("version", "") for arm in (each.baseline, each.contender)),
+        }  # fmt: skip
+        found = hosts.moments(values, [point.host for point in each.points])
+        points.append(
+            Point(
+                **shared, ratio=each.estimate.mean, error=found.sd / math.sqrt(found.n),
+                low=each.estimate.interval.low, high=each.estimate.interval.high, epochs=len(values),
+                reference=base.tps, value=own.tps,
+            )
+        )  # fmt: skip
+        points += _latency(analysis, each, shared, base.quantiles_ns, own.quantiles_ns)
+    if not points:
+        raise ResultsError(f"run {run.name} has no comparison with two epochs.", hint="It is no point of a history.")
+    return points
+
+
+def _latency(
+    analysis: Analysis, compared: Comparison, shared: dict[str, Any], *quantiles_ns: dict[str, float]
+) -> list[Point]:
+    """The point of the events' 95th percentile, where every epoch had enough events."""
+    what = (compared.cell, compared.contender, "event", _P95_QUANTILE)
+    found = (each for each in analysis.latencies if (each.cell, each.contender, each.operation, each.quantile) == what)
+    ratio = next(found, None)
+    if ratio is None or ratio.estimate is None or ratio.error is None:
+        return []
+    estimate, ends = ratio.estimate, [quantiles.get(str(_P95_QUANTILE)) for quantiles in quantiles_ns]
+    reference, value = (None if ns is None else ns / 1e6 for ns in ends)
+    return [
+        Point(
+            **shared, metric=P95, ratio=estimate.mean, error=ratio.error, low=estimate.interval.low,
+            high=estimate.interval.high, epochs=estimate.n, reference=reference, value=value,
+        )
+    ]  # fmt: skip
+
+
+# ---- lines and their changes -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points of one thing in the order of time.
+
+    Attributes:
+        name: unique in its series.
+        changes: none of single runs, which are not asked.
+    """
+
+    name: str
+    metric: str
+    points: tuple[Point, ...]
+    changes: tuple[Change, ...] = ()
+
+    @property
+    def series(self) -> str:
+        """Of its points."""
+        return self.points[0].series
+
+    @property
+    def title(self) -> str:
+        """Unique in the history."""
+        return f"{self.series}: {self.name}"
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it is of single runs."""
+        return self.points[0].is_single
+
+
+def lines_of(points: Iterable[Point], *, alpha: float) -> list[Line]:
+    """The lines of a history with their change points.
+
+    Points of one series, cell, metric and baseline make a line, whatever the contender is called; where a run had
+    several contenders, one for each, unless they have dates of their own. Single runs of two tools are two lines.
+    """
+    groups: dict[tuple[str, ...], list[Point]] = {}
+    for point in points:
+        tool = point.tool.partition(" ")[0] if point.is_single else ""
+        groups.setdefault((point.series, point.cell, point.metric, point.baseline, tool), []).append(point)
+    lines = []
+    for (_, cell, metric, baseline, tool), own in groups.items():
+        several = max(Counter((point.run, point.at) for point in own).values()) > 1
+        for contender in dict.fromkeys(point.contender for point in own) if several else [""]:
+            kept = tuple(point for point in own if contender in ("", point.contender))
+            about = tool or f"over {baseline}"
+            lines.append(Line(" ".join(filter(None, (cell, metric, contender, about))), metric, kept))
+    asked = [line for line in lines if not line.is_single]
+    tracks = [Track([p.ratio or 0.0 for p in line.points], [p.error or 0.0 for p in line.points]) for line in asked]
+    found = dict(zip((line.title for line in asked), changes_of(tracks, alpha=alpha), strict=True))
+    return [replace(line, changes=found.get(line.title, ())) for line in lines]
+
+
+def _word(line: Line, change: Change) -> str:
+    return "faster" if (change.size < 0) is (line.metric == P95) else "slower"
+
+
+def _name(point: Point) -> str:
+    """What a point is called beside its date: its commit, else its run."""
+    return point.commit[:12] or point.run
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+
+def history_view(
+    points: Sequence[Point], annotations: Sequence[Annotation], *, title: str, alpha: float, beside: Path | None = None
+) -> ReportView:
+    """Build everything that is shown of a history.
+
+    Args:
+        points: in the order of time.
+        annotations: likewise.
+        title: name of the history.
+        alpha: probability that any change is shown when there is none.
+        beside: folder of the page, from which runs are linked.
+
+    Raises:
+        ResultsError: there is no point.
+    """
+    if not points:
+        raise ResultsError(f"{title} has no point yet.", hint="`bakeoff history add RUN` adds a run's.")
+    lines = lines_of(points, alpha=alpha)
+    series = list(dict.fromkeys(point.series for point in points))
+    paired = [line for line in lines if not line.is_single]
+    single = [line for line in lines if line.is_single]
+    own = [each for each in annotations if each.series in ("", *series)]
+    annotations = sorted([*own, *_noticed(points)], key=lambda each: each.at)
+    made = (
+        Section.of(
+            "What changed", Prose(text=_lead(paired, alpha)) if paired else None, _changes_table(paired, annotations),
+            anchor="changes", nav="What changed", in_terminal=True,
+        ),
+        Section.of("Lines", _lines_table(lines), anchor="lines", nav="Lines", in_terminal=True),
+        *(_charts_section(f"series-{at}", name, [line for line in paired if line.series == name], annotations)
+          for at, name in enumerate(series)),
+        Section.of(
+            "Single runs", Prose(text=SINGLE) if single else None,
+            Charts(panels=tuple(_panel(f"single-{at}", line, annotations) for at, line in enumerate(single)),
+                   legend=False),
+            anchor="single", nav="Single runs",
+        ),
+        Section.of("Annotations", _annotations_table(annotations), anchor="annotations", nav="Annotations"),
+        Section.of("Points", _points_table(points, beside), anchor="points", nav="Points", folded=True),
+    )  # fmt: skip
+    runs = len({point.run for point in points})
+    return ReportView(
+        run=title, title=title, question=f"History: {', '.join(series)}",
+        dateline=f"{points[0].at:%Y-%m-%d} to {points[-1].at:%Y-%m-%d} · {runs} run{'s' if runs > 1 else ''} · "
+        f"{len(lines)} line{'s' if len(lines) > 1 else ''}",
+        sections=tuple(section for section in made if section),
+        records=tuple(record(line, at) for line in lines for at in range(len(line.points))),
+    )  # fmt: skip
+
+
+SINGLE = (
+    "Single runs of other tools: one figure each, without a reference in the same hour and without an interval. What "
+    "moved the machine is part of every difference; there is no verdict, and no change point is looked for."
+)
+
+
+def _lead(lines: Sequence[Line], alpha: float) -> str:
+    changed = [line for line in lines if line.changes]
+    short = sum(len(line.points) < POINTS_MIN for line in lines)
+    text = f"{len(changed)} of {len(lines)} lines changed" if changed else "No line changed"
+    if short:
+        text += f"; {short} {'has' if short == 1 else 'have'} fewer than {POINTS_MIN} points, too few to ask"
+    return (
+        f"{text}. Asked of the ratios to the reference of the same run, with each point's own uncertainty; of "
+        f"histories without a change at most {alpha:.0%} show any."
+    )
+
+
+def _changes_table(lines: Sequence[Line], annotations: Sequence[Annotation]) -> Table:
+    found = [(line, change) for line in lines for change in line.changes]
+    rows = []
+    for line, change in sorted(found, key=lambda each: each[0].points[each[1].at].at):
+        after, before = line.points[change.at], line.points[change.at - 1]
+        within = Interval(low=change.low, high=change.high)
+        rows.append(
+            Row.of(
+                f"{after.at:%Y-%m-%d}",
+                line.title,
+                Value(text=_name(after), sub=f"after {_name(before)}"),
+                _between(line, change),
+                f"{_word(line, change)}: {numbers.change(change.size, within.half_width)}",
+                numbers.change_interval(within),
+                f"{change.p_value:.2g}",
+                "; ".join(each.text for each in annotations if before.at < each.at <= after.at and _about(each, line)),
+            )
+        )
+    columns = ("from", "line", "first run", "may be", "change", "95% interval", "p", "with it")
+    return Table(id="changes", columns=columns, rows=tuple(rows), all_text=True, wide=("p", "may be"))
+
+
+def _about(annotation: Annotation, line: Line) -> bool:
+    return annotation.series in ("", line.series)
+
+
+def _between(line: Line, change: Change) -> str:
+    """The points that may be the first one after the change."""
+    if change.first == change.last:
+        return "this one"
+    return f"{_name(line.points[change.first])} to {_name(line.points[change.last])}"
+
+
+def _noticed(points: Sequence[Point]) -> Iterable[Annotation]:
+    """Remarks that the points make themselves: a machine, a version of the reference or of bakeoff that is new."""
+    seen: dict[tuple[str, str], set[str]] = {}
+    for point in points:
+        found = {"machine": point.machine, f"version of {point.baseline}": point.versions[0], "tool": point.tool}
+        for what, value in found.items() if not point.is_single else ():
+            known = seen.setdefault((point.series, what), set())
+            if known and value not in known:
+                yield Annotation(at=point.at, series=point.series, text=f"first {what} {value}".strip())
+            known.add(value)
+
+
+def _lines_table(lines: Sequence[Line]) -> Table:
+    rows = []
+    for line in lines:
+        last = line.points[-1]
+        since = len(line.points) - (line.changes[-1].at if line.changes else 0)
+        rows.append(
+            Row.of(
+                line.name, str(len(line.points)), f"{last.at:%Y-%m-%d}", *_figures(last),
+                "single runs" if line.is_single else f"{since} point{'s' if since > 1 else ''}", group=line.series,
+            )
+        )  # fmt: skip
+    columns = ("line", "points", "newest", "ratio", "95% interval", "reference", "value", "unchanged for")
+    return Table(
+        id="lines", columns=columns, rows=tuple(rows), group_title="series", wide=("reference", "points", "newest")
+    )  # fmt: skip
+
+
+def _figures(point: Point) -> tuple[str, str, str, str]:
+    """Ratio, interval, reference and value."""
+    reference, value = ("" if each is None else format_rate(each) for each in (point.reference, point.value))
+    if point.ratio is None:
+        return "", "", reference, value
+    interval = Interval(low=point.low, high=point.high)
+    return numbers.ratio(point.ratio, interval.half_width), numbers.interval(interval), reference, value
+
+
+def _charts_section(anchor: str, name: str, lines: Sequence[Line], annotations: Sequence[Annotation]) -> Section | None:
+    panels = tuple(_panel(f"{anchor}-{at}", line, annotations) for at, line in enumerate(lines))
+    note = "Points with their 95 % intervals; vertical lines: changes. Point at a mark for its date, run and figures."
+    return Section.of(name, Charts(panels=panels, legend=False, note=note), anchor=anchor, nav=name)
+
+
+def _panel(name: str, line: Line, annotations: Sequence[Annotation]) -> Panel:
+    points, single = line.points, line.is_single
+    x = tuple(float(at) for at in range(1, len(points) + 1))
+    y = [point.value or 0.0 if single else math.exp(point.ratio or 0.0) for point in points]
+    tips = tuple(map(_tip, points))
+    shown = [Series(name=line.metric, key="arm-0", x=x, y=numbers.rounded(y), tips=tips, line=False)]
+    if not single:
+        ends = [[point.low, point.high] for point in points]
+        low, high = ([value if end[side] is None else math.exp(end[side] or 0.0)
+                      for value, end in zip(y, ends, strict=True)] for side in (0, 1))  # fmt: skip
+        shown = [shown[0].model_copy(update={"low": numbers.rounded(low), "high": numbers.rounded(high)})]
+        means, stretches = _means(line)
+        shown.append(Series(name="mean between changes", key="ink", x=x, y=means, group=stretches))
+    own = [each for each in annotations if _about(each, line)]
+    places = [(sum(point.at < each.at for point in points) + 0.5, each) for each in own]
+    if places:
+        floor = min(min(series.low or series.y) for series in shown)
+        texts = tuple(f"{each.at:%Y-%m-%d}: {each.text}" for _, each in places)
+        place = tuple(at for at, _ in places)
+        shown.append(Series(name="annotations", key="second", x=place, y=numbers.rounded([floor] * len(places)),
+                            tips=texts, line=False))  # fmt: skip
+    near = not single and max(abs(point.ratio or 0.0) for point in points) < _NEAR_ONE
+    return Panel(
+        id=name, title=line.title if single else line.name, x_title="run", series=tuple(shown), y_zero=False,
+        one="reference" if near else "",
+        y_title=UNITS.get(line.metric, line.metric) if single else f"{line.metric} over the reference",
+        boundaries=tuple(change.at + 0.5 for change in line.changes),
+    )  # fmt: skip
+
+
+def _means(line: Line) -> tuple[tuple[float, ...], tuple[int, ...]]:
+    """At each point the mean between its neighbouring changes, and the number of the stretch."""
+    limits = [0, *(change.at for change in line.changes), len(line.points)]
+    y: list[float] = []
+    group: list[int] = []
+    for number, (low, high) in enumerate(pairwise(limits)):
+        own = [point.ratio or 0.0 for point in line.points[low:high]]
+        weights = [1 / max(point.error or 0.0, 1e-4) ** 2 for point in line.points[low:high]]
+        mean = math.fsum(map(math.prod, zip(own, weights, strict=True))) / math.fsum(weights)
+        y += [math.exp(mean)] * len(own)
+        group += [number] * len(own)
+    return numbers.rounded(y), tuple(group)
+
+
+def _tip(point: Point) -> str:
+    ratio, interval, reference, value = _figures(point)
+    figures = f"{ratio} ({interval}), {value} over {reference}" if ratio else value
+    return f"{point.at:%Y-%m-%d} {_name(point)}: {figures}; {point.contender}"
+
+
+def _annotations_table(annotations: Sequence[Annotation]) -> Table:
+    rows = tuple(Row.of(f"{each.at:%Y-%m-%d}", each.series or "all", each.text) for each in annotations)
+    return Table(id="annotations", columns=("date", "series", "what"), rows=rows, all_text=True)
+
+
+def _points_table(points: Sequence[Point], beside: Path | None) -> Table:
+    rows = []
+    for point in reversed(points):
+        page = Path(point.path) / "report.html"
+        href = quote(os.path.relpath(page, beside)) if beside and point.path and page.is_file() else ""
+        interval = f"{point.epochs} restarts" if not point.is_single else "single run"
+        rows.append(
+            Row.of(
+                f"{point.at:%Y-%m-%d %H:%M}", point.commit[:12], Value(text=point.run, href=href), point.cell,
+                point.metric, point.contender, *_figures(point), interval, point.tool, point.machine,
+                group=point.series,
+            )
+        )  # fmt: skip
+    columns = (
+        "date", "commit", "run", "cell", "metric", "what", "ratio", "95% interval", "reference", "value", "rests on",
+        "tool", "machine",
+    )  # fmt: skip
+    return Table(id="points", columns=columns, rows=tuple(rows), group_title="series", all_text=True, page_only=True)
+
+
+# ---- for other programs ----------------------------------------------------------------------------------------------
+
+
+def record(line: Line, at: int) -> dict[str, str | int | float | bool | None]:
+    """A flat record of a point: ratios as such, the standard error of the log ratio, and whether a change is there."""
+    point = line.points[at]
+    flat = point.model_dump(mode="json", exclude={"ratio", "low", "high", "versions"})
+    ratios = {name: getattr(point, name) for name in ("ratio", "low", "high")}
+    change = next((change for change in line.changes if change.at == at), None)
+    return {
+        "line": line.title,
+        **flat,
+        **{name: None if value is None else math.exp(value) for name, value in ratios.items()},
+        "reference_version": point.versions[0],
+        "version": point.versions[1],
+        "changed_by": None if change is None else math.exp(change.size),
+        "p_value": None if change is None else change.p_value,
+    }
+
+
+def otava_csv(lines: Sequence[Line]) -> str:
+    """For Otava's importer: a column for each line, a row for each commit; ratios, or figures of single runs.
+
+    A commit that was measured several times at one time has a row for each.
+
+    Raises:
+        SpecError: some run lacks a line, for which the format has no word.
+    """
+    rows: dict[tuple[str, str], list[dict[str, float]]] = {}
+    columns = _columns(lines)
+    for column, line in zip(columns, lines, strict=True):
+        for point in line.points:
+            key = (f"{point.at:%Y-%m-%d %H:%M:%S %z}", _name(point))
+            value = point.value if point.ratio is None else math.exp(point.ratio)
+            own = rows.setdefault(key, [])
+            row = next((row for row in own if column not in row), None)
+            if row is None:
+                own.append(row := {})
+            row[column] = value or 0.0
+    if any(len(row) < len(columns) for own in rows.values() for row in own):
+        series = "--series NAME " if len({line.series for line in lines}) > 1 else ""
+        raise SpecError("export: not every run has every line, and Otava's CSV has no empty cells.",
+                        hint=f"Name one: {series}--cell CELL --metric METRIC.")  # fmt: skip
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["time", "commit", *columns])
+    writer.writerows([*key, *(f"{row[name]:.6g}" for name in columns)] for key, own in rows.items() for row in own)
+    return out.getvalue()
+
+
+def _columns(lines: Sequence[Line]) -> list[str]:
+    """A name for each line: its cell and metric, or all of its own name where another line of its series has these."""
+    short = [(line.series, f"{line.points[0].cell}_{line.metric}") for line in lines]
+    names = [line.name if short.count(own) > 1 else own[1] for own, line in zip(short, lines, strict=True)]
+    return [name.replace("/", "_").replace(" ", "_") for name in names]
+
+
+def otava_json(lines: Sequence[Line]) -> str:
+    """Change points as Otava's `analyze --output json` writes them."""
+    document: dict[str, list[dict[str, Any]]] = {}
+    for column, line in zip(_columns(lines), lines, strict=True):
+        limits = [0, *(change.at for change in line.changes), len(line.points)]
+        for at, change in enumerate(line.changes):
+            point = line.points[change.at]
+            before, after = (
+                [math.exp(p.ratio or 0.0) for p in line.points[slice(*limits[at + side : at + side + 2])]]
+                for side in (0, 1)
+            )
+            means = [math.fsum(values) / len(values) for values in (before, after)]
+            found = {
+                "metric": column,
+                "index": change.at,
+                "time": int(point.at.timestamp()),
+                "forward_change_percent": f"{math.expm1(change.size) * 100:.3f}",
+                "magnitude": f"{abs(math.expm1(change.size)):.6f}",
+                "mean_before": f"{means[0]:.6f}",
+                "stddev_before": f"{iv.standard_deviation(before):.6f}",
+                "mean_after": f"{means[1]:.6f}",
+                "stddev_after": f"{iv.standard_deviation(after):.6f}",
+                "pvalue": f"{change.p_value:.6f}",
+            }
+            attributes = {"commit": point.commit, "run": point.run}
+            entry = {"time": int(point.at.timestamp()), "attributes": attributes, "changes": [found]}
+            document.setdefault(point.series, []).append(entry)
+    return json.dumps(document, indent=1) + "\n"
+
+
+def github_json(lines: Sequence[Line]) -> str:
+    """The newest point of each line of throughput, as github-action-benchmark's `customBiggerIsBetter` reads it."""
+    benches = []
+    for line in lines:
+        point = line.points[-1]
+        if line.metric == P95:
+            continue
+        single = point.ratio is None
+        bench = {
+            "name": line.title,
+            "unit": UNITS.get(line.metric, line.metric) if single else "ratio to the reference",
+            "value": point.value if point.ratio is None else round(math.exp(point.ratio), 6),
+        }
+        half = Interval(low=point.low, high=point.high).half_width
+        if half is not None:
+            bench["range"] = f"± {math.expm1(half):.2%}"
+        bench["extra"] = f"{point.contender}; {point.run}; {point.machine}"
+        benches.append(bench)
+    return json.dumps(benches, indent=1, ensure_ascii=False) + "\n"
+
+
+# ---- several single runs against several -----------------------------------------------------------------------------
+
+
+def compare_series(points: Sequence[Point], names: Sequence[str]) -> RunComparison:
+    """Compare series of single runs with the first of them by Welch, cell by cell: a run is one observation.
+
+    Raises:
+        SpecError: a series is not there.
+        ResultsError: they share no cell.
+    """
+    logs: dict[str, dict[tuple[str, str, str], list[float]]] = {name: {} for name in names}
+    for point in points:
+        if point.series in logs and point.is_single and point.value:
+            key = (point.cell, point.metric, point.tool.partition(" ")[0])
+            logs[point.series].setdefault(key, []).append(math.log(point.value))
+    for name, found in logs.items():
+        if not found:
+            raise SpecError(f"compare: there is no series of single runs {name!r}.", hint="See `bakeoff history show`.")
+    first, notes = names[0], []
+    lines = []
+    for name in names[1:]:
+        for key, earlier in logs[first].items():
+            later = logs[name].get(key, [])
+            label = f"{key[1]}, {key[2]}"
+            if line := line_of(name, key[0], key[1], label, iv.moments(earlier), iv.moments(later)):
+                lines.append(line)
+                notes.append(f"{name}, {key[0]}, {key[1]}: {len(later)} runs, in {first} {len(earlier)}.")
+    if not lines:
+        raise ResultsError(f"series {first} shares no cell and tool with {' or '.join(names[1:])}.")
+    return RunComparison(tuple(names), adjusted(lines), (SINGLE, *notes))

@@ -1,0 +1,1 @@
+"""Replay captured queries and judge each of them (docs/replay.md)."""

@@ -1,0 +1,473 @@
+"""Run a capture's statements on all arms, one by one and not timed, and compare what the servers answer and plan.
+
+Writes `answers.json` (docs/results.md). Each captured connection has a session on every arm; a statement runs on the
+arms in turn before the next one begins, so equal data stay equal.
+"""
+
+import contextlib
+import re
+import threading
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bakeoff.engine import capture_events, capture_totals
+from bakeoff.errors import BakeoffError, SpecError
+from bakeoff.plan.epochs import database_on, rounds
+from bakeoff.replay.answer_rules import (
+    DOCUMENT,
+    Answers,
+    Compared,
+    DigestAnswers,
+    Reply,
+    Shape,
+    compare_replies,
+    merged,
+    shape_of,
+    volatile_words,
+)
+from bakeoff.replay.captures import SESSION_ENDS
+from bakeoff.replay.sessions import (
+    STATEMENT_LIMIT_S,
+    TOO_LONG,
+    Event,
+    Sessions,
+    Step,
+    connection_of,
+    same_plan,
+    statement_of,
+)
+from bakeoff.results import RunDirectory
+from bakeoff.run.data_check import ask_tables
+from bakeoff.run.epoch_servers import EpochTools
+from bakeoff.servers import Instance, Server, readiness
+from bakeoff.spec import Workload
+from bakeoff.spec.dumps import SYSTEM_SCHEMAS, quoted
+from bakeoff.spec.study import is_capture
+from bakeoff.stats.stopping import contenders
+from bakeoff.units import shortened
+
+BUDGET_SHARE = 0.1
+"""Of the run's budget, what the pass may take; `LIMIT_LEAST_S` at least."""
+LIMIT_LEAST_S = 10.0
+
+EXECUTIONS_MAX = 100
+"""Plain reads of one digest that are compared; what writes always runs, so that later answers have their data."""
+
+WAITING_BYTES_MAX = 64 * 2**20
+"""Statements that wait for a connection that has tables locked; with more, its lock is taken from it."""
+_EVENT_BYTES = 1024  # of an event in memory, besides its statement
+_EXPLAINED = 2  # executions of a digest
+_PROGRESS_EVERY = 100  # statements
+_NO_SUCH_TABLE = 1146
+READS = ("SELECT", "WITH", "(", "VALUES", "TABLE")
+"""First words of a statement that only reads tables."""
+
+_SESSION_WORDS = ("SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE")
+# The text of all digests that a capture does not keep apart: it does not tell what makes rows differ by themselves.
+_OTHERS = "(other statements)"
+READ_HANDLERS = ("first", "key", "last", "next", "prev", "rnd", "rnd_next")
+"""`Handler_read_…`: rows read."""
+
+
+def first_word(text: str) -> str:
+    """The first word of a digest's text, in capitals."""
+    return text.partition(" ")[0].upper()
+
+
+def compare_answers(tools: EpochTools, run: RunDirectory) -> None:
+    """Run the pass for every capture of a study, on servers started from its first load, and write `answers.json`.
+
+    Nothing is done without a capture, or when a run that is resumed has the document already.
+
+    Raises:
+        SpecError: every statement fails on every server.
+        ServerError: a server does not start, or is gone.
+        KeyboardInterrupt: the stop flag was set.
+    """
+    study = tools.study
+    captures: dict[str, Workload] = {}  # by path: one may be measured at several speeds, or with its writes and without
+    for each in study.workloads:
+        if is_capture(each.script) and (each.writes or each.script not in captures):
+            captures[each.script] = each
+    if not captures or run.read_json(DOCUMENT) is not None:
+        return
+    found: dict[str, Answers] = {}
+    without_table: dict[str, set[str]] = defaultdict(set)
+    names = (study.baseline.name, *contenders(study))
+    groups = rounds(names, at_once=tools.at_once, seed=study.seed, epoch=0)
+    limit_s = max(LIMIT_LEAST_S, BUDGET_SHARE * study.budget_s) / len(groups) / len(captures)
+    for together in groups:
+        for workload in captures.values():  # each on data as they were loaded
+            with _started(tools, together) as servers:
+                answers_pass = AnswersPass(
+                    servers,
+                    capture_totals(Path(workload.script)),
+                    capture=workload.script,
+                    databases={arm.name: database_on(study, workload, arm.server) for arm in study.arms},
+                    limit_s=limit_s,
+                    reads_only=not workload.writes,
+                    stop=tools.stop,
+                    on_progress=lambda count: tools.listener.progress("comparing answers", count, None, "statements"),
+                )
+                with contextlib.closing(capture_events(Path(workload.script))) as events:
+                    answers = answers_pass.run(events)
+            without_table[workload.script] |= answers_pass.without_table
+            before = found.get(workload.script)
+            found[workload.script] = merged(before, answers) if before else answers
+    for answers in found.values():
+        _check_that_some_work(answers, on_running=study.has_running_server)
+        if queries := len(without_table[answers.capture]):
+            name = Path(answers.capture).name
+            tools.listener.note(f"{name}: queries with a table that no server has (error {_NO_SUCH_TABLE}): {queries}")
+        if answers.ended_by:
+            name, query = Path(answers.capture).name, shortened(answers.ended_by, 60)
+            tools.listener.note(
+                f"{name}: answers are compared up to a query that took longer than {STATEMENT_LIMIT_S:g} s on one side "
+                f"only, since the data may differ from there on: {query}"
+            )
+    run.write_json(DOCUMENT, {script: answers.model_dump(mode="json") for script, answers in found.items()})
+
+
+def _check_that_some_work(answers: Answers, *, on_running: bool) -> None:
+    """Refuse to time a capture whose statements all fail on all arms: times of errors are no answer.
+
+    Raises:
+        SpecError: they do.
+    """
+    compared = [
+        each
+        for digest in answers.digests.values()
+        if first_word(digest.text) not in _SESSION_WORDS
+        for each in digest.compared.values()
+    ]
+    if not compared or any(len(each.failed) < 2 or min(each.failed.values()) < each.executed for each in compared):
+        return
+    failed = f"capture {answers.capture}: every statement fails on every server."
+    if on_running:
+        hint = "Are these the servers of the log? Name the database that it does not tell: mysql://user@host/DATABASE."
+    else:
+        hint = "Give their tables with --data, and --database where the log does not tell it."
+    raise SpecError(failed, hint=hint)
+
+
+@contextlib.contextmanager
+def _started(tools: EpochTools, arms: Sequence[str]) -> Iterator[dict[str, Server]]:
+    """The servers of these arms: ours started from the first load and removed afterwards, running ones as they are."""
+    setups = {setup.arm.name: setup for setup in tools.setups if setup.arm.name in arms}
+    created: dict[str, Instance] = {}
+    tools.listener.stage("starting servers to compare their answers")
+    try:
+        for name, setup in setups.items():
+            if setup.installation and setup.settings:
+                snapshot = tools.snapshots[(setup.load_key, 0)]
+                created[name] = tools.pool.create(name, setup.installation, setup.settings, snapshot=snapshot)
+        with tools.pool.killed_once(tools.stop):
+            tools.pool.start_all(created.values())
+            yield {arm: server for arm in arms if (server := created.get(arm) or setups[arm].remote)}
+    except BakeoffError:
+        if tools.stop.is_set():  # the servers were killed for it
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        tools.pool.remove_all(created.values())
+
+
+@dataclass
+class _Digest:
+    """What is known of one digest so far."""
+
+    text: str
+    volatile: tuple[str, ...]
+    executed: int = 0
+    explained: int = 0
+    failed: Counter[str] = field(default_factory=Counter)
+    differences: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    listed: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    examples: dict[str, dict[str, tuple[str, str]]] = field(default_factory=lambda: defaultdict(dict))
+    other_plan: set[str] = field(default_factory=set)
+    plans: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    handlers: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+    @property
+    def first_word(self) -> str:
+        return first_word(self.text)
+
+
+class AnswersPass:
+    """The pass over one capture.
+
+    Args:
+        servers: by arm, the baseline first.
+        totals: of the capture (`bakeoff.engine.capture_totals`).
+        capture: its path.
+        databases: by arm, of statements whose schema is not known; empty: none.
+        limit_s: seconds that it may take.
+        reads_only: leave out what is no plain read; running servers refuse it, too.
+        stop: set it to end early.
+        on_progress: receives the number of statements run so far.
+    """
+
+    def __init__(
+        self,
+        servers: Mapping[str, Server],
+        totals: Mapping[str, Any],
+        *,
+        capture: str,
+        databases: Mapping[str, str],
+        limit_s: float,
+        reads_only: bool,
+        stop: threading.Event | None = None,
+        on_progress: Callable[[int], None] = lambda _count: None,
+    ) -> None:
+        now_s = int(time.time())
+        refusing = reads_only and not all(server.ours for server in servers.values())
+        self._arms = {
+            # On servers that are only read, several statements in one text are left out.
+            arm: Sessions(server, databases[arm], now_s=now_s, read_only=refusing, several=not reads_only)
+            for arm, server in servers.items()
+        }
+        self._baseline, *self._contenders = self._arms
+        self._texts = {each["digest"]: str(each["text"]) for each in totals["digests"]}
+        self._capture, self._databases, self._limit_s = capture, databases, limit_s
+        self._reads_only = reads_only
+        self._stop = stop or threading.Event()
+        self._on_progress = on_progress
+        self._digests: dict[str, _Digest] = {}
+        self._skipped: Counter[str] = Counter()
+        self._executed, self._not_reached = 0, sum(each["events"] for each in totals["digests"])
+        self._schemas: set[str] = set()
+        self._wrote = False
+        self._ended_by = ""
+        self.without_table: set[str] = set()
+        """Digests of which every arm has said that a table is not there."""
+
+    def run(self, events: Iterable[Event]) -> Answers:
+        """Run all events, or as many as the time allows.
+
+        Raises:
+            ServerError: a server is gone.
+            KeyboardInterrupt: `stop` was set.
+        """
+        begin = time.monotonic()
+        try:
+            for event in self._in_turn(events):
+                if self._stop.is_set():
+                    raise KeyboardInterrupt
+                if self._ended_by or time.monotonic() - begin > self._limit_s:
+                    break
+                if event.get("command") in SESSION_ENDS:
+                    if event.get("connection"):  # else another's may be in a transaction in the session that all share
+                        self._close(connection_of(event))
+                elif event.get("type") == "event" and "digest" in event:
+                    self._take(event)
+        finally:  # also before tables are compared, which a session may have locked
+            self._close(None)
+        tables, other_tables = self._compare_tables() if self._wrote and not self._ended_by else (0, {})
+        return Answers(
+            capture=self._capture,
+            seconds=round(time.monotonic() - begin, 3),
+            limit_s=self._limit_s,
+            executed=self._executed,
+            skipped=dict(self._skipped.most_common()),
+            not_reached=self._not_reached,
+            digests={name: self._document(digest) for name, digest in self._digests.items()},
+            tables=tables,
+            other_tables=other_tables,
+            ended_by=self._ended_by,
+        )
+
+    def _in_turn(self, events: Iterable[Event]) -> Iterator[Event]:
+        """Yield the events in the log's order, but while a connection has tables locked only its own.
+
+        A general log has a statement when it arrives, before it waits. The others follow once the tables are unlocked.
+        A connection that never unlocks them, or that too many statements wait for, is closed.
+        """
+        waiting: deque[Event] = deque()
+        waiting_bytes = 0
+        for event in events:
+            waiting.append(event)
+            if (locking := self._locking()) not in (None, connection_of(event)):
+                waiting_bytes += _EVENT_BYTES + len(event.get("sql", event.get("sql_base64", "")))
+                if waiting_bytes <= WAITING_BYTES_MAX:
+                    continue
+                self._close(locking)
+            yield from self._allowed(waiting)
+            waiting_bytes = waiting_bytes if waiting else 0
+        while waiting:
+            self._close(self._locking())
+            yield from self._allowed(waiting)
+
+    def _allowed(self, waiting: deque[Event]) -> Iterator[Event]:
+        """Take from the waiting events, in their order, those that no lock of another connection holds up."""
+        while waiting:
+            locking = self._locking()
+            free = (at for at, event in enumerate(waiting) if locking in (None, connection_of(event)))
+            if (at := next(free, None)) is None:
+                return
+            event = waiting[at]
+            del waiting[at]
+            yield event
+
+    def _locking(self) -> int | None:
+        """The connection that has tables locked on any arm."""
+        return next((each.locking for each in self._arms.values() if each.locking is not None), None)
+
+    def _close(self, connection: int | None) -> None:
+        """End the sessions of a connection on all arms; None: those of all connections."""
+        for sessions in self._arms.values():
+            sessions.close(connection)
+
+    def _take(self, event: Event) -> None:
+        """Run an event on all arms, or count why not."""
+        self._not_reached -= 1
+        text = self._texts.get(event["digest"], "")
+        digest = self._digests.get(event["digest"])
+        digest = digest or _Digest(text, (text,) if text == _OTHERS else volatile_words(text))
+        session_word = digest.first_word in _SESSION_WORDS
+        # A capture leaves out what would end a server or another's session, but not `KILL connection_id()`.
+        reason = event.get("not_replayable") or (digest.first_word == "KILL" and "KILL")
+        if self._reads_only:
+            reason = reason or event.get("writes")
+        if reason:
+            self._skipped[str(reason)] += 1
+        elif "writes" not in event and not session_word and digest.executed >= EXECUTIONS_MAX:
+            self._skipped["enough of its digest"] += 1
+        else:
+            self._digests[event["digest"]] = digest
+            self._wrote = self._wrote or "writes" in event
+            self._schemas.update([event["schema"]] if event.get("schema") else self._databases.values())
+            self._compare(event, digest, is_read="writes" not in event and digest.first_word in READS)
+
+    def _compare(self, event: Event, digest: _Digest, *, is_read: bool) -> None:
+        sql = statement_of(event)
+        explain = is_read and digest.explained < _EXPLAINED
+        if explain:  # before the statement runs: MySQL 8.0 reads its dictionary when a table is first used
+            digest.explained += 1
+            self._compare_plans(event, sql, digest)
+        in_transaction = any(each.in_transaction(event) for each in self._arms.values())
+        replies = {
+            arm: self._examined(arm, event, sql, digest) if explain else sessions.run(event, sql)
+            for arm, sessions in self._arms.items()
+        }
+        digest.executed += 1
+        self._executed += 1
+        if self._executed % _PROGRESS_EVERY == 0:
+            self._on_progress(self._executed)
+        digest.failed.update(arm for arm, reply in replies.items() if reply.errno not in (0, TOO_LONG))
+        if {reply.errno for reply in replies.values()} == {_NO_SUCH_TABLE}:
+            self.without_table.add(event["digest"])
+        base = replies[self._baseline]
+        for arm in self._contenders:
+            other = replies[arm]
+            if TOO_LONG in (base.errno, other.errno):
+                digest.listed[arm]["too long"] += 1
+                continue
+            shape = shape_of(sql) if is_read and not base.errno and base.sequence != other.sequence else Shape()
+            found = compare_replies(
+                base,
+                other,
+                shape,
+                volatile=bool(digest.volatile),
+                rerun=lambda shape=shape, arm=arm: self._rerun(event, shape, arm),  # type: ignore[misc]
+            )
+            digest.differences[arm].update(found.differences.keys())
+            digest.listed[arm].update(found.listed)
+            for kind, sides in found.differences.items():
+                digest.examples[arm].setdefault(kind, sides)
+        if len({reply.errno == TOO_LONG for reply in replies.values()}) > 1:
+            self._too_long_on_some(event, digest, in_transaction=in_transaction)
+
+    def _too_long_on_some(self, event: Event, digest: _Digest, *, in_transaction: bool) -> None:
+        """End the pass where the data may differ from now on, else the session on the other arms, too."""
+        if not self._reads_only and ("writes" in event or in_transaction):
+            self._ended_by = digest.text
+        self._close(connection_of(event))
+
+    def _rerun(self, event: Event, shape: Shape, arm: str) -> tuple[Reply, Reply] | None:
+        if not shape.longer:
+            return None
+        return self._arms[self._baseline].run(event, shape.longer), self._arms[arm].run(event, shape.longer)
+
+    def _examined(self, arm: str, event: Event, sql: bytes, digest: _Digest) -> Reply:
+        """Run a statement, and add what it read to what is known of its digest."""
+        reply, grown = self._arms[arm].examined(event, sql)
+        digest.handlers[arm].update(grown)
+        return reply
+
+    def _compare_plans(self, event: Event, sql: bytes, digest: _Digest) -> None:
+        plans: dict[str, tuple[Step, ...]] = {arm: each.explain(event, sql) for arm, each in self._arms.items()}
+        base = plans[self._baseline]
+        others = {arm for arm in self._contenders if base and plans[arm] and not same_plan(base, plans[arm])}
+        if not digest.plans or (others and not digest.other_plan):
+            digest.plans = {arm: tuple(map(str, steps)) for arm, steps in plans.items()}
+        digest.other_plan |= others
+
+    def _compare_tables(self) -> tuple[int, dict[str, dict[str, str]]]:
+        """Checksums of every table after writes; what differs is looked at again by its values as text."""
+        checksums = {arm: self._checksums(sessions.server) for arm, sessions in self._arms.items()}
+        base = checksums[self._baseline]
+        other: dict[str, dict[str, str]] = {}
+        for arm in self._contenders:
+            odd = sorted(t for t in base.keys() | checksums[arm].keys() if base.get(t) != checksums[arm].get(t))
+            if odd:
+                other[arm] = dict(self._explained(arm, odd))
+        return len(base), other
+
+    def _checksums(self, server: Server) -> dict[str, str]:
+        found = {}
+        for schema in sorted(self._schemas - {""} - SYSTEM_SCHEMAS):
+            for table in readiness.tables_of(server, schema):
+                if self._stop.is_set():
+                    raise KeyboardInterrupt
+                # All rows of a table are read before the answer.
+                sql = f"CHECKSUM TABLE {quoted(schema)}.{quoted(table)}"
+                ((_, checksum),) = server.query(sql, limited=False)
+                found[f"{schema}.{table}"] = str(checksum)
+        return found
+
+    def _explained(self, arm: str, tables: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """How each of these tables differs; versions compute checksums of some types differently."""
+        schemas = sorted({name.partition(".")[0] for name in tables})
+        base, other = (ask_tables(self._arms[name].server, schemas) for name in (self._baseline, arm))
+        for table in tables:
+            ours, theirs = (answers.get(table, {}).get("rows") for answers in (base, other))
+            if (table in base) != (table in other):
+                yield table, "missing on one of them"
+            elif ours is theirs is None:
+                yield table, "not compared"
+            elif ours is None or theirs is None or ours.columns != theirs.columns:
+                yield table, "checksum only: of a type that can be compared on one of them alone, such as JSON"
+            elif ours.answer != theirs.answer:
+                yield table, f"{ours.answer}; {theirs.answer}"
+            else:
+                yield table, "checksum only: times, floats, or another way to compute it"
+
+    def _document(self, digest: _Digest) -> DigestAnswers:
+        handlers = {
+            arm: {re.sub("^Handler_", "", name): value for name, value in counts.items() if value}
+            for arm, counts in digest.handlers.items()
+        }
+        return DigestAnswers(
+            text=digest.text,
+            volatile=digest.volatile,
+            compared={
+                arm: Compared(
+                    executed=digest.executed,
+                    differences=dict(digest.differences[arm]),
+                    listed=dict(digest.listed[arm]),
+                    examples=digest.examples[arm],
+                    plan=arm in digest.other_plan,
+                    failed={name: digest.failed[name] for name in (self._baseline, arm) if digest.failed[name]},
+                )
+                for arm in self._contenders
+            },
+            plans=digest.plans,
+            rows_examined={
+                arm: sum(counts.get(f"read_{name}", 0) for name in READ_HANDLERS) for arm, counts in handlers.items()
+            },
+            handlers=handlers,
+        )

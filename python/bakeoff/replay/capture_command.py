@@ -1,0 +1,177 @@
+"""`bakeoff capture`: logs, or what a server has kept, into a capture; `bakeoff capture show` (docs/capture.md)."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
+from typer.core import TyperGroup
+
+from bakeoff.cli.help import Command
+from bakeoff.cli.printing import console, print_sentence
+from bakeoff.engine import capture_totals, make_capture, make_capture_of
+from bakeoff.errors import SpecError
+from bakeoff.replay.captures import KeptIn, kept_statements
+from bakeoff.replay.queries import capture_view
+from bakeoff.report import render_csv, render_html, render_markdown, render_terminal
+from bakeoff.servers import RemoteServer
+from bakeoff.spec import parse_server
+from bakeoff.spec.server_name import is_url, url_database, url_password
+from bakeoff.units import format_bytes
+
+_SHOWN = 20
+_SHOWN_AFTER_MAKING = 10
+
+
+class LogFormat(StrEnum):
+    """Formats of logs."""
+
+    SLOW = "slow"
+    GENERAL = "general"
+    SQL = "sql"
+
+
+class ShowFormat(StrEnum):
+    """What a capture's totals are rendered as."""
+
+    TEXT = "text"
+    HTML = "html"
+    MARKDOWN = "md"
+    CSV = "csv"
+    JSON = "json"
+
+
+class _MakeByDefault(TyperGroup):
+    """`bakeoff capture slow.log` is `bakeoff capture make slow.log`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 — Typer keeps Click's types private
+        if args and args[0] not in (*self.commands, "--help", "-h"):
+            args = ["make", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_MakeByDefault,
+    help="Make a capture of query logs, and show what is in one.",
+    rich_markup_mode=None,
+    add_completion=False,
+)
+
+
+@app.command("make", cls=Command)
+def make(
+    logs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LOG",
+            help="Logs or files of SQL, in their order; `-`: standard input; or one running server: mysql://user@host/.",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", "-O", metavar="FILE", help="The capture to write.")],
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Replace literals by others of the same type and length.")
+    ] = False,
+    log_format: Annotated[
+        LogFormat | None, typer.Option("--format", help="Of the logs. [default: found by their content]")
+    ] = None,
+    source: Annotated[
+        KeptIn | None,
+        typer.Option(
+            "--from",
+            metavar="SOURCE",
+            help="Of a running server: slow-log or performance-schema. [default: its slow log if that has rows, else "
+            "digests]",
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(metavar="N", min=0, help="Digests shown at the end.")] = _SHOWN_AFTER_MAKING,
+    show_literals: Annotated[
+        bool, typer.Option("--show-literals", help="Show a sample of each digest, which holds literals.")
+    ] = False,
+) -> None:
+    """Make a capture of logs, files of SQL or a running server.
+
+    The logs are slow logs or general logs. The word `make` may be left out.
+    """
+    urls = [log for log in logs if is_url(log)]
+    if urls and (len(logs) > 1 or log_format):
+        raise SpecError("capture: a running server is read alone, without --format.", hint="See docs/capture.md.")
+    if source and not urls:
+        raise SpecError(
+            "--from: logs have no choice of a source.", hint="It is for a running server: mysql://user@host/."
+        )
+    if output.exists() and not output.is_file():
+        raise SpecError(f"capture: {output} is no file that a capture could replace.", hint="Name one with -o.")
+    if any(Path(log).exists() and output.exists() and output.samefile(log) for log in logs):
+        raise SpecError(f"capture: {output} is one of the logs.", hint="Name another file with -o.")
+    with reading(console()) as report:
+        if urls:
+            summary = _of_server(urls[0], output, source, redact=redact, on_progress=report)
+        else:
+            summary = make_capture(logs, output, redact=redact, log_format=log_format, on_progress=report)
+    render_terminal(capture_view(summary, output, limit=limit, literals=show_literals), console())
+    print_sentence(f"Capture: {output} ({format_bytes(output.stat().st_size)})")
+
+
+@contextmanager
+def reading(page: Console) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar on a terminal while a capture is made; gives what receives (bytes done, in all or None)."""
+    columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, transient=True, console=page, disable=not page.is_terminal) as bars:
+        task = bars.add_task("reading", total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def _of_server(
+    url: str, output: Path, source: KeptIn | None, *, redact: bool, on_progress: Callable[[int, int | None], None]
+) -> dict[str, Any]:
+    """Make a capture of what a running server has kept, and say what that is."""
+    spec = parse_server(url)
+    server = RemoteServer(spec, password=url_password(url))
+    with kept_statements(server, url_database(spec.location), source) as kept:
+        print_sentence(kept.about)
+        return make_capture_of(kept.text, output, redact=redact, log_format=kept.log_format, on_progress=on_progress)
+
+
+@app.command("show", cls=Command)
+def show(
+    capture: Annotated[Path, typer.Argument(metavar="FILE", help="A capture.")],
+    output: Annotated[
+        ShowFormat, typer.Option("--format", metavar="FORMAT", help="text, html, md, csv or json.")
+    ] = ShowFormat.TEXT,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Digests shown: those with the most time. [default: 20; csv and json: all]"
+        ),
+    ] = None,
+    show_literals: Annotated[
+        bool, typer.Option("--show-literals", help="Show a sample of each digest, which holds literals.")
+    ] = False,
+) -> None:
+    """Show a capture's digests, those with the most time first.
+
+    Each has its percentiles and rows, and at the end is what cannot be replayed.
+    """
+    summary = capture_totals(capture)
+    if limit is None:
+        limit = len(summary["digests"]) if output in (ShowFormat.CSV, ShowFormat.JSON) else _SHOWN
+    view = capture_view(summary, capture, limit=limit, literals=show_literals)
+    if output is ShowFormat.TEXT:
+        render_terminal(view, console())
+    elif output is ShowFormat.JSON:
+        typer.echo(json.dumps(_for_programs(summary, limit, literals=show_literals), indent=1, ensure_ascii=False))
+    else:
+        render = {ShowFormat.HTML: render_html, ShowFormat.MARKDOWN: render_markdown, ShowFormat.CSV: render_csv}
+        typer.echo(render[output](view), nl=False)
+
+
+def _for_programs(summary: dict[str, Any], limit: int, *, literals: bool) -> dict[str, Any]:
+    """The totals as the capture has them, without samples unless literals may be seen."""
+    hidden = () if literals else ("sample",)
+    digests = [{key: each[key] for key in each if key not in hidden} for each in summary["digests"][:limit]]
+    return summary | {"digests": digests}

@@ -1,0 +1,500 @@
+"""The queries of a capture by time (`bakeoff capture show`), and of a replay: which are slower or answer otherwise."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bakeoff.explain.causes import step_rows
+from bakeoff.replay.answer_rules import ROWS_KINDS, Answers
+from bakeoff.replay.digests import EXECUTIONS_MIN
+from bakeoff.report import numbers
+from bakeoff.report.context import Context, Query
+from bakeoff.report.performance import mean_curve, percentile_series
+from bakeoff.report.verdicts import Record
+from bakeoff.report.view import (
+    Charts,
+    Code,
+    Panel,
+    Prose,
+    ReportView,
+    Row,
+    Section,
+    Series,
+    Status,
+    Table,
+    Value,
+)
+from bakeoff.units import format_duration, format_ns, shortened
+
+Totals = Mapping[str, Any]
+
+REASONS = {
+    "password": "gives or changes a password; its literals are not kept",
+    "cut": "the log has only a part of it",
+    "routine": "ran inside a stored routine, whose call is an event itself",
+    "parameters": "its values are not in the log, only ?",
+    "local file": "LOAD DATA LOCAL wants a file of the client",
+    "server": "is for the server itself: its end, replication, settings, accounts or files, or another connection",
+    "lock": "takes or gives back a lock that no transaction ends",
+    "prepare": "prepares a statement; what was executed is an event itself",
+    "command": "an administrator command, such as Ping",
+    "empty": "comments only",
+}
+"""Why an event cannot be replayed, as the capture names it, and in words."""
+
+_TEXT_MAX = 1000  # characters of a statement; the capture has 8 kB
+
+
+def capture_view(summary: Totals, path: Path, *, limit: int, literals: bool) -> ReportView:
+    """Build everything that is shown of a capture.
+
+    Args:
+        summary: header, overall and digests, as the engine reads them from the file.
+        path: the capture.
+        limit: how many digests are shown.
+        literals: show a sample of each, with the values that it had.
+    """
+    overall, digests = summary["overall"], summary["digests"][:limit]
+    timed = overall["total_us"] > 0
+    shown = f"{len(digests)} of {_count(overall['digests'])}" if len(digests) < overall["digests"] else ""
+    order = "by time" if timed else "by count: the log has no times"
+    figures = Section.of(
+        f"Digests {order}{f', {shown}' if shown else ''}",
+        _figures(digests, overall, timed=timed),
+        anchor="digests",
+        in_terminal=True,
+    )
+    statements = Section.of(
+        "Statements", _statements(digests, literals=literals), anchor="statements", in_terminal=True
+    )
+    refused = Section.of("Cannot be replayed", _refused(summary), anchor="refused", in_terminal=True)
+    return ReportView(
+        run=path.name,
+        title=path.name,
+        question=f"What is in {path.name}?",
+        dateline=_dateline(summary),
+        sections=tuple(section for section in (figures, statements, refused) if section),
+        records=tuple(_record(each, literals=literals) for each in digests),
+    )
+
+
+def _count(value: float) -> str:
+    return f"{value:,}"
+
+
+_COUNTED = {"events": "statement", "digests": "digest", "connections": "connection", "transactions": "transaction"}
+
+
+def _dateline(summary: Totals) -> str:
+    """Format, size, span and load of the capture in a sentence or two."""
+    overall = summary["overall"]
+    parts = [
+        f"{' and '.join(dict.fromkeys(overall['formats']))} log".replace("sql log", "SQL").replace(
+            "digests log", "digests of performance_schema"
+        ),
+        *(f"{_count(overall[key])} {noun}{'s' * (overall[key] != 1)}" for key, noun in _COUNTED.items()),
+    ]
+    if overall["count"] != overall["events"]:
+        parts[1] += f" that stand for {_count(overall['count'])}"
+    first, last = overall["first_us"], overall["last_us"]
+    if first is not None and last is not None:
+        parts.append(f"{_moment(first)} to {_moment(last)} ({format_duration((last - first) / 1e6)})")
+        if last - first >= 1e6:
+            parts.append(f"{overall['count'] * 1e6 / (last - first):,.1f} statements per second")
+    if overall["total_us"]:
+        parts.append(f"{format_ns(overall['total_us'] * 1000)} of query time")
+    if overall["skipped_bytes"]:
+        parts.append(f"{_count(overall['skipped_bytes'])} bytes belong to no event")
+    if summary["header"]["redacted"]:
+        parts.append("literals replaced")
+    return " · ".join(parts)
+
+
+def _moment(us: int) -> str:
+    return datetime.fromtimestamp(us / 1e6, UTC).isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")
+
+
+def _figures(digests: Sequence[Totals], overall: Totals, *, timed: bool) -> Table:
+    """A row a digest: share, times, rows."""
+    base = overall["total_us"] if timed else overall["count"]
+    failed = any(each["errors"] for each in digests)
+    rows = []
+    for rank, each in enumerate(digests, start=1):
+        share = each["total_us" if timed else "count"] / base if base else 0.0
+        times = [format_ns(each[key] * 1000) for key in ("total_us", "p50_us", "p95_us", "p99_us", "max_us")]
+        per_statement = [numbers.count(each[key] / each["count"]) for key in ("rows_examined", "rows_sent")]
+        values = [numbers.share(share), _count(each["count"])]
+        if timed:
+            values += [*times, *per_statement, *([_count(each["errors"])] if failed else [])]
+        rows.append(Row.of(*values, group=str(rank)))
+    of_times = ("total", "p50", "p95", "p99", "max", "read", "sent", *(("failed",) if failed else ()))
+    return Table(
+        id="digests",
+        group_title="#",
+        columns=("share", "count", *(of_times if timed else ())),
+        rows=tuple(rows),
+        note="Read and sent: rows of one statement, mean." if timed else "",
+    )
+
+
+def _statements(digests: Sequence[Totals], *, literals: bool) -> Table:
+    """A row a digest: its text; below it a sample, when literals may be seen."""
+    rows = tuple(
+        Row.of(
+            each["digest"],
+            Value(text=_shortened(each["text"]), sub=_shortened(each["sample"]) if literals else ""),
+            group=str(rank),
+        )
+        for rank, each in enumerate(digests, start=1)
+    )
+    return Table(id="statements", group_title="#", columns=("digest", "statement"), rows=rows, all_text=True)
+
+
+def _shortened(text: str) -> str:
+    return shortened(text, _TEXT_MAX)
+
+
+def _refused(summary: Totals) -> Table:
+    """A row a reason and digest, the most frequent first; ten digests a reason."""
+    rows = []
+    for reason, count in sorted(summary["overall"]["not_replayable"].items(), key=lambda item: -item[1]):
+        found = [each for each in summary["digests"] if reason in each["not_replayable"]]
+        found.sort(key=lambda each: -each["not_replayable"][reason])
+        title = f"{REASONS.get(reason, reason)} ({_count(count)})"
+        rows += [Row.of(_shortened(e["text"]), _count(e["not_replayable"][reason]), group=title) for e in found[:10]]
+        if len(found) > 10:
+            rest = sum(each["not_replayable"][reason] for each in found[10:])
+            rows.append(Row.of(f"{len(found) - 10} other digests", _count(rest), group=title))
+    return Table(id="refused", group_title="why", columns=("statement", "events"), rows=tuple(rows))
+
+
+def _record(totals: Totals, *, literals: bool) -> dict[str, str | int | float | bool | None]:
+    """A flat record for CSV; times in µs."""
+    flat = {key: value for key, value in totals.items() if key not in ("not_replayable", "sample")}
+    flat["not_replayable"] = sum(totals["not_replayable"].values())
+    return flat | ({"sample": totals["sample"]} if literals else {})
+
+
+# ---- the queries of a replay -----------------------------------------------------------------------------------------
+
+_SHOWN = 40  # rows of the table; queries that differ are always shown, up to `_DETAILED`
+_DETAILED = 60
+_SHORT = 72  # characters of a query in the table
+_LONG = 2000
+_P95 = 1  # place among QUANTILES
+_MOVES = 0.01  # share of the time: queries that fail on one side move the ratio by as much
+
+LEFT_OUT = REASONS | {"enough of its digest": "a plain read whose digest had been compared often enough"}
+"""Why a statement's answers were not compared."""
+
+
+def _answers_of(context: Context, cell: str) -> Answers | None:
+    return next((context.answers_of(each) for each in context.cells_planned if each.name == cell), None)
+
+
+def findings(context: Context) -> tuple[str, ...]:
+    """What a replay found, a sentence or two for each cell and contender; none for other studies."""
+    queries = context.queries
+    if not queries:
+        return ()
+    places = dict.fromkeys((query.cell, query.contender) for query in queries)
+    several = len({cell for cell, _ in places}) > 1, len({contender for _, contender in places}) > 1
+    return tuple(_found(context, [q for q in queries if (q.cell, q.contender) == place], several) for place in places)
+
+
+def _found(context: Context, queries: list[Query], several: tuple[bool, bool]) -> str:
+    cell, contender = queries[0].cell, queries[0].contender
+    names = [context.cell_title(cell)] * several[0] + [context.labels[contender]] * several[1]
+    where = f"{', '.join(names)}: " if names else ""
+    comparison = next((c for c in context.primary if (c.cell, c.contender) == (cell, contender)), None)
+    total = "has no ratio"
+    if comparison and comparison.estimate.n:
+        interval = numbers.interval(comparison.estimate.interval)
+        total = f"{numbers.ratio_of(comparison.estimate)}{f' ({interval})' if interval else ''}"
+    words = Counter(query.word for query in queries)
+    slower = [query.times for query in queries if query.times and query.word == "SLOWER"]
+    share = f" ({numbers.share(sum(each.share for each in slower))} of the time)" if slower else ""
+    rows = sum(any(kind in ROWS_KINDS for kind in query.differs) for query in queries)
+    kinds = Counter(kind for query in queries for kind in query.differs)
+    on_both = Counter("errors" in query.differs for query in queries if query.failing_arms == 2)
+    on_one = kinds["errors"] - on_both[True]
+    found = [
+        _some(words["SLOWER"], "slower") + share if slower else "",
+        _some(words["FASTER"], "faster"),
+        f"{rows} return{'s' if rows == 1 else ''} other rows" if rows else "",
+        _some(on_one, f"fail{'s' if on_one == 1 else ''} on one side only"),
+        _some(on_both[True], f"fail{'s' if on_both[True] == 1 else ''} on both, with other errors"),
+        _some(on_both[False], f"fail{'s' if on_both[False] == 1 else ''} on both"),
+        f"{kinds['plan']} with another plan" if kinds["plan"] else "",
+        *(f"{kinds[kind]} with other {kind}" if kinds[kind] else "" for kind in ("warnings", "columns")),
+    ]
+    answers = _answers_of(context, cell)
+    tables = len(answers.other_tables.get(contender, {})) if answers else 0
+    found.append(f"{tables} table{'s' if tables > 1 else ''} with another checksum" if tables else "")
+    text = ", ".join(each for each in found if each) or _nothing_found(queries)
+    return f"{where}Total work {total}. {text[0].upper()}{text[1:]}."
+
+
+def _nothing_found(queries: list[Query]) -> str:
+    """What was looked at where nothing was found: a query that was not tested is not one that takes the same time."""
+    tested = sum(query.word == "unclear" for query in queries)
+    compared = sum(query.compared.executed > 0 for query in queries)
+    left = len(queries) - tested
+    if tested:
+        times = f"none of {_queries(tested)} tested is shown to be slower or faster"
+        times += f", {left} {'was' if left == 1 else 'were'} not tested" if left else ""
+    else:
+        times = f"none of {_queries(left)} was tested for time"
+    return f"{times}, none of {compared} compared gives other answers" if compared else times
+
+
+def _queries(count: int) -> str:
+    return f"{count} {'query' if count == 1 else 'queries'}"
+
+
+def _some(count: int, what: str) -> str:
+    return f"{_queries(count)} {what}" if count else ""
+
+
+def different_work(context: Context) -> Iterator[Status]:
+    """Ratios that are moved by queries which one arm refuses: a refusal takes less time than the work."""
+    for place in dict.fromkeys((query.cell, query.contender) for query in context.queries):
+        queries = [q for q in context.queries if (q.cell, q.contender) == place and q.times]
+        failing = [q.times for q in queries if q.times and q.failing_arms == 1]
+        shares = {
+            "baseline": math.fsum(each.share for each in failing),
+            "contender": math.fsum(each.contender_share for each in failing),
+        }
+        whose = max(shares, key=shares.__getitem__)
+        both = [q.times for q in queries if q.times and q.times.estimate and q.failing_arms != 1]
+        contender = math.fsum(each.share * math.exp(-each.estimate.mean) for each in both if each.estimate)
+        if shares[whose] < _MOVES or not contender:
+            continue
+        cell, arm = place
+        rest = math.fsum(each.share for each in both) / contender
+        yield Status(
+            word="DIFFERENT WORK",
+            text=f"{context.cell_title(cell)}, {context.labels[arm]}: {numbers.share(shares[whose])} of the {whose}'s "
+            "time is in queries that fail on one side only. The ratio counts them; that of the others is about "
+            f"{rest:.2f}×.",
+        )
+
+
+def queries_section(context: Context) -> Section | None:
+    """The queries of a replay by time lost, and those that differ in detail."""
+    queries = context.queries
+    flagged = [query for query in queries if query.is_flagged][:_DETAILED]
+    shown = [query for at, query in enumerate(queries) if at < _SHOWN or query in flagged]
+    return Section.of(
+        "Queries",
+        *(Prose(text=sentence, small=True) for sentence in _coverage(context) if queries),
+        _table(context, shown, left=len(queries) - len(shown)),
+        _failures(context),
+        _left_out(context),
+        _other_tables(context),
+        *(_detail(context, query, f"query-{at}") for at, query in enumerate(flagged)),
+        anchor="queries",
+        nav="Queries",
+        in_terminal=True,
+    )
+
+
+def _coverage(context: Context) -> Iterator[str]:
+    for answers in context.answers.values():
+        why = f" in {answers.limit_s:.0f} s"
+        if answers.ended_by:
+            query = _short(answers.ended_by)
+            why = f", since data may differ after a query that took too long on one side only: {query}"
+        left = f"; {answers.not_reached:,} were not reached{why}" if answers.not_reached else ""
+        tables = f" After writes the checksums of {answers.tables} tables were compared." if answers.tables else ""
+        yield (
+            f"Answers of {answers.executed:,} statements of {len(answers.digests):,} queries were compared one by one, "
+            f"not timed{left}.{tables}"
+        )
+    yield (
+        f"A query is tested with {EXECUTIONS_MIN} executions or more on both arms in each of six epochs; verdicts are "
+        "corrected over all queries tested (Holm). Lost: what the contender takes longer, as a share of all time."
+    )
+
+
+def _several(context: Context) -> bool:
+    return len({(query.cell, query.contender) for query in context.queries}) > 1
+
+
+def _where(context: Context, query: Query) -> str:
+    return f"{context.cell_title(query.cell)}, {context.labels[query.contender]}" if _several(context) else ""
+
+
+def _lost(share: float) -> str:
+    """`+4.2%`, `−0.3%`; `0.0%` without a sign."""
+    text = f"{share * 100:+.1f}%".replace("-", numbers.MINUS)
+    return text[1:] if float(text[1:-1]) == 0 else text
+
+
+def _table(context: Context, queries: list[Query], *, left: int) -> Table:
+    rows = []
+    for query in sorted(queries, key=lambda query: _where(context, query)):
+        times = query.times
+        cells = ["", "", "", "not timed", "", ""]
+        if times:
+            p95 = [quantiles[_P95] if quantiles else None for quantiles in times.quantiles_ns.values()]
+            cells = [
+                f"{times.executions[query.contender]:,}",
+                numbers.share(times.share),
+                numbers.estimate_short(times.estimate) if times.estimate else "n/a",
+                query.word,
+                "" if times.time_lost is None else _lost(times.time_lost),
+                " → ".join("n/a" if ns is None else format_ns(ns) for ns in p95),
+            ]
+        rows.append(Row.of(_short(query.text), *cells, ", ".join(query.differs), group=_where(context, query)))
+    notes = Counter(query.times.note for query in queries if query.times and query.times.note)
+    untested = "; ".join(f"{note} ({count})" for note, count in notes.most_common())
+    why = [context.with_labels(f"Not tested: {untested}.")] if notes else []
+    more = [f"{left:,} other queries are in the CSV and JSON forms."] if left else []
+    return Table(
+        id="queries",
+        group_title="cell" if _several(context) else "",
+        columns=("query", "calls", "share", "ratio", "verdict", "lost", "p95", "differs in"),
+        rows=tuple(rows),
+        note=" ".join((*why, *more)),
+        wide=("calls", "p95"),
+    )
+
+
+def _short(text: str, length: int = _SHORT) -> str:
+    """A digest's text as people write SQL (`o.id, COUNT (*)`); of a long one its begin and its end, which tell it."""
+    plain = " ".join(text.replace("`", "").split()).replace(" . ", ".")
+    plain = plain.replace(" ,", ",").replace("( ", "(").replace(" )", ")")
+    end = length // 2 - 1
+    return plain if len(plain) <= length else f"{plain[: length - end - 1].rstrip()}…{plain[-end:].lstrip()}"
+
+
+def _failures(context: Context) -> Table:
+    """Statements that failed while they were timed, by query and error, of each arm; the most frequent first."""
+    texts = {query.digest: query.text for query in context.queries}
+    found = sorted(context.failures.items(), key=lambda item: -sum(item[1].values()))
+    rows = tuple(
+        Row.of(_short(texts.get(digest, digest)), error, *(f"{count[arm]:,}" for arm in context.compared_arms))
+        for (_, digest, error), count in found[:_SHOWN]
+    )
+    columns = ("query that failed while timed", "error", *(context.labels[arm] for arm in context.compared_arms))
+    more = f"{len(found) - _SHOWN:,} other lines are in failures.json of each epoch." if len(found) > _SHOWN else ""
+    return Table(id="failures", columns=columns, rows=rows, note=more)
+
+
+def _left_out(context: Context) -> Table:
+    """Statements whose answers were not compared, by reason."""
+    skipped: Counter[str] = Counter()
+    for answers in context.answers.values():
+        skipped.update(answers.skipped)
+    rows = tuple(Row.of(LEFT_OUT.get(reason, reason), f"{count:,}") for reason, count in skipped.most_common())
+    return Table(id="not-compared", columns=("answers not compared", "statements"), rows=rows)
+
+
+def _other_tables(context: Context) -> Table:
+    rows = tuple(
+        Row.of(table, how, group=context.labels.get(arm, arm))
+        for answers in context.answers.values()
+        for arm, tables in answers.other_tables.items()
+        for table, how in tables.items()
+    )
+    columns = ("table after the writes", "how it differs")
+    return Table(id="other-tables", group_title="arm", columns=columns, rows=rows, all_text=True)
+
+
+def _detail(context: Context, query: Query, name: str) -> Section | None:
+    """One query: its SQL, what differs, both plans, rows read, latency."""
+    arms = (context.analysis.baseline, query.contender)
+    labels = tuple(context.labels[arm] for arm in arms)
+    known = query.answers
+    plans = [known.plans.get(arm, ()) if known else () for arm in arms] if query.compared.plan else [(), ()]
+    read = known.rows_examined if known else {}
+    facts = [(kind, *query.compared.examples.get(kind, ("", ""))) for kind in query.differs if kind != "plan"]
+    if read and set(arms) <= read.keys():
+        facts.append(("rows read", f"{read[arms[0]]:,}", f"{read[arms[1]]:,}"))
+    return Section.of(
+        _short(query.text, 100) + (f" ({_where(context, query)})" if _several(context) else ""),
+        Code(text=context.samples.get(query.digest, query.text)[:_LONG]),
+        Table(
+            id=f"{name}-differences",
+            columns=("difference", *labels),
+            rows=tuple(Row.of(*fact) for fact in facts),
+            all_text=True,
+        ),
+        Table(
+            id=f"{name}-plans",
+            columns=("step", *labels),
+            rows=tuple(step_rows(plans)),
+            all_text=True,
+        ),
+        Charts(panels=_curves(context, query, name), legend=False),
+    )
+
+
+def _curves(context: Context, query: Query, name: str) -> tuple[Panel, ...]:
+    """Latency of one query on both arms against the share of executions that were faster."""
+    series: list[Series] = []
+    clock = "service"
+    for arm in (context.analysis.baseline, query.contender):
+        key = (query.cell, arm, query.digest)
+        rows = [
+            row
+            for messages in context.histograms.values()
+            for row in messages
+            if (row["cell"], row["arm"], row["operation"]) == key and row["count"]
+        ]
+        curve = mean_curve(rows) if rows else []
+        clock = rows[0]["clock"] if rows else clock
+        if curve:
+            series.append(percentile_series(context, arm, curve, {}))
+    title = f"Latency of {_short(query.text, 40)}"
+    return (
+        (
+            Panel(
+                id=f"{name}-latency",
+                title=title,
+                x_title="share of executions",
+                y_title=f"{clock} time, ms",
+                series=tuple(series),
+                x_kind="tail",
+            ),
+        )
+        if series
+        else ()
+    )
+
+
+def records(context: Context) -> Iterator[Record]:
+    """A flat record for every query, and for every table that differs: ratios as ratios, times in ns."""
+    of_all: Record = {"run": context.run.name, "baseline": context.labels[context.analysis.baseline]}
+    for query in context.queries:
+        times, estimate = query.times, query.times.estimate if query.times else None
+        record: Record = of_all | {
+            "cell": query.cell,
+            "contender": context.labels[query.contender],
+            "digest": query.digest,
+            "query": _short(query.text, _LONG),
+            "verdict": query.word or "not timed",
+            "differs": " ".join(query.differs),
+        }
+        if times:
+            record |= {"share": times.share, "time_lost": times.time_lost, "p_adjusted": times.p_adjusted}
+            for side, arm in (("baseline", context.analysis.baseline), ("contender", query.contender)):
+                record[f"{side}_calls"] = times.executions[arm]
+                named = zip(("p50", "p95", "p99"), times.quantiles_ns[arm], strict=False)
+                record |= {f"{side}_{name}_ns": ns for name, ns in named}
+        if estimate:
+            low, high = estimate.interval.low, estimate.interval.high
+            record |= {"ratio": math.exp(estimate.mean), "epochs": estimate.n}
+            record |= {"ratio_low": None if low is None else math.exp(low)}
+            record |= {"ratio_high": None if high is None else math.exp(high)}
+        yield record
+    for answers in context.answers.values():
+        for arm, tables in answers.other_tables.items():
+            for table, how in tables.items():
+                differs = "checksum" if how.startswith("checksum only") else "rows"
+                label = context.labels.get(arm, arm)
+                yield of_all | {"contender": label, "table": table, "differs": differs, "how": how}

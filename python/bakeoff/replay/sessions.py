@@ -1,0 +1,434 @@
+"""Run the statements of a capture on one server, one by one, each in the session of its captured connection.
+
+The plans of all server versions come in one form: a line a table, compared without the optimizer's estimates.
+"""
+
+import base64
+import contextlib
+import json
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pymysql
+from pymysql.constants import COMMAND
+from pymysql.cursors import SSCursor
+
+from bakeoff.errors import ServerError
+from bakeoff.replay.answer_rules import Column, Reply, kind_of, without_literals
+from bakeoff.servers import Server
+from bakeoff.spec.dumps import quoted
+
+# ---- plans -----------------------------------------------------------------------------------------------------------
+
+_FLAGS = (
+    ("Using filesort", "filesort"),
+    ("Using temporary", "temporary"),
+    ("hash join", "hash join"),
+    ("Block Nested Loop", "join buffer"),
+    ("BNL", "join buffer"),
+    ("BKA", "join buffer"),
+    ("Using index condition", "index condition"),
+    ("Using index for group-by", "index for groups"),
+    ("Using index", "index only"),
+)
+_NOTHING_READ = re.compile(r"impossible|no matching|const table|const row", re.IGNORECASE)
+# What is no other plan: a condition is checked by the server or by the engine, and a row is read with its index anyway.
+_NOT_COMPARED = frozenset({"index condition"})
+
+Explained = Sequence[Mapping[str, Any]]
+"""Rows of EXPLAIN by column in lower case."""
+
+
+class Step(NamedTuple):
+    """How one table is read: its place in the list is its place in the join order."""
+
+    part: str
+    table: str
+    access: str
+    key: str
+    key_parts: int | None
+    flags: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """`orders: ref idx_customer, 2 parts; filesort`."""
+        parts = "" if not self.key_parts else f", {self.key_parts} part{'s' if self.key_parts > 1 else ''}"
+        key = f" {self.key}{parts}" if self.key else ""
+        part = f"{self.part}: " if self.part else ""
+        return f"{part}{self.table or '(no table)'}: {self.access}{key}{''.join(f'; {flag}' for flag in self.flags)}"
+
+
+def steps_of(explained: Explained, key_parts: Mapping[tuple[str, str], int]) -> tuple[Step, ...]:
+    """The steps of a plan.
+
+    Args:
+        explained: rows of the traditional EXPLAIN.
+        key_parts: by table and key, as EXPLAIN FORMAT=JSON says; empty for servers without it.
+    """
+    return tuple(_step(row, key_parts) for row in explained if "UNION RESULT" not in _text(row, "select_type"))
+
+
+def _step(row: Mapping[str, Any], key_parts: Mapping[tuple[str, str], int]) -> Step:
+    extra, key, table = (_text(row, name) for name in ("extra", "key", "table"))
+    part = _text(row, "select_type").lower()
+    flags: list[str] = []
+    for words, flag in _FLAGS:
+        if words in extra and flag not in flags and not (flag == "index only" and flags[-1:] == ["index condition"]):
+            flags.append(flag)
+    if not table:
+        known = "nothing is read" if _NOTHING_READ.search(extra) else extra.lower()
+        return Step(_part(part), "", known, "", None, ())
+    access = _text(row, "type").lower()
+    return Step(
+        part=_part(part),
+        table=re.sub(r"^<(\w+?)\d+>$", r"<\1>", table),
+        access="const" if access == "system" else "all rows" if access == "all" else access,
+        key=re.sub(r"^(<auto_key\d+>|key\d+)$", "(made for it)", key),
+        key_parts=key_parts.get((table, key)),
+        flags=tuple(flags),
+    )
+
+
+def _part(select_type: str) -> str:
+    return "" if select_type in ("simple", "primary") else select_type
+
+
+def _text(row: Mapping[str, Any], name: str) -> str:
+    value = row.get(name)
+    return value.decode("utf8", "replace") if isinstance(value, bytes) else str(value or "")
+
+
+def same_plan(base: Sequence[Step], other: Sequence[Step]) -> bool:
+    """Whether tables are read in the same order, in the same way, by the same parts of the same keys."""
+    if len(base) != len(other):
+        return False
+    for ours, theirs in zip(base, other, strict=True):
+        parts = ours.key_parts == theirs.key_parts or None in (ours.key_parts, theirs.key_parts)
+        flags = (set(ours.flags) ^ set(theirs.flags)) - _NOT_COMPARED
+        if ours[:4] != theirs[:4] or not parts or flags:
+            return False
+    return True
+
+
+def key_parts_of(document: object) -> dict[tuple[str, str], int]:
+    """Parts of the keys used, by table and key, found anywhere in the document of EXPLAIN FORMAT=JSON."""
+    found: dict[tuple[str, str], int] = {}
+    waiting = [document]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, dict):
+            waiting += part.values()
+            used = part.get("used_key_parts")
+            if isinstance(used, list):
+                found[str(part.get("table_name", "")), str(part.get("key", ""))] = len(used)
+    return found
+
+
+_TREE_LINE = re.compile(
+    r"(?P<indent> *)-> (?P<step>.*?)(?:  \(cost=[^)]*\))?"
+    r"(?: \(actual time=\S+ rows=(?P<rows>\S+) loops=(?P<loops>\d+)\)| (?P<never>\(never executed\)))?\s*"
+)
+_TREE_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'|\b0[xb][0-9a-fA-F]+\b|\b\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\b")
+
+
+def _tree_line(line: str) -> str:
+    """`  Index lookup on t using k (k=?): 10 rows, 2 times` of a line of EXPLAIN ANALYZE."""
+    found = _TREE_LINE.fullmatch(line)
+    if not found:
+        return ""
+    step = found["indent"] + _TREE_LITERAL.sub("?", found["step"]).strip()
+    if found["never"]:
+        return f"{step}: never"
+    if found["rows"] is None:
+        return step
+    return f"{step}: {float(found['rows']):g} rows" + (f", {found['loops']} times" if found["loops"] != "1" else "")
+
+
+# ---- sessions --------------------------------------------------------------------------------------------------------
+
+Event = Mapping[str, Any]
+
+STATEMENT_LIMIT_S = 10.0
+"""A statement that takes longer is ended, and its answers are not compared."""
+
+TOO_LONG = 2013
+"""Error number of a statement that was ended by the limit: the connection is lost."""
+
+_SESSIONS_MAX = 100  # of one server at a time; `max_connections` is 151 at least
+_ROWS_AT_ONCE = 1000
+_IN_TRANSACTION = 1  # of the server's status
+# One statement runs at a time, so nobody would ever release the lock that it waits for.
+_OWN_SETTINGS = b"SET character_set_results=utf8mb4, innodb_lock_wait_timeout=1, lock_wait_timeout=1"
+# They set the other variables of the character set, too.
+_SET_FIRST = {"names": 0, "character_set": 1}
+_SEVERAL_STATEMENTS = b"\0\0"  # MYSQL_OPTION_MULTI_STATEMENTS_ON
+_READ_ONLY = b"SET SESSION TRANSACTION READ ONLY"
+_NOT_KNOWN = (1064, 1193)  # before MySQL 5.6 and MariaDB 10.0: a syntax error, or a variable that is not there
+# What may stand before a statement's first word: comments, and the heads of those that servers execute.
+_LEAD = rb"(?:\s|/\*M?!\d*|/\*(?!M?!).*?\*/|#[^\n]*\n|--\s[^\n]*\n)*"
+_READ_WRITE = re.compile(_LEAD + rb"start\s+transaction\b.*\bread\s+write\b", re.IGNORECASE | re.DOTALL)
+_SET = re.compile(_LEAD + rb"set\s+(?!timestamp)", re.IGNORECASE | re.DOTALL)
+_USE = re.compile(_LEAD + rb"use\b", re.IGNORECASE | re.DOTALL)
+_LOCK = re.compile(_LEAD + rb"lock\s+tables?\b(?!.*\bunlock\s+tables?\b)", re.IGNORECASE | re.DOTALL)
+_UNLOCK = re.compile(_LEAD + rb"(?:unlock\s+tables?|begin|start\s+transaction)\b", re.IGNORECASE | re.DOTALL)
+_BARE_VALUE = re.compile(r"-?\d+|default|null|true|false|on|off", re.IGNORECASE)
+_PLAIN_VALUE = re.compile(r"[\w-]+(?: COLLATE \w+)?", re.IGNORECASE)
+
+
+def statement_of(event: Event) -> bytes:
+    """The statement's bytes; empty for an event without one."""
+    if "sql_base64" in event:
+        return base64.b64decode(event["sql_base64"])
+    return str(event.get("sql", "")).encode("utf8", "surrogateescape")
+
+
+def connection_of(event: Event) -> int:
+    """The event's connection; 0 where the log does not tell it: such events share one session, as in the timed pass."""
+    return int(event.get("connection") or 0)
+
+
+class Sessions:
+    """The sessions of one server, one for each captured connection.
+
+    Args:
+        server: where they are.
+        database: of statements whose schema the capture does not know; None: none.
+        now_s: the time that statements see whose own time the capture does not know: the same on every server.
+        read_only: have the server refuse what writes, where it can (MySQL 5.6, MariaDB 10.0).
+        several: a text may hold several statements, as in the timed pass; not where a text may come to be run that was
+            to be explained.
+    """
+
+    def __init__(
+        self, server: Server, database: str | None, *, now_s: int, read_only: bool = False, several: bool = False
+    ) -> None:
+        self.server = server
+        self._read_only, self._several = read_only, several
+        self._database = database
+        self._now_s = now_s
+        self._open: OrderedDict[int, _Session] = OrderedDict()
+
+    def close(self, connection: int | None = None) -> None:
+        """End one session, or all of them."""
+        for number in [connection] if connection is not None else list(self._open):
+            session = self._open.pop(number, None)
+            if session:
+                session.close()
+
+    def in_transaction(self, event: Event) -> bool:
+        """Whether the session of the event's connection is in a transaction, as far as its server has said."""
+        session = self._open.get(connection_of(event))
+        return session is not None and session.in_transaction
+
+    @property
+    def locking(self) -> int | None:
+        """The connection that has tables locked, or None. Every other connection may have to wait for it."""
+        return next((number for number, session in self._open.items() if session.locked), None)
+
+    def run(self, event: Event, sql: bytes) -> Reply:
+        """The server's reply to a statement in the session of its connection.
+
+        Raises:
+            ServerError: the server is gone.
+        """
+        number = connection_of(event)
+        session = self._open.get(number)
+        if session is None:
+            if len(self._open) >= _SESSIONS_MAX:
+                idle = (number for number, each in self._open.items() if not each.in_transaction)
+                self.close(next(idle, next(iter(self._open))))
+            session = _Session(self.server, event, read_only=self._read_only, several=self._several)
+            self._open[number] = session
+        self._open.move_to_end(number)
+        session.set_time(int(event.get("start_us") or 0) // 1_000_000 or self._now_s)
+        reply = session.use(event.get("schema") or self._database) or session.run(sql)
+        if session.lost:
+            self.close(number)
+            self.server.query("SELECT 1")  # a server that is gone ends the pass
+        return reply
+
+    def explain(self, event: Event, sql: bytes) -> tuple[Step, ...]:
+        """The plan of a statement; empty when the server cannot explain it."""
+        rows = self._table(event, b"EXPLAIN FORMAT=TRADITIONAL " + sql) or self._table(event, b"EXPLAIN " + sql)
+        if not rows:
+            return ()
+        parts: dict[tuple[str, str], int] = {}
+        document = self._table(event, b"EXPLAIN FORMAT=JSON " + sql)
+        if document:
+            with contextlib.suppress(ValueError):
+                parts = key_parts_of(json.loads(next(iter(document[0].values())) or b""))
+        return steps_of(rows, parts)
+
+    def examined(self, event: Event, sql: bytes) -> tuple[Reply, dict[str, int]]:
+        """Run a statement between two readings of the handler counters; what a reading itself adds is taken off."""
+        idle, before = self.handlers(event), self.handlers(event)
+        reply = self.run(event, sql)
+        grown = {}
+        for name, value in self.handlers(event).items():
+            own = value - before.get(name, 0) - (before.get(name, 0) - idle.get(name, 0))
+            grown[name] = max(0, own)
+        return reply, grown
+
+    def analyzed(self, event: Event, sql: bytes) -> tuple[str, ...]:
+        """What a read does when it runs, a line a step, without times and literals; empty: the server does not say.
+
+        EXPLAIN ANALYZE of MySQL 8.0.18, ANALYZE of MariaDB 10.1 and later.
+        """
+        if tree := self._table(event, b"EXPLAIN ANALYZE " + sql):
+            text = next(iter(tree[0].values())) or b""
+            return tuple(filter(None, map(_tree_line, text.decode("utf8", "replace").splitlines())))
+        return tuple(
+            f"{_text(row, 'table') or '(no table)'}: {float(row['r_rows'] or 0):g} rows read, "
+            f"{float(row['r_filtered'] or 0):g}% kept"
+            for row in self._table(event, b"ANALYZE " + sql)
+            if row.get("r_rows") is not None
+        )
+
+    def handlers(self, event: Event) -> dict[str, int]:
+        """The session's handler counters."""
+        rows = self._table(event, b"SHOW SESSION STATUS LIKE 'Handler%'")
+        return {(name or b"").decode(): int(value or 0) for name, value in (tuple(row.values()) for row in rows)}
+
+    def _table(self, event: Event, sql: bytes) -> list[dict[str, bytes | None]]:
+        """Rows by column in lower case; none when it fails."""
+        reply = self.run(event, sql)
+        if reply.errno or reply.kept is None:
+            return []
+        return [dict(zip((each.name.lower() for each in reply.columns), row, strict=True)) for row in reply.kept]
+
+
+class _Session:
+    """One connection, whose texts come as bytes of utf8mb4."""
+
+    def __init__(self, server: Server, event: Event, *, read_only: bool, several: bool) -> None:
+        self._server = server
+        self._read_only = read_only
+        self._connection = server.connect(own_settings=False)
+        self._connection.use_unicode = False
+        self._connection.decoders = {}
+        # pymysql takes it at the opening only, where a server's default is 600 s.
+        self._connection._read_timeout = STATEMENT_LIMIT_S
+        if several:
+            # Where a server refuses it, such texts fail. PyMySQL's own flag would need another way to connect.
+            with contextlib.suppress(pymysql.MySQLError, OSError):
+                self._connection._execute_command(COMMAND.COM_SET_OPTION, _SEVERAL_STATEMENTS)
+                self._connection._read_packet()
+        self._schema: str | None = None
+        self._second = 0
+        self.lost = False
+        self.locked = False
+        """It has tables locked by LOCK TABLES."""
+        state = dict(event.get("session") or {})
+        for name, value in sorted(state.items(), key=lambda item: _SET_FIRST.get(item[0], len(_SET_FIRST))):
+            self._set(str(name), str(value))
+        self._set_own()
+
+    @property
+    def in_transaction(self) -> bool:
+        return bool(self._connection.server_status & _IN_TRANSACTION)
+
+    def close(self) -> None:
+        with contextlib.suppress(pymysql.MySQLError, OSError):
+            self._connection.close()
+
+    def set_time(self, second: int) -> None:
+        """Let NOW() be this second of 1970 on: what is written with it is then the same on every server."""
+        if second != self._second:
+            self._second = second
+            self.run(f"SET timestamp={second}".encode())
+
+    def use(self, schema: str | None) -> Reply | None:
+        """Change to a schema; the reply when that fails."""
+        if not schema or schema == self._schema:
+            return None
+        reply = self.run(f"USE {quoted(schema)}".encode())
+        self._schema = None if reply.errno else schema
+        return reply if reply.errno else None
+
+    def run(self, sql: bytes) -> Reply:
+        """Run a statement and read all that it answers."""
+        if self._read_only and _READ_WRITE.match(sql):
+            sql = b"START TRANSACTION"
+        reply = Reply()
+        thread = self._connection.thread_id()
+        try:
+            with contextlib.closing(SSCursor(self._connection)) as cursor:
+                cursor.execute(sql)
+                self._read(cursor, reply, time.monotonic() + STATEMENT_LIMIT_S)
+                warned = cursor._result.warning_count
+            if warned:
+                reply.warnings = self._warnings()
+        except pymysql.MySQLError as problem:
+            number = problem.args[0] if problem.args and isinstance(problem.args[0], int) else TOO_LONG
+            reply = Reply(errno=number or TOO_LONG, message=without_literals(str(problem.args[-1])))
+        except (OSError, UnicodeDecodeError) as problem:  # of names that are not in utf8mb4, with rows still to come
+            self._connection._force_close()
+            reply = Reply(errno=TOO_LONG, message=str(problem))
+        self.lost = reply.errno in (2006, TOO_LONG) or not self._connection.open
+        if self.lost:
+            with contextlib.suppress(ServerError):
+                self._server.query(f"KILL {int(thread)}")
+        elif _SET.match(sql) and sql not in (_OWN_SETTINGS, _READ_ONLY):
+            self._set_own()
+        elif _USE.match(sql):
+            self._schema = None
+        elif not reply.errno and _LOCK.match(sql):
+            self.locked = True
+        elif not reply.errno and _UNLOCK.match(sql):
+            self.locked = False
+        return reply
+
+    def _set_own(self) -> None:
+        """What a session has whatever the capture sets.
+
+        Raises:
+            ServerError: it would not be read-only.
+        """
+        self.run(_OWN_SETTINGS)
+        if self._read_only and not self.lost:
+            reply = self.run(_READ_ONLY)
+            if reply.errno not in (0, *_NOT_KNOWN) and not self.lost:
+                raise ServerError(f"server {self._server.name}: {_READ_ONLY.decode()} failed: {reply.message}.")
+
+    def _read(self, cursor: SSCursor, reply: Reply, until: float) -> None:
+        """Read every result set; the columns are those of the first."""
+        while True:
+            result = cursor._result
+            if result.field_count:
+                columns = tuple(
+                    Column(name=str(each.name), kind=kind_of(each.type_code, each.charsetnr)) for each in result.fields
+                )
+                reply.columns = reply.columns or columns
+                while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+                    for row in rows:
+                        reply.add(row)
+                    if time.monotonic() > until:
+                        # Closing the cursor would read the rest.
+                        self._connection._force_close()
+                        cursor.connection = None
+                        raise TimeoutError(f"its rows took longer than {STATEMENT_LIMIT_S:g} s")
+            else:
+                reply.affected = (reply.affected or 0) + int(result.affected_rows)
+            if not cursor.nextset():
+                return
+
+    def _warnings(self) -> tuple[int, ...]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(b"SHOW WARNINGS")
+            return tuple(sorted(int(code) for _, code, _ in cursor.fetchall()))
+
+    def _set(self, name: str, value: str) -> None:
+        """A setting of the session as the capture has it; one that the server does not know is left out."""
+        plain = _PLAIN_VALUE.fullmatch(value)
+        if name in ("names", "character_set"):
+            sql = f"SET {'NAMES' if name == 'names' else 'CHARACTER SET'} {value}" if plain else ""
+        else:
+            # The server's own SQL mode says whether a backslash escapes.
+            literal = value if _BARE_VALUE.fullmatch(value) else f"'{self._connection.escape_string(value)}'"
+            sql = f"SET SESSION {name} = {literal}" if name.replace("_", "").isalnum() else ""
+        if sql:
+            self.run(sql.encode())

@@ -1,0 +1,243 @@
+"""Bisections: what is believed of a study's builds or options, what its next epoch measures, and when it has ended.
+
+All of it follows from the study and the values so far, so that a resumed run goes on as it would have. A bisection has
+one cell. Every epoch measures the baseline, which is good, and one other arm.
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from bakeoff.plan import Plan
+from bakeoff.plan.epochs import seed_for
+from bakeoff.plan.factorial import arm_names
+from bakeoff.plan.timing import EpochTime
+from bakeoff.search import first_slow_build, guilty
+from bakeoff.spec import Arm, Study
+from bakeoff.spec.study import Search
+from bakeoff.stats import interval as iv
+from bakeoff.stats.estimate import EpochEstimates, by_comparison
+from bakeoff.stats.model import Estimate, Stop
+from bakeoff.stats.stopping import Decision
+
+_LABELLED = 3  # options that an arm's label names
+
+Values = Mapping[str, Sequence[float]]
+"""By arm, log ratios over the baseline, one a valid epoch."""
+
+
+@dataclass(frozen=True)
+class Believed:
+    """What is believed of the builds, or of the options.
+
+    Attributes:
+        probabilities: that a build is the first bad one, or that an option is guilty.
+        effects: of each option, log ratio; empty of builds.
+        named: numbers of builds or options, once the search has ended; () with `nothing`; None before that. Several
+            builds: all but the last one cannot be measured.
+        whole: the log ratio to be explained: that of all values from the likeliest first bad build on, or of all
+            options together.
+        nothing: good and bad do not differ by more than the precision asked for.
+        beliefs: over sets of options; None of builds.
+    """
+
+    probabilities: tuple[float, ...]
+    effects: tuple[float, ...]
+    named: tuple[int, ...] | None
+    whole: Estimate
+    nothing: bool = False
+    beliefs: guilty.Beliefs | None = None
+
+
+def beliefs_of(study: Study, values: Values, *, skipped: Collection[str] = ()) -> Believed | None:
+    """What is believed after these values; None before the bad arm was measured.
+
+    Args:
+        study: with the arms so far.
+        values: see `Values`.
+        skipped: of `skipped_arms`.
+    """
+    assert study.search
+    if not values.get(study.arms[1].name):
+        return None
+    if not study.search.builds:
+        return _of_options(study, values)
+    return _of_builds(study, study.search, values, _build_numbers(study.search, skipped))
+
+
+def by_build(search: Search, values: Values) -> dict[int, list[float]]:
+    """Values by the number of their build."""
+    numbers = {arm.name: number for number, arm in enumerate(search.builds)}
+    return {numbers[name]: list(own) for name, own in values.items() if name in numbers and own}
+
+
+def _build_numbers(search: Search, names: Collection[str]) -> list[int]:
+    return [number for number, arm in enumerate(search.builds) if arm.name in names]
+
+
+def _of_builds(study: Study, search: Search, values: Values, without: Collection[int]) -> Believed:
+    of_builds = by_build(search, values)
+    probabilities = first_slow_build.posterior(of_builds, len(search.builds))
+    named = first_slow_build.culprits(probabilities, without=without)
+    best = named[-1] if named else int(probabilities.argmax())
+    bad = [value for build, own in of_builds.items() if build >= best for value in own]
+    whole = iv.estimate_of(bad, iv.live_interval)
+    enough = len(of_builds[len(search.builds) - 1]) >= first_slow_build.EPOCHS_FIRST
+    shown = enough and iv.excludes_zero(whole.interval)
+    nothing = _is_nothing(bad, study)
+    return Believed(
+        tuple(probabilities.tolist()),
+        (),
+        () if nothing else named if shown else None,
+        whole,
+        nothing,
+    )
+
+
+def _of_options(study: Study, values: Values) -> Believed:
+    assert study.search
+    arms = [arm for arm in study.arms[1:] if values.get(arm.name)]
+    rows = [(subset(arm, study.search), value) for arm in arms for value in values[arm.name]]
+    believed = guilty.beliefs([row for row, _ in rows], [value for _, value in rows])
+    whole = list(values[study.arms[1].name])
+    named = believed.named() if len(whole) >= first_slow_build.EPOCHS_FIRST else None
+    nothing = len(rows) == len(whole) and _is_nothing(whole, study)
+    return Believed(
+        tuple(believed.guilty.tolist()),
+        tuple(believed.effects.tolist()),
+        () if nothing else named or None,
+        iv.estimate_of(whole, iv.live_interval),
+        nothing,
+        believed,
+    )
+
+
+def _is_nothing(values: Sequence[float], study: Study) -> bool:
+    """Whether these values of bad arms are equal to those of the good one, as precisely as was asked for."""
+    n, sd = len(values), iv.standard_deviation(values)
+    half_width = iv.precision_half_width(sd, n)
+    return n >= iv.N_MIN and half_width <= study.precision and abs(fmean(values)) < half_width
+
+
+def search_decision(
+    history: Sequence[EpochEstimates],
+    study: Study,
+    plan: Plan,
+    *,
+    elapsed_s: float,
+    epoch_time: EpochTime | None,
+    load_s: float,
+    last_tried: bool,
+    aborted: bool,
+) -> Decision:
+    """Decide what the next epoch measures, as `bakeoff.stats.stopping.decide` does for other studies.
+
+    Args:
+        history: one entry a valid epoch.
+        study: with the arms so far.
+        plan: its cell and expected seconds.
+        elapsed_s: wall seconds used of the budget, loading included.
+        epoch_time: of the epochs so far; None: as planned.
+        load_s: of one load, which a further arm takes.
+        last_tried: as in `skipped_arms`.
+        aborted: the user ended the run.
+    """
+    (cell,) = plan.cells
+    values = {
+        arm: [pair.value for pair in pairs if math.isfinite(pair.value)]
+        for (_, arm), pairs in by_comparison(history).items()
+    }
+    skipped = skipped_arms(study, values, last_tried=last_tried)
+    believed = beliefs_of(study, values, skipped=skipped)
+    epoch_time = epoch_time or EpochTime(overhead_s=plan.overhead_s, wall_per_planned=1.0)
+    next_s = load_s + epoch_time.epoch_s(plan.measuring_seconds({cell.name: 2}))
+    stop = Stop.RUNNING
+    if aborted:
+        stop = Stop.ABORTED
+    elif believed and believed.named is not None:
+        stop = Stop.ANSWERED
+    elif elapsed_s + next_s > study.budget_s:
+        stop = Stop.BUDGET
+    arm = study.arms[1]
+    if stop is Stop.RUNNING and believed:
+        arm = next_arm(study, believed, values, skipped=skipped)
+    return Decision(
+        stop=stop,
+        settled=frozenset((cell.name, each.name) for each in study.arms[1:] if each.name != arm.name),
+        more_s=None if stop is Stop.RUNNING else 0.0,
+        share=1.0,
+        joins=None if arm.name in plan.arms else arm,
+    )
+
+
+def _is_begun(study: Study, values: Values) -> bool:
+    """The difference and the noise are known; of options also that there is a difference, which all of them share."""
+    first = values[study.arms[1].name]
+    if len(first) < first_slow_build.EPOCHS_FIRST:
+        return False
+    sd, n = iv.standard_deviation(first), len(first)
+    return bool(study.search and study.search.builds) or abs(fmean(first)) > iv.precision_half_width(sd, n)
+
+
+def skipped_arms(study: Study, values: Values, *, last_tried: bool) -> set[str]:
+    """Arms that could not be measured, or did nothing; one that was chosen and not yet tried is none of them.
+
+    Args:
+        study: with the arms so far.
+        values: see `Values`.
+        last_tried: an epoch has finished since the last arm joined: the first one after that measures it.
+    """
+    tried = study.arms[2:] if last_tried else study.arms[2:-1]
+    did_nothing = {name for name, own in values.items() if not own}  # a server that completes no event
+    return {arm.name for arm in tried if not values.get(arm.name)} | (did_nothing - {study.arms[1].name})
+
+
+def next_arm(study: Study, believed: Believed, values: Values, *, skipped: Collection[str] = ()) -> Arm:
+    """The arm that the next epoch measures beside the baseline; of options it may be a new one.
+
+    Args:
+        study: with the arms so far.
+        believed: after these values.
+        values: see `Values`.
+        skipped: arms that cannot be measured.
+    """
+    if not _is_begun(study, values):
+        return study.arms[1]
+    search = study.search
+    assert search
+    if search.builds:
+        probabilities, without = np.array(believed.probabilities), _build_numbers(search, skipped)
+        # Which build it is is known; that there is a difference at all is not shown yet.
+        if first_slow_build.culprits(probabilities, without=without):
+            return study.arms[1]
+        return search.builds[first_slow_build.next_build(by_build(search, values), probabilities, without=without)]
+    assert believed.beliefs
+    epoch = sum(map(len, values.values())) + len(skipped)
+    rng = np.random.default_rng(seed_for(study.seed, "subset", epoch))
+    chosen = guilty.next_subset(believed.beliefs, rng)
+    same = [arm for arm in study.arms[1:] if subset(arm, search) == chosen and arm.name not in skipped]
+    return same[0] if same else arm_with(study, chosen)
+
+
+# ---- arms of options -------------------------------------------------------------------------------------------------
+
+
+def subset(arm: Arm, search: Search) -> tuple[bool, ...]:
+    """Which options have their bad value on an arm."""
+    options = dict(arm.server.options)
+    return tuple(options.get(pair.name) == pair.bad for pair in search.options)
+
+
+def arm_with(study: Study, chosen: Sequence[bool]) -> Arm:
+    """The baseline with these options at their bad value, as the study's next arm."""
+    assert study.search
+    bad = [pair for pair, is_bad in zip(study.search.options, chosen, strict=True) if is_bad]
+    options = {name: value for name, value in study.baseline.server.options if name not in {pair.name for pair in bad}}
+    options |= {pair.name: pair.bad for pair in bad if pair.bad is not None}
+    server = study.baseline.server.model_copy(update={"options": tuple(options.items())})
+    name = arm_names(len(study.arms) + 1)[-1]
+    what = ", ".join(pair.name for pair in bad) if len(bad) <= _LABELLED else f"{len(bad)} of the options"
+    return study.baseline.model_copy(update={"name": name, "label": f"{name}: {what}", "server": server})

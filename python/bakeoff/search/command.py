@@ -1,0 +1,166 @@
+"""`bakeoff bisect`: which build of a list, or which options of a file, made a server slower (docs/bisect.md)."""
+
+import secrets
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bakeoff.cli.arguments import (
+    Budget,
+    Database,
+    Dump,
+    Format,
+    Open,
+    Precision,
+    Quiet,
+    Runs,
+    ScriptOptions,
+    Seed,
+    Tables,
+    TableSize,
+    format_option,
+)
+from bakeoff.cli.duel import data_and_connection, number_of, passwords_of, threads_of, workloads_of
+from bakeoff.cli.printing import print_sentence
+from bakeoff.cli.run import RunOptions, check_and_run
+from bakeoff.errors import SpecError
+from bakeoff.plan.factorial import arm_names
+from bakeoff.results import runs_root
+from bakeoff.search.bisection import arm_with
+from bakeoff.servers import find_entry, install
+from bakeoff.servers.cnf import Asked, read_cnf
+from bakeoff.servers.options import Target, translate
+from bakeoff.spec import Arm, Origin, ServerSpec, Study, parse_server
+from bakeoff.spec.study import OptionPair, Search
+from bakeoff.units import parse_duration_s, parse_precision
+
+_BUILDS_MIN, _BUILDS_MAX = 3, 500
+_OPTIONS_MAX = 100
+_FILES = 2
+
+
+def bisect(
+    servers: Annotated[
+        list[str],
+        typer.Argument(metavar="SERVER", help="Builds in order, the first one good, the last one slow; or one server."),
+    ],
+    cnf: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Twice: the good options and the slow ones, of the one server."),
+    ] = None,
+    workload: Annotated[
+        str, typer.Option("--workload", "-w", metavar="SCRIPT", help="The script that shows the difference.")
+    ] = "oltp_read_only",
+    threads: Annotated[str, typer.Option(metavar="N", help="Connections.")] = "4",
+    tables: Tables = 4,
+    table_size: TableSize = "100k",
+    option: ScriptOptions = None,
+    data: Dump = None,
+    database: Database = None,
+    precision: Precision = None,
+    budget: Budget = "30m",
+    seed: Seed = None,
+    runs: Runs = None,
+    open_report: Open = False,
+    quiet: Quiet = False,
+    output: Annotated[Format, format_option] = Format.TEXT,
+) -> int:
+    """Measure what is most informative, until it is known which build or which options made a server slower.
+
+    Exit codes: 0 found, 6 not decided in the budget.
+    """
+    specs = [parse_server(text) for text in servers]
+    if running := next((spec for spec in specs if spec.origin is Origin.URL), None):
+        message = f"bisect: {running} is a running server, which is not restarted."
+        raise SpecError(message, hint="Name a build that bakeoff starts: path:DIR.")
+    own, tables_data, connection = data_and_connection(data)
+    form = Arm(name="A", label="", server=specs[0], data=tables_data, connection=connection)
+    arms, search = _of_options(specs, cnf, form) if cnf else _of_builds(specs, form)
+    study = Study(
+        title=f"bisect {arms[0].label} to {arms[-1].label}" if search.builds else f"bisect options of {specs[0]}",
+        arms=arms,
+        workloads=workloads_of([workload], option),
+        threads=threads_of(threads),
+        tables=tables,
+        table_size=number_of(table_size, "--table-size"),
+        database=database or own.database or "sbtest",
+        precision=parse_precision(precision or "1%"),
+        budget_s=parse_duration_s(budget),
+        seed=secrets.randbelow(2**31) if seed is None else seed,
+        search=search,
+    )
+    if len(study.workloads) * len(study.threads) > 1:
+        raise SpecError("bisect: it takes one workload and one number of threads.", hint="Name the clearest one.")
+    options = RunOptions(
+        runs_root=runs_root(runs),
+        passwords=passwords_of(arms, servers, own),
+        quiet=quiet,
+        json=output is Format.JSON,
+        open_report=open_report,
+    )
+    return check_and_run(study, options, no_verdict=False)
+
+
+def _of_builds(specs: list[ServerSpec], form: Arm) -> tuple[tuple[Arm, ...], Search]:
+    """The first and the last build as arms, and all of them."""
+    if not _BUILDS_MIN <= len(specs) <= _BUILDS_MAX:
+        raise SpecError(
+            f"bisect: it takes {_BUILDS_MIN} to {_BUILDS_MAX} builds in order, or one server with --cnf twice.",
+            hint="Example: bakeoff bisect path:build/1 path:build/2 path:build/3",
+        )
+    for spec in specs:  # one that is not there is better known now
+        if spec.origin is Origin.PATH:
+            install(spec)
+        elif spec.origin is Origin.CATALOG:
+            find_entry(spec)
+    count = Counter(map(str, specs))
+    builds = tuple(
+        form.model_copy(
+            update={
+                "name": name,
+                "server": spec,
+                "label": str(spec) if count[str(spec)] == 1 else f"{number}: {spec}",
+            }
+        )
+        for number, (name, spec) in enumerate(zip(arm_names(len(specs)), specs, strict=True), start=1)
+    )
+    return (builds[0], builds[-1]), Search(builds=builds)
+
+
+def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[tuple[Arm, ...], Search]:
+    """The server with the good options and with the slow ones as arms, and in which options these differ."""
+    if len(specs) != 1 or len(files) != _FILES:
+        raise SpecError(
+            "bisect: --cnf takes one server and two files, the good options and the slow ones.",
+            hint="Example: bakeoff bisect --cnf fast.cnf --cnf slow.cnf mysql:8.0",
+        )
+    (spec,) = specs
+    target, typed = Target.of(install(spec)), Asked(dict(spec.options))
+    read = [read_cnf(Path(file), target).then(typed) for file in files]
+    for file, each in zip(files, read, strict=True):
+        translate(target, each.options, each.places, each.problems)  # names file and line, which arms do not have
+        for note in each.all_notes():
+            print_sentence(f"{file}: {note}", stderr=True)
+    good, bad = (each.options for each in read)
+    pairs = [
+        OptionPair(name=name, good=good.get(name), bad=bad.get(name))
+        for name in dict.fromkeys([*good, *bad])
+        if good.get(name) != bad.get(name)
+    ]
+    if not 1 < len(pairs) <= _OPTIONS_MAX:
+        raise SpecError(
+            f"bisect: {files[0]} and {files[1]} differ in {len(pairs)} options; it takes 2 to {_OPTIONS_MAX}.",
+            hint="Write bakeoff duel for one option." if len(pairs) == 1 else "Look at groups and names.",
+        )
+    baseline = form.model_copy(
+        update={
+            "label": f"A: {files[0]}",
+            "server": spec.model_copy(update={"options": tuple(good.items())}),
+        }
+    )
+    search = Search(options=tuple(pairs))
+    study = Study.model_construct(arms=(baseline,), search=search)
+    last = arm_with(study, [True] * len(pairs)).model_copy(update={"label": f"B: {files[1]}"})
+    return (baseline, last), search
