@@ -30,6 +30,7 @@ from bakeoff.run.runner import StudyRun, ThisMachine
 from bakeoff.search import added_arms, guilty
 from bakeoff.search.added_arms import Joining, with_arms
 from bakeoff.search.bisection import arm_with, beliefs_of, next_arm, search_decision, subset
+from bakeoff.search.sections import believed_in
 from bakeoff.spec import Data, parse_server
 from bakeoff.spec.study import Search
 from bakeoff.stats.estimate import EpochEstimates
@@ -164,7 +165,7 @@ def test_a_broken_build_is_tried_once_and_named_with_the_one_after_it(search):
     directory, go_on = search
     whole = go_on()
     assert whole.startswith("CCCBCC") and whole.count("B") == 1
-    assert Context.read(directory, read_analysis(directory)).bisected.named == (1, 2)
+    assert believed_in(Context.read(directory, read_analysis(directory))).named == (1, 2)
 
 
 @pytest.mark.parametrize("finished", [3, 4, 5])

@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from bakeoff.errors import ExitCode, ServerError
+from bakeoff.gate.ci import annotations, gate_markdown, junit
 from bakeoff.gate.outputs import write
 from bakeoff.gate.rule import as_gate
-from bakeoff.gate.view import annotations, gate_markdown, junit
 from bakeoff.report import build_view, render_html, render_json, render_markdown
 from bakeoff.report.numbers import change_interval
 from bakeoff.results import RunDirectory
@@ -56,7 +56,7 @@ def test_every_form_begins_with_the_answer(view_of, effect, begins):
     assert view.sections[0].title == "Gate"
     page, document = render_html(view), json.loads(render_json(view))
     assert page.index("The gate ") < page.index('id="verdict"')
-    assert document["gate"]["answer"] == view.gate.answer
+    assert document["gate"]["answer"] == view.answer.answer
     assert document["gate"]["max_slowdown"] == pytest.approx(0.02)
     assert [cell["cell"] for cell in document["gate"]["cells"]] == ["oltp_point_select/4", "oltp_read_only/4"]
     assert len(document["tables"]["gate"]["rows"]) == 2
@@ -83,7 +83,7 @@ def test_a_run_that_is_no_gate_says_nothing_of_one(tmp_path):
     study = duel_study(control=False, threads=(4,))
     run = make_run(tmp_path, study, epochs=6)
     view = build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET))
-    assert view.gate is None and "gate" not in json.loads(render_json(view)) and "gate" not in view.tables
+    assert view.answer is None and "gate" not in json.loads(render_json(view)) and "gate" not in view.tables
 
 
 def test_the_summary_begins_with_its_marker_and_holds_the_table(view_of):

@@ -10,7 +10,7 @@ import numpy as np
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.report import build_view, render_html, render_json
-from bakeoff.report.renderers import published_charts
+from bakeoff.report.markdown import published_charts
 from bakeoff.spec import parse_server
 from bakeoff.spec.study import OptionPair, Search
 from bakeoff.stats.analysis import analyse
@@ -72,7 +72,7 @@ def test_an_epoch_in_which_a_build_completed_nothing_leaves_the_answer(tmp_path)
     idle = slices.with_columns(events=np.where(slices["arm"] == "D", 0, slices["events"]))
     epochs[6] = replace(epochs[6], slices=idle)
     view = build_view(run, analyse(epochs, study, ended=Stop.ANSWERED))
-    assert view.bisection.named == ("build C",)
+    assert view.answer.named == ("build C",)
     rows = [[value.text for value in row.values] for row in view.tables["bisection"].rows]
     assert [row[2] for row in rows] == ["8", "8", "8", "7"]
 
@@ -80,7 +80,7 @@ def test_an_epoch_in_which_a_build_completed_nothing_leaves_the_answer(tmp_path)
 def test_what_is_not_decided_is_named_as_a_range(tmp_path):
     view = built(tmp_path, of_builds("AD"), {"D": math.log(0.9)}, ended=Stop.BUDGET)
     assert "Not decided" in view.summary[0] and "is one from build B to build D." in view.summary[0]
-    assert view.bisection.named is None
+    assert view.answer.named is None
 
 
 def test_a_build_that_could_not_be_measured_has_no_ratio(tmp_path):
@@ -101,7 +101,7 @@ def test_a_build_that_could_not_be_measured_has_no_ratio(tmp_path):
 def test_where_nothing_changed_there_is_nothing_to_be_found(tmp_path):
     view = built(tmp_path, of_builds("AD"), {})
     assert view.summary[0] == "Nothing to be found: the last build is as fast as build A within ±1%."
-    assert view.bisection.nothing and view.bisection.named == ()
+    assert view.answer.nothing and view.answer.named == ()
 
 
 def test_the_guilty_options_are_named_with_what_they_do(tmp_path):

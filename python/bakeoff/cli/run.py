@@ -42,12 +42,11 @@ from bakeoff.cli.printing import console
 from bakeoff.cluster import Wanted
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.explain.explaining import BUDGET_SHARE, Explaining
-from bakeoff.gate.outputs import codes_for, errors_in, outputs_of
-from bakeoff.gate.view import DEFAULT_NAME
+from bakeoff.gate.outputs import DEFAULT_NAME, codes_for, errors_in, outputs_of
 from bakeoff.replay.answer_rules import ROWS_KINDS
 from bakeoff.report import build_view, render_html, render_json, render_terminal
 from bakeoff.report.live import live_for
-from bakeoff.report.renderers import objection, publish
+from bakeoff.report.publish import objection, publish
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run.forecast import forecast, require_budget, require_disk
@@ -167,7 +166,7 @@ def run_and_report(study: Study, options: RunOptions) -> int:
         return ExitCode.INTERRUPTED
     if code is not ExitCode.DONE:
         return code
-    if study.search and (view.bisection is None or view.bisection.named is None):
+    if study.search and getattr(view.answer, "named", None) is None:
         return ExitCode.UNCLEAR
     return ExitCode.DIFFERENCE if _differences(analysis, view) & (options.fail_on or set()) else ExitCode.DONE
 
@@ -211,7 +210,7 @@ def show_report(run: RunDirectory, view: ReportView, options: RunOptions) -> Non
 def _differences(analysis: Analysis, view: ReportView) -> frozenset[FailOn]:
     """What was found that a run may fail on: by the verdicts, and by a replay's queries and tables."""
     found = {FailOn.SLOWER} if _is_slower(analysis) else set()
-    for record in view.queries:
+    for record in view.records_of("queries"):
         kinds = str(record.get("differs", "")).split()
         found |= {FailOn(kind) for kind in kinds if kind in list(FailOn)}
         found |= {FailOn.ROWS} if set(ROWS_KINDS) & set(kinds) else set()

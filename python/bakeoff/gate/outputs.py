@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
+from bakeoff.gate.ci import DEFAULT_NAME, annotations, answer_of, gate_markdown, junit, junit_of_error
 from bakeoff.gate.rule import Answer
-from bakeoff.gate.view import DEFAULT_NAME, annotations, gate_markdown, junit, junit_of_error
 from bakeoff.history.command import add_run
 from bakeoff.redaction import without_url_passwords
 from bakeoff.report.view import ReportView
@@ -87,7 +87,7 @@ def writable(path: Path | None, option: str) -> Path | None:
 
 def write(end: GateEnd, run: RunDirectory, view: ReportView) -> ExitCode:
     """Write the Markdown summary, annotations, JUnit XML and point of a history that were asked for."""
-    assert view.gate is not None
+    gate = answer_of(view)
     markdown = gate_markdown(view, end.name)
     run.write_text(MARKDOWN, markdown)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
@@ -103,8 +103,8 @@ def write(end: GateEnd, run: RunDirectory, view: ReportView) -> ExitCode:
             end.junit.write_text(junit(view, end.name, unclear=unclear), encoding="utf-8")
     if end.history:
         remember(run, end.history, series=end.name)
-    if view.gate.answer is not Answer.UNCLEAR:
-        return _CODES[view.gate.answer]
+    if gate.answer is not Answer.UNCLEAR:
+        return _CODES[gate.answer]
     if end.on_unclear:
         return _UNCLEAR_CODES[end.on_unclear]
     return ExitCode.BISECT_SKIP if end.bisect else ExitCode.UNCLEAR

@@ -1,17 +1,15 @@
 """Build the content of a report from a run directory and its analysis: the head, and the list of sections."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from bakeoff.explain import why
-from bakeoff.gate import view as gate_view
-from bakeoff.replay import queries
+from bakeoff.features import parts
 from bakeoff.report import machine, numbers, performance, setups, studies, verdicts
 from bakeoff.report.context import Context
-from bakeoff.report.view import ArmView, ReportView, Role, Status, tables_of
+from bakeoff.report.sections import Head, Place, SectionSource
+from bakeoff.report.view import ArmView, RecordList, ReportView, Role, Status
 from bakeoff.results import RunDirectory
-from bakeoff.search import view as bisection
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.units import format_duration, percent_text
 
@@ -20,30 +18,25 @@ BUSY_SHARE = 0.10
 """Share of all processors used by others from which the report says so at its head."""
 
 SECTIONS = (
-    gate_view.gate_section,
-    bisection.bisection_section,
-    why.why_section,
-    queries.queries_section,
-    performance.throughput_section,
-    performance.stability_section,
-    performance.epochs_section,
-    machine.hosts_section,
-    performance.latency_section,
-    studies.published_section,
-    studies.effects_section,
-    studies.pairs_section,
-    studies.tpcc_section,
-    machine.costs_section,
-    machine.sizes_section,
-    machine.machine_section,
-    setups.data_section,
-    setups.settings_section,
-    setups.environment_section,
-    setups.method_section,
-    setups.again_section,
-    setups.appendix_section,
+    SectionSource(Place.THROUGHPUT, performance.throughput_section),
+    SectionSource(Place.THROUGHPUT, performance.stability_section),
+    SectionSource(Place.THROUGHPUT, performance.epochs_section),
+    SectionSource(Place.THROUGHPUT, machine.hosts_section, findings=machine.hosts_findings),
+    SectionSource(Place.LATENCY, performance.latency_section),
+    SectionSource(Place.STUDY, studies.published_section),
+    SectionSource(Place.STUDY, studies.effects_section),
+    SectionSource(Place.STUDY, studies.pairs_section),
+    SectionSource(Place.COSTS, machine.costs_section),
+    SectionSource(Place.COSTS, machine.sizes_section),
+    SectionSource(Place.COSTS, machine.machine_section),
+    SectionSource(Place.SETUP, setups.data_section),
+    SectionSource(Place.SETUP, setups.settings_section),
+    SectionSource(Place.SETUP, setups.environment_section),
+    SectionSource(Place.SETUP, setups.method_section),
+    SectionSource(Place.SETUP, setups.again_section),
+    SectionSource(Place.SETUP, setups.appendix_section),
 )
-"""In the order of the report; each makes a section from a `Context`, or None when it has nothing to show."""
+"""The core's sections; features add theirs (`report/sections.py`)."""
 
 
 def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, str] | None = None) -> ReportView:
@@ -52,62 +45,64 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
     Args:
         run: where the measurements are.
         analysis: of that run.
-        samples: by digest a statement with its literals, shown in place of the digest's text.
+        samples: digest -> a statement with its literals, shown in place of the digest's text.
 
     Raises:
         ResultsError: a document of the run is missing or damaged.
     """
     context = Context.read(run, analysis, samples)
-    sections = tuple(section for make in SECTIONS if (section := make(context)))
+    added = (source for module in parts("sections") for source in module.SECTIONS)
+    sources = sorted((*SECTIONS, *added), key=lambda source: source.place)
+    head = next((found for source in sources if source.head and (found := source.head(context))), None)
+    summary, says_more = _summary(context, head, sources)
     wall = setups.wall_sentence(context)
     arms = _arms(context)
     forest, found = verdicts.forest(context), verdicts.verdicts(context)
-    if context.study.search:  # its answer rests on all arms together
+    if head and head.replaces_verdicts:
         forest, found = forest.model_copy(update={"rows": (), "withheld": ()}), ()
     return ReportView(
         run=run.name,
         directory=str(run.path),
         title=context.study.title,
-        question=_question(context),
+        question=head.question if head else _question(context),
         dateline=_dateline(context),
-        statuses=_statuses(context),
+        statuses=(*_statuses(context), *(status for source in sources for status in source.statuses(context))),
         arms=arms,
         arms_table=setups.arms_table(context, arms),
-        summary=_summary(context),
+        summary=summary,
         on_cards=verdicts.on_cards(context),
+        says_more=says_more,
         verdicts=found,
-        means=() if context.study.search else verdicts.mean_sentences(context),
+        means=() if head and head.replaces_verdicts else verdicts.mean_sentences(context),
         conditions=_conditions(context),
         forest=forest,
-        sections=sections,
-        key_figures=studies.tpmc_lines(tables_of(sections)),
+        sections=tuple(section for source in sources if (section := source.make(context))),
+        key_figures=tuple(line for source in sources for line in source.key_figures(context)),
         effort=(performance.epoch_counts(context), *([f"Wall time: {wall}"] if wall else [])),
         command=setups.command(context),
         footnotes=context.footnotes,
-        gate=gate_view.gate_of(context),
-        bisection=bisection.bisected(context),
+        answer_name=head.name if head else "",
+        answer=head.answer if head else None,
         records=verdicts.records(context),
-        queries=tuple(queries.records(context)),
-        costs=why.records(context),
+        more_records=tuple(
+            RecordList(name=each.name, rows=tuple(each.make(context)), in_csv=each.in_csv)
+            for source in sources
+            if (each := source.records)
+        ),
     )
 
 
-def _summary(context: Context) -> tuple[str, ...]:
-    if context.study.search:
-        return bisection.lead(context)
-    return (
-        *gate_view.lead(context),
-        *queries.findings(context),
-        *verdicts.summary(context),
-        *machine.hosts_findings(context),
-    )
+def _summary(context: Context, head: Head | None, sources: Sequence[SectionSource]) -> tuple[tuple[str, ...], bool]:
+    """The summary, and whether it says more than the verdicts below it."""
+    if head and head.replaces_verdicts:
+        return head.lead, True
+    first = [sentence for each in sources if each.place < Place.THROUGHPUT for sentence in each.findings(context)]
+    last = [sentence for each in sources if each.place >= Place.THROUGHPUT for sentence in each.findings(context)]
+    lead = head.lead if head else ()
+    return (*lead, *first, *verdicts.summary(context), *last), bool(head or first) or len(context.primary) > 1
 
 
 def _question(context: Context) -> str:
-    if context.study.search:
-        return bisection.question(context)
-    if context.study.limit is not None:
-        return gate_view.question(context)
     design = context.study.design
     if design and design.question:
         return design.question
@@ -235,7 +230,6 @@ def _ending_statuses(context: Context) -> Iterator[Status]:
 
 
 def _circumstances(context: Context) -> Iterator[Status]:
-    yield from queries.different_work(context)
     others = _others(context)
     if others is not None and others > BUSY_SHARE:
         yield Status(

@@ -3,16 +3,20 @@
 A report is a small head, which every form needs by name, and a list of sections, which the forms walk through.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from itertools import zip_longest
 from operator import not_
 from typing import Literal, Self
 
-from pydantic import Field, field_validator
+from markupsafe import Markup
+from pydantic import ConfigDict, Field, SerializeAsAny, field_validator
 
-from bakeoff.gate.rule import Gate
 from bakeoff.stats import model
 from bakeoff.units import visible
+
+Record = dict[str, str | int | float | bool | None]
+"""A flat record for programs, unrounded."""
 
 
 class Frozen(model.Frozen):
@@ -159,20 +163,6 @@ class Footnote(Frozen):
     where: tuple[str, ...]
 
 
-class Bisected(Frozen):
-    """The answer of a bisection.
-
-    Attributes:
-        named: the first changed build, or the guilty options; None: not decided.
-        nothing: good and bad do not differ.
-        probabilities: of every build or option.
-    """
-
-    named: tuple[str, ...] | None
-    nothing: bool
-    probabilities: dict[str, float]
-
-
 class Status(Frozen):
     """A warning that stands above everything else (`UNTRUSTED`)."""
 
@@ -253,6 +243,11 @@ class Table(Frozen):
     def is_facts(self) -> bool:
         """Names and values without headings."""
         return not any(self.columns)
+
+
+def step_rows(plans: Iterable[Sequence[str]]) -> list[Row]:
+    """A row for each step, with that of every plan; a plan may have ended before."""
+    return [Row.of(str(at), *step) for at, step in enumerate(zip_longest(*plans, fillvalue=""), start=1)]
 
 
 class Series(Frozen):
@@ -343,51 +338,19 @@ class Bars(Frozen):
     bars: tuple[Bar, ...]
 
 
-class FlameFrame(Frozen):
-    """One function in a flame graph, called on one path.
+class Drawing(Frozen):
+    """A feature's own HTML, on the page only.
 
     Attributes:
-        function: which of the graph's.
-        level: callers above it.
-        left, width: per cent of the axis.
-        step: −4 (the contender takes much less in this function) to 4 (much more).
+        html: safe to be shown as it is.
+        script: added to the page once, however many drawings need it.
     """
 
-    function: int
-    level: int
-    left: float
-    width: float
-    step: int
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
-
-class FlameSide(Frozen):
-    """One arm's half of a flame graph."""
-
-    label: str
-    slot: int
-    total: str
-    frames: tuple[FlameFrame, ...]
-
-    @property
-    def levels(self) -> int:
-        """How deep it is."""
-        return max((frame.level for frame in self.frames), default=-1) + 1
-
-
-class Flame(Frozen):
-    """Flame graphs of two arms on one scale, on the page only.
-
-    Attributes:
-        axis_ns: CPU time an event that the whole width stands for.
-        functions: name, and time an event with all it calls on either side, ns.
-    """
-
-    kind: Literal["flame"] = "flame"
-    id: str
-    title: str
-    axis_ns: float
-    sides: tuple[FlameSide, FlameSide]
-    functions: tuple[tuple[str, float, float], ...]
+    kind: Literal["drawing"] = "drawing"
+    html: Markup
+    script: str = Field(default="", repr=False)
 
 
 class Fold(Frozen):
@@ -432,7 +395,7 @@ class Section(Frozen):
                 yield from part.sections()
 
 
-Part = Prose | Steps | Code | Table | Charts | Bars | Flame | Fold | Section
+Part = Prose | Steps | Code | Table | Charts | Bars | Drawing | Fold | Section
 
 
 def _is_empty(part: Part) -> bool:
@@ -463,6 +426,14 @@ CARDS_MAX = 12
 _SHORT_NOTE = 160  # characters of a footnote that stands on its card
 
 
+class RecordList(Frozen):
+    """Flat records of a feature, and whether the CSV file has them, too."""
+
+    name: str
+    rows: tuple[Record, ...]
+    in_csv: bool = False
+
+
 class ReportView(Frozen):
     """Everything a report shows, in the order in which it is shown. Captures and histories have no verdicts, no arms.
 
@@ -475,11 +446,10 @@ class ReportView(Frozen):
         key_figures: figures with a name of their own, in a line each (`tpmC, 4 threads, mysql:8.0: 19,355 (…)`).
         effort: epochs counted and discarded; where the wall time went.
         command: the command line that repeats the run; empty when unknown.
-        gate: the answer of a gate; None: the run is none.
-        bisection: of a bisection; None: the run is none.
-        records: one flat record a comparison, unrounded: ratios, times in ns, rates per second.
-        queries: of a replay one for each query, and for each table that differs.
-        costs: one for each comparison and counter.
+        says_more: the summary says more than the verdicts do.
+        answer, answer_name: what a feature's question was answered, and its key in JSON.
+        records: one flat record per comparison, unrounded: ratios, times in ns, rates per second.
+        more_records: those of features.
     """
 
     format: int = 2
@@ -493,6 +463,7 @@ class ReportView(Frozen):
     arms_table: Table | None = None
     summary: tuple[str, ...] = ()
     on_cards: tuple[str, ...] = Field(default=(), exclude=True)
+    says_more: bool = Field(default=False, exclude=True)
     verdicts: tuple[VerdictView, ...] = ()
     means: tuple[str, ...] = ()
     conditions: str = ""
@@ -502,11 +473,10 @@ class ReportView(Frozen):
     effort: tuple[str, ...] = ()
     command: str = ""
     footnotes: tuple[Footnote, ...] = ()
-    gate: Gate | None = None
-    bisection: Bisected | None = None
-    records: tuple[dict[str, str | int | float | bool | None], ...]
-    queries: tuple[dict[str, str | int | float | bool | None], ...] = ()
-    costs: tuple[dict[str, str | int | float | bool | None], ...] = ()
+    answer_name: str = ""
+    answer: SerializeAsAny[model.Frozen] | None = None
+    records: tuple[Record, ...]
+    more_records: tuple[RecordList, ...] = ()
 
     @property
     def cards(self) -> tuple[tuple[VerdictView, ForestRow], ...]:
@@ -537,15 +507,20 @@ class ReportView(Frozen):
         return tuple(panel for part in self._parts() if isinstance(part, Charts) for panel in part.panels)
 
     @property
-    def has_flames(self) -> bool:
-        """Whether there is a flame graph, which needs the page's script."""
-        return any(isinstance(part, Flame) for part in self._parts())
+    def scripts(self) -> tuple[str, ...]:
+        """Scripts that the page's drawings need, each once."""
+        found = (part.script for part in self._parts() if isinstance(part, Drawing) and part.script)
+        return tuple(dict.fromkeys(found))
 
     @property
     def has_words(self) -> bool:
         """Whether the page has the list of the report's own words."""
         folded = (part.content for part in self._parts() if isinstance(part, Fold))
         return any(isinstance(content, Table) and content.id == "words" for content in folded)
+
+    def records_of(self, name: str) -> tuple[Record, ...]:
+        """A feature's records; empty if the run has none."""
+        return next((each.rows for each in self.more_records if each.name == name), ())
 
     def _parts(self) -> Iterator["Part"]:
         return (part for section in self.sections for inner in section.sections() for part in inner.parts)

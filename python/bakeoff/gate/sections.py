@@ -1,0 +1,114 @@
+"""A gate's answer in a report."""
+
+from bakeoff.gate.rule import Answer, Gate, judge, limit_text, reach
+from bakeoff.report import numbers
+from bakeoff.report.context import Context
+from bakeoff.report.sections import Head, Place, SectionSource
+from bakeoff.report.view import Row, Section, Table
+from bakeoff.stats.interval import standard_deviation
+from bakeoff.stats.model import Comparison
+from bakeoff.units import percent_text
+
+ANCHOR = "gate"
+
+HEADINGS = {Answer.PASS: "passed", Answer.FAIL: "failed", Answer.UNCLEAR: "cannot tell"}
+
+
+def _gate(context: Context) -> Gate | None:
+    """The gate's answer; None if the run is not a gate."""
+    limit, analysis = context.study.limit, context.analysis
+    if limit is None:
+        return None
+    return judge(analysis.comparisons, limit=limit, family=analysis.family, trusted=analysis.trusted)
+
+
+def _head(context: Context) -> Head | None:
+    """`Is path:pr at most 2% slower than path:main?`, and the answer."""
+    gate = context.once(_gate)
+    if gate is None:
+        return None
+    names = [context.labels[name] for name in context.analysis.contenders]
+    which = names[0] if len(names) == 1 else f"each of {', '.join(names)}"
+    question = f"Is {which} at most {_allowed(context)} slower than {context.labels[context.analysis.baseline]}?"
+    return Head("gate", question, (_answer(context, gate),), gate)
+
+
+def _answer(context: Context, gate: Gate) -> str:
+    """The answer in a sentence."""
+    found = list(zip(context.primary, (each.answer for each in gate.cells), strict=True))
+    allowed, cells = _allowed(context), f"{len(found)} comparisons"
+    heading = f"The gate {HEADINGS[gate.answer]}"
+    if gate.why:
+        return f"{heading}: {gate.why}"
+    if gate.answer is Answer.PASS:
+        worst = min(context.primary, key=lambda each: each.estimate.interval.low or 0.0)
+        where = "the comparison is" if len(found) == 1 else f"all {cells} are"
+        return f"{heading}: {where} within the allowed {allowed}; the lowest is {_named(context, worst)}."
+    failed = [each for each, answer in found if answer is gate.answer]
+    several = f"{len(failed)} of {cells}" if len(found) > 1 else "the comparison"
+    what = f"beyond the allowed {allowed}"
+    if gate.answer is Answer.UNCLEAR:
+        what = f"not shown to be within the allowed {allowed}, nor beyond it"
+    verb = "is" if len(failed) == 1 else "are"
+    return f"{heading}: {several} {verb} {what}: {'; '.join(_named(context, each) for each in failed)}."
+
+
+def _section(context: Context) -> Section | None:
+    """A line for each comparison, and what the gate could tell apart."""
+    gate = context.once(_gate)
+    if gate is None:
+        return None
+    several = len(context.analysis.contenders) > 1
+    columns = ("cell", *(["contender"] if several else []), "throughput", "interval", "answer", "restarts")
+    rows = []
+    for comparison, judged in zip(context.primary, gate.cells, strict=True):
+        estimate = comparison.estimate
+        rows.append(
+            Row.of(
+                context.cell_title(comparison.cell),
+                *([context.labels[comparison.contender]] if several else []),
+                numbers.change(estimate.mean, estimate.interval.half_width) if estimate.n else "n/a",
+                numbers.change_interval(estimate.interval) or "none yet",
+                judged.answer.value,
+                str(estimate.n),
+                slot=context.slots[comparison.contender],
+            )
+        )
+    table = Table(id="gate", columns=columns, rows=tuple(rows), note=_reach(context))
+    return Section.of("Gate", table, anchor=ANCHOR, nav="Gate", in_terminal=True)
+
+
+def _allowed(context: Context) -> str:
+    assert context.study.limit is not None
+    return limit_text(context.study.limit)
+
+
+def _named(context: Context, comparison: Comparison) -> str:
+    """`oltp_read_only · 4 threads, −5.1% (−5.9% to −4.2%)`."""
+    several = len(context.analysis.contenders) > 1
+    where = context.cell_title(comparison.cell) + (f", {context.labels[comparison.contender]}" if several else "")
+    estimate = comparison.estimate
+    if not estimate.n:
+        return f"{where}, not measured"
+    half = estimate.interval.half_width
+    within = numbers.change_interval(estimate.interval) or "no interval yet"
+    return f"{where}, {numbers.change(estimate.mean, half)} ({within})"
+
+
+def _reach(context: Context) -> str:
+    """What the gate could tell apart with as many restarts, by the noisiest comparison."""
+    limit = context.study.limit
+    values = [[point.value for point in each.points] for each in context.primary]
+    known = [each for each in values if len(each) > 1]
+    if limit is None or not known:
+        return ""
+    ends = [reach(standard_deviation(each), len(each), limit=limit) for each in known]
+    passes, fails = max(end for end, _ in ends), min(end for _, end in ends)
+    least = "builds as fast as the baseline may not pass" if passes >= 0 else f"up to {percent_text(passes)} passes"
+    return (
+        f"Allowed: {_allowed(context)}. With these restarts and this noise, nine times in ten: {least}; a slowdown "
+        f"from {percent_text(fails)} on fails."
+    )
+
+
+SECTIONS = (SectionSource(Place.ANSWER, _section, head=_head),)
