@@ -85,9 +85,9 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
         answer=head.answer if head else None,
         records=verdicts.records(context),
         more_records=tuple(
-            RecordList(name=each.name, rows=tuple(each.make(context)), in_csv=each.in_csv)
+            RecordList(name=each.name, rows=rows, in_csv=each.in_csv)
             for source in sources
-            if (each := source.records)
+            if (each := source.records) and (rows := tuple(each.make(context)))
         ),
     )
 

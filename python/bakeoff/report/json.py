@@ -13,5 +13,5 @@ def render_json(view: ReportView) -> str:
         document[view.answer_name] = view.answer.model_dump(mode="json")
     document["tables"] = {name: table.model_dump(mode="json") for name, table in view.tables.items()}
     document["comparisons"] = view.records
-    document |= {each.name: each.rows for each in view.more_records if each.rows}
+    document |= {each.name: each.rows for each in view.more_records}
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
