@@ -9,7 +9,6 @@ from types import FrameType
 
 import click
 
-from bakeoff.cli.run import ending_signals
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
 from bakeoff.servers import Catalog
 from bakeoff.spec import Origin, parse_server
@@ -45,7 +44,7 @@ def cli() -> None:
 
 @cli.command()
 @click.option(
-    "--size", type=click.Choice(Size), default=Size.REPLAY, show_default=True,
+    "--size", type=click.Choice([str(size) for size in Size]), default="replay", show_default=True,
     help="replay: minutes, no server; quick: 7 minutes; full: hours.",
 )  # fmt: skip
 @click.option("--only", default="", help="Tests by number, separated by commas: G1,G3.")
@@ -55,17 +54,18 @@ def cli() -> None:
     help="Parent directory of validation-<time>.",
 )  # fmt: skip
 @seed_option
-def suite(size: Size, only: str, server: str | None, runs: Path, seed: int) -> int:
+def suite(size: str, only: str, server: str | None, runs: Path, seed: int) -> int:
     """Test the method against known truths.
 
     Exit code 1 if a target does not hold, 3 if no test could tell.
     """
     names = tuple(name.strip().upper() for name in only.split(",") if name.strip())
-    checks = suites.select(size, names)
+    chosen = Size(size)
+    checks = suites.select(chosen, names)
     if server:
-        _check_server(server, size)
+        _check_server(server, chosen)
     command = ("python", "-m", "validation", *sys.argv[1:])
-    run = suites.SuiteRun.begin(runs, size=size, only=names, seed=seed, server=server or _SERVER, command=command)
+    run = suites.SuiteRun.begin(runs, size=chosen, only=names, seed=seed, server=server or _SERVER, command=command)
     return _run_suite(run, checks)
 
 
@@ -78,8 +78,9 @@ def resume(directory: Path) -> int:
 
 
 def _run_suite(run: suites.SuiteRun, checks: tuple[Check, ...]) -> int:
-    for number in ending_signals():
-        signal.signal(number, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(number, signal.default_int_handler)
     try:
         suites.run_checks(run, checks, report=lambda text: click.echo(text, err=True))
     except KeyboardInterrupt:

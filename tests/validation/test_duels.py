@@ -185,7 +185,7 @@ def test_a_campaign_goes_on_where_it_stopped_and_tries_a_failure_once_more(tmp_p
 
 def test_two_campaigns_do_not_share_a_folder(tmp_path, monkeypatch):
     def nested(duel, folder, *, background, stop):
-        with pytest.raises(HostError, match="another one runs"):
+        with pytest.raises(HostError, match="another one is running"):
             Campaign(tmp_path).run([])
         return outcome(duel)
 
