@@ -39,7 +39,7 @@ runs_option = click.option(
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def cli() -> None:
-    """Check on this machine whether bakeoff's verdicts can be trusted: docs/validation.md."""
+    """Check on this machine whether bakeoff's verdicts can be trusted: docs/reference/validation.md."""
 
 
 @cli.command()
@@ -293,7 +293,7 @@ def measure_gates(minutes: float, server: str, journal: Path, seed: int) -> int:
 @click.option("--published", is_flag=True, help="Use series that others published.")
 @seed_option
 def simulate_histories(runs: int, watched: bool, published: bool, seed: int) -> int:
-    """Print false and true change points found in simulated histories (docs/history.md)."""
+    """Print false and true change points found in simulated histories (docs/reference/history.md)."""
     if published:
         print(histories.published_table())
     elif watched:

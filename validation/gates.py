@@ -1,7 +1,7 @@
 """Simulates gates with known slowdowns and counts how often they pass, fail and cannot tell.
 
 A simulated run draws its epochs from recorded duels of equal servers, shifted by the truth, and takes as long as they
-did. `decide` ends it and `answers` judges it, as in a real run. docs/ci.md has the table.
+did. `decide` ends it and `answers` judges it, as in a real run. docs/reference/gate.md has the table.
 """
 
 import json

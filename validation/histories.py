@@ -1,7 +1,7 @@
 """Simulates histories with known changes and counts false change points and true ones found.
 
 A point is the mean of some recorded epochs of equal servers, shifted by the truth, plus what differs from run to run.
-docs/history.md has the table.
+docs/reference/history.md has the table.
 """
 
 import json

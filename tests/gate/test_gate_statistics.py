@@ -182,7 +182,7 @@ def test_the_question_of_a_gate():
 
 @pytest.mark.parametrize(("cells", "slow_cells", "passed"), [(1, 1, 0.9), (3, 1, 0.9), (3, 3, 0.75)])
 def test_error_rates_at_the_noise_of_recorded_epochs(of_runs, cells, slow_cells, passed):
-    """The promises of docs/ci.md, which the command there prints for more runs.
+    """The promises of docs/reference/gate.md, which the command there prints for more runs.
 
     Three cells that are all 1 % slower take more than ten minutes to pass nine times in ten.
     """
