@@ -230,7 +230,7 @@ def _flame(context: Context, pair: Pair, found: ProfileComparison, number: int) 
             sides=sides,
         )
     )
-    return Drawing(html=Markup(html), script=flame_script())  # safe: the template escapes
+    return Drawing(html=Markup(html), script=Markup(flame_script()))  # safe: the template escapes, the script is ours
 
 
 def _paint(name: str, function: int, step: int, box: tuple[float, float, int]) -> Markup:

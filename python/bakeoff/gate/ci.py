@@ -10,12 +10,9 @@ from bakeoff.report import numbers, render_markdown
 from bakeoff.report.view import ReportView
 from bakeoff.units import visible
 
-DEFAULT_NAME = "gate"
-"""Of a project's only gate."""
-
 
 def _title(name: str) -> str:
-    return "bakeoff gate" if name == DEFAULT_NAME else f"bakeoff gate {name}"
+    return "bakeoff gate" if name == "gate" else f"bakeoff gate {name}"
 
 
 def _marker(name: str) -> str:

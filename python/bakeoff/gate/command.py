@@ -34,8 +34,7 @@ from bakeoff.cli.duel import (
 )
 from bakeoff.cli.run import RunOptions, check_study, run_and_report
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
-from bakeoff.gate.ci import DEFAULT_NAME
-from bakeoff.gate.outputs import codes_for, errors_in, outputs_of, writable
+from bakeoff.gate.outputs import DEFAULT_NAME, codes_for, errors_in, outputs_of, writable
 from bakeoff.gate.rule import as_gate
 from bakeoff.history.history_file import History
 from bakeoff.report.live import live_for

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
-from bakeoff.gate.ci import DEFAULT_NAME, annotations, answer_of, gate_markdown, junit, junit_of_error
+from bakeoff.gate.ci import annotations, answer_of, gate_markdown, junit, junit_of_error
 from bakeoff.gate.rule import Answer
 from bakeoff.history.command import add_run
 from bakeoff.redaction import without_url_passwords
@@ -20,6 +20,9 @@ from bakeoff.spec.study import GateEnd, OnUnclear
 _CODES = {Answer.PASS: ExitCode.DONE, Answer.FAIL: ExitCode.DIFFERENCE}
 _UNCLEAR_CODES = {OnUnclear.PASS: ExitCode.DONE, OnUnclear.FAIL: ExitCode.DIFFERENCE}
 _UNCLEAR_TESTS = {OnUnclear.PASS: "skipped", OnUnclear.FAIL: "failure"}  # of JUnit; else `error`
+
+DEFAULT_NAME = "gate"
+"""Of a project's only gate."""
 
 MARKDOWN = "gate.md"
 """In the run directory: the summary for a pull request."""

@@ -25,7 +25,7 @@ class Frozen(model.Frozen):
     @field_validator("*")
     @classmethod
     def _visible(cls, value: object) -> object:
-        if isinstance(value, str) and not isinstance(value, StrEnum):
+        if isinstance(value, str) and not isinstance(value, StrEnum | Markup):
             return visible(value)
         if isinstance(value, tuple):
             return tuple(cls._visible(each) for each in value)
@@ -350,7 +350,7 @@ class Drawing(Frozen):
 
     kind: Literal["drawing"] = "drawing"
     html: Markup
-    script: str = Field(default="", repr=False)
+    script: Markup = Markup("")
 
 
 class Fold(Frozen):
@@ -507,7 +507,7 @@ class ReportView(Frozen):
         return tuple(panel for part in self._parts() if isinstance(part, Charts) for panel in part.panels)
 
     @property
-    def scripts(self) -> tuple[str, ...]:
+    def scripts(self) -> tuple[Markup, ...]:
         """Scripts that the page's drawings need, each once."""
         found = (part.script for part in self._parts() if isinstance(part, Drawing) and part.script)
         return tuple(dict.fromkeys(found))
