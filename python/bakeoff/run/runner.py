@@ -41,6 +41,7 @@ from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.own_data import keep_snapshots, take_snapshots
 from bakeoff.run.reporters import download_reporter
 from bakeoff.run.resume import (
+    Before,
     budget_began,
     check_machine,
     ended_as,
@@ -140,10 +141,7 @@ def run_study(
                 tools = loading()
                 begin = budget_began(run, before, begin)
                 compare_answers(tools, run)
-                joins = features.part(study.question.kind, "added_arms")
-                machine = ThisMachine(
-                    tools, run, joins and joins.Joining(share.memory, loader, run, before, set(run.builds()))
-                )
+                machine = ThisMachine(tools, run, joining(share, loader, run, before))
                 for arms in range(len(begun_with.arms), len(study.arms)):  # that joined before it was resumed
                     machine.join(study.model_copy(update={"arms": study.arms[: arms + 1]}))
                 analysis = StudyRun(
@@ -251,6 +249,13 @@ class Joining(Protocol):
 
         Returns why an arm cannot be loaded, and the wall seconds of loads that a resumed run had made before.
         """
+
+
+def joining(share: MemoryShare, loader: Loader, run: RunDirectory, before: Before) -> Joining | None:
+    """Return how arms join the loader's study; None if its question adds none."""
+    module = features.part(loader.study.question.kind, "added_arms")
+    found: Joining | None = module and module.Joining(share.memory, loader, run, before, set(run.builds()))
+    return found
 
 
 class ThisMachine:
