@@ -245,10 +245,7 @@ class Joining(Protocol):
         """Install the study's last arm; return the tools with it."""
 
     def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> tuple[str, float]:
-        """Load what these arms lack of a build.
-
-        Returns why an arm cannot be loaded, and the wall seconds of loads that a resumed run had made before.
-        """
+        """Load what these arms lack of a build; return why one cannot be loaded, and seconds of repeated loads."""
 
 
 def joining(share: MemoryShare, loader: Loader, run: RunDirectory, before: Before) -> Joining | None:
@@ -259,7 +256,7 @@ def joining(share: MemoryShare, loader: Loader, run: RunDirectory, before: Befor
 
 
 class ThisMachine:
-    """The `Hosts` of a run without a cluster: an epoch is measured while it is waited for."""
+    """The `Hosts` of a run without a cluster: it measures an epoch while it is waited for."""
 
     def __init__(self, tools: EpochTools, run: RunDirectory, joining: Joining | None = None) -> None:
         self._tools = tools
@@ -281,12 +278,7 @@ class ThisMachine:
         self._order = order
 
     def wait(self) -> EpochDone | None:
-        """Measure the epoch.
-
-        Raises:
-            Interrupted: the user ended it.
-            BakeoffError: as `run_epoch`.
-        """
+        """Measure the epoch."""
         assert self._order
         order, self._order = self._order, None
         failure = next((self._unusable[arm] for arm in order.arms if arm in self._unusable), "")
@@ -305,11 +297,7 @@ class ThisMachine:
     def join(self, study: Study) -> None:
         """Install the study's last arm; its data is loaded when an epoch needs it.
 
-        Epochs of one that cannot be installed are discarded, as those of one that does not start.
-
-        Raises:
-            KeyboardInterrupt: the user ended the run.
-            ResultsError: its finished epochs are of another binary or other options.
+        Epochs of an arm that cannot be installed are discarded.
         """
         assert self._joining
         try:
