@@ -4,15 +4,16 @@ import math
 from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree
 
-from bakeoff.gate.rule import Answer, Gate, limit_text
+from bakeoff.gate.rule import DEFAULT_NAME, Answer, Gate, limit_text
 from bakeoff.gate.sections import ANCHOR, HEADINGS
-from bakeoff.report import numbers, render_markdown
+from bakeoff.report import numbers
+from bakeoff.report.markdown import render_markdown
 from bakeoff.report.view import ReportView
 from bakeoff.units import visible
 
 
 def _title(name: str) -> str:
-    return "bakeoff gate" if name == "gate" else f"bakeoff gate {name}"
+    return "bakeoff gate" if name == DEFAULT_NAME else f"bakeoff gate {name}"
 
 
 def _marker(name: str) -> str:
@@ -22,7 +23,7 @@ def _marker(name: str) -> str:
 
 def gate_markdown(view: ReportView, name: str) -> str:
     """A summary for a pull request, which begins with the marker."""
-    gate = answer_of(view)
+    gate = _gate(view)
     brief = view.model_copy(
         update={
             "question": f"{_title(name)}: {HEADINGS[gate.answer]}",
@@ -38,7 +39,7 @@ def gate_markdown(view: ReportView, name: str) -> str:
 
 def annotations(view: ReportView, name: str, *, level: str) -> Iterator[str]:
     """Commands for GitHub Actions: an error for a gate that failed, one of `level` when it cannot tell."""
-    gate = answer_of(view)
+    gate = _gate(view)
     if gate.answer is not Answer.PASS:
         kind = "error" if gate.answer is Answer.FAIL else level
         yield f"::{kind} title={_title(name)}::{view.summary[0].replace('%', '%25')}"
@@ -52,7 +53,7 @@ def junit(view: ReportView, name: str, *, unclear: str) -> str:
         name: of the suite.
         unclear: element of a comparison that makes the gate unclear: `error`, `failure` or `skipped`.
     """
-    gate = answer_of(view)
+    gate = _gate(view)
     allowed = limit_text(math.log1p(-gate.max_slowdown))
     suite = ElementTree.Element("testsuite", name=_title(name), tests=str(len(gate.cells)))
     kinds = {"failure": 0, "error": 0, "skipped": 0}
@@ -90,7 +91,7 @@ def _junit_text(suite: ElementTree.Element, kinds: Mapping[str, int]) -> str:
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def answer_of(view: ReportView) -> Gate:
-    """The gate's answer in a report's view."""
-    assert isinstance(view.answer, Gate), "only a gate has an answer"
-    return view.answer
+def _gate(view: ReportView) -> Gate:
+    gate = view.conclusion and view.conclusion.document
+    assert isinstance(gate, Gate), "only a gate has an answer"
+    return gate

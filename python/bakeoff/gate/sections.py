@@ -1,9 +1,9 @@
 """A gate's answer in a report."""
 
-from bakeoff.gate.rule import Answer, Gate, judge, limit_text, reach
+from bakeoff.gate.rule import Answer, Gate, GateQuestion, judge, limit_text, reach
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.sections import Head, Place, SectionSource
+from bakeoff.report.sections import Place, SectionSource
 from bakeoff.report.view import Row, Section, Table
 from bakeoff.stats.interval import standard_deviation
 from bakeoff.stats.model import Comparison
@@ -14,50 +14,45 @@ ANCHOR = "gate"
 HEADINGS = {Answer.PASS: "passed", Answer.FAIL: "failed", Answer.UNCLEAR: "cannot tell"}
 
 
-def _gate(context: Context) -> Gate | None:
-    """The gate's answer; None if the run is not a gate."""
-    limit, analysis = context.study.limit, context.analysis
-    if limit is None:
-        return None
+def gate_of(context: Context) -> Gate:
+    """Judge a gate's run."""
+    limit, analysis = context.study.question.reference, context.analysis
     return judge(analysis.comparisons, limit=limit, family=analysis.family, trusted=analysis.trusted)
 
 
-def _head(context: Context) -> Head | None:
-    """`Is path:pr at most 2% slower than path:main?`, and the answer."""
-    gate = context.once(_gate)
-    if gate is None:
-        return None
+def question(context: Context) -> str:
+    """What a gate asks: `Is path:pr at most 2% slower than path:main?`."""
     names = [context.labels[name] for name in context.analysis.contenders]
     which = names[0] if len(names) == 1 else f"each of {', '.join(names)}"
-    question = f"Is {which} at most {_allowed(context)} slower than {context.labels[context.analysis.baseline]}?"
-    return Head("gate", question, (_answer(context, gate),), gate)
+    return f"Is {which} at most {_allowed(context)} slower than {context.labels[context.analysis.baseline]}?"
 
 
-def _answer(context: Context, gate: Gate) -> str:
-    """The answer in a sentence."""
+def lead(context: Context) -> tuple[str, ...]:
+    """Return the gate's answer in a sentence."""
+    gate = gate_of(context)
     found = list(zip(context.primary, (each.answer for each in gate.cells), strict=True))
     allowed, cells = _allowed(context), f"{len(found)} comparisons"
     heading = f"The gate {HEADINGS[gate.answer]}"
     if gate.why:
-        return f"{heading}: {gate.why}"
+        return (f"{heading}: {gate.why}",)
     if gate.answer is Answer.PASS:
         worst = min(context.primary, key=lambda each: each.estimate.interval.low or 0.0)
         where = "the comparison is" if len(found) == 1 else f"all {cells} are"
-        return f"{heading}: {where} within the allowed {allowed}; the lowest is {_named(context, worst)}."
+        return (f"{heading}: {where} within the allowed {allowed}; the lowest is {_named(context, worst)}.",)
     failed = [each for each, answer in found if answer is gate.answer]
     several = f"{len(failed)} of {cells}" if len(found) > 1 else "the comparison"
     what = f"beyond the allowed {allowed}"
     if gate.answer is Answer.UNCLEAR:
         what = f"not shown to be within the allowed {allowed}, nor beyond it"
     verb = "is" if len(failed) == 1 else "are"
-    return f"{heading}: {several} {verb} {what}: {'; '.join(_named(context, each) for each in failed)}."
+    return (f"{heading}: {several} {verb} {what}: {'; '.join(_named(context, each) for each in failed)}.",)
 
 
 def _section(context: Context) -> Section | None:
-    """A line for each comparison, and what the gate could tell apart."""
-    gate = context.once(_gate)
-    if gate is None:
+    """List every comparison, and what the gate could tell apart; None if the run is not a gate."""
+    if not isinstance(context.study.question, GateQuestion):
         return None
+    gate = gate_of(context)
     several = len(context.analysis.contenders) > 1
     columns = ("cell", *(["contender"] if several else []), "throughput", "interval", "answer", "restarts")
     rows = []
@@ -79,8 +74,7 @@ def _section(context: Context) -> Section | None:
 
 
 def _allowed(context: Context) -> str:
-    assert context.study.limit is not None
-    return limit_text(context.study.limit)
+    return limit_text(context.study.question.reference)
 
 
 def _named(context: Context, comparison: Comparison) -> str:
@@ -97,10 +91,10 @@ def _named(context: Context, comparison: Comparison) -> str:
 
 def _reach(context: Context) -> str:
     """What the gate could tell apart with as many restarts, by the noisiest comparison."""
-    limit = context.study.limit
+    limit = context.study.question.reference
     values = [[point.value for point in each.points] for each in context.primary]
     known = [each for each in values if len(each) > 1]
-    if limit is None or not known:
+    if not known:
         return ""
     ends = [reach(standard_deviation(each), len(each), limit=limit) for each in known]
     passes, fails = max(end for end, _ in ends), min(end for _, end in ends)
@@ -111,4 +105,4 @@ def _reach(context: Context) -> str:
     )
 
 
-SECTIONS = (SectionSource(Place.ANSWER, _section, head=_head),)
+SECTIONS = (SectionSource(Place.ANSWER, _section),)

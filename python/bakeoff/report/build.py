@@ -7,8 +7,9 @@ import numpy as np
 from bakeoff.features import parts
 from bakeoff.report import machine, numbers, performance, setups, studies, verdicts
 from bakeoff.report.context import Context
-from bakeoff.report.sections import Head, Place, SectionSource
-from bakeoff.report.view import ArmView, RecordList, ReportView, Role, Status
+from bakeoff.report.question import question_of
+from bakeoff.report.sections import Place, SectionSource
+from bakeoff.report.view import ArmView, Conclusion, RecordList, ReportView, Role, Status
 from bakeoff.results import RunDirectory
 from bakeoff.stats.model import Analysis, Stop
 from bakeoff.units import format_duration, percent_text
@@ -53,18 +54,18 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
     context = Context.read(run, analysis, samples)
     added = (source for module in parts("sections") for source in module.SECTIONS)
     sources = sorted((*SECTIONS, *added), key=lambda source: source.place)
-    head = next((found for source in sources if source.head and (found := source.head(context))), None)
-    summary, says_more = _summary(context, head, sources)
+    conclusion = question_of(context.study).conclude(context)
+    summary, says_more = _summary(context, conclusion, sources)
     wall = setups.wall_sentence(context)
     arms = _arms(context)
     forest, found = verdicts.forest(context), verdicts.verdicts(context)
-    if head and head.replaces_verdicts:
+    if conclusion.replaces_verdicts:
         forest, found = forest.model_copy(update={"rows": (), "withheld": ()}), ()
     return ReportView(
         run=run.name,
         directory=str(run.path),
         title=context.study.title,
-        question=head.question if head else _question(context),
+        question=conclusion.asks,
         dateline=_dateline(context),
         statuses=(*_statuses(context), *(status for source in sources for status in source.statuses(context))),
         arms=arms,
@@ -73,7 +74,7 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
         on_cards=verdicts.on_cards(context),
         says_more=says_more,
         verdicts=found,
-        means=() if head and head.replaces_verdicts else verdicts.mean_sentences(context),
+        means=() if conclusion.replaces_verdicts else verdicts.mean_sentences(context),
         conditions=_conditions(context),
         forest=forest,
         sections=tuple(section for source in sources if (section := source.make(context))),
@@ -81,8 +82,7 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
         effort=(performance.epoch_counts(context), *([f"Wall time: {wall}"] if wall else [])),
         command=setups.command(context),
         footnotes=context.footnotes,
-        answer_name=head.name if head else "",
-        answer=head.answer if head else None,
+        conclusion=conclusion,
         records=verdicts.records(context),
         more_records=tuple(
             RecordList(name=each.name, rows=rows, in_csv=each.in_csv)
@@ -92,25 +92,16 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
     )
 
 
-def _summary(context: Context, head: Head | None, sources: Sequence[SectionSource]) -> tuple[tuple[str, ...], bool]:
+def _summary(
+    context: Context, conclusion: Conclusion, sources: Sequence[SectionSource]
+) -> tuple[tuple[str, ...], bool]:
     """The summary, and whether it says more than the verdicts below it."""
-    if head and head.replaces_verdicts:
-        return head.lead, True
+    if conclusion.replaces_verdicts:
+        return conclusion.lead, True
     first = [sentence for each in sources if each.place < Place.THROUGHPUT for sentence in each.findings(context)]
     last = [sentence for each in sources if each.place >= Place.THROUGHPUT for sentence in each.findings(context)]
-    lead = head.lead if head else ()
-    return (*lead, *first, *verdicts.summary(context), *last), bool(head or first) or len(context.primary) > 1
-
-
-def _question(context: Context) -> str:
-    design = context.study.design
-    if design and design.question:
-        return design.question
-    baseline = context.labels[context.analysis.baseline]
-    contenders = [context.labels[name] for name in context.analysis.contenders]
-    if len(contenders) == 1:
-        return f"Is {contenders[0]} faster than {baseline}?"
-    return f"Which is faster than {baseline}: {', '.join(contenders[:-1])} or {contenders[-1]}?"
+    says_more = bool(conclusion.lead or first) or len(context.primary) > 1
+    return (*conclusion.lead, *first, *verdicts.summary(context), *last), says_more
 
 
 def _dateline(context: Context) -> str:

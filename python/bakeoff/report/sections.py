@@ -9,7 +9,6 @@ from enum import IntEnum
 
 from bakeoff.report.context import Context
 from bakeoff.report.view import Record, Section, Status
-from bakeoff.stats.model import Frozen
 
 
 class Place(IntEnum):
@@ -23,25 +22,6 @@ class Place(IntEnum):
     STUDY = 6
     COSTS = 7
     SETUP = 8
-
-
-@dataclass(frozen=True)
-class Head:
-    """The head of a report on a question other than "Is B faster than A?".
-
-    Attributes:
-        name: key of the answer in JSON.
-        question: title of the report.
-        lead: sentences that begin the summary.
-        answer: None if there is none yet.
-        replaces_verdicts: the lead is the whole summary; verdicts of single arms are not shown.
-    """
-
-    name: str
-    question: str
-    lead: tuple[str, ...]
-    answer: Frozen | None
-    replaces_verdicts: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,7 +43,6 @@ class SectionSource:
 
     Attributes:
         make: returns None if the run has nothing to show.
-        head: returns None unless the run asks the feature's question.
         findings: sentences for the summary: before the verdicts' if its place is before `THROUGHPUT`, else after.
         statuses: warnings above everything else.
         key_figures: lines that the terminal shows.
@@ -71,7 +50,6 @@ class SectionSource:
 
     place: Place
     make: Callable[[Context], Section | None]
-    head: Callable[[Context], Head | None] | None = None
     findings: Callable[[Context], Iterable[str]] = _nothing
     statuses: Callable[[Context], Iterable[Status]] = _nothing
     key_figures: Callable[[Context], Iterable[str]] = _nothing

@@ -4,14 +4,16 @@ A report is a small head, which every form needs by name, and a list of sections
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
 from operator import not_
 from typing import Literal, Self
 
 from markupsafe import Markup
-from pydantic import ConfigDict, Field, SerializeAsAny, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from bakeoff.errors import ExitCode
 from bakeoff.stats import model
 from bakeoff.units import visible
 
@@ -161,6 +163,27 @@ class Footnote(Frozen):
     word: str
     text: str
     where: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What a report says about a question.
+
+    Attributes:
+        asks: the question in words.
+        lead: sentences before all others.
+        replaces_verdicts: the answer rests on all arms together, so no comparison has a verdict of its own.
+        document: the answer for programs; None if the verdicts are the answer.
+        key: name of the document in JSON.
+        exit_code: None if the verdicts decide.
+    """
+
+    asks: str
+    lead: tuple[str, ...] = ()
+    replaces_verdicts: bool = False
+    document: BaseModel | None = None
+    key: str = ""
+    exit_code: ExitCode | None = None
 
 
 class Status(Frozen):
@@ -446,8 +469,8 @@ class ReportView(Frozen):
         key_figures: figures with a name of their own, in a line each (`tpmC, 4 threads, mysql:8.0: 19,355 (…)`).
         effort: epochs counted and discarded; where the wall time went.
         command: the command line that repeats the run; empty when unknown.
+        conclusion: what is said about the question; None of captures and histories.
         says_more: the summary says more than the verdicts do.
-        answer, answer_name: what a feature's question was answered, and its key in JSON.
         records: one flat record per comparison, unrounded: ratios, times in ns, rates per second.
         more_records: those of features.
     """
@@ -473,8 +496,7 @@ class ReportView(Frozen):
     effort: tuple[str, ...] = ()
     command: str = ""
     footnotes: tuple[Footnote, ...] = ()
-    answer_name: str = ""
-    answer: SerializeAsAny[model.Frozen] | None = None
+    conclusion: Conclusion | None = Field(default=None, exclude=True)
     records: tuple[Record, ...]
     more_records: tuple[RecordList, ...] = ()
 

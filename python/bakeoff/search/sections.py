@@ -2,12 +2,13 @@
 
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.sections import Head, Place, SectionSource
-from bakeoff.report.view import Frozen, Row, Section, Table
+from bakeoff.report.sections import Place, SectionSource
+from bakeoff.report.view import Row, Section, Table
 from bakeoff.search.bisection import Believed, beliefs_of, by_build, skipped_arms
 from bakeoff.search.guilty import CONFIDENCE, SMALL_SHARE
+from bakeoff.search.model import Search, search_of
 from bakeoff.search.settings_section import attribution_section
-from bakeoff.spec.study import Search
+from bakeoff.spec import Frozen
 from bakeoff.stats import interval as iv
 from bakeoff.units import percent_text
 
@@ -20,8 +21,8 @@ class Bisected(Frozen):
     """The answer of a bisection.
 
     Attributes:
-        named: the first changed build, or the options that matter; None while undecided.
-        nothing: the first and the last do not differ.
+        named: the first changed build, or the options that matter; None if not decided.
+        nothing: good and bad do not differ.
         probabilities: of every build or option.
     """
 
@@ -30,50 +31,53 @@ class Bisected(Frozen):
     probabilities: dict[str, float]
 
 
-def _values(context: Context) -> dict[str, list[float]]:
-    """Contender -> log ratios over the baseline, one per epoch. An epoch without a completed event has none."""
-    return {each.contender: [point.value for point in each.points] for each in context.primary}
+def believed_of(context: Context) -> Believed | None:
+    """Return what a bisection's run says of its builds or options; None if nothing was measured."""
+    last_tried = bool(context.outcomes) and context.study.arms[-1].name in context.outcomes[-1].start_order
+    skipped = skipped_arms(context.study, context.values, last_tried=last_tried)
+    return beliefs_of(context.study, context.values, skipped=skipped)
 
 
-def believed_in(context: Context) -> Believed | None:
-    """What is believed of each build or option; None unless the run is a bisection and has measured something."""
-    study, outcomes = context.study, context.outcomes
-    if not study.search:
-        return None
-    last_tried = bool(outcomes) and study.arms[-1].name in outcomes[-1].start_order
-    values = _values(context)
-    return beliefs_of(study, values, skipped=skipped_arms(study, values, last_tried=last_tried))
-
-
-def _head(context: Context) -> Head | None:
-    search, believed = context.study.search, context.once(believed_in)
-    if search is None:
-        return None
-    question = f"Which of {len(search.options)} options change the throughput?"
+def question(context: Context) -> str:
+    """`Which of 9 builds is the first slow one?`."""
+    search = search_of(context.study)
     if search.builds:
-        question = f"With which of {len(search.builds)} builds did the throughput change?"
-    lead: tuple[str, ...] = ("Nothing was measured yet.",)
-    answer = None
-    if believed:
-        said = (_of_builds if search.builds else _of_options)(context, search, believed)
-        restarts = numbers.restarts(context.analysis.epochs_used)
-        lead = (said, f"This rests on {restarts} of the baseline and one other arm.")
-        names = [arm.label for arm in search.builds] or [pair.name for pair in search.options]
-        answer = Bisected(
-            named=None if believed.named is None else tuple(names[each] for each in believed.named),
-            nothing=believed.nothing,
-            probabilities=dict(zip(names, believed.probabilities, strict=True)),
-        )
-    return Head("bisection", question, lead, answer, replaces_verdicts=True)
+        return f"With which of {len(search.builds)} builds did the throughput change?"
+    return f"Which of {len(search.options)} options change the throughput?"
 
 
-def _section(context: Context) -> Section | None:
-    """A line for each build or option."""
-    search, believed = context.study.search, context.once(believed_in)
-    if search is None or believed is None:
+def lead(context: Context) -> tuple[str, ...]:
+    """Return the answer in two sentences."""
+    search, believed = search_of(context.study), believed_of(context)
+    if believed is None:
+        return ("Nothing was measured yet.",)
+    answer = (_of_builds if search.builds else _of_options)(context, search, believed)
+    restarts = numbers.restarts(context.analysis.epochs_used)
+    return (answer, f"This rests on {restarts} of the baseline and one other arm.")
+
+
+def bisection_section(context: Context) -> Section | None:
+    """List the builds or options; None if the run is not a bisection or has measured nothing."""
+    if not isinstance(context.study.question, Search):
+        return None
+    search, believed = search_of(context.study), believed_of(context)
+    if believed is None:
         return None
     table = _builds_table(context, search, believed) if search.builds else _options_table(search, believed)
     return Section.of("Bisection", table, anchor="bisection", nav="Bisection", in_terminal=True)
+
+
+def bisected(context: Context) -> Bisected | None:
+    """Return the answer for programs; None if nothing was measured."""
+    search, believed = search_of(context.study), believed_of(context)
+    if believed is None:
+        return None
+    names = [arm.label for arm in search.builds] or [pair.name for pair in search.options]
+    return Bisected(
+        named=None if believed.named is None else tuple(names[each] for each in believed.named),
+        nothing=believed.nothing,
+        probabilities=dict(zip(names, believed.probabilities, strict=True)),
+    )
 
 
 def _probability(share: float) -> str:
@@ -120,7 +124,7 @@ def _of_builds(context: Context, search: Search, believed: Believed) -> str:
 
 
 def _builds_table(context: Context, search: Search, believed: Believed) -> Table:
-    of_builds = by_build(search, _values(context))
+    of_builds = by_build(search, context.values)
     rows, left_out = [], 0
     for number, arm in enumerate(search.builds):
         values, share = of_builds.get(number, []), believed.probabilities[number]
@@ -191,6 +195,6 @@ def _options_table(search: Search, believed: Believed) -> Table:
 
 
 SECTIONS = (
-    SectionSource(Place.ANSWER, _section, head=_head),
+    SectionSource(Place.ANSWER, bisection_section),
     SectionSource(Place.CAUSES, attribution_section),
 )
