@@ -11,6 +11,7 @@ from plain_analysis import plain_analysis
 from synthetic import Truth, duel_study, make_run
 from view_parts import panels_of
 
+from bakeoff.gate.rule import as_gate
 from bakeoff.history.page import points_of
 from bakeoff.report import build_view, render_html, render_json, render_markdown
 from bakeoff.spec import Data, parse_server
@@ -297,7 +298,7 @@ def test_no_difference_is_called_the_largest_where_each_may_be_chance(tmp_path):
 )
 def test_a_difference_is_decisive_only_where_one_is_claimed(tmp_path, words, limit, said):
     study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
-    study = study.model_copy(update={"limit": limit})
+    study = as_gate(study, -math.expm1(limit)) if limit else study
     run = make_run(tmp_path, study, epochs=6, blocks=2)
     analysis = plain_analysis(run, study)
     (first,) = analysis.comparisons
