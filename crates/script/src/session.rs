@@ -10,8 +10,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use crate::error::SqlCall;
-use crate::host::{Connection, HostRef, SqlError};
+use crate::host::{Connection, HostRef, SqlCall, SqlError};
 use crate::options::{IgnoreErrors, OptionDecl, Settings};
 use crate::random::{Distributions, Generator, StreamKind, Texts, Unique, UniquePlace};
 

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use super::bytes_of;
-use crate::error::SqlCall;
+use crate::host::SqlCall;
 use crate::random::{Generator, SbtestRow, StreamKind, Texts, push_row};
 use crate::session::{Bulk, NONE, SqlConnection, current};
 

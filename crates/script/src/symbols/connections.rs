@@ -7,8 +7,7 @@ use std::ffi::{c_char, c_int};
 use std::ptr;
 
 use super::text_of;
-use crate::error::SqlCall;
-use crate::host::{ConnectTarget, Connection, Counter, LogLevel, Reply, SqlError};
+use crate::host::{ConnectTarget, Connection, Counter, LogLevel, Reply, SqlCall, SqlError};
 use crate::session::{
     Bulk, FATAL, IGNORABLE, NONE, RowBuffer, Session, SqlConnection, SqlDriver, c_text, current, shielded,
 };
@@ -45,7 +44,7 @@ impl SqlConnection {
             session.survived();
             reply = match link {
                 Some(link) => command(link),
-                None => Err(client_error(2006, "the connection is closed")),
+                None => Err(SqlError::client(2006, "the connection is closed")),
             }
             .map_err(|error| Some(Box::new(error)))?;
             if let Some(reply) = &reply {
@@ -120,11 +119,7 @@ pub(super) fn guarded<T>(call: impl FnOnce(&Session) -> Result<T, SqlError>) -> 
 
 /// What a script sees of a panic, which is resumed when Lua has returned.
 fn internal_error() -> SqlError {
-    client_error(2000, "internal error")
-}
-
-pub(super) fn client_error(code: u16, message: &str) -> SqlError {
-    SqlError { code, sqlstate: "HY000".to_owned(), message: message.to_owned(), fatal: false }
+    SqlError::client(2000, "internal error")
 }
 
 /// The driver of that name, or null, when the host has said why; an empty name is the default.

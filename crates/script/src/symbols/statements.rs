@@ -5,9 +5,8 @@ use std::mem;
 use std::ptr;
 
 use super::bytes_of;
-use super::connections::{client_error, guarded};
-use crate::error::SqlCall;
-use crate::host::{QueryClass, Reply, StatementId, Value};
+use super::connections::guarded;
+use crate::host::{QueryClass, Reply, SqlCall, SqlError, StatementId, Value};
 use crate::session::{NONE, SqlConnection, SqlResult, SqlRow, SqlValue, current};
 
 pub(super) const CDEF: &str = r"
@@ -309,7 +308,7 @@ pub(super) unsafe extern "C" fn db_execute(statement: *mut SqlStatement) -> *mut
         _ => {
             connection.fail(
                 current(),
-                &client_error(2030, "the statement or its connection is closed"),
+                &SqlError::client(2030, "the statement or its connection is closed"),
                 &owner.query,
                 SqlCall::Query,
             );
