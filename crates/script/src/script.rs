@@ -9,7 +9,7 @@ use crate::host::{HostRef, NullHost};
 use crate::options::{OptionDecl, OptionType, OptionValue, Settings, general_names, general_values};
 use crate::random::UniquePlace;
 use crate::runtime::{self, CommandDecl, DebugInfo, load_chunk};
-use crate::session::Session;
+use crate::session::ScriptSession;
 use crate::source::ScriptSource;
 
 /// Which thread a state serves.
@@ -53,7 +53,7 @@ pub struct Script {
     name: String,
     thread: u32,
     commands: Vec<CommandDecl>,
-    session: Box<Session>,
+    session: Box<ScriptSession>,
     /// Closed before the session: closing runs finalisers, which call C symbols.
     lua: Option<Lua>,
 }
@@ -92,7 +92,7 @@ impl Script {
     ) -> Result<Self, ScriptError> {
         crate::symbols::keep_symbols();
         let thread = role.thread_id(settings.threads);
-        let session = Session::new(settings, thread, host);
+        let session = ScriptSession::new(settings, thread, host);
         let mut script = Self { name: source.name.clone(), thread, commands: Vec::new(), session, lua: None };
         let _entered = script.session.enter();
         script.lua = Some(runtime::new_state(source, settings, thread)?);
