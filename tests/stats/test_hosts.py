@@ -28,7 +28,6 @@ def test_one_host_is_the_plain_mean_to_the_last_bit(measured_by):
         == iv.moments(VALUES)
         == iv.Moments(math.fsum(VALUES) / 12, iv.standard_deviation(VALUES), 12, 11)
     )
-    assert hosts.draws(VALUES, measured_by) is VALUES
     assert hosts.without_hosts(VALUES, measured_by) is VALUES
     assert hosts.spread(VALUES, measured_by) is None
     assert hosts.epochs_needed(VALUES, measured_by, 0.002) == iv.epochs_needed(iv.standard_deviation(VALUES), 0.002)
@@ -89,21 +88,21 @@ def test_a_value_that_is_not_finite_is_left_to_the_caller():
 
 @pytest.mark.parametrize(("counts", "differ"), [((6, 6), 1), ((50, 1, 1), 1), ((50, *[1] * 9), 1), ([2] * 30, 0)])
 def test_intervals_hold_the_truth(counts, differ):
-    line = simulate(3, "", names(*counts), fixed, times=300, differ=differ)
+    line = simulate(3, "", names(*counts), fixed, runs=300, differ=differ)
     assert line.held > 0.91  # three errors below 95 %
 
 
 def test_with_the_variance_between_hosts_as_it_was_found_the_host_with_most_epochs_decides():
-    line = simulate(3, "", names(50, 1, 1), as_found, times=300, differ=1.0)
+    line = simulate(3, "", names(50, 1, 1), as_found, runs=300, differ=1.0)
     assert line.expected and line.held < 0.9
-    assert simulate(3, "", names(50, 1, 1), fixed, times=300, differ=1.0).expected
+    assert simulate(3, "", names(50, 1, 1), fixed, runs=300, differ=1.0).expected
 
 
 def test_an_interval_without_ends_holds_nothing():
     def nothing(values, hosts):
         return Stop.BUDGET, Interval(low=None, high=None)
 
-    line = simulate(3, "", names(3, 3), nothing, times=20, differ=0.0)
+    line = simulate(3, "", names(3, 3), nothing, runs=20, differ=0.0)
     assert line.held == 0 and not line.holds
 
 
@@ -151,10 +150,3 @@ def test_the_sequence_with_its_own_degrees_is_the_plain_one():
         assert iv.anytime_multiplier(n, 0.05, n - 1) == iv.anytime_multiplier(n, 0.05)
     assert math.isinf(iv.anytime_multiplier(20, 0.01, 1))
     assert iv.anytime_multiplier(100, 0.05, 9) > iv.anytime_multiplier(100, 0.05)
-
-
-def test_the_sign_flip_test_of_many_epochs_takes_no_memory_and_agrees():
-    values = np.random.default_rng(1).normal(0.05, 1.0, 999).tolist()
-    drawn = iv.sign_flip_p(values)
-    assert iv.sign_flip_p([*values, 0.0]) == pytest.approx(drawn, abs=0.01)
-    assert iv.sign_flip_p([0.0] * 2000) == 1.0

@@ -9,10 +9,11 @@ from bakeoff.gate import view as gate_view
 from bakeoff.replay import queries
 from bakeoff.report import machine, numbers, performance, setups, studies, verdicts
 from bakeoff.report.context import Context
-from bakeoff.report.view import ArmView, ReportView, Role, Section, Status, tables_of
+from bakeoff.report.question import question_of
+from bakeoff.report.view import ArmView, Conclusion, ReportView, Role, Section, Status, tables_of
 from bakeoff.results import RunDirectory
 from bakeoff.search import view as bisection
-from bakeoff.stats.model import Analysis, Stop
+from bakeoff.stats.model import Analysis, FlagKind, Stop
 from bakeoff.units import format_duration, percent_text
 
 _MOVED = 2.0  # times as long for a cache line
@@ -64,21 +65,22 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
     wall = setups.wall_sentence(context)
     arms = _arms(context)
     forest, found = verdicts.forest(context), verdicts.verdicts(context)
-    if context.study.search:  # its answer rests on all arms together
+    conclusion = question_of(context.study).conclude(context)
+    if conclusion.replaces_verdicts:
         forest, found = forest.model_copy(update={"rows": (), "withheld": ()}), ()
     return ReportView(
         run=run.name,
         directory=str(run.path),
         title=context.study.title,
-        question=_question(context),
+        question=conclusion.asks,
         dateline=_dateline(context),
         statuses=_statuses(context),
         arms=arms,
         arms_table=setups.arms_table(context, arms),
-        summary=_summary(context),
+        summary=_summary(context, conclusion),
         on_cards=verdicts.on_cards(context),
         verdicts=found,
-        means=() if context.study.search else verdicts.mean_sentences(context),
+        means=() if conclusion.replaces_verdicts else verdicts.mean_sentences(context),
         conditions=_conditions(context),
         forest=forest,
         sections=sections,
@@ -86,38 +88,22 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
         effort=(performance.epoch_counts(context), *([f"Wall time: {wall}"] if wall else [])),
         command=setups.command(context),
         footnotes=context.footnotes,
-        gate=gate_view.gate_of(context),
-        bisection=bisection.bisected(context),
+        conclusion=conclusion,
         records=verdicts.records(context),
         queries=tuple(queries.records(context)),
         costs=why.records(context),
     )
 
 
-def _summary(context: Context) -> tuple[str, ...]:
-    if context.study.search:
-        return bisection.lead(context)
+def _summary(context: Context, conclusion: Conclusion) -> tuple[str, ...]:
+    if conclusion.replaces_verdicts:
+        return conclusion.lead
     return (
-        *gate_view.lead(context),
+        *conclusion.lead,
         *queries.findings(context),
         *verdicts.summary(context),
         *machine.hosts_findings(context),
     )
-
-
-def _question(context: Context) -> str:
-    if context.study.search:
-        return bisection.question(context)
-    if context.study.limit is not None:
-        return gate_view.question(context)
-    design = context.study.design
-    if design and design.question:
-        return design.question
-    baseline = context.labels[context.analysis.baseline]
-    contenders = [context.labels[name] for name in context.analysis.contenders]
-    if len(contenders) == 1:
-        return f"Is {contenders[0]} faster than {baseline}?"
-    return f"Which is faster than {baseline}: {', '.join(contenders[:-1])} or {contenders[-1]}?"
 
 
 def _dateline(context: Context) -> str:
@@ -186,16 +172,17 @@ def _statuses(context: Context) -> tuple[Status, ...]:
 def _control_statuses(analysis: Analysis) -> Iterator[Status]:
     if analysis.trusted is False:
         yield Status(
-            word="UNTRUSTED",
+            word=FlagKind.UNTRUSTED,
             text="The control, a second instance of the baseline, came out different from the baseline. Something "
             "other than the settings moved the numbers; no line of this report should be relied on.",
         )
     if analysis.trusted is None and analysis.control is not None:
-        why = "has an epoch without a completed event, in it or in the baseline"
-        if not analysis.control_is_idle:
-            why = "has fewer than five usable epochs"
+        idle = analysis.control_is_idle
+        why = "has fewer than five usable epochs"
+        if idle:
+            why = "has an epoch without a completed event, in it or in the baseline"
         yield Status(
-            word="CONTROL TOO SHORT",
+            word=FlagKind.UNTRUSTED if idle else FlagKind.NOT_FINISHED,
             text=f"The control, a second instance of the baseline, {why}: it neither supports this report nor speaks "
             "against it.",
         )
@@ -203,13 +190,14 @@ def _control_statuses(analysis: Analysis) -> Iterator[Status]:
 
 _ENDINGS = {
     Stop.ABORTED: Status(
-        word="ENDED BY HAND", text="Only intervals that are valid at any moment of stopping are shown."
+        word=FlagKind.NOT_FINISHED,
+        text="It was ended by hand; only intervals that are valid at any moment of stopping are shown.",
     ),
     Stop.RUNNING: Status(
-        word="NOT FINISHED", text="Measuring goes on or was broken off; intervals are anytime-valid ones."
+        word=FlagKind.NOT_FINISHED, text="Measuring goes on or was broken off; intervals are anytime-valid ones."
     ),
     Stop.EXTENDED: Status(
-        word="EXTENDED",
+        word=FlagKind.NOT_FINISHED,
         text="The run went on with an answer in sight, or with another budget than it began with. Only intervals that "
         "are valid at any moment of stopping are shown.",
     ),
@@ -222,7 +210,7 @@ def _ending_statuses(context: Context) -> Iterator[Status]:
     ]
     if injected:
         yield Status(
-            word="INJECTED",
+            word=FlagKind.INJECTED,
             text=f"A slowdown was injected to prove the method: uncounted events on {', '.join(injected)}.",
         )
     stopped = context.analysis.stopped
@@ -231,7 +219,7 @@ def _ending_statuses(context: Context) -> Iterator[Status]:
     if stopped in (Stop.BUDGET, Stop.EXTENDED) and context.study.has_target:
         precision = percent_text(context.study.precision)
         yield Status(
-            word="TIME RAN OUT",
+            word=FlagKind.NOT_FINISHED,
             text=f"The budget ended before every cell reached its target precision of ±{precision}.",
         )
 
@@ -241,21 +229,21 @@ def _circumstances(context: Context) -> Iterator[Status]:
     others = _others(context)
     if others is not None and others > BUSY_SHARE:
         yield Status(
-            word="BUSY MACHINE",
+            word=FlagKind.BUSY_MACHINE,
             text=f"Other work took {numbers.share(others)} of the processors while measuring. The intervals allow "
             "for it, and the ratios are those of a busy machine.",
         )
     disturbed = [bool(outcome.other_bakeoffs) for outcome in context.outcomes if outcome.valid]
     if any(disturbed):
         yield Status(
-            word="ANOTHER BAKEOFF",
+            word=FlagKind.BUSY_MACHINE,
             text=f"In {sum(disturbed)} of {len(disturbed)} epochs another bakeoff had servers on this machine: each "
             "disturbs the other's measurement. Rerun it alone.",
         )
     count = len({name for differences in context.analysis.undeclared.values() for name in differences})
     if count:
         yield Status(
-            word="UNDECLARED DIFFERENCES",
+            word=FlagKind.SETTINGS,
             text=f"{count} {'setting differs' if count == 1 else 'settings differ'} between the arms although the "
             "study did not ask for it; the ratios include what they do. See Settings.",
         )
