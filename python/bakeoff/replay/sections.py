@@ -13,6 +13,7 @@ from bakeoff.report.context import Context
 from bakeoff.report.performance import mean_curve, percentile_series
 from bakeoff.report.sections import Place, Records, SectionSource
 from bakeoff.report.view import Charts, Code, Panel, Prose, Record, Row, Section, Series, Status, Table, step_rows
+from bakeoff.stats.model import FlagKind
 from bakeoff.units import format_ns
 
 _SHOWN = 40  # rows of the table; queries that differ are always shown, up to `_DETAILED`
@@ -111,7 +112,7 @@ def different_work(context: Context) -> Iterator[Status]:
         cell, arm = place
         rest = math.fsum(each.share for each in both) / contender
         yield Status(
-            word="DIFFERENT WORK",
+            word=FlagKind.DIFFERENT_WORK,
             text=f"{context.cell_title(cell)}, {context.labels[arm]}: {numbers.share(shares[whose])} of the {whose}'s "
             "time is in queries that fail on one side only. The ratio counts them; that of the others is about "
             f"{rest:.2f}×.",
