@@ -10,9 +10,9 @@ from messages import study
 
 from bakeoff.errors import RunInvalid, ServerError, UnreachableError
 from bakeoff.explain import explaining
-from bakeoff.explain.explaining import Explaining
+from bakeoff.explain.after_verdict import Explaining
 from bakeoff.plan import epoch_draft, plan_study
-from bakeoff.replay.answers import _started
+from bakeoff.replay.before_epochs import _started
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import epoch_servers, runner
 from bakeoff.run.arms import ArmSetup

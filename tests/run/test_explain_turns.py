@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from bakeoff.explain import explaining, statement_plans, waits
-from bakeoff.explain.explaining import KINDS, Explaining
+from bakeoff.explain.after_verdict import KINDS, Explaining
 from bakeoff.explain.waits_and_plans import CellPlans, CellWaits
 
 TOOLS = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False))

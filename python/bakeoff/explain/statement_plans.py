@@ -43,7 +43,7 @@ class Plans:
     @contextlib.contextmanager
     def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
         """Have the first arm's server log its statements meanwhile; then explain them on every arm."""
-        if cell.replay:
+        if cell.fixed_work:
             yield lambda _message: None
             return
         # In the study's order, not in that in which they were started: plans are compared with the first arm's.

@@ -18,16 +18,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Protocol
 
+from bakeoff import features
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError, ResultsError, RunInvalid
-from bakeoff.explain.explaining import Explaining, explain
 from bakeoff.gate.rule import forecast_sentence
 from bakeoff.plan import Plan, epoch_draft, plan_study, share_seconds, with_longer_slices
 from bakeoff.plan.epochs import turns
 from bakeoff.plan.timing import EpochCost, epoch_time, report_seconds
 from bakeoff.redaction import Redactor
-from bakeoff.replay.answers import compare_answers
-from bakeoff.replay.captures import with_captures
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.epoch_data import wall_time
 from bakeoff.results.frame import Frame
@@ -37,6 +35,7 @@ from bakeoff.run.epoch import Interrupted
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.kept_loads import KeptLoads
 from bakeoff.run.loading import Loader
+from bakeoff.run.measuring import resolved
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.own_data import keep_snapshots, take_snapshots
 from bakeoff.run.reporters import download_reporter
@@ -72,6 +71,24 @@ _DISCARDED_IN_A_ROW, _DISCARDED_SEARCHING = 2, 5
 _DECIDE_S = 1.0
 
 
+class AfterVerdict(Protocol):
+    """What is done once the verdicts are written, such as explaining them.
+
+    Attributes:
+        only: it is done to a finished run, which measures nothing else.
+        command: the command that does only this.
+    """
+
+    @property
+    def only(self) -> bool: ...  # noqa: D102
+
+    @property
+    def command(self) -> str: ...  # noqa: D102
+
+    def __call__(self, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
+        """Do it, and return the run's analysis. Call `load` if anything is measured."""
+
+
 def run_study(
     study: Study,
     runs_root: Path,
@@ -81,7 +98,7 @@ def run_study(
     passwords: Mapping[str, str],
     command_line: Sequence[str],
     resume: RunDirectory | None = None,
-    explaining: Explaining | None = None,
+    after_verdict: AfterVerdict | None = None,
 ) -> tuple[RunDirectory, Analysis]:
     """Run a study to its end, or until `stop` is set; returns the run directory and the analysis.
 
@@ -96,7 +113,7 @@ def run_study(
         passwords: of servers named by URL, by arm name; of those whose data is taken by the data's source.
         command_line: for the manifest.
         resume: a run to go on with; its finished epochs count and are not measured again.
-        explaining: what verdicts are explained, once they are written.
+        after_verdict: called once the verdicts are written.
 
     Raises:
         BakeoffError: it could not be started, or its measurements cannot be used.
@@ -107,7 +124,7 @@ def run_study(
     else:
         study = take_snapshots(study, listener, passwords, stop)
     keep_snapshots(study)
-    study = with_captures(study)
+    study = resolved(study)
     check_workloads(study)
     share = (kept_memory(resume) if resume else None) or share_memory(study, at_most=servers_by_aio())
     begun_with = study.model_copy(update={"arms": study.arms[:2]}) if study.search else study
@@ -123,7 +140,7 @@ def run_study(
             run = RunDirectory.create(
                 runs_root, study, command=command_line, engine=engine.hello, data_path=work_root(), secrets=secrets
             )
-        again = "bakeoff explain" if explaining and explaining.only else "bakeoff run --resume"
+        again = after_verdict.command if after_verdict and after_verdict.only else "bakeoff run --resume"
         program = str(engine.hello.get("build"))
         kept = KeptLoads(pool, run, listener, program=program, resumed=resume is not None, again=again)
         loader = Loader(study, pool, run, listener, engine, stop, kept=kept)
@@ -136,11 +153,11 @@ def run_study(
                 begin = time.monotonic()
                 limit_s = math.inf if before.plan else study.budget_s * LOADING_SHARE
                 loading = partial(load, loader, setups, share, limit_s=limit_s)
-                if explaining and explaining.only:
-                    return run, explain(explaining, run, listener, loading)
+                if after_verdict and after_verdict.only:
+                    return run, after_verdict(run, listener, loading)
                 tools = loading()
                 begin = budget_began(run, before, begin)
-                compare_answers(tools, run)
+                before_epochs(tools, run)
                 joining = Joining(share.memory, loader, run, before, set(run.builds())) if study.search else None
                 machine = ThisMachine(tools, run, joining)
                 for arms in range(len(begun_with.arms), len(study.arms)):  # that joined before it was resumed
@@ -158,7 +175,7 @@ def run_study(
                     plan=before.plan and with_arms(before.plan, study),
                     history=run.load_epochs(),
                 ).run()
-                return run, explain(explaining, run, listener, lambda: tools) if explaining else analysis
+                return run, after_verdict(run, listener, lambda: tools) if after_verdict else analysis
             finally:
                 for sentence in loader.left.values():
                     listener.left_behind(sentence)
@@ -204,6 +221,12 @@ def load(
     # Running servers take no memory here.
     at_once = len(loader.study.arms) if share.at_once >= share.servers else max(share.at_once, 2)
     return EpochTools(loader.study, setups, loader.pool, snapshots, loader.listener, loader.stop, at_once, host=host)
+
+
+def before_epochs(tools: EpochTools, run: RunDirectory) -> None:
+    """Let every feature do what it does between loading and the first epoch."""
+    for feature in features.parts("before_epochs"):
+        feature.before_epochs(tools, run)
 
 
 def builds_of(tools: EpochTools) -> int:
