@@ -1,4 +1,4 @@
-"""Record how servers run the statements of a workload, in epochs that explain (`bakeoff.explain.explaining`).
+"""Record how servers run the statements of a workload, in epochs that explain (`bakeoff.explain.after_verdict`).
 
 One server writes its general log while a cell is measured, which slows it down; the statements in it are explained on
 every arm.
