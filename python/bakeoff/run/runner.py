@@ -71,18 +71,15 @@ _DECIDE_S = 1.0
 
 
 class AfterVerdict(Protocol):
-    """What is done once the verdicts are written, such as explaining them.
-
-    Attributes:
-        only: it is done to a finished run, which measures nothing else.
-        command: the command that does only this.
-    """
+    """What is done once the verdicts are written, such as explaining them."""
 
     @property
-    def only(self) -> bool: ...  # noqa: D102
+    def only(self) -> bool:
+        """Whether the run is finished and nothing else is measured."""
 
     @property
-    def command(self) -> str: ...  # noqa: D102
+    def command(self) -> str:
+        """The command that does only this."""
 
     def __call__(self, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
         """Do it, and return the run's analysis. Call `load` if anything is measured."""
@@ -105,13 +102,13 @@ def run_study(
     one's own data are kept for it.
 
     Args:
-        study: the question; of a resumed run its own (`bakeoff.run.resume.resumed_study`).
-        runs_root: where a new run directory is made.
+        study: the question; a resumed run's own (`bakeoff.run.resume.resumed_study`).
+        runs_root: folder of new run directories.
         listener: receives what happens.
         stop: set it to end in order.
-        passwords: of servers named by URL, by arm name; of those whose data is taken by the data's source.
+        passwords: of running servers by arm name, of servers whose data is taken by the data's source.
         command_line: for the manifest.
-        resume: a run to go on with; its finished epochs count and are not measured again.
+        resume: a run to continue; its finished epochs count.
         after_verdict: called once the verdicts are written.
 
     Raises:
@@ -201,14 +198,7 @@ def load(
 ) -> EpochTools:
     """Load all data on this machine, and close the loader's engine: every epoch starts one of its own.
 
-    Args:
-        loader: with an open engine.
-        setups: every arm.
-        share: how many servers run at once.
-        limit_s: wall seconds within which builds after the first are loaded.
-        host: this machine's name in a cluster.
-
-    Raises: as `Loader.load_all` and `Loader.load_remote`.
+    Builds after the first are loaded within `limit_s` wall seconds; `host` is this machine's name in a cluster.
     """
     measured = bool(loader.run.read("plan.json", Plan) or loader.run.finished_epochs())
     snapshots = loader.load_all(setups, limit_s=limit_s)
@@ -337,11 +327,9 @@ class StudyRun:
 
     Attributes:
         begin: `time.monotonic()` at which the budget began.
-        builds: loads of the data that there are.
-        at_once: servers that run at once.
-        join: gives the study's last arm, which has joined it, to the hosts; None: no arms join.
+        join: gives an arm that has joined the study to the hosts; None if no arms join.
         plan: None until the first epoch has measured its pilot.
-        history: finished epochs that a resumed run begins with, valid and discarded, ascending.
+        history: finished epochs of a resumed run, valid and discarded, ascending.
     """
 
     study: Study
@@ -379,9 +367,7 @@ class StudyRun:
 
         Epochs that are being measured then are waited for and count: leaving out the slow ones would be a choice.
 
-        Raises:
-            RunInvalid: epochs are discarded again and again, none could be used, or no host is left.
-            KeyboardInterrupt: the user ended it before an epoch was finished.
+        Raises RunInvalid if no epoch can be used, and KeyboardInterrupt if the user ends it before one is finished.
         """
         self._kinds = kinds_of(self.run_directory.machines())
         decision = self._decide() if self.plan and self._resumed else None
