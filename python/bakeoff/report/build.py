@@ -35,7 +35,6 @@ SECTIONS = (
     SectionSource(Place.SETUP, setups.environment_section),
     SectionSource(Place.SETUP, setups.method_section),
     SectionSource(Place.SETUP, setups.again_section),
-    SectionSource(Place.SETUP, setups.appendix_section),
 )
 """The core's sections; features add theirs (`report/sections.py`)."""
 

@@ -3,12 +3,12 @@
 A report is a small head, which every form needs by name, and a list of sections, which the forms walk through.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
 from operator import not_
-from typing import Literal, Self
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -16,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from bakeoff.errors import ExitCode
 from bakeoff.stats import model
 from bakeoff.units import visible
+
+T = TypeVar("T")
 
 Record = dict[str, str | int | float | bool | None]
 """A flat record for programs, unrounded."""
@@ -262,10 +264,68 @@ class Table(Frozen):
     page_only: bool = False
     wide: tuple[str, ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        items: Iterable[T],
+        *columns: "Column[T]",
+        group: Callable[[T], str] | None = None,
+        slot: Callable[[T], int | None] | None = None,
+        **fields: Any,  # noqa: ANN401 # the other fields of a table
+    ) -> Self:
+        """A table with a row per item. A column after the first that is empty in every row is left out.
+
+        Args:
+            name: id of the table.
+            items: one per row.
+            columns: from left to right.
+            group: heading that an item's row stands under.
+            slot: arm whose colour the row has.
+            fields: the other fields of the table.
+        """
+        items = list(items)
+        cells = [[column.value(item) for item in items] for column in columns]
+        kept = [at for at, own in enumerate(cells) if not at or any(each.text or each.sub for each in own)]
+        rows = tuple(
+            Row(
+                group=group(item) if group else "",
+                values=tuple(cells[at][number] for at in kept),
+                slot=slot(item) if slot else None,
+            )
+            for number, item in enumerate(items)
+        )
+        wide = tuple(columns[at].title for at in kept if columns[at].wide)
+        return cls(id=name, columns=tuple(columns[at].title for at in kept), rows=rows, wide=wide, **fields)
+
     @property
     def is_facts(self) -> bool:
         """Names and values without headings."""
         return not any(self.columns)
+
+
+@dataclass(frozen=True)
+class Column(Generic[T]):
+    """A column of a table made of items.
+
+    Attributes:
+        get: what it shows of an item; None and "" show nothing.
+        format: from that to a text.
+        wide: a terminal leaves it out.
+    """
+
+    title: str
+    get: Callable[[T], Any]
+    format: Callable[[Any], Value | str] = str
+    wide: bool = False
+
+    def value(self, item: T) -> Value:
+        """The table's cell for an item."""
+        got = self.get(item)
+        if isinstance(got, Value):
+            return got
+        made = "" if got is None or got == "" else self.format(got)
+        return Value(text=made) if isinstance(made, str) else made
 
 
 def step_rows(plans: Iterable[Sequence[str]]) -> list[Row]:
@@ -392,7 +452,6 @@ class Section(Frozen):
         nav: its name in the page's list of contents; empty: it is not listed.
         note: a paragraph right under the heading.
         in_terminal: its tables are short and important enough for a terminal.
-        folded: the page has it at its end, closed; Markdown and JSON show it like any other.
     """
 
     kind: Literal["section"] = "section"
@@ -402,7 +461,6 @@ class Section(Frozen):
     nav: str = ""
     note: str = ""
     in_terminal: bool = False
-    folded: bool = False
 
     @classmethod
     def of(cls, title: str, *parts: "Part | None", **fields: str | bool) -> Self | None:
@@ -438,7 +496,7 @@ def _is_empty(part: Part) -> bool:
 
 
 def tables_of(sections: tuple[Section, ...]) -> dict[str, Table]:
-    """Id -> table of the sections and those inside them, in order; folded ones left out."""
+    """Id -> table of the sections and those inside them, in order, without those in a fold."""
     inner = (each for section in sections for each in section.sections())
     return {part.id: part for section in inner for part in section.parts if isinstance(part, Table)}
 
