@@ -39,7 +39,7 @@ fn clear_text_needs_tls() {
 
 #[test]
 fn the_full_exchange_depends_on_the_channel() {
-    let full = |channel| Plugin::CachingSha2.go_on(b"secret", b"01234567890123456789", &[FULL_AUTH], channel);
+    let full = |channel| Plugin::CachingSha2.continue_with(b"secret", b"01234567890123456789", &[FULL_AUTH], channel);
     assert_eq!(full(Channel::Plain).unwrap().unwrap(), [2], "asks for the public key");
     assert_eq!(full(Channel::UnixSocket).unwrap().unwrap(), b"secret\0");
     assert_eq!(full(Channel::Tls).unwrap().unwrap(), b"secret\0");
