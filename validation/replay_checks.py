@@ -64,7 +64,7 @@ def equal_arms(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> 
             ends = runs.of(machine, Question(precision=precision), 2000 / len(sets) / 2, machine, precision)
             every += ends
             counts.append(false_claims(f"{machine}, target {precision:.0%}", ends))
-    laws = Simulated("quiet"), Simulated("cloud")
+    laws = Simulated("quiet"), Simulated("cloud"), Simulated("loaded")
     counts += [false_claims(str(law), runs.of(law, Question(), 500)) for law in laws]
     return finding([false_claims("all traces", every), *counts])
 

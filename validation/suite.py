@@ -28,7 +28,9 @@ CHECKS: tuple[Check, ...] = (
     *number_checks.NUMBER_CHECKS,
     *fake_checks.FAKE_CHECKS,
     *fault_injection.FAULT_CHECKS,
+    *real_checks.CLIENT_CHECKS,
     *real_checks.REAL_CHECKS,
+    *real_checks.DUEL_CHECKS,
 )
 """All checks. Within a size, `test` and `what` together name one."""
 
