@@ -180,7 +180,8 @@ class Judged:
     def __str__(self) -> str:
         judgement = self.judgement
         points = " ".join(f"{point:+.3f}" for point in judgement.points)
-        load = f"other work {self.outcome.machine.other:.0%}" if self.outcome.machine else "load unknown"
+        other = self.outcome.other_share
+        load = "unknown" if other is None else f"{other:.0%}"
         ends = (
             "without an interval"
             if judgement.low is None or judgement.high is None
@@ -189,7 +190,7 @@ class Judged:
         flags = "; ".join(flag.kind for flag in judgement.flags) or "no flags"
         return (
             f"{self.outcome.duel.key} {judgement.cell}: {'+'.join(judgement.words)} ({ends}, truth {self.truth:+.2%}), "
-            f"{judgement.stop}, epochs {points}, {flags}, {load}"
+            f"{judgement.stop}, epochs {points}, {flags}, other work {load}"
         )
 
 

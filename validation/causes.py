@@ -73,11 +73,7 @@ def _option(name: str, without: str, with_it: str) -> tuple[dict[str, Any], dict
     return {f"option.{name}": without}, {f"option.{name}": with_it}
 
 
-_SETTINGS = {
-    "buffer_pool": "innodb_buffer_pool_size",
-    "preload": "LD_PRELOAD",
-    "script.create_secondary": "data",
-}
+_SETTINGS = {"buffer_pool": "innodb_buffer_pool_size", "preload": "LD_PRELOAD", "script.create_secondary": "data"}
 """Key in a study file -> name of the setting, if it differs."""
 
 _SORTS = {"point_selects": 0, "simple_ranges": 0, "sum_ranges": 0, "distinct_ranges": 0, "order_ranges": 1}

@@ -131,34 +131,16 @@ class Judgement(Frozen):
         return Interval(low=self.low, high=self.high).holds(truth)
 
 
-class ProcessorShares(Frozen):
-    """Shares of all processors' time during measurement.
-
-    Attributes:
-        busy: user and system time.
-        other: the part of it that is neither the duel's servers nor its client.
-        steal: time taken by the hypervisor.
-    """
-
-    busy: float
-    other: float
-    steal: float
-
-    @classmethod
-    def of(cls, slices: Frame) -> "ProcessorShares | None":
-        """Add up all slices; None if the kernel's ticks (10 ms) were too coarse to show anything."""
-        names = [name for name in slices.columns if name.startswith(("host_", "client_", "server_cpu_"))]
-        sums = {name: float(np.nansum(slices[name])) for name in names}
-        whole = sum(value for name, value in sums.items() if name.startswith("host_"))
-        if not whole:
-            return None
-        busy = sums["host_user_ns"] + sums["host_system_ns"]
-        ours = sums["client_user_ns"] + sums["client_system_ns"] + sums["server_cpu_ns"]
-        return cls(
-            busy=round(busy / whole, 4),
-            other=round(max(busy - ours, 0) / whole, 4),
-            steal=round(sums["host_steal_ns"] / whole, 4),
-        )
+def other_share(slices: Frame) -> float | None:
+    """Return the share of all processors' time that other work took; None if the kernel's ticks were too coarse."""
+    names = [name for name in slices.columns if name.startswith(("host_", "client_", "server_cpu_"))]
+    sums = {name: float(np.nansum(slices[name])) for name in names}
+    whole = sum(value for name, value in sums.items() if name.startswith("host_"))
+    if not whole:
+        return None
+    busy = sums["host_user_ns"] + sums["host_system_ns"]
+    ours = sums["client_user_ns"] + sums["client_system_ns"] + sums["server_cpu_ns"]
+    return round(max(busy - ours, 0) / whole, 4)
 
 
 class Outcome(Frozen):
@@ -169,6 +151,7 @@ class Outcome(Frozen):
         started_at: UTC.
         wall_s: duration of the whole command.
         measured_s: part of `wall_s` spent measuring.
+        other_share: share of the processors that other work took during measurement.
         background: whether `Background` ran beside it.
         error: last line of a failed command.
     """
@@ -178,7 +161,7 @@ class Outcome(Frozen):
     started_at: datetime
     wall_s: float
     measured_s: float = 0.0
-    machine: ProcessorShares | None = None
+    other_share: float | None = None
     background: bool = False
     error: str | None = None
 
@@ -192,13 +175,13 @@ class Outcome(Frozen):
         name = f"{self.duel.kind} {self.duel.servers[-1]} #{self.duel.number}"
         if self.error:
             return f"{name}: {self.error}"
-        machine = f", others {self.machine.other:.0%} of the processors" if self.machine else ""
+        beside = "" if self.other_share is None else f", others {self.other_share:.0%} of the processors"
         if len(self.judgements) > 1:
-            return f"{name}: {len(self.judgements)} cells, {self.wall_s:.0f} s{machine}"
+            return f"{name}: {len(self.judgements)} cells, {self.wall_s:.0f} s{beside}"
         width = f"± {self.only.half_width:.2%}" if self.only.has_interval else "without an interval"
         return (
             f"{name}: {self.only.mean:+.2%} {width}, {'+'.join(self.only.words)}, n = {len(self.only.points)}, "
-            f"{self.only.stop}, {self.wall_s:.0f} s{machine}"
+            f"{self.only.stop}, {self.wall_s:.0f} s{beside}"
         )
 
 
@@ -233,7 +216,7 @@ def run_duel(duel: Duel, folder: Path, *, background: bool = False) -> Outcome:
 def _read_run(run: RunDirectory) -> dict[str, Any]:
     analysis = Analysis.model_validate(run.read_json("analysis.json"))
     return {
-        "machine": ProcessorShares.of(run.slices()),
+        "other_share": other_share(run.slices()),
         "judgements": tuple(Judgement.of(each) for each in analysis.comparisons if not each.is_control),
         "measured_s": sum(run.outcome(epoch).measured_s for epoch in run.finished_epochs()),
     }

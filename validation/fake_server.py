@@ -221,9 +221,7 @@ class FakeBench:
                 server.close()
             self.counters = {name: server.counters for name, server in servers.items()}
         return EpochData(
-            epoch=number,
-            slices=slices_frame(measured.slices, epoch=number, build=0),
-            histograms=measured.histograms,
+            epoch=number, slices=slices_frame(measured.slices, epoch=number, build=0), histograms=measured.histograms
         )
 
     def _request(self, arms: list[str], load: Load, number: int) -> Message:

@@ -3,13 +3,11 @@
 Whole runs (`run_study`) address fake servers by URL, like a user's own servers.
 """
 
-import math
-import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from io import StringIO
 from pathlib import Path
 
@@ -17,15 +15,12 @@ from rich.console import Console
 
 from bakeoff.errors import EngineError
 from bakeoff.report import build_view, render_terminal
-from bakeoff.results import RunDirectory
 from bakeoff.run.epoch import discards_epoch
 from bakeoff.run.runner import run_study
 from bakeoff.spec import Arm, Origin, ServerSpec, Study, Workload
-from bakeoff.stats.analysis import analyse
-from bakeoff.stats.model import Analysis, Comparison, Stop, Word
 from bakeoff.stats.progress import Listener
 from validation.check import Checks, Finding, Setting, Size
-from validation.fake_server import MS, FakeArm, FakeBench, FakeServer, Load, judge, on_fake_server
+from validation.fake_server import MS, FakeArm, FakeBench, FakeServer, Load, on_fake_server
 
 FAULT_CHECKS = Checks(*Size, wrap=on_fake_server)
 
@@ -78,14 +73,19 @@ def errors(setting: Setting) -> Finding:
 @FAULT_CHECKS.add("G18", "the epoch is discarded for both arms, and the report says so", Size.QUICK, Size.FULL)
 def crash(setting: Setting) -> Finding:
     """A fake server that crashes in the middle of a run."""
-    with _fakes() as pool:
-        pool.start("A", _LATENCY)
-        pool.start("B", (*_LATENCY, "--fault", f"exit@{_CRASH_AT}"))
-        analysis, run, listener = _run(pool, setting)
+    listener = _Notes()
+    with tempfile.TemporaryDirectory(prefix="bakeoff-fake-") as name, _servers(Path(name)):
+        study = _study(Path(name), seed=setting.seed)
+        run, analysis = run_study(
+            study, setting.folder, listener=listener, stop=threading.Event(), passwords={}, command_line=("validation",)
+        )
+    with StringIO() as page:
+        render_terminal(build_view(run, analysis), Console(file=page, width=200))
+        report = page.getvalue()
     discarded = analysis.discarded
     epochs = {number: run.load_epoch(number) for number in run.finished_epochs()}
     used = {point.epoch for comparison in analysis.comparisons for point in comparison.points}
-    said = any("discarded for all arms" in line for line in listener.notes) and "discarded" in listener.report.lower()
+    said = any("discarded for all arms" in line for line in listener.notes) and "discarded" in report.lower()
     right = (
         len(discarded) == 1 and not used & discarded.keys() and all(not epochs[number].valid for number in discarded)
     )
@@ -98,123 +98,60 @@ def crash(setting: Setting) -> Finding:
     )
 
 
-@FAULT_CHECKS.add("G19", "no verdict")
-def negative_controls(setting: Setting) -> Finding:
-    """A factor of 4 between servers that were never restarted, or started once."""
-    arms = {"A": FakeArm(_LATENCY), "B": FakeArm((*_LATENCY, "--slow-factor", "4"))}
-    load = Load(seconds=0.35, threads=4)
-    with FakeBench(setting, "negative controls") as bench:
-        epochs = [bench.epoch(arms, load) for _ in range(8)]
-    with _fakes() as pool:
-        never = analyse(epochs, _url_study(pool, setting), ended=Stop.BUDGET).comparisons[0]
-    once = judge(epochs[:1], load).comparisons[0]
-    restarted = judge(epochs, load).comparisons[0]
-    refused = _without_verdict(never) and _without_verdict(once)
-    flagged = any(flag.kind == "NO RESTARTS" for flag in never.flags)
-    return Finding(
-        found=(
-            f"ratio {math.exp(never.estimate.mean):.2f}: {_verdict(never)} without a restart, "
-            f"{_verdict(once)} from one start, {_verdict(restarted)} from {restarted.estimate.n}"
-        ),
-        # If even restarted servers get no verdict, refusing one proves nothing.
-        passed=refused and flagged if not _without_verdict(restarted) else None,
-        figures={
-            "never": never.verdict.sentence,
-            "once": once.verdict.sentence,
-            "restarted": restarted.verdict.sentence,
-        },
-    )
-
-
-def _verdict(comparison: Comparison) -> str:
-    return "no verdict" if _without_verdict(comparison) else " and ".join(comparison.verdict.words)
-
-
-def _without_verdict(comparison: Comparison) -> bool:
-    return not comparison.verdict.claims and Word.EQUIVALENT not in comparison.verdict.words
-
-
-@dataclass
-class _Fakes:
-    """Fake servers that can be restarted during a run."""
-
-    folder: Path
-    servers: dict[str, FakeServer] = field(default_factory=dict)
-
-    def start(self, name: str, law: tuple[str, ...]) -> None:
-        socket = self.folder / f"{name}.sock"
-        socket.unlink(missing_ok=True)
-        self.servers[name] = FakeServer(socket, *law)
-
-    def spec(self, name: str) -> ServerSpec:
-        return ServerSpec(origin=Origin.URL, location=f"mysql://root@localhost/?socket={self.folder / f'{name}.sock'}")
-
-    @contextmanager
-    def restarting(self) -> Iterator[None]:
-        """Restart servers that crash, without the fault that made them crash."""
-        done = threading.Event()
-
-        def watch() -> None:
-            while not done.wait(0.05):
-                for name, server in list(self.servers.items()):
-                    if not server.running:
-                        server.close()
-                        self.start(name, _LATENCY)
-
-        # A fake server ends with the thread that started it.
-        thread = threading.Thread(target=watch)
-        thread.start()
-        try:
-            yield
-        finally:
-            done.set()
-            thread.join()
-
-
-@contextmanager
-def _fakes() -> Iterator[_Fakes]:
-    folder = Path(tempfile.mkdtemp(prefix="bakeoff-fake-"))
-    pool = _Fakes(folder)
-    try:
-        yield pool
-    finally:
-        for server in pool.servers.values():
-            server.close()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-class _Listener(Listener):
+class _Notes(Listener):
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self.report = ""
 
     def note(self, text: str) -> None:
         self.notes.append(text)
 
 
-def _url_study(pool: _Fakes, setting: Setting) -> Study:
+def _socket(folder: Path, arm: str) -> Path:
+    return folder / f"{arm}.sock"
+
+
+def _study(folder: Path, *, seed: int) -> Study:
+    script = folder / "select.lua"
+    script.write_text(_SCRIPT, encoding="utf-8")
+    servers = {
+        name: ServerSpec(origin=Origin.URL, location=f"mysql://root@localhost/?socket={_socket(folder, name)}")
+        for name in "AB"
+    }
     return Study(
         title="fake servers",
-        arms=tuple(Arm(name=name, label=f"fake {name}", server=pool.spec(name)) for name in "AB"),
-        workloads=(Workload(script="oltp_point_select"),),
+        arms=tuple(Arm(name=name, label=f"fake {name}", server=server) for name, server in servers.items()),
+        workloads=(Workload(script=str(script)),),
         tables=1,
         table_size=1000,
         budget_s=_BUDGET_S,
         builds=1,
-        seed=setting.seed,
+        seed=seed,
     )
 
 
-def _run(pool: _Fakes, setting: Setting) -> tuple[Analysis, RunDirectory, _Listener]:
-    listener = _Listener()
-    script = pool.folder / "select.lua"
-    script.write_text(_SCRIPT, encoding="utf-8")
-    study = _url_study(pool, setting).model_copy(update={"workloads": (Workload(script=str(script)),)})
-    with pool.restarting():
-        run, analysis = run_study(
-            study, setting.folder, listener=listener, stop=threading.Event(), passwords={}, command_line=("validation",)
-        )
-    with StringIO() as page:
-        render_terminal(build_view(run, analysis), Console(file=page, width=200))
-        listener.report = page.getvalue()
-    return analysis, run, listener
+@contextmanager
+def _servers(folder: Path) -> Iterator[None]:
+    """Run both servers; B crashes once and is restarted."""
+    started, done = threading.Event(), threading.Event()
+
+    def serve() -> None:  # a fake server ends with the thread that started it
+        with ExitStack() as stack:
+            stack.enter_context(FakeServer(_socket(folder, "A"), *_LATENCY))
+            crashing = FakeServer(_socket(folder, "B"), *_LATENCY, "--fault", f"exit@{_CRASH_AT}")
+            stack.callback(crashing.close)
+            started.set()
+            while crashing.running and not done.wait(0.05):
+                pass
+            if not done.is_set():
+                stack.enter_context(FakeServer(_socket(folder, "B"), *_LATENCY))
+            done.wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        serving = pool.submit(serve)
+        while not started.wait(0.05) and not serving.done():
+            pass
+        try:
+            yield
+        finally:
+            done.set()
+            serving.result()

@@ -81,6 +81,9 @@ def no_restarts(setting: Setting, method: Method = SOUND, scale: float = 1.0) ->
         labelled = epochs < iv.N_MIN or any(flag.kind == "NO RESTARTS" for flag in comparison.flags)
         if comparison.verdict.words != (Word.INCONCLUSIVE,) or not labelled:
             wrong.append(f"{name}: {comparison.verdict.sentence}")
+    values = (-0.1 + rng.normal(0, 0.002, 20)).tolist()
+    if not _judged(values, study, method).verdict.claims:
+        wrong.append("no verdict with restarts either")
     return Finding(
         found="; ".join(wrong) or f"{len(cases)} of {len(cases)} without a verdict, and labelled so",
         passed=not wrong,

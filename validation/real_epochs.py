@@ -183,10 +183,7 @@ class RealBench:
                 histograms += rows
             variables = {name: server.variables() for name, server in servers.items()}
         return EpochData(
-            epoch=number,
-            slices=slices_frame(slices, epoch=number, build=0),
-            histograms=histograms,
-            variables=variables,
+            epoch=number, slices=slices_frame(slices, epoch=number, build=0), histograms=histograms, variables=variables
         )
 
     def _started(self, setups: Sequence[ArmSetup], number: int, cpus: Cpus, stack: ExitStack) -> dict[str, Instance]:

@@ -17,7 +17,7 @@ from bakeoff.results import gather_host
 from bakeoff.results.frame import Frame
 from bakeoff.results.manifest import bakeoff_version, checkout_commit
 from bakeoff.spec import Arm, Study, Workload, parse_server
-from validation.duels import ProcessorShares
+from validation.duels import other_share
 from validation.machines import Origin, Traces
 from validation.real_epochs import RealBench, Variant
 
@@ -45,8 +45,7 @@ def record(
         bench.keep(_REFERENCE)
         for number in range(restarts):
             starts.append(bench.epoch([variant], warm_s=_WARM_S).slices)
-            machine = ProcessorShares.of(starts[-1])
-            loads.append(machine.other if machine else 0.0)
+            loads.append(other_share(starts[-1]) or 0.0)
             report(f"{number + 1} of {restarts}: others use {loads[-1]:.0%} of the machine")
     host = gather_host(Path.cwd())
     origin = Origin(

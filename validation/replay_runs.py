@@ -184,11 +184,7 @@ def _state(unit: _Unit, question: Question, method: Method) -> Stop:
 def _judge(units: Sequence[_Unit], study: Study, plan: Plan, question: Question, method: Method) -> tuple[End, ...]:
     aborted = any(unit.stop is Stop.ABORTED for unit in units)
     context = AnalysisContext(
-        study=study,
-        family=question.cells,
-        control=None,
-        ended=Stop.ABORTED if aborted else Stop.BUDGET,
-        epoch_s=20.0,
+        study=study, family=question.cells, control=None, ended=Stop.ABORTED if aborted else Stop.BUDGET, epoch_s=20.0
     )
     pairs = {(cell.name, CONTENDER): unit.pairs for cell, unit in zip(plan.cells, units, strict=True)}
     return tuple(

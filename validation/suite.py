@@ -125,7 +125,9 @@ class SuiteRun:
     ) -> "SuiteRun":
         """Make the directory `validation-<date>T<time>` in `root`."""
         now = datetime.now(UTC)
-        path = _new_folder(root, f"validation-{now:%Y%m%dT%H%M%S}")
+        path = root / f"validation-{now:%Y%m%dT%H%M%S%f}"
+        path.mkdir(parents=True)
+        path.chmod(0o755)  # server accounts must be able to enter
         record = Record(
             size=size,
             only=only,
@@ -191,18 +193,6 @@ class SuiteRun:
 
     def _write(self) -> None:
         write_atomically(self.path / "results.json", (self.record.model_dump_json(indent=1) + "\n").encode())
-
-
-def _new_folder(root: Path, name: str) -> Path:
-    for number in range(1, 100):
-        path = root / (name if number == 1 else f"{name}-{number}")
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        path.chmod(0o755)  # server accounts enter, whatever the umask
-        return path
-    raise ResultsError(f"{root}: a hundred runs began in the same second.", hint="Wait a second.")
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 — numpy scalars and arrays, or other values
