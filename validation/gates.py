@@ -21,7 +21,8 @@ from bakeoff.plan.timing import report_seconds
 from bakeoff.spec import Study, Workload
 from bakeoff.stats.estimate import EpochEstimates, by_comparison
 from bakeoff.stats.model import Stop
-from bakeoff.stats.stopping import decide, stop_state
+from bakeoff.stats.question import Progress, rule_of
+from bakeoff.stats.stopping import stop_state
 from validation.check import Count
 from validation.simulation import CONTENDER, pair_of, simulated_study
 
@@ -112,10 +113,11 @@ def run_gate(
         pairs = [pair_of(cell, len(history), truth[cell] + float(rng.choice(noise))) for cell in open_cells]
         history.append(EpochEstimates(epoch=len(history), pairs=tuple(pairs)))
         elapsed_s += plan.overhead_s + plan.measuring_seconds(dict.fromkeys(open_cells, len(study.arms)))
-        decision = decide(history, study, plan, elapsed_s=elapsed_s + report_seconds(len(plan.cells)))
+        spent_s = elapsed_s + report_seconds(len(plan.cells))
+        decision = rule_of(study).decide(Progress(history, study, plan, elapsed_s=spent_s))
         settled, stop = decision.settled, decision.stop
     samples = gate_samples(history, study, plan, ended=stop)
-    found = answers(samples, limit=study.limit or 0.0, family=len(plan.cells))
+    found = answers(samples, limit=study.question.reference, family=len(plan.cells))
     whole = Answer.FAIL if Answer.FAIL in found else Answer.PASS if set(found) == {Answer.PASS} else Answer.UNCLEAR
     return GateRun(whole, elapsed_s + report_seconds(len(plan.cells)))
 
@@ -125,7 +127,7 @@ def gate_samples(history: Sequence[EpochEstimates], study: Study, plan: Plan, *,
     samples = []
     for pairs in by_comparison(history).values():
         values = [pair.value for pair in pairs]
-        stop = stop_state(values, precision=study.precision, family=len(plan.cells), limit=study.limit)
+        stop = stop_state(values, precision=study.precision, family=len(plan.cells), reference=study.question.reference)
         if stop is Stop.RUNNING:
             stop = ended if ended.anytime_only else Stop.BUDGET
         samples.append(Sample(values, stop))

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from bakeoff.gate.rule import PRECISION_SHARE, Answer, Sample, answers, as_gate, judge, reach
+from bakeoff.spec import Question
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import by_comparison
 from bakeoff.stats.model import Stop
-from bakeoff.stats.stopping import decide, stop_state
+from bakeoff.stats.question import Progress, rule_of
+from bakeoff.stats.stopping import stop_state
 from bakeoff.stats.verdict import AnalysisContext, compare
 from validation import gates
 from validation.check import fewest, most
@@ -66,10 +68,10 @@ def test_a_comparison_is_decisive_about_the_limit_and_not_about_equality():
     equal = sample(0.0, scale=0.1).values
     asked = {"precision": 1e-9, "family": 1}
     assert stop_state(equal, **asked) is Stop.RUNNING
-    assert stop_state(equal, **asked, limit=LIMIT) is Stop.DECISIVE
+    assert stop_state(equal, **asked, reference=LIMIT) is Stop.DECISIVE
     at_the_limit = sample(LIMIT, scale=0.1).values
     assert stop_state(at_the_limit, **asked) is Stop.DECISIVE
-    assert stop_state(at_the_limit, **asked, limit=LIMIT) is Stop.RUNNING
+    assert stop_state(at_the_limit, **asked, reference=LIMIT) is Stop.RUNNING
 
 
 def history_of(study, plan, means):
@@ -82,6 +84,10 @@ def history_of(study, plan, means):
     ]
 
 
+def decided(study, plan, means):
+    return rule_of(study).decide(Progress(history_of(study, plan, means), study, plan, elapsed_s=100.0))
+
+
 def study_and_plan(cells=3):
     study = gates.gate_study(cells=cells)
     # Nothing is precise, so that only what is decided ends.
@@ -92,13 +98,13 @@ def study_and_plan(cells=3):
 def test_measuring_ends_at_the_first_failure_and_not_at_the_first_pass():
     study, plan = study_and_plan()
     undecided = [LIMIT, LIMIT]
-    passing = decide(history_of(study, plan, [0.0, *undecided]), study, plan, elapsed_s=100.0)
+    passing = decided(study, plan, [0.0, *undecided])
     assert (passing.stop, len(passing.settled)) == (Stop.RUNNING, 1)
-    failing = decide(history_of(study, plan, [-0.1, *undecided]), study, plan, elapsed_s=100.0)
+    failing = decided(study, plan, [-0.1, *undecided])
     assert failing.stop is Stop.ANSWERED
-    duel = study.model_copy(update={"limit": None})
-    assert decide(history_of(study, plan, [-0.1, *undecided]), duel, plan, elapsed_s=100.0).stop is not Stop.ANSWERED
-    assert decide(history_of(study, plan, [0.0] * 3), study, plan, elapsed_s=100.0).stop is Stop.DECISIVE
+    duel = study.model_copy(update={"question": Question()})
+    assert decided(duel, plan, [-0.1, *undecided]).stop is not Stop.ANSWERED
+    assert decided(study, plan, [0.0] * 3).stop is Stop.DECISIVE
 
 
 def test_decisive_about_the_limit_is_no_claim_of_a_difference():
@@ -146,8 +152,10 @@ def test_simulated_runs_are_judged_as_real_ones_are():
         ]
         for ended in (Stop.BUDGET, Stop.ANSWERED):
             context = AnalysisContext(study=study, family=2, control=None, ended=ended, epoch_s=20.0)
-            gate = judge(compare(by_comparison(history), plan, context), limit=study.limit, family=2)
-            short = answers(gates.gate_samples(history, study, plan, ended=ended), limit=study.limit, family=2)
+            gate = judge(compare(by_comparison(history), plan, context), limit=study.question.reference, family=2)
+            short = answers(
+                gates.gate_samples(history, study, plan, ended=ended), limit=study.question.reference, family=2
+            )
             assert [each.answer for each in gate.cells] == short
 
 
@@ -157,7 +165,7 @@ def test_what_makes_a_gate_unclear():
 
     def judged(*means, family=2, trusted=None):
         comparisons = compare(by_comparison(history_of(study, plan, means)), plan, context)
-        return judge(comparisons, limit=study.limit, family=family, trusted=trusted)
+        return judge(comparisons, limit=study.question.reference, family=family, trusted=trusted)
 
     assert judged(0.0, 0.0).answer is Answer.PASS
     assert judged(0.0, -0.1).answer is Answer.FAIL
@@ -170,7 +178,7 @@ def test_what_makes_a_gate_unclear():
 
 def test_the_question_of_a_gate():
     study = as_gate(gates.simulated_study(), 0.02)
-    assert math.isclose(study.limit, LIMIT)
+    assert math.isclose(study.question.reference, LIMIT)
     assert math.isclose(study.precision, -PRECISION_SHARE * LIMIT)
     assert not study.has_target
     passes, fails = reach(0.01, 20, limit=LIMIT)
