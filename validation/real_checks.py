@@ -16,6 +16,7 @@ from bakeoff.spec import Arm, Data, Profile, ServerSpec, Study, Workload, parse_
 from bakeoff.stats.diagnostics import carry_over, carry_over_flag
 from bakeoff.stats.differences import differences, undeclared
 from bakeoff.stats.interval import standard_deviation, t_quantile
+from bakeoff.stats.model import FlagKind
 from validation.campaign import BUDGET, Judged, Summary, ever_excludes, first_by_key, judged, planned, run_missing
 from validation.check import TOO_BUSY, Checks, Finding, Setting, Size, fewest, most
 from validation.duels import Outcome
@@ -414,7 +415,7 @@ def client_bound(setting: Setting) -> Finding:
     with FakeBench(setting, "no-op") as bench:
         epochs = [bench.epoch({"A": _NO_OP, "B": _NO_OP}, load) for _ in range(3)]
     analysis = judge(epochs, load)
-    flags = [flag for flag in analysis.comparisons[0].flags if flag.kind == "CLIENT"]
+    flags = [flag for flag in analysis.comparisons[0].flags if flag.kind is FlagKind.CLIENT_BOUND]
     rate = analysis.arms[0].tps
     return Finding(
         found=f"{rate:,.0f} events/s from a server that does nothing: " + (str(flags[0]) if flags else "NOT FLAGGED"),
@@ -441,7 +442,7 @@ def client_cpus_doubled(setting: Setting) -> Finding:
         last = one.epoch({"A": _WORKING, "B": _WORKING}, load)
     mean = math.fsum(values) / pairs
     half = t_quantile(0.975, pairs - 1) * standard_deviation(values) / math.sqrt(pairs)
-    bound = any(flag.kind == "CLIENT" for flag in judge([last], load).comparisons[0].flags)
+    bound = any(flag.kind is FlagKind.CLIENT_BOUND for flag in judge([last], load).comparisons[0].flags)
     unchanged = abs(mean) - half < _CHANGE
     too_noisy = not bound and half > _CHANGE and unchanged
     return Finding(

@@ -27,6 +27,7 @@ from bakeoff.report.view import (
     Table,
     Value,
 )
+from bakeoff.stats.model import FlagKind
 from bakeoff.units import format_duration, format_ns, shortened
 
 Totals = Mapping[str, Any]
@@ -276,7 +277,7 @@ def different_work(context: Context) -> Iterator[Status]:
         cell, arm = place
         rest = math.fsum(each.share for each in both) / contender
         yield Status(
-            word="DIFFERENT WORK",
+            word=FlagKind.DIFFERENT_WORK,
             text=f"{context.cell_title(cell)}, {context.labels[arm]}: {numbers.share(shares[whose])} of the {whose}'s "
             "time is in queries that fail on one side only. The ratio counts them; that of the others is about "
             f"{rest:.2f}×.",

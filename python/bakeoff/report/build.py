@@ -13,7 +13,7 @@ from bakeoff.report.question import question_of
 from bakeoff.report.view import ArmView, Conclusion, ReportView, Role, Section, Status, tables_of
 from bakeoff.results import RunDirectory
 from bakeoff.search import view as bisection
-from bakeoff.stats.model import Analysis, Stop
+from bakeoff.stats.model import Analysis, FlagKind, Stop
 from bakeoff.units import format_duration, percent_text
 
 _MOVED = 2.0  # times as long for a cache line
@@ -172,16 +172,17 @@ def _statuses(context: Context) -> tuple[Status, ...]:
 def _control_statuses(analysis: Analysis) -> Iterator[Status]:
     if analysis.trusted is False:
         yield Status(
-            word="UNTRUSTED",
+            word=FlagKind.UNTRUSTED,
             text="The control, a second instance of the baseline, came out different from the baseline. Something "
             "other than the settings moved the numbers; no line of this report should be relied on.",
         )
     if analysis.trusted is None and analysis.control is not None:
-        why = "has an epoch without a completed event, in it or in the baseline"
-        if not analysis.control_is_idle:
-            why = "has fewer than five usable epochs"
+        idle = analysis.control_is_idle
+        why = "has fewer than five usable epochs"
+        if idle:
+            why = "has an epoch without a completed event, in it or in the baseline"
         yield Status(
-            word="CONTROL TOO SHORT",
+            word=FlagKind.UNTRUSTED if idle else FlagKind.NOT_FINISHED,
             text=f"The control, a second instance of the baseline, {why}: it neither supports this report nor speaks "
             "against it.",
         )
@@ -189,13 +190,14 @@ def _control_statuses(analysis: Analysis) -> Iterator[Status]:
 
 _ENDINGS = {
     Stop.ABORTED: Status(
-        word="ENDED BY HAND", text="Only intervals that are valid at any moment of stopping are shown."
+        word=FlagKind.NOT_FINISHED,
+        text="It was ended by hand; only intervals that are valid at any moment of stopping are shown.",
     ),
     Stop.RUNNING: Status(
-        word="NOT FINISHED", text="Measuring goes on or was broken off; intervals are anytime-valid ones."
+        word=FlagKind.NOT_FINISHED, text="Measuring goes on or was broken off; intervals are anytime-valid ones."
     ),
     Stop.EXTENDED: Status(
-        word="EXTENDED",
+        word=FlagKind.NOT_FINISHED,
         text="The run went on with an answer in sight, or with another budget than it began with. Only intervals that "
         "are valid at any moment of stopping are shown.",
     ),
@@ -208,7 +210,7 @@ def _ending_statuses(context: Context) -> Iterator[Status]:
     ]
     if injected:
         yield Status(
-            word="INJECTED",
+            word=FlagKind.INJECTED,
             text=f"A slowdown was injected to prove the method: uncounted events on {', '.join(injected)}.",
         )
     stopped = context.analysis.stopped
@@ -217,7 +219,7 @@ def _ending_statuses(context: Context) -> Iterator[Status]:
     if stopped in (Stop.BUDGET, Stop.EXTENDED) and context.study.has_target:
         precision = percent_text(context.study.precision)
         yield Status(
-            word="TIME RAN OUT",
+            word=FlagKind.NOT_FINISHED,
             text=f"The budget ended before every cell reached its target precision of ±{precision}.",
         )
 
@@ -227,21 +229,21 @@ def _circumstances(context: Context) -> Iterator[Status]:
     others = _others(context)
     if others is not None and others > BUSY_SHARE:
         yield Status(
-            word="BUSY MACHINE",
+            word=FlagKind.BUSY_MACHINE,
             text=f"Other work took {numbers.share(others)} of the processors while measuring. The intervals allow "
             "for it, and the ratios are those of a busy machine.",
         )
     disturbed = [bool(outcome.other_bakeoffs) for outcome in context.outcomes if outcome.valid]
     if any(disturbed):
         yield Status(
-            word="ANOTHER BAKEOFF",
+            word=FlagKind.BUSY_MACHINE,
             text=f"In {sum(disturbed)} of {len(disturbed)} epochs another bakeoff had servers on this machine: each "
             "disturbs the other's measurement. Rerun it alone.",
         )
     count = len({name for differences in context.analysis.undeclared.values() for name in differences})
     if count:
         yield Status(
-            word="UNDECLARED DIFFERENCES",
+            word=FlagKind.SETTINGS,
             text=f"{count} {'setting differs' if count == 1 else 'settings differ'} between the arms although the "
             "study did not ask for it; the ratios include what they do. See Settings.",
         )

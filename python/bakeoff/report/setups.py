@@ -16,6 +16,7 @@ from bakeoff.spec import Arm, Data, Placement, Study, Workload
 from bakeoff.spec.dumps import TEXTS_DIFFER, as_loaded
 from bakeoff.spec.server_name import values_of
 from bakeoff.stats.differences import AllAnswers, Answer, row_differences
+from bakeoff.stats.model import FlagKind
 from bakeoff.stats.slice_length import SliceChoice
 from bakeoff.units import format_bytes, format_duration, format_ns, shortened
 
@@ -341,7 +342,7 @@ def data_check_status(context: Context) -> Iterator[Status]:
         if differences:
             more = f" and {len(differences) - 1} more" if len(differences) > 1 else ""
             yield Status(
-                word="DIFFERENT ROWS",
+                word=FlagKind.DIFFERENT_WORK,
                 text=f"The arms do not hold the same rows ({moment}): table {differences[0].table}, query "
                 f"{differences[0].query}: {differences[0].text(context.labels)}{more}. Ratios compare different "
                 "work.",
@@ -499,7 +500,8 @@ def method_section(context: Context) -> Section | None:
 
 
 def _words_table() -> Table:
-    rows = tuple(Row.of(word, meaning) for word, meaning in WORDS.items())
+    meanings = WORDS | {kind.value: kind.advice for kind in FlagKind}
+    rows = tuple(Row.of(word, meaning) for word, meaning in meanings.items())
     return Table(id="words", columns=("word", "meaning"), rows=rows, all_text=True)
 
 

@@ -13,7 +13,7 @@ from bakeoff.report.view import Forest, ForestRow, Tone, VerdictView
 from bakeoff.stats.effects import Interaction, interactions
 from bakeoff.stats.hosts import without_hosts
 from bakeoff.stats.interval import excludes_zero
-from bakeoff.stats.model import Comparison, Estimate, Stop, Word
+from bakeoff.stats.model import Comparison, Estimate, Obstacle, Stop, Word
 from bakeoff.stats.verdict import leaning
 from bakeoff.units import format_duration, percent_text
 
@@ -173,7 +173,7 @@ def _cost(effect: Estimate) -> str:
 
 def _is_restarted(comparison: Comparison) -> bool:
     """Both servers were; one that runs already is not."""
-    return not any(flag.kind == "NO RESTARTS" for flag in comparison.flags)
+    return comparison.obstacle is not Obstacle.NOT_RESTARTED
 
 
 def _repeats(n: int, *, restarted: bool) -> str:
@@ -289,8 +289,7 @@ def _headline(context: Context, comparison: Comparison) -> str:
     if Word.EQUIVALENT in comparison.verdict.words:
         return f"is as fast, {negligible}"
     if interval.low is None or interval.high is None:
-        never = {"NOTHING DONE", "UNLIKE MACHINES"}.intersection(flag.kind for flag in comparison.flags)
-        return "has no verdict" if never else "has no verdict yet"
+        return "has no verdict" if comparison.obstacle else "has no verdict yet"
     if lean := leaning(interval):
         restarted = _is_restarted(comparison)
         reason = "not enough for a verdict" if restarted else "a server that runs already gets no verdict"
@@ -510,7 +509,6 @@ def _record(context: Context, comparison: Comparison) -> Record:
         "epochs": estimate.n,
         "stop": comparison.stop.value,
         "p_adjusted": comparison.p_adjusted,
-        "p_signflip": comparison.p_signflip,
         "ratio_trimmed": ratio(comparison.trimmed.mean) if comparison.trimmed.n else None,
         "sd_restart": comparison.sd_restart,
         "sd_within": comparison.sd_within,

@@ -554,7 +554,7 @@ class StudyRun:
         )
 
     def _lengthen_slices(self, comparisons: Sequence[Comparison]) -> None:
-        """Double the slices of cells in which one arm's slice reaches into the next one's (CARRY-OVER).
+        """Double the slices of cells in which one arm's slice reaches into the next one's.
 
         Both arms are as often first as second, so the ratio is right with either length, and the epochs stay.
         """
