@@ -49,7 +49,7 @@ def _factorial(rng: np.random.Generator, settings: int, truth: _Truth, noise: An
     mine, theirs = (",".join(["mysql:8.0", *(f"o{at}={v}" for at in range(settings))]) for v in "12")
     arms = tuple(Arm(name=n, label=n, server=parse_server(s)) for n, s in zip("AB", (mine, theirs), strict=True))
     study = Study(title="", arms=arms, workloads=(Workload(script="oltp_read_only"),))
-    asked = differing(study, *study.arms, {})
+    asked = differing(study, study.arms[0], study.arms[1], {})
     empty: Any = SimpleNamespace(baseline="A", comparisons=())
     made, contender = study_in_between(study, empty, asked, budget_s=600.0)
     assert made.design
