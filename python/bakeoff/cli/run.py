@@ -45,8 +45,8 @@ from bakeoff.errors import ExitCode, SpecError
 from bakeoff.plan.workloads import kind_of
 from bakeoff.report import build_view, render_html, render_json, render_terminal
 from bakeoff.report.live import live_for
+from bakeoff.report.publish import objection, publish
 from bakeoff.report.question import Finish, question_of
-from bakeoff.report.renderers import objection, publish
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run.forecast import forecast, require_budget, require_disk
@@ -214,7 +214,7 @@ def _differences(analysis: Analysis, view: ReportView) -> frozenset[FailOn]:
     found = {FailOn.SLOWER} if _is_slower(analysis) else set()
     replay = features.part("replay", "answer_rules")
     rows_kinds = set(replay.ROWS_KINDS) if replay else set()
-    for record in view.queries:
+    for record in view.records_of("queries"):
         kinds = str(record.get("differs", "")).split()
         found |= {FailOn(kind) for kind in kinds if kind in list(FailOn)}
         found |= {FailOn.ROWS} if rows_kinds & set(kinds) else set()
