@@ -226,7 +226,7 @@ def test_parts_of_a_capture_that_differ_are_no_bursts_and_no_drift(replay, raise
     study = simulated_study(precision=0.01, budget_s=600.0)
     plan = plan_study(study, overhead_s=10, load_s=20)
     (cell,) = plan.cells
-    plan = plan.model_copy(update={"cells": (cell.model_copy(update={"replay": replay}),)})
+    plan = plan.model_copy(update={"cells": (cell.model_copy(update={"fixed_work": replay}),)})
     found = [replace(pair(cell.name, "B", e, 0.2 + 0.001 * (-1) ** e), trimmed=0.0, trend=0.3) for e in range(8)]
     history = [EpochEstimates(epoch=each.epoch, pairs=(each,)) for each in found]
     (comparison,) = comparisons_so_far(history, study, plan)

@@ -69,7 +69,7 @@ def test_two_states_are_found_with_the_thread_that_spins():
 
 def test_the_parts_of_a_capture_are_no_states():
     run = reduced(epochs(lambda _, index: 4000.0 if index < 15 else 6000.0), simulated_study())
-    of_script, of_capture = cell(), cell().model_copy(update={"script": "shop.capture", "replay": True})
+    of_script, of_capture = cell(), cell().model_copy(update={"script": "shop.capture", "fixed_work": True})
     flags = [_states_flags(run, SimpleNamespace(cells=(each,))) for each in (of_script, of_capture)]
     assert [*map(len, flags)] == [1, 0]
 

@@ -14,7 +14,7 @@ from messages import study
 from bakeoff.cli import main
 from bakeoff.cli import run as run_command
 from bakeoff.errors import HostError, ResultsError
-from bakeoff.explain.explaining import Explaining
+from bakeoff.explain.after_verdict import Explaining
 from bakeoff.gate.rule import as_gate
 from bakeoff.plan import plan_study
 from bakeoff.plan.factorial import make_study

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from bakeoff.files import from_here
-from bakeoff.plan.epochs import is_tpcc, options_of, table_sizes
+from bakeoff.plan.workloads import kind_of, options_of
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, Charts, Code, Fold, Panel, Prose, Row, Section, Series, Status, Steps, Table
@@ -467,7 +467,7 @@ def _data_text(context: Context, builds: int) -> str:
     """What was loaded, as the study says it, and how often; an arm's own sizes stand in its settings."""
     study = context.study
     loaded = [PurePath(arm.data.source).name for arm in study.arms if arm.data.source]
-    replayed = {cell.workload_index for cell in context.cells_planned if cell.replay}
+    replayed = {cell.workload_index for cell in context.cells_planned if cell.fixed_work}
     if not loaded:
         loaded = [_sizes(study, each) for at, each in enumerate(study.workloads) if at not in replayed]
     found = [*dict.fromkeys(loaded)]
@@ -479,8 +479,8 @@ def _data_text(context: Context, builds: int) -> str:
 
 def _sizes(study: Study, workload: Workload) -> str:
     """Tables and rows, or warehouses."""
-    sizes = table_sizes(workload.script, options_of(study, workload, Data()))
-    if not is_tpcc(workload.script):
+    sizes = kind_of(workload.script).sizes(options_of(study, workload, Data()))
+    if "warehouses" not in sizes:
         return f"{sizes['tables']} tables of {sizes['table_size']:,} rows"
     scale = sizes["warehouses"]
     return f"{scale} warehouse{'s' * (scale > 1)}"

@@ -148,7 +148,7 @@ def _states_flags(run: Reduced, plan: Plan) -> dict[tuple[str, str], Flag]:
     return {
         (state.cell, state.arm): states_flag(state, cells[state.cell], run.versions.get(state.arm, ""))
         for state in two_states(run.windows())
-        if state.cell in cells and not cells[state.cell].replay  # the parts of a capture differ by themselves
+        if state.cell in cells and not cells[state.cell].fixed_work  # the parts of a capture differ by themselves
     }
 
 

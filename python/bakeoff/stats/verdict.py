@@ -224,7 +224,7 @@ def _comparison(
     measured = [pair for pair in sample.pairs if math.isfinite(pair.trimmed) and not sample.nothing_done]
     trimmed, trimmed_by = [pair.trimmed for pair in measured], [pair.host for pair in measured]
     # The parts of a capture differ by themselves, for all arms alike.
-    sd_restart, sd_within = (None, None) if sample.cell.replay else components(sample.pairs)
+    sd_restart, sd_within = (None, None) if sample.cell.fixed_work else components(sample.pairs)
     case = _case(sample, context, p_adjusted)
     return Comparison(
         cell=sample.cell.name,
@@ -239,7 +239,7 @@ def _comparison(
         stop=stop,
         verdict=verdict(case),
         trimmed=hosts.estimate_of(trimmed, trimmed_by, _interval_of(sample, context)),
-        disagree=not sample.cell.replay and disagree(sample.values, trimmed, sample.hosts),
+        disagree=not sample.cell.fixed_work and disagree(sample.values, trimmed, sample.hosts),
         p_value=p_value,
         p_adjusted=p_adjusted,
         sd_restart=sd_restart,
@@ -340,7 +340,7 @@ def _flags(
         found.append(Flag(kind=FlagKind.UNSTABLE, text=text))
     found += [
         diagnostics.carry_over_flag(comparison.carry_over, context.study.precision),
-        None if sample.cell.replay else diagnostics.trend_flag(comparison.trend, context.study.precision),
+        None if sample.cell.fixed_work else diagnostics.trend_flag(comparison.trend, context.study.precision),
         diagnostics.outlier_flag(_shaped(sample)),
         diagnostics.bimodal_flag(_shaped(sample)),
         build_flag,
