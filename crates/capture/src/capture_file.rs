@@ -1,4 +1,4 @@
-//! The capture file: zstd-compressed JSON lines, one per event, with totals at the end (docs/capture.md).
+//! The capture file: zstd-compressed JSON lines, one per event, with totals at the end (docs/reference/capture.md).
 //!
 //! It has three parts: a zstd frame with the header and the events, one with the totals, and a skippable frame of 8 bytes with
 //! the offset of the totals, so that they can be read without the events.
