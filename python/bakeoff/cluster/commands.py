@@ -1,0 +1,9 @@
+"""Commands of this feature; `bakeoff.cli` imports each when it is called."""
+
+from bakeoff.cli.commands import CommandSource
+
+COMMANDS = {
+    "cluster": CommandSource(
+        "bakeoff.cluster.command", "app", "Check the nodes of a Ray cluster.", "Servers and this machine"
+    ),
+}
