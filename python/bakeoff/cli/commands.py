@@ -7,7 +7,13 @@ from typing import Any
 
 import click
 
+COMPARE, RESULTS, MACHINE = "Compare servers", "Look at results", "Servers and this machine"
+"""Headings of the list of commands."""
+
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+
+
+_SECTIONS = ("Arguments", "Options", "Workload", "Data", "Connection", "Servers", "Length", "Cluster", "Output")
 
 
 @dataclass(frozen=True)
@@ -20,7 +26,7 @@ class CommandSource:
     module: str
     name: str
     summary: str
-    section: str = "Compare servers"
+    section: str = COMPARE
 
 
 class Command(click.Command):
@@ -28,13 +34,12 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the arguments, then the options by section."""
-        sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        sections: dict[str, list[tuple[str, str]]] = {title: [] for title in _SECTIONS}
         for parameter in self.get_params(ctx):
             record = getattr(parameter, "record", None) or parameter.get_help_record(ctx)
             if record:
                 sections.setdefault(getattr(parameter, "section", "Options"), []).append(record)
-        last = sections.pop("Options", [])
-        for title, rows in (*sections.items(), ("Options", last)):
+        for title, rows in sections.items():
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
@@ -55,7 +60,7 @@ class Commands(Group):
     def __init__(self, sources: Mapping[str, CommandSource], **attributes: Any) -> None:  # noqa: ANN401
         super().__init__(**attributes)
         self.sources = sources
-        self.commands = dict.fromkeys(sources)  # type: ignore[arg-type] # names, for suggestions after a typo
+        self.commands: Any = dict.fromkeys(sources)  # names, for suggestions after a typo
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of the help."""

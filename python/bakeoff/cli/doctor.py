@@ -29,7 +29,7 @@ _INDENT = 9  # columns of a finding's mark
 _MARKS = {Severity.OK: "ok", Severity.NOTE: "note", Severity.WARNING: "warning", Severity.PROBLEM: "PROBLEM"}
 
 
-@command
+@command()
 def doctor(
     conditions: Annotated[Conditions, Take("seed")],
     server: Annotated[

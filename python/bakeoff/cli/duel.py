@@ -40,7 +40,7 @@ class DuelOptions(Frozen):
     dry_run: Annotated[bool, Option("Show what it would take, as `bakeoff plan`; start nothing.")] = False
 
 
-@command
+@command()
 def duel(
     duel: DuelOptions,
     workload: WorkloadOptions,

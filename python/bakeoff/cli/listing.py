@@ -40,7 +40,7 @@ class Kind(StrEnum):
     RUNS = "runs"
 
 
-@command
+@command()
 def list_things(
     kind: Annotated[Kind, Argument("studies, servers, workloads or runs.", metavar="KIND")],
     name: Annotated[str | None, Argument("One workload, or a Lua file: its options.", metavar="WORKLOAD")] = None,

@@ -15,28 +15,27 @@ import click
 from click.shell_completion import get_completion_class
 
 from bakeoff import features
-from bakeoff.cli.commands import Commands, CommandSource
+from bakeoff.cli.commands import MACHINE, RESULTS, Commands, CommandSource
 from bakeoff.errors import BakeoffError, ExitCode, ServerError, SpecError
 from bakeoff.units import visible
 
 _SYSBENCH_NAMES = {"mysql_db": "--database", "rand_seed": "--seed", "time": "--budget", "warmup_time": "--warm-up"}
 _SYSBENCH_ACCESS = ("mysql_socket", "mysql_host", "mysql_port", "mysql_user", "mysql_password")
-_RESULTS, _MACHINE = "Look at results", "Servers and this machine"
 
 _COMMANDS = {
     "duel": CommandSource("bakeoff.cli.duel", "duel", "Compare servers: which is faster, and by how much."),
     "run": CommandSource("bakeoff.cli.run", "run", "Run a study: every arm in every cell."),
     "plan": CommandSource("bakeoff.cli.plan", "plan", "Show what a study would run: arms, minutes, memory, disk."),
     "report": CommandSource(
-        "bakeoff.cli.report", "report", "Render a run's report: HTML, or another format.", _RESULTS
+        "bakeoff.cli.report", "report", "Render a run's report as HTML or another format.", RESULTS
     ),
-    "compare": CommandSource("bakeoff.cli.report", "compare", "Compare earlier runs.", _RESULTS),
-    "list": CommandSource("bakeoff.cli.listing", "list_things", "List studies, servers, workloads or runs.", _RESULTS),
-    "runs": CommandSource("bakeoff.cli.listing", "runs_app", "Delete runs.", _RESULTS),
-    "doctor": CommandSource("bakeoff.cli.doctor", "doctor", "Check how well this machine can measure.", _MACHINE),
-    "server": CommandSource("bakeoff.cli.server", "app", "Install, start or remove servers.", _MACHINE),
-    "cache": CommandSource("bakeoff.cli.listing", "cache_app", "Free disk space of the server cache.", _MACHINE),
-    "sysbench": CommandSource(__name__, "sysbench", "Drop-in for sysbench on MySQL and MariaDB.", _MACHINE),
+    "compare": CommandSource("bakeoff.cli.report", "compare", "Compare earlier runs.", RESULTS),
+    "list": CommandSource("bakeoff.cli.listing", "list_things", "List studies, servers, workloads or runs.", RESULTS),
+    "runs": CommandSource("bakeoff.cli.listing", "runs_app", "Delete runs.", RESULTS),
+    "doctor": CommandSource("bakeoff.cli.doctor", "doctor", "Check how well this machine can measure.", MACHINE),
+    "server": CommandSource("bakeoff.cli.server", "app", "Install, start or remove servers.", MACHINE),
+    "cache": CommandSource("bakeoff.cli.listing", "cache_app", "Free disk space of the server cache.", MACHINE),
+    "sysbench": CommandSource(__name__, "sysbench", "Drop-in for sysbench on MySQL and MariaDB.", MACHINE),
 }
 
 

@@ -48,39 +48,43 @@ class _Field:
     limits: list[Any] = field(default_factory=list)
 
 
-def command(function: Callable[..., Any] | None = None, *, into: Group | None = None, name: str | None = None) -> Any:  # noqa: ANN401 — a click.Command, or a decorator that makes one
-    """Make a command of a function; `into`: of a group of commands.
+def command(*, into: Group | None = None, name: str | None = None) -> Callable[[Callable[..., Any]], Command]:
+    """Make a command of a function; `into` adds it to a group of commands.
 
     The function receives a value for each of its parameters. It returns an exit code, or None for 0.
     """
-    if function is None:
-        return lambda decorated: command(decorated, into=into, name=name)
-    hints = get_type_hints(function, include_extras=True)
-    parameters = {each.name: (hints[each.name], each.default) for each in signature(function).parameters.values()}
 
-    def call(**values: Any) -> Any:  # noqa: ANN401
-        source = click.get_current_context().get_parameter_source
-        typed = {each: value for each, value in values.items() if source(each) is ParameterSource.COMMANDLINE}
-        arguments = {}
-        for each, (hint, _) in parameters.items():
-            model, take = _model_of(hint)
-            if model is not None:
-                chosen = {name: typed[name] for name in _names(model, take) if name in typed}
-                arguments[each] = model(**(take.defaults | chosen))
-            elif each in typed:
-                arguments[each] = typed[each]
-        return function(**arguments)
+    def make(function: Callable[..., Any]) -> Command:
+        hints = get_type_hints(function, include_extras=True)
+        parameters = {each.name: (hints[each.name], each.default) for each in signature(function).parameters.values()}
+        made = Command(
+            name=name or function.__name__,
+            callback=lambda **values: function(**_arguments(parameters, values)),
+            help=function.__doc__,
+            params=[_parameter(each) for each in _fields(parameters)],
+            context_settings=HELP_NAMES,
+        )
+        if into is not None:
+            into.add_command(made)
+        return made
 
-    made = Command(
-        name=name or function.__name__,
-        callback=call,
-        help=function.__doc__,
-        params=[_parameter(each) for each in _fields(parameters)],
-        context_settings=HELP_NAMES,
-    )
-    if into is not None:
-        into.add_command(made)
-    return made
+    return make
+
+
+def _arguments(parameters: dict[str, tuple[Any, Any]], values: dict[str, Any]) -> dict[str, Any]:
+    """What a function is called with: only what was typed, so that models know it from their defaults."""
+    source = click.get_current_context().get_parameter_source
+    typed = {name: value for name, value in values.items() if source(name) is ParameterSource.COMMANDLINE}
+    arguments: dict[str, Any] = {}
+    for name, (hint, _) in parameters.items():
+        model, take = _model_of(hint)
+        if model is not None:
+            arguments[name] = model(
+                **take.defaults | {each: typed[each] for each in _names(model, take) if each in typed}
+            )
+        elif name in typed:
+            arguments[name] = typed[name]
+    return arguments
 
 
 def _model_of(hint: Any) -> tuple[type[BaseModel] | None, Take]:  # noqa: ANN401
@@ -130,18 +134,25 @@ def _parameter(each: _Field) -> click.Parameter:
             metavar=option.metavar,
             record=(option.metavar, option.help),
         )
-    common = {"required": required, "section": option.section}
     if item is bool:
         words = each.flags if each.kind is bool or "/" in each.flags else f"{each.flags}/--no-{each.flags[2:]}"
-        return _Option([each.name, *words.split()], is_flag=True, default=None, help=_help(each, option), **common)
-    optional = {"is_flag": False, "flag_value": "auto"} if option.metavar.startswith("[") else {}
+        return _Option(
+            [each.name, *words.split()],
+            is_flag=True,
+            default=None,
+            help=_help(each, option),
+            required=required,
+            section=option.section,
+        )
+    optional: dict[str, Any] = {"is_flag": False, "flag_value": "auto"} if option.metavar.startswith("[") else {}
     return _Option(
         [each.name, *each.flags.split()],
         type=_click_type(item, each, each.flags.split()[0]),
         multiple=several,
         metavar=option.metavar or _metavar(item),
         help=_help(each, option),
-        **common,
+        required=required,
+        section=option.section,
         **optional,
     )
 
@@ -185,7 +196,7 @@ class _Words(click.Choice[str]):
         return self.kind(super().convert(value, param, ctx))
 
 
-class _Parsed(click.ParamType):
+class _Parsed(click.ParamType[Any]):
     """Text that a parser reads; its errors name the option."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:

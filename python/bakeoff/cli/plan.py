@@ -21,7 +21,7 @@ from bakeoff.units import format_bytes, format_duration
 Scale = Annotated[str, Option("A size that the study has: demo, small, paper.", metavar="NAME", section="Length")]
 
 
-@command
+@command()
 def plan(
     study: Annotated[str, Argument("A study file, or the name of one that ships.", metavar="STUDY")],
     sizes: Annotated[Sizes, Take("budget_s", "precision", shown="the study's")],

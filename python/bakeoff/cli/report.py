@@ -46,7 +46,7 @@ class ReportFormat(StrEnum):
     PNG = "png"
 
 
-@command
+@command()
 def report(
     run: Annotated[str, Argument("A run directory, the beginning of a run's name, or latest.", metavar="RUN")],
     output: Annotated[ReportFormat, Option("What to render.", flags="--format")] = ReportFormat.HTML,
@@ -136,7 +136,7 @@ def _plain(view: ReportView) -> str:
     return page.getvalue()
 
 
-@command
+@command()
 def compare(
     run: Annotated[
         list[str], Argument("Two or more, each as for `report`; the first is the reference.", metavar="RUN")

@@ -249,7 +249,7 @@ class StudyOptions(Frozen):
     )
 
 
-@command
+@command()
 def run(
     options: StudyOptions,
     sizes: Annotated[Sizes, Take("budget_s", "precision", shown="the study's")],

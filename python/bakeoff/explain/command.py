@@ -19,7 +19,7 @@ from bakeoff.spec.fields import Argument, Option
 from bakeoff.stats.model import Analysis
 
 
-@command
+@command()
 def explain(
     run: Annotated[
         str, Argument("A finished run: its directory, the beginning of its name, or latest.", metavar="RUN")

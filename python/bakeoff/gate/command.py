@@ -25,7 +25,7 @@ from bakeoff.run.reporters import download_reporter
 from bakeoff.servers import install
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Frozen, Origin, Study
-from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
+from bakeoff.spec.fields import Argument, Conditions, Option, Sizes, typed
 from bakeoff.spec.study import GateEnd, OnUnclear
 from bakeoff.stats.stopping import contenders
 from bakeoff.units import parse_percent
@@ -62,14 +62,12 @@ class GateOptions(Frozen):
     ] = []
     study: Annotated[
         str | None,
-        Option(
-            "Take workloads, data and settings from a study file; and its servers, if none are named.", metavar="FILE"
-        ),
+        Option("Take workloads, data, settings and, if none are named, servers from a study file.", metavar="FILE"),
     ] = None
     baseline: Annotated[str | None, Option("The build to compare with.", metavar="SERVER")] = None
     max_slowdown: Annotated[
         float, Option("Loss of throughput that is allowed.", metavar="PERCENT", parse=parse_slowdown)
-    ] = Field("2%", validate_default=True)
+    ] = Field(default=typed("2%"), validate_default=True)
     on_unclear: Annotated[OnUnclear | None, Option("What to do when the gate cannot tell.", default="exit code 6")] = (
         None
     )
@@ -87,7 +85,7 @@ class GateOptions(Frozen):
     inject_slowdown: InjectSlowdown = None
 
 
-@command
+@command()
 def gate(
     options: GateOptions,
     workload: Annotated[WorkloadOptions, Take("workload", "option")],

@@ -4,6 +4,6 @@ from bakeoff.cli.commands import CommandSource
 
 COMMANDS = {
     "gate": CommandSource(
-        "bakeoff.gate.command", "gate", "Fail when a build is slower than allowed: for CI and git bisect."
+        "bakeoff.gate.command", "gate", "Fail if a build is slower than allowed: for CI and git bisect."
     ),
 }

@@ -77,7 +77,7 @@ class ReplayOptions(Frozen):
     dry_run: Annotated[bool, Option("Show what it would take; start nothing.")] = False
 
 
-@command
+@command()
 def replay(
     asked: ReplayOptions,
     data: Annotated[DataOptions, Take("data")],

@@ -24,7 +24,7 @@ _OPTIONS_MAX = 100
 _FILES = 2
 
 
-@command
+@command()
 def bisect(
     servers: Annotated[
         list[str],
