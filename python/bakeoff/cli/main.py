@@ -115,7 +115,8 @@ def run(arguments: list[str]) -> int:
         return ended.exit_code
     except BakeoffError as error:
         _complain(str(error), error.log_tail if isinstance(error, ServerError) else "")
-        return error.exit_code
+        mistyped = in_bisection and error.exit_code is ExitCode.USAGE
+        return ExitCode.BISECT_ABORT if mistyped else error.exit_code
     except click.ClickException as error:
         where = getattr(error, "ctx", None)
         command_line = where.command_path if where else "bakeoff"
@@ -136,7 +137,8 @@ def run(arguments: list[str]) -> int:
 
 def _in_a_line(message: str, context: click.Context | None) -> str:
     """Turn a message of click into sentences on one line, with the word that was probably meant."""
-    text = " ".join(message.split())
+    text = re.sub(r"(\d+)<=x<=(\d+)", r"\1 to \2", " ".join(message.split()))
+    text = re.sub(r"x>=(\d+)", r"at least \1", text)
     taken = {name for each in context.command.params for name in each.opts} if context else set()
     unknown = re.match(r"No such option:? '?--([\w-]+)'?", text) if "--option" in taken else None
     if unknown and (instead := _remedy_of_sysbench(unknown[1].replace("-", "_"), taken)):

@@ -7,8 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
-
 from bakeoff.cli.arguments import DataOptions, InjectSlowdown, Output, WorkloadOptions
 from bakeoff.cli.duel import arm_of, data_and_connection, parse_servers, passwords_of, study_of, workloads_of
 from bakeoff.cli.options import Take, command
@@ -25,33 +23,10 @@ from bakeoff.run.reporters import download_reporter
 from bakeoff.servers import install
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Frozen, Origin, Study
-from bakeoff.spec.fields import Argument, Conditions, Option, Sizes, typed
+from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
 from bakeoff.spec.study import GateEnd, OnUnclear
 from bakeoff.stats.stopping import contenders
 from bakeoff.units import parse_percent
-
-
-def parse_slowdown(text: str) -> float:
-    """Read the largest slowdown that a gate allows, as a share of 1.
-
-    Raises:
-        SpecError: not a percentage, or outside 0.1 % to 50 %.
-    """
-    share = parse_percent(text)
-    if not 0.001 <= share <= 0.5:
-        raise SpecError(f"{text!r} is outside 0.1% to 50%.", hint="Write --max-slowdown 2%.")
-    return share
-
-
-def parse_name(text: str) -> str:
-    """Check the name of a gate.
-
-    Raises:
-        SpecError: it has other characters than letters, digits, `.`, `_` and `-`, or more than 64.
-    """
-    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", text):
-        raise SpecError(f"{text!r} is not a name of letters, digits, dots, _ and -.", hint="Write --name reads.")
-    return text
 
 
 class GateOptions(Frozen):
@@ -65,9 +40,7 @@ class GateOptions(Frozen):
         Option("Take workloads, data, settings and, if none are named, servers from a study file.", metavar="FILE"),
     ] = None
     baseline: Annotated[str | None, Option("The build to compare with.", metavar="SERVER")] = None
-    max_slowdown: Annotated[
-        float, Option("Loss of throughput that is allowed.", metavar="PERCENT", parse=parse_slowdown)
-    ] = Field(default=typed("2%"), validate_default=True)
+    max_slowdown: Annotated[str, Option("Loss of throughput that is allowed.", metavar="PERCENT")] = "2%"
     on_unclear: Annotated[OnUnclear | None, Option("What to do when the gate cannot tell.", default="exit code 6")] = (
         None
     )
@@ -76,8 +49,7 @@ class GateOptions(Frozen):
         Path | None, Option("Write JUnit XML, a test for each comparison.", metavar="FILE", section="Output")
     ] = None
     name: Annotated[
-        str,
-        Option("Name of this gate, where a project has several.", metavar="NAME", parse=parse_name, section="Output"),
+        str, Option("Name of this gate, where a project has several.", metavar="NAME", section="Output")
     ] = DEFAULT_NAME
     history: Annotated[
         Path | None, Option("Add the run to this history, as series --name.", metavar="FILE", section="Output")
@@ -99,6 +71,8 @@ def gate(
     Exit codes: 0 passed, 1 failed, 6 cannot tell.
     """
     with codes_for(bisect=options.bisect), errors_in(writable(options.junit, "--junit"), options.name):
+        _check_name(options.name)
+        limit = _share(options.max_slowdown)
         if options.history:
             History(options.history).check()
         end = GateEnd(
@@ -119,7 +93,7 @@ def gate(
                 parse_servers(named, f"gate --study {options.study}")
             request = request_study(options.study, changes=sizes.given() | conditions.given(), servers=named)
             with nullcontext() if named else naming_the_line(request):
-                return _run(_as_gate(request.study, options, end), run_options)
+                return _run(_as_gate(request.study, limit, options.inject_slowdown, end), run_options)
         specs = parse_servers(named, "gate")
         own, tables_data, connection = data_and_connection(data)
         made = study_of(
@@ -131,10 +105,10 @@ def gate(
             workloads=workloads_of(workload),
         )
         run_options = replace(run_options, passwords=passwords_of(made.arms, named, own))
-        return _run(_as_gate(made, options, end), run_options)
+        return _run(_as_gate(made, limit, options.inject_slowdown, end), run_options)
 
 
-def _as_gate(study: Study, options: GateOptions, end: GateEnd) -> Study:
+def _as_gate(study: Study, share: float, slowdown_percent: float | None, end: GateEnd) -> Study:
     """The study with the gate's question, and with the slowdown that was asked for."""
     for arm in study.arms:
         if arm.server.origin is Origin.URL:
@@ -143,11 +117,11 @@ def _as_gate(study: Study, options: GateOptions, end: GateEnd) -> Study:
     if any(workload.rate_per_s or workload.speed for workload in study.workloads):
         message = "gate: it judges throughput, which is fixed where a rate or a speed is given."
         raise SpecError(message, hint="Leave the rate out.")
-    if options.inject_slowdown:
-        slow, last = {"slowdown_percent": options.inject_slowdown}, contenders(study)[-1]
+    if slowdown_percent:
+        slow, last = {"slowdown_percent": slowdown_percent}, contenders(study)[-1]
         arms = tuple(arm.model_copy(update=slow) if arm.name == last else arm for arm in study.arms)
         study = study.model_copy(update={"arms": arms})
-    return as_gate(study, options.max_slowdown).model_copy(update={"gate": end})
+    return as_gate(study, share).model_copy(update={"gate": end})
 
 
 def _run(study: Study, options: RunOptions) -> int:
@@ -161,6 +135,24 @@ def _run(study: Study, options: RunOptions) -> int:
             if finding.severity >= Severity.WARNING:
                 live.note(f"{finding.subject}: {finding.found}. {finding.advice}".strip())
     return run_and_report(study, replace(options, finish=outputs_of(study)))
+
+
+def _share(text: str) -> float:
+    """Read the loss of throughput that is allowed, as a share of 1."""
+    try:
+        share = parse_percent(text)
+    except SpecError as error:
+        raise SpecError(f"--max-slowdown: {error.message}", hint=error.hint) from None
+    if not 0.001 <= share <= 0.5:
+        raise SpecError(f"--max-slowdown: {text!r} is outside 0.1% to 50%.", hint="Write --max-slowdown 2%.")
+    return share
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
+        raise SpecError(
+            f"--name: {name!r} is not a name of letters, digits, dots, _ and -.", hint="Write --name reads."
+        )
 
 
 def _require_builds(study: Study, options: RunOptions) -> None:
