@@ -30,7 +30,7 @@ def test_precision_is_a_log_ratio():
 
 @pytest.mark.parametrize("text", ["", "wide", "0%", "99%", "1", "-1%"])
 def test_precision_out_of_range_is_refused(text):
-    with pytest.raises(SpecError, match="percentage|outside"):
+    with pytest.raises(SpecError, match=r"percentage|outside"):
         units.parse_precision(text)
 
 

@@ -51,7 +51,7 @@ class Group(click.Group):
     command_class = Command
 
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 — click's own
-        super().__init__(**{"context_settings": HELP_NAMES, "no_args_is_help": False} | attributes)
+        super().__init__(context_settings=HELP_NAMES, no_args_is_help=False, **attributes)
 
 
 class Commands(Group):

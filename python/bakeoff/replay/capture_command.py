@@ -87,9 +87,9 @@ def make(
     limit: Annotated[int, Field(ge=0), Option("Digests shown at the end.", metavar="N")] = _SHOWN_AFTER_MAKING,
     show_literals: ShowLiterals = False,
 ) -> None:
-    """Make a capture of slow logs, general logs, files of SQL or a running server.
+    """Make a capture of logs, files of SQL or a running server.
 
-    The word `make` may be left out.
+    The logs are slow logs or general logs. The word `make` may be left out.
     """
     urls = [log for log in logs if is_url(log)]
     if urls and (len(logs) > 1 or log_format):
