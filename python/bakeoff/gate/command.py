@@ -4,6 +4,7 @@ import re
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +14,8 @@ from bakeoff.cli.options import Take, command
 from bakeoff.cli.run import RunOptions, check_study, run_and_report
 from bakeoff.cli.study_request import naming_the_line, request_study
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
-from bakeoff.gate.outputs import codes_for, errors_in, outputs_of, writable
-from bakeoff.gate.rule import as_gate
-from bakeoff.gate.view import DEFAULT_NAME
+from bakeoff.gate.outputs import codes_for, errors_in, writable
+from bakeoff.gate.rule import DEFAULT_NAME, OnUnclear, as_gate, as_question
 from bakeoff.history.history_file import History
 from bakeoff.report.live import live_for
 from bakeoff.run.machine_check import Severity, examine
@@ -24,7 +24,6 @@ from bakeoff.servers import install
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Frozen, Origin, Study
 from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
-from bakeoff.spec.study import GateEnd, OnUnclear
 from bakeoff.stats.stopping import contenders
 from bakeoff.units import parse_percent
 
@@ -75,7 +74,9 @@ def gate(
         limit = _share(options.max_slowdown)
         if options.history:
             History(options.history).check()
-        end = GateEnd(
+        ask = partial(
+            as_gate,
+            max_slowdown=limit,
             name=options.name,
             on_unclear=options.on_unclear,
             bisect=options.bisect,
@@ -93,7 +94,7 @@ def gate(
                 parse_servers(named, f"gate --study {options.study}")
             request = request_study(options.study, changes=sizes.given() | conditions.given(), servers=named)
             with nullcontext() if named else naming_the_line(request):
-                return _run(_as_gate(request.study, limit, options.inject_slowdown, end), run_options)
+                return _run(ask(_checked(request.study, options.inject_slowdown)), run_options)
         specs = parse_servers(named, "gate")
         own, tables_data, connection = data_and_connection(data)
         made = study_of(
@@ -105,11 +106,11 @@ def gate(
             workloads=workloads_of(workload),
         )
         run_options = replace(run_options, passwords=passwords_of(made.arms, named, own))
-        return _run(_as_gate(made, limit, options.inject_slowdown, end), run_options)
+        return _run(ask(_checked(made, options.inject_slowdown)), run_options)
 
 
-def _as_gate(study: Study, share: float, slowdown_percent: float | None, end: GateEnd) -> Study:
-    """The study with the gate's question, and with the slowdown that was asked for."""
+def _checked(study: Study, slowdown_percent: float | None) -> Study:
+    """Return the study with the slowdown that was asked for, after checking that a gate can judge it."""
     for arm in study.arms:
         if arm.server.origin is Origin.URL:
             message = f"gate: {arm.server} is a running server, which is not restarted: there would be no answer."
@@ -121,20 +122,19 @@ def _as_gate(study: Study, share: float, slowdown_percent: float | None, end: Ga
         slow, last = {"slowdown_percent": slowdown_percent}, contenders(study)[-1]
         arms = tuple(arm.model_copy(update=slow) if arm.name == last else arm for arm in study.arms)
         study = study.model_copy(update={"arms": arms})
-    return as_gate(study, share).model_copy(update={"gate": end})
+    return study
 
 
 def _run(study: Study, options: RunOptions) -> int:
     """Check that it can be run, say what would spoil the measurement here, then run the gate."""
-    assert study.gate
-    if study.gate.bisect:
+    if as_question(study).bisect:
         _require_builds(study, options)
     check_study(study, options, no_verdict=False)
     with live_for(study, quiet=options.quiet, json=options.json) as live:
         for finding in examine(work_root()):
             if finding.severity >= Severity.WARNING:
                 live.note(f"{finding.subject}: {finding.found}. {finding.advice}".strip())
-    return run_and_report(study, replace(options, finish=outputs_of(study)))
+    return run_and_report(study, options)
 
 
 def _share(text: str) -> float:

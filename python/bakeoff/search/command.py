@@ -12,12 +12,12 @@ from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import arm_names
 from bakeoff.search.bisection import arm_with
+from bakeoff.search.model import OptionPair, Search
 from bakeoff.servers import find_entry, install
 from bakeoff.servers.cnf import Asked, read_cnf
 from bakeoff.servers.options import Target, translate
 from bakeoff.spec import Arm, Origin, ServerSpec, Study, parse_server
 from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
-from bakeoff.spec.study import OptionPair, Search
 
 _BUILDS_MIN, _BUILDS_MAX = 3, 500
 _OPTIONS_MAX = 100
@@ -57,7 +57,7 @@ def bisect(
         title=f"bisect {arms[0].label} to {arms[-1].label}" if search.builds else f"bisect options of {specs[0]}",
         arms=arms,
         workloads=workloads_of(workload),
-        search=search,
+        question=search,
     )
     if len(study.workloads) * len(study.threads) > 1:
         raise SpecError("bisect: it takes one workload and one number of threads.", hint="Name the clearest one.")
@@ -123,6 +123,6 @@ def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[t
         }
     )
     search = Search(options=tuple(pairs))
-    study = Study.model_construct(arms=(baseline,), search=search)
+    study = Study.model_construct(arms=(baseline,), question=search)
     last = arm_with(study, [True] * len(pairs)).model_copy(update={"label": f"B: {files[1]}"})
     return (baseline, last), search
