@@ -13,7 +13,7 @@ COMPARE, RESULTS, MACHINE = "Compare servers", "Look at results", "Servers and t
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 
 
-_SECTIONS = ("Arguments", "Options", "Workload", "Data", "Connection", "Servers", "Length", "Cluster", "Output")
+_SECTIONS = ("Arguments", "Workload", "Data", "Connection", "Servers", "Length", "Cluster", "Output", "Options")
 
 
 @dataclass(frozen=True)
