@@ -2,7 +2,7 @@
 
 use bakeoff_capture::{Dialect, ReadProgress};
 use bakeoff_capture::event::{Event, Sink};
-use bakeoff_capture::input::Format;
+use bakeoff_capture::logs::Format;
 use bakeoff_capture::sql_file::read_statements;
 use bakeoff_engine::dump_sql::{
     beginning, disable_event, left_out, read_rows, sets_time_zone, translate, without_definer,
@@ -24,7 +24,7 @@ fn change(sql: &mut Vec<u8>, schema: &[u8], dialect: Dialect) {
     left_out(sql, schema);
     without_definer(sql, dialect);
     for (code, message) in REFUSALS {
-        translate(sql, dialect, &SqlError { code, sqlstate: "HY000".into(), message: message.into(), fatal: false });
+        translate(sql, dialect, &SqlError::client(code, message));
     }
     without_literals(&beginning(sql, dialect));
     sets_time_zone(sql);

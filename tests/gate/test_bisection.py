@@ -31,7 +31,7 @@ from bakeoff.search import added_arms, guilty
 from bakeoff.search.added_arms import Joining
 from bakeoff.search.bisection import arm_with, beliefs_of, next_arm, search_decision, subset
 from bakeoff.search.model import Search
-from bakeoff.search.view import believed_of
+from bakeoff.search.sections import believed_of
 from bakeoff.spec import Data, parse_server
 from bakeoff.stats.estimate import EpochEstimates
 from bakeoff.stats.model import Stop

@@ -62,9 +62,8 @@ pub fn drive(input: impl BufRead + Send + 'static, writer: &MessageWriter) -> Ex
     let reader = Arc::clone(&queue);
     let spawned = std::thread::Builder::new().name("reader".into()).spawn(move || read(input, &reader));
     if let Err(error) = spawned {
-        let failure =
-            Failure { fatal: true, ..Failure::new(Code::Internal, format!("no thread for the reader: {error}")) };
-        writer.send(&Answer::error(None, failure));
+        let failure = Failure::new(Code::Internal, format!("cannot start the reader thread: {error}"));
+        writer.send(&Answer::error(None, failure.fatal()));
         return ExitCode::FAILURE;
     }
     let mut arms = Vec::new();

@@ -8,13 +8,13 @@ from bakeoff.cli.arguments import ClusterOutput, DataOptions, InjectSlowdown, Ve
 from bakeoff.cli.options import Take, command
 from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.errors import SpecError
-from bakeoff.plan.epochs import is_tpcc
+from bakeoff.plan.workloads import kind_of
 from bakeoff.run.own_data import OwnData, own_data
 from bakeoff.spec import Arm, Connection, Data, Frozen, Origin, ServerSpec, Study, Workload, control_of, parse_server
 from bakeoff.spec.factors import ArmParts, check_level
 from bakeoff.spec.fields import Argument, Conditions, Option, Sizes, split_list
 from bakeoff.spec.server_name import running_at, url_password
-from bakeoff.spec.study import OptionValue, is_capture
+from bakeoff.spec.study import OptionValue
 
 
 class DuelOptions(Frozen):
@@ -57,8 +57,8 @@ def duel(
     workloads = workloads_of(workload)
     if not duel.allow_same:
         hint = "Name another server, or write --allow-same to test the method."
-        replays = any(is_capture(each.script) for each in workloads)
-        refuse_twins(specs, "duel", hint=hint, with_database=replays)
+        by_url = any(not kind_of(each.script).fills_tables for each in workloads)
+        refuse_twins(specs, "duel", hint=hint, with_database=by_url)
     own, tables_data, connection = data_and_connection(data)
     arms = [arm_of(at, specs, tables_data, connection) for at in range(len(specs))]
     if duel.inject_slowdown:
@@ -167,17 +167,14 @@ def workloads_of(options: WorkloadOptions) -> tuple[Workload, ...]:
         raise SpecError(f"--workload: {error.message}", hint=error.hint) from None
     said = next((name for name, _ in parsed if name in ("scale", "warehouses")), None)
     if warehouses is not None:
-        if not any(map(is_tpcc, named)):
+        if not any(map(_has_warehouses, named)):
             raise SpecError("--warehouses: no workload is TPC-C.", hint="Leave it out, or write -w tpcc.")
         if said:
             raise SpecError(f"--warehouses and -o {said} say the same.", hint="Leave one out.")
     return tuple(
         Workload(
             script=script,
-            # Only the bundled script is known to have this option.
-            options=(("scale", warehouses or 2), *parsed)
-            if (script == "tpcc" and not said) or (warehouses and is_tpcc(script))
-            else parsed,
+            options=(*(() if said else _size_of(script, warehouses)), *parsed),
             rate_per_s=options.rate,
         )
         for script in named
@@ -195,3 +192,14 @@ def _parse_options(texts: list[str]) -> tuple[tuple[str, OptionValue], ...]:
             raise SpecError(f"--option: {name} is given twice.", hint="Leave one out.")
         options[name] = value
     return tuple(options.items())
+
+
+def _has_warehouses(script: str) -> bool:
+    return "warehouses" in kind_of(script).sizes({})
+
+
+def _size_of(script: str, warehouses: int | None) -> tuple[tuple[str, OptionValue], ...]:
+    """Return the option that sizes a script's data: what was asked for, else what keeps it small."""
+    if warehouses and _has_warehouses(script):
+        return (("scale", warehouses),)
+    return kind_of(script).small_options(script)

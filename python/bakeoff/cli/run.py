@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, Self
 
+from bakeoff import features
 from bakeoff.cli.arguments import ClusterOutput, FailOn, Format, Output, Verdict
 from bakeoff.cli.options import Take, command
 from bakeoff.cli.plan import Scale, show
@@ -18,23 +19,21 @@ from bakeoff.cli.printing import console
 from bakeoff.cli.study_request import naming_the_line, request_study
 from bakeoff.cluster import Wanted
 from bakeoff.errors import ExitCode, SpecError
-from bakeoff.explain.explaining import BUDGET_SHARE, Explaining
-from bakeoff.replay.answer_rules import ROWS_KINDS
+from bakeoff.plan.workloads import kind_of
 from bakeoff.report import build_view, render_html, render_json, render_terminal
 from bakeoff.report.live import live_for
+from bakeoff.report.publish import objection, publish
 from bakeoff.report.question import Finish, question_of
-from bakeoff.report.renderers import objection, publish
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run.forecast import forecast, require_budget, require_disk
 from bakeoff.run.kept_loads import kept_bytes
 from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
-from bakeoff.run.runner import run_study
+from bakeoff.run.runner import AfterVerdict, run_study
 from bakeoff.run.workload_checks import check_workloads
 from bakeoff.spec import Apart, Frozen, Origin, Study
 from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
-from bakeoff.spec.study import is_capture
 from bakeoff.stats.model import Analysis, Word
 from bakeoff.stats.progress import Listener
 from bakeoff.stats.stopping import control_name
@@ -64,7 +63,7 @@ class RunOptions:
     publish: bool = False
     fail_on: frozenset[FailOn] | None = None
     samples: Mapping[str, str] = field(default_factory=dict)
-    explaining: Explaining | None = None
+    explaining: AfterVerdict | None = None
     cluster: Wanted | None = None
 
     @classmethod
@@ -80,15 +79,19 @@ class RunOptions:
         )
 
 
-def explaining(verdict: Verdict, *, of_s: float) -> Explaining | None:
+def explaining(verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
     """How differences with a verdict are explained after a run of this many seconds; None: not at all.
 
     Raises:
-        SpecError: `--explain-budget` and `--no-explain` are both given.
+        SpecError: `--explain-budget` and `--no-explain` are both given, or explain is not installed.
     """
-    if verdict.no_explain and verdict.explain_budget is not None:
-        raise SpecError("--explain-budget and --no-explain contradict each other.", hint="Leave one out.")
-    return None if verdict.no_explain else Explaining(verdict.explain_budget or BUDGET_SHARE * of_s)
+    explain = features.part("explain", "after_verdict")
+    if explain is None:
+        if verdict.explain_budget is not None:
+            raise SpecError("--explain-budget: explain is not installed.", hint="Leave the option out.")
+        return None
+    asked: AfterVerdict | None = explain.asked(verdict.explain_budget, none=verdict.no_explain, of_s=of_s)
+    return asked
 
 
 def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_run: bool = False) -> int:
@@ -176,7 +179,7 @@ def _run(study: Study, options: RunOptions, live: Listener, stop: threading.Even
         passwords=options.passwords,
         command_line=options.command_line,
         resume=options.resume,
-        explaining=options.explaining,
+        after_verdict=options.explaining,
     )
 
 
@@ -193,10 +196,12 @@ def show_report(run: RunDirectory, view: ReportView, options: RunOptions) -> Non
 def _differences(analysis: Analysis, view: ReportView) -> frozenset[FailOn]:
     """What was found that a run may fail on: by the verdicts, and by a replay's queries and tables."""
     found = {FailOn.SLOWER} if _is_slower(analysis) else set()
-    for record in view.queries:
+    replay = features.part("replay", "answer_rules")
+    rows_kinds = set(replay.ROWS_KINDS) if replay else set()
+    for record in view.records_of("queries"):
         kinds = str(record.get("differs", "")).split()
         found |= {FailOn(kind) for kind in kinds if kind in list(FailOn)}
-        found |= {FailOn.ROWS} if set(ROWS_KINDS) & set(kinds) else set()
+        found |= {FailOn.ROWS} if rows_kinds & set(kinds) else set()
         found |= {FailOn.SLOWER} if "digest" in record and record["verdict"] == Word.SLOWER else set()
     return frozenset(found)
 
@@ -284,7 +289,7 @@ def run(
 
 def _check_fail_on(study: Study, options: RunOptions) -> None:
     of_replays = (options.fail_on or frozenset()) - {FailOn.SLOWER}
-    if of_replays and not any(is_capture(workload.script) for workload in study.workloads):
+    if of_replays and not any(kind_of(workload.script).fixed_work for workload in study.workloads):
         raise SpecError(
             f"--fail-on: {', '.join(sorted(of_replays))} can only be seen in a replay.", hint="Write --fail-on slower."
         )
@@ -312,7 +317,7 @@ def _resume(asked: StudyOptions, changes: Mapping[str, Any], run: RunDirectory, 
         return run_and_report(study, replace(options, resume=run))
 
 
-def _explaining_begun(run: RunDirectory, verdict: Verdict, *, of_s: float) -> Explaining | None:
+def _explaining_begun(run: RunDirectory, verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
     """How differences of a resumed run are explained; a gate or a bisection explains none.
 
     Raises: as `explaining`; SpecError also for `--explain-budget` of a gate or a bisection.

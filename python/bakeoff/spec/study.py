@@ -1,10 +1,8 @@
 """The data model of a study: arms, workloads, concurrencies, data, a stopping rule. A duel is the smallest study."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from enum import StrEnum
 from itertools import combinations
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
@@ -232,13 +230,6 @@ class Arm(Frozen):
     data: Data = Data()
     connection: Connection = Connection()
     slowdown_percent: float = Field(default=0.0, ge=0.0)
-
-
-def is_capture(path: str) -> bool:
-    """Whether a workload's script is a capture, by its content."""
-    with suppress(OSError), Path(path).open("rb") as file:
-        return file.read(4) == b"\x28\xb5\x2f\xfd"  # zstd, which a script is not
-    return False
 
 
 class Workload(Frozen):
