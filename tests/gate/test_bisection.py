@@ -397,7 +397,7 @@ def test_a_search_that_was_killed_goes_on_with_its_arms(shell):
     process.communicate()
     (run,) = shell.runs
     begun = json.loads((run / "study.json").read_text())
-    assert len(begun["arms"]) == 3 and len(begun["search"]["builds"]) == 4
+    assert len(begun["arms"]) == 3 and len(begun["question"]["builds"]) == 4
     ran = shell.run("run", "--resume", run.name, "--format", "json", limit_s=400)
     assert ran.code == ExitCode.DONE, ran
     document = json.loads(ran.out)
