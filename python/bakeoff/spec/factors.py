@@ -13,15 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bakeoff.errors import KeyPath, SpecError
-from bakeoff.spec.server_name import (
-    ServerSpec,
-    is_limit,
-    is_url,
-    parse_server,
-    stem,
-    url_database,
-    url_password,
-)
+from bakeoff.spec.server_name import ServerSpec, is_limit, is_url, parse_server, stem, url_database, url_password
 from bakeoff.spec.study import CONNECTION_WORDS, Connection, Data, OptionValue, Part
 from bakeoff.units import parse_bytes, parse_rows
 
@@ -173,9 +165,9 @@ _PARTS: dict[str, Part] = {
         (
             "charset", "collation", "table_charset", "table_collation", "column_charset", "column_collation", "engine",
             "row_format", "key_block_size", "table_options", "page_compression", "rows", "content", "compressibility",
-            "text_length", "column_type", "column_length", "data",
+            "text_length", "column_type", "column_length", "data"
         ),
-        Part.DATA,
+        Part.DATA
     ),
     **dict.fromkeys(
         ("connection_charset", "connection_collation", "prepare_mode", "transport", "tls"), Part.CLIENT
