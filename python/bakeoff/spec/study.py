@@ -211,7 +211,7 @@ class Connection(Frozen):
         assert info.field_name
         known = CONNECTION_WORDS[info.field_name]
         if word.lower() not in known:
-            raise SpecError(f"{word!r} is no {info.field_name}.", hint=f"Write one of {', '.join(known)}.")
+            raise SpecError(f"{info.field_name} cannot be {word!r}.", hint=f"Write one of {', '.join(known)}.")
         return word.lower()
 
 
