@@ -220,7 +220,7 @@ class MemoryShare:
 def control_groups(
     controller: str, mount: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> Iterator[Path]:
-    """Return the folders of this process's control groups (v1 and v2) and their parents; some may not exist in a container."""
+    """Return the folders of this process's control groups (v1, v2) and their parents; some may not exist."""
     lines: list[list[str]] = []
     with suppress(OSError, ValueError):
         lines = [line.split(":", 2) for line in own.read_text().splitlines()]
@@ -259,7 +259,7 @@ def servers_by_aio(proc: Path = Path("/proc/sys/fs")) -> int | None:
 def share_memory(study: Study, *, available_bytes: int | None = None, at_most: int | None = None) -> MemoryShare:
     """Choose the size of the buffer pools, equal on all arms, and how many servers run at once.
 
-    A pool holds 1.5 times the data. If memory is short, fewer servers run at once; pools shrink only when not even two fit.
+    A pool holds 1.5 times the data. If memory is short, fewer servers run at once; pools shrink only if two do not fit.
 
     Args:
         available_bytes: defaults to the memory that is free now.

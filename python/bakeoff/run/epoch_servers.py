@@ -185,7 +185,7 @@ class EpochServers:
             time.sleep(_BACK_POLL_S)
 
     def make_ready(self) -> None:
-        """Fill buffer pools, purge and flush on all arms at once, so that none of it happens in another arm's slices."""
+        """Fill buffer pools, purge and flush on all arms at once, so that none of it happens in a slice."""
 
         def make_one_ready(server: Instance) -> Readiness:
             tools = self._tools
