@@ -46,7 +46,7 @@ fn a_slice_tells_all_that_the_contract_names() {
 
 /// The JSON object in `docs/engine.md` that holds `mark`.
 fn example(mark: &str) -> &'static str {
-    let text = include_str!("../../../../docs/engine.md");
+    let text = include_str!("../../../../docs/reference/engine.md");
     let at = text.find(mark).unwrap();
     let begin = text[..at].rfind("```json").unwrap() + "```json".len();
     let end = at + text[at..].find("```").unwrap();
