@@ -9,7 +9,8 @@ from plain_analysis import plain_analysis
 from synthetic import duel_study, make_run
 
 from bakeoff.report import build_view
-from bakeoff.report.renderers import objection, publish, published_charts, render_markdown
+from bakeoff.report.markdown import published_charts, render_markdown
+from bakeoff.report.publish import objection, publish
 from bakeoff.stats.model import Obstacle
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.view import Forest, ForestRow, Tone, VerdictView
+from bakeoff.report.view import Forest, ForestRow, Record, Tone, VerdictView
 from bakeoff.stats.effects import Interaction, interactions
 from bakeoff.stats.hosts import without_hosts
 from bakeoff.stats.interval import excludes_zero
@@ -26,8 +26,6 @@ STOPS = {
     Stop.EXTENDED: "time ran out again after an answer had been seen: anytime-valid interval",
     Stop.RUNNING: "not finished: anytime-valid interval",
 }
-
-Record = dict[str, str | int | float | bool | None]
 
 _TICKS_PERCENT = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 _NOISY = math.log(1.1)  # spread of a ratio between restarts
