@@ -48,13 +48,13 @@ class ReportFormat(StrEnum):
 
 @command()
 def report(
-    run: Annotated[str, Argument("A run directory, the beginning of a run's name, or latest.", metavar="RUN")],
+    run: Annotated[str, Argument("A run directory, the beginning of a run's name, or latest.", "RUN")],
     output: Annotated[ReportFormat, Option("What to render.", flags="--format")] = ReportFormat.HTML,
     to: Annotated[
-        Path | None, Option("File to write; `-` for standard output.", flags="--output -o -O", metavar="FILE")
+        Path | None, Option("File to write; `-` for standard output.", "FILE", flags="--output -o -O")
     ] = None,
     chart: Annotated[
-        str | None, Option("With svg and png: which chart; a wrong name lists them.", metavar="NAME", default=VERDICTS)
+        str | None, Option("With svg and png: which chart; a wrong name lists them.", "NAME", default=VERDICTS)
     ] = None,
     runs: Runs = None,
     open_report: Annotated[bool, Option("Open the page in a browser.", flags="--open")] = False,
@@ -138,13 +138,10 @@ def _plain(view: ReportView) -> str:
 
 @command()
 def compare(
-    run: Annotated[
-        list[str], Argument("Two or more, each as for `report`; the first is the reference.", metavar="RUN")
-    ],
+    run: Annotated[list[str], Argument("Two or more, each as for `report`; the first is the reference.", "RUN")],
     across_machines: Annotated[bool, Option("Compare runs of different machines all the same.")] = False,
     history: Annotated[
-        Path | None,
-        Option("RUNs are series of single runs in this history: each run one observation.", metavar="FILE"),
+        Path | None, Option("RUNs are series of single runs in this history: each run one observation.", "FILE")
     ] = None,
     runs: Runs = None,
     output: FormatOption = Format.TEXT,

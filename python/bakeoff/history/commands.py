@@ -5,5 +5,5 @@ from bakeoff.cli.commands import RESULTS, CommandSource
 COMMANDS = {
     "history": CommandSource(
         "bakeoff.history.command", "app", "Keep results over months: what changed, and when.", RESULTS
-    ),
+    )
 }
