@@ -26,7 +26,7 @@ _VALUE_MAX = 60
 
 
 def attribution_section(context: Context) -> Section | None:
-    """Which setting carries a difference, where the arms in between were measured; else the settings that differ."""
+    """Which setting explains a difference if arms in between were measured, else the settings that differ."""
     found = _attributions(context)
     claimed = dict.fromkeys(each.contender for each in context.primary if each.verdict.claims)
     return Section.of(
@@ -40,7 +40,7 @@ def attribution_section(context: Context) -> Section | None:
 
 
 def _attributions(context: Context) -> dict[tuple[str, str], tuple[Attribution, RunDirectory]]:
-    """By (baseline, contender) the newest run of the arms in between; one that was ended early only without another."""
+    """(baseline, contender) -> the newest run of the arms in between, preferably one that was not ended early."""
     found = []
     for path in (context.run.path / FOLDER).glob(f"*/{DOCUMENT}"):
         run = RunDirectory(path.parent)
@@ -54,7 +54,7 @@ def _attributions(context: Context) -> dict[tuple[str, str], tuple[Attribution, 
 def _unfinished(
     context: Context, finished: Mapping[tuple[str, str], tuple[Attribution, RunDirectory]]
 ) -> Iterator[Prose]:
-    """A line for two arms of which no run of the arms in between has come to its end."""
+    """Name the attributions that have no finished run."""
     titles = {run.manifest().title for _, run in finished.values()}
     begun = {each.title for each in list_runs(context.run.path / FOLDER) if each.title} - titles
     for title in sorted(begun):
@@ -130,7 +130,7 @@ def _attribution_notes(
     )
     if ended.anytime_only:
         yield "The run was ended before it was done: what has an effect is unknown."
-    yield from fraction[:2]  # which interactions are mixed stands beside those that are shown
+    yield from fraction[:2]  # the rows say which interactions are mixed
     if count := sum(map(len, asked.left_out.values())):
         yield f"{count} other settings that differ are part of the version itself."
 
@@ -143,7 +143,7 @@ def _left_out(asked: Attribution) -> Fold:
 
 
 def _not_measured(context: Context, contender: str) -> Prose | None:
-    """The settings that differ, and the command that separates their effects where it can (`require_explainable`)."""
+    """The settings that differ, and the command that separates their effects."""
     baseline = context.arms[context.analysis.baseline]
     try:
         asked = differing(context.study, baseline, context.arms[contender], context.variables)
