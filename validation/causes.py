@@ -20,12 +20,14 @@ from bakeoff.explain.named_causes import Evidence, causes, sentence
 from bakeoff.explain.sections import evidence
 from bakeoff.report.context import Context
 from bakeoff.results import open_run
-from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
+from bakeoff.search.attribution import DOCUMENT, FOLDER
+from bakeoff.search.model import search_of
+from bakeoff.search.sections import believed_of
 from bakeoff.stats.model import Analysis, Frozen
 from validation.duels import run_bakeoff
 
 _LIMIT_S = 900.0  # of one run: fetching, loading, a busy machine
-_ATTRIBUTE_LIMIT_S = 1800.0  # of the arms in between, whose budget is four times the run's
+_ATTRIBUTE_LIMIT_S = 1800.0  # of the search, whose budget is three times the run's
 
 _WITHOUT_EFFECT = {"option.max_connections": "200", "option.table_definition_cache": "1000"}
 
@@ -80,7 +82,7 @@ _SETTINGS = {
     "preload": "LD_PRELOAD",
     "script.create_secondary": "data",
 }
-"""A study file's word -> the setting's name among the arms in between, where that is another."""
+"""A study file's word -> the setting's name in the search, where that is another."""
 
 _SORTS = {"point_selects": 0, "simple_ranges": 0, "sum_ranges": 0, "distinct_ranges": 0, "order_ranges": 1}
 _LOGGING = ("logging and durability",)
@@ -166,7 +168,7 @@ class Reported(BaseModel):
         claimed: the verdict was FASTER or SLOWER; without one there is nothing to explain.
         named: families in order.
         right: as the cause has it.
-        settings: those that the arms in between show to have an effect, the largest first; None: not asked.
+        settings: those that the search named, the largest effect first; None if not asked.
     """
 
     cause: str
@@ -193,7 +195,7 @@ def plant(name: str, folder: Path, *, seed: int, attribute: bool = False) -> Rep
         name: of `CAUSES`.
         folder: as above.
         seed: of the study.
-        attribute: measure the arms in between, too, once a difference is claimed.
+        attribute: search among the settings, too, once a difference is claimed.
 
     Raises:
         RunInvalid: a command failed.
@@ -227,13 +229,12 @@ def _bakeoff(*words: str, runs: Path, limit_s: float) -> None:
 
 
 def settings_found(path: Path) -> tuple[str, ...]:
-    """The settings that carry a difference by the one run of the arms in between, the largest effect first."""
+    """Return the settings that explain a difference by the one search of a run, the largest effect first."""
     (document,) = (path / FOLDER).glob(f"*/{DOCUMENT}")
     run = open_run(document.parent)
-    asked, design = run.read(DOCUMENT, Attribution), run.study().design
-    assert asked and design
-    effects = setting_effects(Analysis.model_validate(run.read_json("analysis.json")), design, asked.contender_arm)
-    return tuple(each.factor for each in effects if each.carries)
+    believed = believed_of(Context.read(run, Analysis.model_validate(run.read_json("analysis.json"))))
+    named = sorted(believed.named or (), key=lambda each: -abs(believed.effects[each])) if believed else []
+    return tuple(search_of(run.study()).settings[each].name for each in named)
 
 
 def found_in(path: Path) -> Evidence:

@@ -28,8 +28,7 @@ from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import arm_names
 from bakeoff.results import runs_root
-from bakeoff.search.bisection import arm_with
-from bakeoff.search.model import OptionPair, Search
+from bakeoff.search.model import Search, Setting
 from bakeoff.servers import find_entry, install
 from bakeoff.servers.cnf import Asked, read_cnf
 from bakeoff.servers.options import Target, translate
@@ -145,7 +144,7 @@ def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[t
             print_sentence(f"{file}: {note}", stderr=True)
     good, bad = (each.options for each in read)
     pairs = [
-        OptionPair(name=name, good=good.get(name), bad=bad.get(name))
+        Setting.option(name, good.get(name), bad.get(name))
         for name in dict.fromkeys([*good, *bad])
         if good.get(name) != bad.get(name)
     ]
@@ -160,7 +159,7 @@ def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[t
             "server": spec.model_copy(update={"options": tuple(good.items())}),
         }
     )
-    search = Search(options=tuple(pairs))
-    study = Study.model_construct(arms=(baseline,), question=search)
-    last = arm_with(study, [True] * len(pairs)).model_copy(update={"label": f"B: {files[1]}"})
-    return (baseline, last), search
+    last = baseline
+    for setting in pairs:
+        last = setting.applied(last, last)
+    return (baseline, last.model_copy(update={"name": "B", "label": f"B: {files[1]}"})), Search(settings=tuple(pairs))
