@@ -16,7 +16,7 @@ from bakeoff.spec import parse_server
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
 
-OPTIONS = tuple(Setting.option(name, "1", "2") for name in ("a", "b", "c"))
+OPTIONS = tuple(Setting(factor=f"option.{name}", good="1", bad="2", pairs=((name, "2"),)) for name in ("a", "b", "c"))
 
 
 def built(root, study, effect, *, ended=Stop.ANSWERED):

@@ -103,7 +103,18 @@ def test_where_explaining_is_refused_the_settings_alone_are_said(tmp_path, where
     study = options_study()
     if where == "bisection":
         study = study.model_copy(
-            update={"question": Search(settings=(Setting.option("sort_buffer_size", None, "32K"),))}
+            update={
+                "question": Search(
+                    settings=(
+                        Setting(
+                            factor="option.sort_buffer_size",
+                            good="(not set)",
+                            bad="32K",
+                            pairs=(("sort_buffer_size", "32K"),),
+                        ),
+                    )
+                )
+            }
         )
     hosts = {"node": (HOST, 0.0)} if where == "cluster" else None
     run = make_run(tmp_path, study, truth=Truth(effect={"B": -0.3}), hosts=hosts)

@@ -23,7 +23,7 @@ def asking(question):
         Question(),
         GateQuestion(reference=-0.02, name="reads"),
         Search(builds=ARMS),
-        Search(settings=(Setting.option("a", None, "1"),)),
+        Search(settings=(Setting(factor="option.a", good="(not set)", bad="1", pairs=(("a", "1"),)),)),
     ],
 )
 def test_a_stored_question_is_read_as_the_record_of_its_feature(question):

@@ -11,7 +11,7 @@ import study_files
 from study_files import assert_refused, study_of
 
 from bakeoff import servers
-from bakeoff.cli.arguments import request_study
+from bakeoff.cli.study_request import request_study
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import make_study
 from bakeoff.plan.workloads import kind_of
@@ -301,5 +301,5 @@ def test_installed_stands_for_the_servers_that_are(tmp_path):
 def test_a_server_that_a_shorter_name_stands_for_is_not_installed_once_more(tmp_path, monkeypatch, named, more):
     monkeypatch.setattr(servers, "is_installed", lambda entry: entry.name in ("mysql-8.0.15", "mysql-5.7.22"))
     (tmp_path / "my.yaml").write_text(f'title: ladder\nservers: ["{named}", installed]\nworkloads: [oltp_read_only]\n')
-    study = request_study(str(tmp_path / "my.yaml"), scale="").study
+    study = request_study(str(tmp_path / "my.yaml")).study
     assert [arm.label for arm in study.arms] == [named, "mysql:5.7.22", *more]

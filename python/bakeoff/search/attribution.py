@@ -7,6 +7,7 @@ defaults is a setting of its own, `server`, which only the contender itself has.
 
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import arm_names
@@ -90,8 +91,10 @@ def differing(study: Study, baseline: Arm, contender: Arm, variables: Mapping[st
     mine, theirs = (variables.get(arm.name, {}) for arm in (baseline, contender))
     server = _binaries(baseline) != _binaries(contender)
     found = [
-        *_typed("option", baseline.server.options, contender.server.options, mine, theirs, other_default=server),
-        *_typed("env", baseline.server.env, contender.server.env, {}, {}, other_default=False),
+        *typed_settings(
+            "option", baseline.server.options, contender.server.options, mine, theirs, other_default=server
+        ),
+        *typed_settings("env", baseline.server.env, contender.server.env),
         *(
             Setting(factor=part, good=_parts(baseline, contender, part), bad=_parts(contender, baseline, part))
             for part in ("data", "connection")
@@ -121,18 +124,18 @@ def _binaries(arm: Arm) -> object:
     return (plain, arm.slowdown_percent)
 
 
-def _typed(
+def typed_settings(
     kind: str,
     mine: Sequence[tuple[str, str]],
     theirs: Sequence[tuple[str, str]],
-    my_variables: Mapping[str, str],
-    their_variables: Mapping[str, str],
+    my_variables: Mapping[str, str] = MappingProxyType({}),
+    their_variables: Mapping[str, str] = MappingProxyType({}),
     *,
-    other_default: bool,
+    other_default: bool = False,
 ) -> list[Setting]:
-    """Options (or variables of the environment) that were typed differently, by the variable that they set.
+    """Find options (or environment variables) that were typed differently, grouped by the variable that they set.
 
-    Those of which both servers have made the same value (16M and 16777216, ON and 1, the default) are no difference.
+    Values that both servers read as the same (16M and 16777216, ON and 1, the default) do not differ.
     """
     found = []
     for name in dict.fromkeys(key_of(kind, each) for each, _ in (*theirs, *mine)):

@@ -26,14 +26,6 @@ class Setting(Frozen):
     pairs: tuple[tuple[str, str], ...] = ()
     declared: bool = True
 
-    @classmethod
-    def option(cls, name: str, good: str | None, bad: str | None) -> "Setting":
-        """Make the setting of a server option from its values; None: it is not set."""
-        shown = ("(not set)" if each is None else each or "(set)" for each in (good, bad))
-        return cls(
-            factor=f"option.{name}", good=next(shown), bad=next(shown), pairs=() if bad is None else ((name, bad),)
-        )
-
     @property
     def name(self) -> str:
         """`innodb_flush_method`, `LD_PRELOAD`, `data`, `the version itself`."""

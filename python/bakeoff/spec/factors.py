@@ -23,7 +23,7 @@ from bakeoff.spec.server_name import (
     url_password,
 )
 from bakeoff.spec.study import CONNECTION_WORDS, Connection, Data, OptionValue, Part
-from bakeoff.units import parse_bytes
+from bakeoff.units import parse_bytes, parse_rows
 
 # Contents of texts (setting `content`). The engine makes the characters (crates/script); these tables say, before
 # anything is loaded, which character sets can store and send them.
@@ -318,7 +318,7 @@ def check_level(name: str, level: str) -> None:
         if name != "engine":
             check_charset(name, level)
     elif name == "rows":
-        rows_of(level)
+        parse_rows(level)
     elif (length := name.removeprefix("script.").replace("-", "_")) in _LENGTHS:
         if not level.isdecimal() or len(level) > 9 or not 1 <= int(level) <= _LENGTHS[length]:
             raise SpecError(f"{level!r} is no {length}.", hint=f"Write 1 to {_LENGTHS[length]}, in characters.")
@@ -339,19 +339,6 @@ def check_source_url(url: str) -> None:
         raise SpecError(_NO_PASSWORD, hint=_PASSWORD_HINT)
     if not url_database(parse_server(url).location):
         raise SpecError(f"data {url}: no database is named.", hint="Write mysql://user@host/DATABASE.")
-
-
-def rows_of(text: str) -> int:
-    """Rows in `20000`, `100k`, `10m`; k and m are 1,000 and 1,000,000.
-
-    Raises:
-        SpecError: not a whole number above zero.
-    """
-    found = re.fullmatch(r"(\d[\d_,]{0,15})([km]?)", text.strip().lower())
-    count = int(found[1].replace(",", "").replace("_", "")) if found else 0
-    if not found or count < 1:
-        raise SpecError(f"{text!r} is not a number of rows.", hint="Write 20000, 100k or 10m.")
-    return count * {"": 1, "k": 1_000, "m": 1_000_000}[found[2]]
 
 
 @dataclass
@@ -410,7 +397,7 @@ class ArmParts:
         elif kind == "script":
             self._script(rest.replace("-", "_"), value)
         elif name == "rows":
-            self._script("table_size", rows_of(value))
+            self._script("table_size", parse_rows(value))
         elif name == "compressibility":
             self._script(name, float(value))
         elif name in _OF_SCRIPTS:

@@ -13,17 +13,10 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pydantic import BaseModel, ConfigDict
-
 from bakeoff.errors import SpecError
 from bakeoff.files import expanded, from_here
 from bakeoff.spec.cnf_lines import read_cnf_text
-
-
-class Frozen(BaseModel):
-    """Base of the values of bakeoff: they do not change, unknown fields are errors, and so is a number that is none."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+from bakeoff.spec.fields import Frozen
 
 
 class Origin(StrEnum):

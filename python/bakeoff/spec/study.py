@@ -1,7 +1,5 @@
 """The data model of a study: arms, workloads, concurrencies, data, a stopping rule. A duel is the smallest study."""
 
-import math
-import re
 from collections.abc import Callable
 from enum import StrEnum
 from itertools import combinations
@@ -11,7 +9,8 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, fie
 
 from bakeoff import features
 from bakeoff.errors import SpecError
-from bakeoff.spec.server_name import Frozen, Origin, ServerSpec
+from bakeoff.spec.fields import Conditions, Frozen, Placement, Sizes
+from bakeoff.spec.server_name import Origin, ServerSpec
 
 
 class Part(StrEnum):
@@ -129,22 +128,7 @@ class Design(Frozen):
     published: Published | None = None
 
 
-LOADS_MAX = 1_000
-RATE_MAX = 1e9
-"""Events per second: one a nanosecond."""
-DATABASE_PATTERN = r"^[A-Za-z0-9_$-]{1,64}$"
-SEED_MAX = 2**63 - 1
-THREADS_MAX = 10_000
-"""Connections of one arm: the engine takes no more."""
-
 OptionValue = bool | int | float | str
-
-
-class Profile(StrEnum):
-    """Which settings bakeoff makes equal before measuring."""
-
-    MATCHED = "matched"  # same memory and durability on all arms
-    STOCK = "stock"  # each version's own defaults
 
 
 class Data(Frozen):
@@ -248,13 +232,6 @@ class Arm(Frozen):
     slowdown_percent: float = Field(default=0.0, ge=0.0)
 
 
-class Placement(StrEnum):
-    """Where the client thread and the server thread of a connection run."""
-
-    PAIRED = "paired"  # both on one CPU: connection i on CPU i modulo their number
-    FREE = "free"  # chosen by the kernel
-
-
 class Workload(Frozen):
     """A script and its options, sysbench's names (`table_size`, `range_size`); or a capture, which is replayed.
 
@@ -324,49 +301,27 @@ class Apart(Frozen):
     interface: str
 
 
-class Study(Frozen):
+class Study(Sizes, Conditions):
     """Everything that a run needs to know.
 
     Attributes:
         arms: the baseline first; at least two.
-        workloads, threads: their product is the cells.
-        tables, table_size: the data that `prepare` loads, shared by all workloads.
-        database: of sysbench's tables; other scripts have one of their own, whose name begins so.
-        capture_database: on running servers, of captured statements whose schema neither the log nor the URL tells.
-        precision: half-width w at which measuring ends, natural-log units.
-        has_target: the precision was asked for, so that a report remarks when the budget ends before it is reached.
-        equivalence: margin Delta of the verdict EQUIVALENT, natural-log units.
+        workloads: with `threads` they make the cells.
+        capture_database: database of captured statements on running servers when neither the log nor the URL names one.
+        precision, equivalence: half-widths in natural-log units.
+        has_target: the precision was asked for, so the report says when the budget ends before it is reached.
         question: what is asked of the arms: a verdict, unless a feature asks something else.
-        warm_s: seconds of load before each workload's measuring, after every start.
-        budget_s: wall time from loading to verdict, downloads left out.
         builds: independent loads of the data per arm, rotated over epochs.
-        combine_hosts: one verdict over hosts of a cluster that are unlike machines, too.
-        freeze: stop the resting server (SIGSTOP); None: only for workloads that write.
-        placement: None: paired where that is better and possible.
-        seed: everything random in the run follows from it.
-        design: the factors and levels behind the arms, and published figures; None: a duel.
+        design: the factors and levels behind the arms, and published figures; None for a duel.
         apart: client and servers on two nodes of a cluster; None: both on the machine that measures.
     """
 
     title: str
     arms: tuple[Arm, ...]
     workloads: tuple[Workload, ...]
-    threads: tuple[int, ...] = (4,)
-    tables: int = Field(default=4, ge=1, le=1000)
-    table_size: int = Field(default=100_000, ge=1)
-    database: str = "sbtest"
     capture_database: str = ""
-    precision: float = Field(default=math.log(1.01), gt=0)
     has_target: bool = False
-    equivalence: float = Field(default=math.log(1.01), gt=0)
     question: Annotated[SerializeAsAny[Question], BeforeValidator(_as_question)] = Question()
-    budget_s: float = Field(default=600.0, gt=0)
-    builds: int = Field(default=2, ge=1)
-    combine_hosts: bool = Field(default=False, exclude_if=lambda combined: not combined)
-    warm_s: float = Field(default=3.0, ge=0)
-    profile: Profile = Profile.MATCHED
-    freeze: bool | None = None
-    placement: Placement | None = None
     seed: int = 0
     design: Design | None = None
     apart: Apart | None = Field(default=None, exclude_if=lambda apart: apart is None)
@@ -394,15 +349,9 @@ class Study(Frozen):
         design = self.design
         if design and any(len(design.levels.get(name, ())) != len(design.factors) for name in names):
             raise SpecError("study: its design needs a level of every factor for every arm.")
-        if not re.fullmatch(DATABASE_PATTERN, self.database):
-            raise SpecError(
-                f"database {self.database!r}: a name has 1 to 64 letters, digits, _, $ and -.",
-                hint="Name another one, or leave it out for sbtest.",
-                field=("database",),
-            )
         self._check_sources()
-        if not self.workloads or not self.threads or min(self.threads) < 1:
-            raise SpecError("study: it takes at least one workload and one number of threads above zero.")
+        if not self.workloads:
+            raise SpecError("study: it takes at least one workload.")
         return self
 
     def placed_apart(self, apart: Apart) -> "Study":
