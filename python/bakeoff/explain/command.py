@@ -17,14 +17,11 @@ from bakeoff.stats.model import Analysis
 
 @command()
 def explain(
-    run: Annotated[
-        str, Argument("A finished run: its directory, the beginning of its name, or latest.", metavar="RUN")
-    ],
+    run: Annotated[str, Argument("A finished run: its directory, the beginning of its name, or latest.", "RUN")],
     verdict: Annotated[Verdict, Take("explain_budget")],
     output: Output,
     arms: Annotated[
-        str | None,
-        Option("These two, in every cell.", metavar="A,B", default="every comparison FASTER or SLOWER"),
+        str | None, Option("These two, in every cell.", "A,B", default="every comparison FASTER or SLOWER")
     ] = None,
     attribute: Annotated[
         bool,

@@ -27,17 +27,14 @@ _FILES = 2
 @command()
 def bisect(
     servers: Annotated[
-        list[str],
-        Argument("Builds in order, the first one good, the last one slow; or one server.", metavar="SERVER"),
+        list[str], Argument("Builds in order, the first one good, the last one slow; or one server.", "SERVER")
     ],
     workload: Annotated[WorkloadOptions, Take("workload", "option")],
     data: Annotated[DataOptions, Take("data")],
     sizes: Annotated[Sizes, Take("threads", "tables", "table_size", "precision", "budget_s", budget_s="30m")],
     conditions: Annotated[Conditions, Take("database", "seed")],
     output: Output,
-    cnf: Annotated[
-        list[str], Option("Twice: the good options and the slow ones, of the one server.", metavar="FILE")
-    ] = [],  # noqa: B006
+    cnf: Annotated[list[str], Option("Twice: the good options and the slow ones, of the one server.", "FILE")] = [],  # noqa: B006
 ) -> int:
     """Measure what is most informative, until it is known which build or which options made a server slower.
 
@@ -80,11 +77,7 @@ def _of_builds(specs: list[ServerSpec], form: Arm) -> tuple[tuple[Arm, ...], Sea
     count = Counter(map(str, specs))
     builds = tuple(
         form.model_copy(
-            update={
-                "name": name,
-                "server": spec,
-                "label": str(spec) if count[str(spec)] == 1 else f"{number}: {spec}",
-            }
+            update={"name": name, "server": spec, "label": str(spec) if count[str(spec)] == 1 else f"{number}: {spec}"}
         )
         for number, (name, spec) in enumerate(zip(arm_names(len(specs)), specs, strict=True), start=1)
     )
@@ -113,10 +106,7 @@ def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[t
             hint="Write bakeoff duel for one option." if len(pairs) == 1 else "Look at groups and names.",
         )
     baseline = form.model_copy(
-        update={
-            "label": f"A: {files[0]}",
-            "server": spec.model_copy(update={"options": tuple(good.items())}),
-        }
+        update={"label": f"A: {files[0]}", "server": spec.model_copy(update={"options": tuple(good.items())})}
     )
     last = baseline
     for setting in pairs:
