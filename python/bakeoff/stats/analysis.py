@@ -189,7 +189,7 @@ def _stopped(comparisons: Sequence[Comparison], context: AnalysisContext) -> Sto
     return Stop.PRECISE
 
 
-# ---- epochs reduced to what an analysis needs, so that many fit in memory ---------------------------------------------
+# ---- epochs reduced to what an analysis needs, so that many fit in memory --------------------------------------------
 
 _WINDOWED = 1000  # epochs whose windows are kept: enough for the share of a state, and more would not fit
 _OF_HISTOGRAM = ("cell", "arm", "operation", "clock", "round", "count")
