@@ -18,8 +18,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pymysql
-
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers import docker
 from bakeoff.servers.catalog import Installation
@@ -28,6 +26,8 @@ from bakeoff.servers.client import (
     THIS_MACHINE,
     Access,
     Account,
+    Connection,
+    MySQLError,
     Server,
     make_tcp_account,
     open_connection,
@@ -296,7 +296,7 @@ class Instance(Server):
         shutil.rmtree(self.socket_path.parent, ignore_errors=True)
         self.removed = True  # the pool gives its folders' number to another from now on
 
-    def connect(self, database: str | None = None, *, own_settings: bool = True) -> pymysql.connections.Connection:
+    def connect(self, database: str | None = None, *, own_settings: bool = True) -> Connection:
         """Open a connection as root over the socket, as `Server.connect` says.
 
         Raises:
@@ -304,7 +304,7 @@ class Instance(Server):
         """
         try:
             return self._connect(database, own_settings=own_settings)
-        except (pymysql.MySQLError, OSError) as problem:
+        except (MySQLError, OSError) as problem:
             raise self._failure(f"does not answer: {problem.args[-1]}") from None
 
     def address(self, transport: str = "socket") -> dict[str, Any]:
@@ -388,7 +388,7 @@ class Instance(Server):
                     cursor.execute("SELECT 1")
                 connection.close()
                 return
-            except (pymysql.MySQLError, OSError):
+            except (MySQLError, OSError):
                 if time.monotonic() - began > timeout_s:
                     said = f"({self.installation.name}) did not answer within {timeout_s:.0f} s"
                     raise self._failure(said) from None
@@ -404,7 +404,7 @@ class Instance(Server):
             return "It crashed with LD_PRELOAD: this build does not work with it (some bring their own allocator)."
         return hint
 
-    def _connect(self, database: str | None = None, *, own_settings: bool = True) -> pymysql.connections.Connection:
+    def _connect(self, database: str | None = None, *, own_settings: bool = True) -> Connection:
         where = {"unix_socket": str(self.socket_path), "ssl_disabled": True}
         return open_connection(where, ROOT, database, 5, own_settings=own_settings)
 
