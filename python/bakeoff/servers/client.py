@@ -17,7 +17,7 @@ from pymysql.cursors import SSCursor
 
 from bakeoff.errors import ServerError, SpecError, UnreachableError
 from bakeoff.servers.cnf import read_client_group
-from bakeoff.spec import Origin, ServerSpec
+from bakeoff.spec import ServerSpec
 from bakeoff.spec.server_name import url_parts
 
 TCP_USER = "bakeoff"
@@ -155,7 +155,7 @@ class Server(ABC):
                 bakeoff's own queries. Otherwise the session is like an application's.
 
         Raises:
-            ServerError, UnreachableError: there is no server, or it refuses.
+            ServerError, UnreachableError: nothing answers, or the server refuses.
         """
 
     @abstractmethod
@@ -297,7 +297,7 @@ class RemoteServer(Server):
     def __init__(
         self, spec: ServerSpec, name: str = "", password: str | None = None, *, encrypted: bool = False
     ) -> None:
-        if spec.origin is not Origin.URL:
+        if not spec.is_running:
             raise SpecError(f"server {spec}: not the URL of a running server.")
         if spec.options or spec.cnf_files or spec.env:
             raise SpecError(
