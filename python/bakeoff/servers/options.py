@@ -52,7 +52,7 @@ _FILES = (
     "relay_log_info_file", "master_info_file", "general_log_file", "slow_query_log_file", "log_slow_query_file",
     "log_slow_queries", "log", "log_basename", "log_tc",
 )  # fmt: skip
-_IN_NO_SNAPSHOT = "snapshots hold no files outside the data directory"
+_IN_NO_SNAPSHOT = "files outside the data directory are not part of snapshots"
 # The last three open another port, on which the servers of all arms would collide.
 _NOT_A_SERVER = (
     "defaults_file", "defaults_extra_file", "no_defaults", "bootstrap", "initialize", "initialize_insecure",
@@ -503,7 +503,7 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
         hint = f"Did you mean {' or '.join(near)}?" if near else "Prefix it with loose_ to try it anyway."
         for allocator in difflib.get_close_matches(plain, _ALLOCATORS, n=1, cutoff=0.75):
             hint = f"To preload a memory allocator, write ,env.LD_PRELOAD={_ALLOCATORS[allocator]}"
-        raise SpecError(f"server {target.name}: no such option: {name}.", hint=hint, field=("server", "options", name))
+        raise SpecError(f"server {target.name}: it has no option {name}.", hint=hint, field=("server", "options", name))
     negated = is_negated(name)
     off = negated or is_false(value)
     switch = "off" if off else "on" if is_true(value) else ""  # empty if it is not a switch
