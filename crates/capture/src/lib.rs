@@ -1,4 +1,4 @@
-//! Reads the query logs of MySQL and MariaDB and writes a compact capture file: events, digests, totals (docs/capture.md).
+//! Reads the query logs of MySQL and MariaDB and writes a compact capture file: events, digests, totals (docs/reference/capture.md).
 //!
 //! Everything streams: memory grows with the number of connections and digests, not with the size of the log.
 //! Nothing here opens a connection to a server or runs a script.
