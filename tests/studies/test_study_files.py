@@ -334,7 +334,7 @@ changed = partial(study_files.changed, GOOD)
         (GOOD + "settings: {prepare_mode: client}\n", 18, "varies it already", "Keep one"),
         (GOOD + "published: {file: no.csv, source: x, value: tps, columns: {}}\n", 18, "no.csv", "beside"),
         (changed("latin1_swedish_ci, utf8mb4_general_ci, u", "utf8mb4_0900_ai_ci, u"), 5, "comes twice", "Leave"),
-        (changed("prepare_mode: [server, client]", "x: {8.10: {}, 1: {}}"), 6, "x.8.1: a key cannot be a number", "in quotes"),
+        (changed("prepare_mode: [server, client]", "x: {8.10: {}, 1: {}}"), 6, "x.8.1: a key cannot", "in quotes"),
         (changed("prepare_mode: [server, client]", "x: {1: {},\n    '1': {}}"), 7, "x.1: it comes twice", "Leave"),
         (changed("prepare_mode: [server, client]", "x: {true: {}, 'ON': {}}"), 6, "x.ON: it comes twice", "Leave"),
         ("- a\n", 1, "mapping", "title"),
