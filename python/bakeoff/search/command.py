@@ -1,4 +1,4 @@
-"""`bakeoff bisect`: which build of a list, or which options of a file, made a server slower (docs/bisect.md)."""
+"""`bakeoff bisect`: find the build, or the options, that made a server slower (docs/reference/bisect.md)."""
 
 from collections import Counter
 from pathlib import Path
