@@ -110,7 +110,7 @@ def test_compare_takes_series_of_single_runs_only(inside, shell):
     History(shell.folder / "h.db").add(history()[0])
     for names, says in (
         (("before", "before"), "named twice"),
-        (("before", "nightly"), "no series of single runs 'nightly'"),
+        (("before", "nightly"), "is not a series of single runs"),
     ):
         ran = inside("compare", *names, "--history", "h.db")
         assert (ran.code, says in ran.complaint) == (ExitCode.USAGE, True), ran

@@ -147,7 +147,7 @@ def test_the_machines_of_runs_over_a_cluster_are_those_that_measured(tmp_path, c
     assert command(arguments) == 3
     assert "on different machines: CPUs 96 and 2" in capfd.readouterr().err
     assert command([*arguments, "--across-machines"]) == 0
-    assert "small is of another machine: CPUs 96 and 2." in capfd.readouterr().out
+    assert "small was measured on another machine: CPUs 96 and 2." in capfd.readouterr().out
 
 
 def test_runs_that_share_nothing_and_studies_that_differ(root, tmp_path):

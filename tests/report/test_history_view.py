@@ -270,7 +270,7 @@ def test_series_of_single_runs_are_compared_by_welch():
     assert one.lines[0].differs is None
     with pytest.raises(ResultsError, match="shares no cell and tool"):
         compare_series([*singles("old", old), *singles("go", new, "go-tpc")], ["old", "go"])
-    with pytest.raises(SpecError, match="no series of single runs 'none'"):
+    with pytest.raises(SpecError, match="is not a series of single runs"):
         compare_series(singles("old", old), ["old", "none"])
 
 

@@ -21,7 +21,7 @@ def gate_of(context: Context) -> Gate:
 
 
 def question(context: Context) -> str:
-    """`Is path:pr at most 2% slower than path:main?`."""
+    """What a gate asks: `Is path:pr at most 2% slower than path:main?`."""
     names = [context.labels[name] for name in context.analysis.contenders]
     which = names[0] if len(names) == 1 else f"each of {', '.join(names)}"
     return f"Is {which} at most {_allowed(context)} slower than {context.labels[context.analysis.baseline]}?"
@@ -49,7 +49,6 @@ def lead(context: Context) -> tuple[str, ...]:
 
 
 def _section(context: Context) -> Section | None:
-    """List every comparison, and what the gate could tell apart; None if the run is not a gate."""
     if not isinstance(context.study.question, GateQuestion):
         return None
     gate = gate_of(context)
@@ -90,7 +89,6 @@ def _named(context: Context, comparison: Comparison) -> str:
 
 
 def _reach(context: Context) -> str:
-    """What this gate can tell apart with as many restarts, by its noisiest comparison."""
     limit = context.study.question.reference
     values = [[point.value for point in each.points] for each in context.primary]
     known = [each for each in values if len(each) > 1]
