@@ -1,4 +1,4 @@
-"""Search for the setting that carries the difference between two arms of a run (`bakeoff explain --attribute`).
+"""Search for the setting that explains the difference between two arms of a run (`bakeoff explain --attribute`).
 
 The search is a run of its own, in a run directory below that of the run it explains.
 """
