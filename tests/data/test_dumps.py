@@ -157,7 +157,7 @@ def refused(folder, change):
 def test_dumps_that_cannot_be_read_are_refused(tmp_path):
     (tmp_path / "other").mkdir()
     assert "there is no such file" in refusal(tmp_path / "none")
-    assert "no directory of mydumper or MySQL Shell" in refusal(tmp_path / "other")
+    assert "not a dump of mydumper or MySQL Shell" in refusal(tmp_path / "other")
     assert "was not finished" in refused(tmp_path / "a", lambda folder: (folder / "@.done.json").unlink())
     assert "shop@word.json is missing or damaged" in refused(
         tmp_path / "b", lambda folder: (folder / "shop@word.json").write_text("{")
