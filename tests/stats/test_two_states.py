@@ -11,9 +11,8 @@ from slices import epoch_of, slice_row
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.spec import Placement
 from bakeoff.stats import diagnostics
-from bakeoff.stats.analysis import _states_flags
+from bakeoff.stats.analysis import _states_flags, reduced
 from bakeoff.stats.diagnostics import states_flag
-from bakeoff.stats.reduced import reduced
 from validation.simulation import simulated_study
 
 CELL = "oltp_update_non_index/4"

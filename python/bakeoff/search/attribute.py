@@ -79,7 +79,6 @@ def prepare(
 
     Raises:
         SpecError: there is nothing to tell apart, or the budget is too small.
-        ServerError: the baseline's server cannot be fetched. HostError: memory or disk are too small.
     """
     study, analysis = run.study(), run.read("analysis.json", Analysis)
     assert analysis, "a run without a verdict is not explained"
@@ -99,11 +98,7 @@ def attribute(
     stop: threading.Event,
     command_line: Sequence[str],
 ) -> None:
-    """Search the settings that `prepare` found.
-
-    Raises:
-        BakeoffError: as `run_study`.
-    """
+    """Search the settings that `prepare` found."""
     names = ", ".join(each.name for each in asked.settings)
     listener.note(f"searching among {names}; at most {format_duration(study.budget_s)}")
     found, _ = run_study(
