@@ -176,7 +176,7 @@ def test_dumps_that_cannot_be_read_are_refused(tmp_path):
             (folder / "shop@word.json").write_text(json.dumps(about))
 
         complaint = refused(tmp_path / option, with_option)
-        assert f"shop.word is written in a form that bakeoff does not read ({option})" in complaint
+        assert f"shop.word has a format that bakeoff cannot read ({option})" in complaint
     for name, missing in (
         ("shop@word@0.tsv", "1 file of rows of shop@word.tsv"),
         ("shop@sale@p1@@0.tsv.zst", "sale@p1"),
