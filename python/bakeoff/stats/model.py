@@ -23,11 +23,11 @@ class Stop(StrEnum):
     """Why measuring of a cell ended."""
 
     PRECISE = "precise"  # half-width reached the target
-    DECISIVE = "decisive"  # the anytime-valid interval excludes 1
+    DECISIVE = "decisive"  # the anytime-valid interval excludes the reference
     BUDGET = "budget"  # time ran out first
     ABORTED = "aborted"  # the user ended it
     EXTENDED = "extended"  # time ran out, after the budget had been raised with results in sight
-    ANSWERED = "answered"  # another comparison had answered the question of a gate
+    ANSWERED = "answered"  # the question was answered before every comparison was settled
     RUNNING = "running"
 
     @property
@@ -43,7 +43,7 @@ class Word(StrEnum):
     SLOWER = "SLOWER"
     EQUIVALENT = "EQUIVALENT"
     INCONCLUSIVE = "INCONCLUSIVE"
-    RATE_FIXED = "RATE FIXED"  # an open loop: throughput is that of the schedule, response times are to be compared
+    RATE_FIXED = "RATE FIXED"  # an open loop: the schedule sets the throughput; compare response times
 
 
 class Interval(Frozen):

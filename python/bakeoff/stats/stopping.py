@@ -76,7 +76,7 @@ def stop_state(
     if n < iv.N_MIN_DECISIVE or not all(map(math.isfinite, values)):
         return Stop.RUNNING
     found = moments(values, hosts)
-    # Fewer hosts than the fewest epochs are often so close by chance that stopping then would be wrong.
+    # Few hosts are often close by chance, which is not a reason to stop.
     if found.degrees + 1 >= iv.N_MIN and iv.precision_half_width(*found[1:]) <= precision:
         return Stop.PRECISE
     if abs(found.mean - reference) > iv.anytime_half_width(*found[1:], alpha=iv.ALPHA_DECISIVE / family):
@@ -185,8 +185,8 @@ def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan, kinds: 
             n = len(values)
             stop = stop_of(found, kinds, study, family=family)
             if len(by_kind(found, kinds)) > 1:
-                values, hosts = [], []  # there is no ratio over all of them
-            if n < iv.N_MIN and (cell.fixed_work or _is_together(study)):  # no verdicts on queries or settings yet
+                values, hosts = [], []  # they have no common ratio
+            if n < iv.N_MIN and (cell.fixed_work or _is_together(study)):  # too few for verdicts on queries or settings
                 stop = Stop.RUNNING
             left = None
             if stop is not Stop.RUNNING:

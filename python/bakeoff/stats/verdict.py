@@ -132,7 +132,7 @@ def compare(
 def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: AnalysisContext) -> _Sample:
     study = context.study
     stop = stop_of(found, context.kinds, study, family=context.family)
-    if stop is Stop.RUNNING:  # only unsettled comparisons take over how the run ended
+    if stop is Stop.RUNNING:  # only unsettled comparisons end as the run did
         stop = context.ended if context.ended.anytime_only else Stop.BUDGET
     servers = [arm.server for arm in study.arms if arm.name in (study.baseline.name, contender)]
     pairs = tuple(pair for pair in found if math.isfinite(pair.value))
@@ -213,10 +213,10 @@ def _comparison(
     build_effect: float | None,
 ) -> Comparison:
     study, stop, found = context.study, sample.stop, sample.found
-    # An arm that completed nothing in an epoch has no ratio: those of its other epochs would pass over it.
+    # An arm that completed nothing in an epoch has no ratio, not even over its other epochs.
     measured = [pair for pair in sample.pairs if math.isfinite(pair.trimmed) and not sample.nothing_done]
     trimmed, trimmed_by = [pair.trimmed for pair in measured], [pair.host for pair in measured]
-    # The parts of a capture differ by themselves, for all arms alike.
+    # The parts of a capture differ anyway, for all arms alike.
     sd_restart, sd_within = (None, None) if sample.cell.fixed_work else components(sample.pairs)
     case = _case(sample, context, p_adjusted)
     return Comparison(
@@ -439,7 +439,7 @@ def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> st
         return f"Control: {case.baseline} against itself gives {counted}; the truth is 1."
     if not case.restarted and not case.nothing_done:
         return (
-            f"No verdict: {counted.replace('restart', 'repetition')}, and a server that runs already is not restarted, "
+            f"No verdict: {counted.replace('restart', 'repetition')}, and a running server is not restarted, "
             "so the luck of its one start is part of the ratio."
         )
     if Word.RATE_FIXED in words:
