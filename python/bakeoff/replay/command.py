@@ -157,7 +157,7 @@ def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
         try:
             capture_totals(workload)
         except SpecError as error:
-            if "it is no capture" not in error.message:
+            if "not a capture" not in error.message:
                 raise
             # It is a compressed log.
         else:
