@@ -1,0 +1,53 @@
+//! What a script sees of its thread: measured slices, one run, or a command without events.
+//!
+//! A worker rests between slices in [`Events::more_events`], so a script's own loop knows nothing of arms.
+//!
+//! [`Events::more_events`]: bakeoff_script::host::Events::more_events
+
+mod command;
+mod event_clock;
+mod run;
+mod slice;
+
+use std::time::Duration;
+
+use bakeoff_script::host::{ConnectTarget, Connection, LogLevel, SqlError, known_driver};
+use bakeoff_script::{ScriptError, SqlCall};
+
+use crate::connector::Connector;
+
+pub use command::CommandHost;
+pub use event_clock::EventClock;
+pub use run::RunHost;
+pub use slice::{Reseed, SliceHost, SlicePlan};
+
+/// How long workers and commands try to reconnect after an ignored error.
+const RECONNECT_FOR: Duration = Duration::from_secs(10);
+
+/// The program around the workers: where their connections come from and where their messages go.
+pub trait Environment: Send + Sync + 'static {
+    /// Opens a connection for a script.
+    fn connect(&self, connector: &Connector, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
+        connector.connect(target)
+    }
+
+    /// Checks that scripts can use the driver of this name.
+    fn driver(&self, name: &str) -> Result<(), String> {
+        known_driver(name)
+    }
+
+    /// Shows a line from or about the script.
+    fn log(&self, level: LogLevel, message: &str);
+
+    /// A script survived this server error.
+    fn ignored_error(&self, _code: u16) {}
+
+    /// One thread of a command finished `done` more of `total`.
+    fn progress(&self, _label: &str, _done: u64, _total: u64) {}
+
+    /// A statement failed with an error that is not ignored.
+    fn statement_failed(&self, _call: SqlCall, _error: &SqlError, _query: &[u8]) {}
+
+    /// A command failed in its first thread to fail.
+    fn command_failed(&self, _error: &ScriptError) {}
+}
