@@ -21,7 +21,6 @@ from typing import IO, Any, Protocol, Self
 
 from bakeoff.errors import BakeoffError, EngineError, HostError, SpecError
 from bakeoff.find_engine import require_engine
-from bakeoff.spec.study import is_capture
 
 CONTRACT = 5
 _HELLO_LIMIT_S = 15.0
@@ -148,15 +147,9 @@ def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
 
 
 @cache
-def declared_by(script: str) -> Message | None:
-    """As `describe_workloads`, of one script; None of a capture."""
-    return None if is_capture(script) else describe_workloads([script])[0]
-
-
-def declares(script: str, kind: str, name: str) -> bool:
-    """Whether `declared_by` has an option (`kind` "options") or a command ("commands") of that name."""
-    declared = declared_by(script)
-    return declared is not None and any(each["name"] == name for each in declared[kind])
+def declared_by(script: str) -> Message:
+    """Like `describe_workloads`, for one script."""
+    return describe_workloads([script])[0]
 
 
 def make_capture(
@@ -279,7 +272,7 @@ def capture_events(path: Path) -> Generator[Message, None, None]:
 def _capture_error(said: str, code: int) -> BakeoffError:
     reason = " ".join(said.split()).removeprefix("bakeoff-engine: ")
     if code == 2:
-        hint = "Name the format: --format slow, general or sql." if "it is no slow log" in reason else ""
+        hint = "Name the format: --format slow, general or sql." if "not a slow log" in reason else ""
         return SpecError(f"capture: {reason}.", hint=hint)
     if code == 3:
         return HostError(f"capture: {reason}.")

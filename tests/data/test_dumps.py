@@ -10,7 +10,7 @@ import pytest
 from made_dumps import mydumper, mysql_shell, renamed_mydumper, study_of, zstd
 
 from bakeoff.errors import HostError, SpecError
-from bakeoff.plan.epochs import data_bytes, database_of
+from bakeoff.plan.workloads import data_bytes, database_of
 from bakeoff.run.forecast import forecast
 from bakeoff.run.own_data import check_source, own_data
 from bakeoff.spec import Workload, dumps
@@ -225,7 +225,7 @@ def test_a_database_whose_name_bakeoff_does_not_take_is_named(inside, shell):
     renamed_mydumper(shell.folder / "dump", "`db.dot`")
     ran = inside("duel", "mysql:5.7.22", "mysql:8.0.15", "--data", "dump", "-w", "own.lua")
     assert ran.code == 2
-    assert "database 'db.dot': a name has 1 to 64 letters" in ran.complaint
+    assert "'db.dot' is not a database name (1 to 64 letters" in ran.complaint
 
 
 def test_a_study_file_varies_its_data(inside, shell):

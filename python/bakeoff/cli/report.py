@@ -10,10 +10,11 @@ from pathlib import Path
 from string import ascii_uppercase
 from typing import Annotated
 
-import typer
+import click
 from rich.console import Console
 
-from bakeoff.cli.arguments import Format, Runs, format_option
+from bakeoff.cli.arguments import Format, FormatOption, Runs
+from bakeoff.cli.options import command
 from bakeoff.cli.printing import console, print_sentence, print_table
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.history.compare import CAVEAT, RunComparison, compare_runs, texts_of
@@ -22,10 +23,11 @@ from bakeoff.history.page import compare_series
 from bakeoff.plan import Plan
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
 from bakeoff.report.charts import VERDICTS, picture_png, picture_svg
-from bakeoff.report.renderers import markdown_files
+from bakeoff.report.markdown import markdown_files
 from bakeoff.report.view import ReportView
 from bakeoff.results import open_run
 from bakeoff.results.manifest import kinds_of
+from bakeoff.spec.fields import Argument, Option
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Stop
 
@@ -44,26 +46,18 @@ class ReportFormat(StrEnum):
     PNG = "png"
 
 
+@command()
 def report(
-    run: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN", help="A run directory, the beginning of a run's name, latest, or -2: the one before it."
-        ),
-    ],
-    output: Annotated[
-        ReportFormat, typer.Option("--format", metavar="FORMAT", help="text, html, md, csv, json, svg or png.")
-    ] = ReportFormat.HTML,
+    run: Annotated[str, Argument("A run directory, the beginning of a run's name, or latest.", "RUN")],
+    output: Annotated[ReportFormat, Option("What to render.", flags="--format")] = ReportFormat.HTML,
     to: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", "-O", metavar="FILE", help="File to write; `-` for standard output."),
+        Path | None, Option("File to write; `-` for standard output.", "FILE", flags="--output -o -O")
     ] = None,
     chart: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="With svg and png: which one; a wrong name lists them. [default: verdicts]"),
+        str | None, Option("With svg and png: which chart; a wrong name lists them.", "NAME", default=VERDICTS)
     ] = None,
     runs: Runs = None,
-    open_report: Annotated[bool, typer.Option("--open", help="Open it in a browser (html).")] = False,
+    open_report: Annotated[bool, Option("Open the page in a browser.", flags="--open")] = False,
 ) -> None:
     """Render a run's report: HTML to RUN/report.html, other formats to standard output, unless --output says where."""
     to_screen = str(to) == "-" if to else output is not ReportFormat.HTML
@@ -101,7 +95,7 @@ def report(
     if output is ReportFormat.MARKDOWN and to and not to_screen and Path("/dev") not in to.parents:
         for name, text in markdown_files(view, to.name, f"{to.stem}-").items():
             to.with_name(name).write_text(text, encoding="utf-8")
-            typer.echo(f"{to.with_name(name)}")
+            click.echo(f"{to.with_name(name)}")
         return
     renderers = {
         ReportFormat.TEXT: _plain,
@@ -112,14 +106,14 @@ def report(
     }
     text = renderers[output](view)
     if to_screen:
-        typer.echo(text, nl=not text.endswith("\n"))
+        click.echo(text, nl=not text.endswith("\n"))
         return
     if to is None:
         to = directory.path / "report.html"
         directory.write_text(to.name, text)
     else:
         to.write_text(text, encoding="utf-8")
-    typer.echo(f"{to}")
+    click.echo(f"{to}")
     if open_report:
         webbrowser.open(to.resolve().as_uri())
 
@@ -128,7 +122,7 @@ def _write_picture(view: ReportView, output: ReportFormat, chart: str, to: Path 
     drawn = picture_png(view, chart) if output is ReportFormat.PNG else picture_svg(view, chart).encode()
     if to is not None:
         to.write_bytes(drawn)
-        typer.echo(f"{to}")
+        click.echo(f"{to}")
     elif output is ReportFormat.PNG and sys.stdout.isatty():
         raise SpecError("report: a PNG is not for a terminal.", hint="Name a file: --output FILE.")
     else:
@@ -142,27 +136,22 @@ def _plain(view: ReportView) -> str:
     return page.getvalue()
 
 
+@command()
 def compare(
-    run: Annotated[
-        list[str],
-        typer.Argument(metavar="RUN", help="Runs, as for `report`; compared with the first."),
-    ],
-    across_machines: Annotated[
-        bool, typer.Option("--across-machines", help="Compare runs of different machines all the same.")
-    ] = False,
+    run: Annotated[list[str], Argument("Two or more, each as for `report`; the first is the reference.", "RUN")],
+    across_machines: Annotated[bool, Option("Compare runs of different machines all the same.")] = False,
     history: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="RUNs are series of single runs in this history: each run one observation."),
+        Path | None, Option("RUNs are series of single runs in this history: each run one observation.", "FILE")
     ] = None,
     runs: Runs = None,
-    output: Annotated[Format, format_option] = Format.TEXT,
+    output: FormatOption = Format.TEXT,
 ) -> None:
     """Compare earlier runs in what they have in common: throughput of each arm, and ratios to the baseline."""
     if len(run) < 2:
         raise SpecError("compare: it takes at least two runs.", hint="See `bakeoff list runs`.")
     found = _in_history(run, history) if history else _of_runs(run, runs, across_machines=across_machines)
     if output is Format.JSON:
-        typer.echo(json.dumps(_record(found), indent=1))
+        click.echo(json.dumps(_record(found), indent=1))
     else:
         _print(found)
 
@@ -205,7 +194,7 @@ def _record(found: RunComparison) -> dict[str, object]:
 
 def _print(found: RunComparison) -> None:
     for number, name in enumerate(found.runs, start=1):
-        typer.echo(f"run {number}: {name}")
+        click.echo(f"run {number}: {name}")
     for note in found.notes:
         print_sentence(note)
     several = len(found.runs) > 2

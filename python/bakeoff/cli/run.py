@@ -9,58 +9,34 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any, Self
 
-import typer
-
-from bakeoff.cli.arguments import (
-    Client,
-    ExplainBudget,
-    FailOn,
-    FailOnOption,
-    Format,
-    Hosts,
-    Interface,
-    NoExplain,
-    NoVerdict,
-    On,
-    Open,
-    Publish,
-    Quiet,
-    Ray,
-    Runs,
-    Seed,
-    Servers,
-    apart_of,
-    format_option,
-    naming_the_line,
-    nodes_wanted,
-    request_study,
-)
-from bakeoff.cli.plan import show
+from bakeoff import features
+from bakeoff.cli.arguments import ClusterOutput, FailOn, Format, Output, Verdict
+from bakeoff.cli.options import Take, command
+from bakeoff.cli.plan import Scale, show
 from bakeoff.cli.printing import console
+from bakeoff.cli.study_request import naming_the_line, request_study
 from bakeoff.cluster import Wanted
 from bakeoff.errors import ExitCode, SpecError
-from bakeoff.explain.explaining import BUDGET_SHARE, Explaining
-from bakeoff.replay.answer_rules import ROWS_KINDS
+from bakeoff.plan.workloads import kind_of
 from bakeoff.report import build_view, render_html, render_json, render_terminal
 from bakeoff.report.live import live_for
+from bakeoff.report.publish import objection, publish
 from bakeoff.report.question import Finish, question_of
-from bakeoff.report.renderers import objection, publish
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run.forecast import forecast, require_budget, require_disk
 from bakeoff.run.kept_loads import kept_bytes
 from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
-from bakeoff.run.runner import run_study
+from bakeoff.run.runner import AfterVerdict, run_study
 from bakeoff.run.workload_checks import check_workloads
-from bakeoff.spec import Apart, Origin, Study
-from bakeoff.spec.study import is_capture
+from bakeoff.spec import Apart, Frozen, Origin, Study
+from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
 from bakeoff.stats.model import Analysis, Word
 from bakeoff.stats.progress import Listener
 from bakeoff.stats.stopping import control_name
-from bakeoff.units import parse_duration_s
 
 
 @dataclass(frozen=True)
@@ -87,26 +63,35 @@ class RunOptions:
     publish: bool = False
     fail_on: frozenset[FailOn] | None = None
     samples: Mapping[str, str] = field(default_factory=dict)
-    explaining: Explaining | None = None
+    explaining: AfterVerdict | None = None
     cluster: Wanted | None = None
 
+    @classmethod
+    def of(cls, output: Output, verdict: Verdict | None = None, **others: Any) -> Self:  # noqa: ANN401
+        """The options that were typed, and others."""
+        return cls(
+            runs_root=runs_root(output.runs),
+            quiet=output.quiet,
+            json=output.output is Format.JSON,
+            open_report=output.open_report,
+            fail_on=verdict.fail_on if verdict else None,
+            **others,
+        )
 
-def explaining(budget: str | None, *, none: bool, of_s: float) -> Explaining | None:
-    """How differences with a verdict are explained after a run.
 
-    Args:
-        budget: `--explain-budget`.
-        none: `--no-explain`.
-        of_s: the run's own budget.
+def explaining(verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
+    """How differences with a verdict are explained after a run of this many seconds; None: not at all.
 
     Raises:
-        SpecError: both options are given, or the budget is no duration.
+        SpecError: `--explain-budget` and `--no-explain` are both given, or explain is not installed.
     """
-    if none and budget is not None:
-        raise SpecError("--explain-budget and --no-explain contradict each other.", hint="Leave one out.")
-    if none:
+    explain = features.part("explain", "after_verdict")
+    if explain is None:
+        if verdict.explain_budget is not None:
+            raise SpecError("--explain-budget: explain is not installed.", hint="Leave the option out.")
         return None
-    return Explaining(parse_duration_s(budget) if budget else BUDGET_SHARE * of_s)
+    asked: AfterVerdict | None = explain.asked(verdict.explain_budget, none=verdict.no_explain, of_s=of_s)
+    return asked
 
 
 def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_run: bool = False) -> int:
@@ -194,7 +179,7 @@ def _run(study: Study, options: RunOptions, live: Listener, stop: threading.Even
         passwords=options.passwords,
         command_line=options.command_line,
         resume=options.resume,
-        explaining=options.explaining,
+        after_verdict=options.explaining,
     )
 
 
@@ -211,10 +196,12 @@ def show_report(run: RunDirectory, view: ReportView, options: RunOptions) -> Non
 def _differences(analysis: Analysis, view: ReportView) -> frozenset[FailOn]:
     """What was found that a run may fail on: by the verdicts, and by a replay's queries and tables."""
     found = {FailOn.SLOWER} if _is_slower(analysis) else set()
-    for record in view.queries:
+    replay = features.part("replay", "answer_rules")
+    rows_kinds = set(replay.ROWS_KINDS) if replay else set()
+    for record in view.records_of("queries"):
         kinds = str(record.get("differs", "")).split()
         found |= {FailOn(kind) for kind in kinds if kind in list(FailOn)}
-        found |= {FailOn.ROWS} if set(ROWS_KINDS) & set(kinds) else set()
+        found |= {FailOn.ROWS} if rows_kinds & set(kinds) else set()
         found |= {FailOn.SLOWER} if "digest" in record and record["verdict"] == Word.SLOWER else set()
     return frozenset(found)
 
@@ -251,133 +238,109 @@ def ending_signals() -> list[signal.Signals]:
 # ---- bakeoff run -----------------------------------------------------------------------------------------------------
 
 
-def run(
+class StudyOptions(Frozen):
+    """A study, and how it is run."""
+
     study: Annotated[
-        str | None,
-        typer.Argument(metavar="STUDY", help="A study file, or the name of one that ships; not needed to resume."),
-    ] = None,
-    scale: Annotated[str, typer.Option(metavar="NAME", help="demo, small, paper: a size that the study has.")] = "",
-    budget: Annotated[str | None, typer.Option(metavar="DURATION", help="Instead of the study's: 90s, 4m, 1h.")] = None,
-    no_verdict: NoVerdict = False,
-    precision: Annotated[str | None, typer.Option(metavar="PERCENT", help="Instead of the study's: 1%.")] = None,
-    control: Annotated[bool, typer.Option("--control", help="Add a second instance of the baseline.")] = False,
-    publish: Publish = False,
-    fail_on: FailOnOption = None,
-    explain_budget: ExplainBudget = None,
-    no_explain: NoExplain = False,
-    resume: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", help="Go on with a run that was killed: a run directory, or a run's name."),
-    ] = None,
-    ray: Ray = None,
-    hosts: Hosts = None,
-    on: On = None,
-    client: Client = None,
-    servers: Servers = None,
-    interface: Interface = None,
-    seed: Seed = None,
-    runs: Runs = None,
-    open_report: Open = False,
-    quiet: Quiet = False,
-    output: Annotated[Format, format_option] = Format.TEXT,
+        str | None, Argument("A study file, or the name of one that ships; not needed to resume.", "STUDY")
+    ] = None
+    scale: Scale = ""
+    control: Annotated[bool, Option("Add a second instance of the baseline.", section="Servers")] = False
+    publish: Annotated[
+        bool, Option("For a published report: add a control, and fail when it does not hold.", section="Output")
+    ] = False
+    resume: Annotated[str | None, Option("Continue a run that was killed: its directory or name.", "RUN")] = None
+
+
+@command()
+def run(
+    options: StudyOptions,
+    sizes: Annotated[Sizes, Take("budget_s", "precision", shown="the study's")],
+    conditions: Annotated[Conditions, Take("seed")],
+    verdict: Verdict,
+    output: ClusterOutput,
 ) -> int:
     """Run a study: every arm in every cell, until the intervals are narrow enough or the budget is spent."""
-    begun = open_run(resume, runs) if resume is not None else None
-    apart = apart_of(client, servers, interface)
+    begun = open_run(options.resume, output.runs) if options.resume is not None else None
+    apart = output.apart()
     if begun and not apart:
         apart = begun.study().apart
-    options = RunOptions(
-        runs_root=runs_root(runs),
-        quiet=quiet,
-        json=output is Format.JSON,
-        open_report=open_report,
-        publish=publish,
-        fail_on=fail_on,
-        cluster=nodes_wanted(ray, hosts, on, explain_budget=explain_budget, apart=apart),
+    run_options = RunOptions.of(
+        output, verdict, publish=options.publish, cluster=output.nodes(verdict.explain_budget, apart)
     )
+    changes = sizes.given() | conditions.given()
     if begun is not None:
-        _refuse_changes(study, begun.study(), scale=scale, precision=precision, seed=seed, control=control, apart=apart)
-        of_s = parse_duration_s(budget) if budget else begun.study().budget_s
-        options = replace(options, explaining=_explaining_begun(begun, explain_budget, none=no_explain, of_s=of_s))
-        return _resume(study, begun, options, scale=scale, budget=budget, precision=precision)
-    if study is None:
+        _refuse_changes(options, changes, begun.study(), apart)
+        of_s = sizes.budget_s if "budget_s" in changes else begun.study().budget_s
+        run_options = replace(run_options, explaining=_explaining_begun(begun, verdict, of_s=of_s))
+        return _resume(options, changes, begun, run_options)
+    if options.study is None:
         raise SpecError("run: no study is named.", hint="Write bakeoff run STUDY; see `bakeoff list studies`.")
-    request = request_study(
-        study, scale=scale, budget=budget, precision=precision, seed=seed, control=control or publish
-    )
-    asked = explaining(explain_budget, none=no_explain, of_s=request.study.budget_s)
+    if options.control or options.publish:
+        changes |= {"control": True}
+    request = request_study(options.study, scale=options.scale, changes=changes)
+    run_options = replace(run_options, explaining=explaining(verdict, of_s=request.study.budget_s))
     with naming_the_line(request):
-        asked_study = request.study.placed_apart(apart) if apart else request.study
-        return check_and_run(asked_study, replace(options, explaining=asked), no_verdict=no_verdict)
+        study = request.study.placed_apart(apart) if apart else request.study
+        return check_and_run(study, run_options, no_verdict=verdict.no_verdict)
 
 
 def _check_fail_on(study: Study, options: RunOptions) -> None:
     of_replays = (options.fail_on or frozenset()) - {FailOn.SLOWER}
-    if of_replays and not any(is_capture(workload.script) for workload in study.workloads):
+    if of_replays and not any(kind_of(workload.script).fixed_work for workload in study.workloads):
         raise SpecError(
             f"--fail-on: {', '.join(sorted(of_replays))} can only be seen in a replay.", hint="Write --fail-on slower."
         )
 
 
-def _resume(
-    name: str | None, run: RunDirectory, options: RunOptions, *, scale: str, budget: str | None, precision: str | None
-) -> int:
+def _resume(asked: StudyOptions, changes: Mapping[str, Any], run: RunDirectory, options: RunOptions) -> int:
     """Resume a run. A study given with it must be the run's own."""
     begun = run.study()
     _check_fail_on(begun, options)
-    if options.publish and control_name(begun) is None:
+    controlled = control_name(begun) is not None
+    if options.publish and not controlled:
         raise SpecError(
             f"run: {run.name} was begun without a control, so it cannot be published.",
             hint="Begin it anew with --publish.",
         )
     named = None
-    if name is not None:
-        scale = scale or (begun.design.scale if begun.design else "")
-        control = control_name(begun) is not None
-        named = request_study(name, scale=scale, precision=precision, control=control).study
+    if asked.study is not None:
+        scale = asked.scale or (begun.design.scale if begun.design else "")
+        changed = {"control": controlled} | {name: changes[name] for name in ("precision",) if name in changes}
+        named = request_study(asked.study, scale=scale, changes=changed).study
     with question_of(begun).ending(begun):
-        study = resumed_study(run, budget_s=parse_duration_s(budget) if budget else None, asked=named)
+        study = resumed_study(run, budget_s=changes.get("budget_s"), asked=named)
         if not options.cluster:
             require_disk(forecast(study), there_bytes=kept_bytes(run))
         return run_and_report(study, replace(options, resume=run))
 
 
-def _explaining_begun(run: RunDirectory, budget: str | None, *, none: bool, of_s: float) -> Explaining | None:
-    """How differences of a resumed run are explained: those of a gate or a bisection are not, as if it had not ended.
+def _explaining_begun(run: RunDirectory, verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
+    """How differences of a resumed run are explained; a gate or a bisection explains none.
 
     Raises: as `explaining`; SpecError also for `--explain-budget` of a gate or a bisection.
     """
     begun = run.study()
     if begun.question.is_verdict:
-        return explaining(budget, none=none, of_s=of_s)
-    if budget is not None:
+        return explaining(verdict, of_s=of_s)
+    if verdict.explain_budget is not None:
         raise SpecError(
             f"run: {run.name} is a {begun.question.noun}, which explains nothing.", hint="Leave --explain-budget out."
         )
     return None
 
 
-def _refuse_changes(
-    name: str | None,
-    begun: Study,
-    *,
-    scale: str,
-    precision: str | None,
-    seed: int | None,
-    control: bool,
-    apart: Apart | None,
-) -> None:
+def _refuse_changes(asked: StudyOptions, changes: Mapping[str, Any], begun: Study, apart: Apart | None) -> None:
     """Refuse changes to a resumed run, except of its budget; --scale and --precision may describe the given study."""
-    changes = {
-        "--scale": name is None and bool(scale),
-        "--precision": name is None and precision is not None,
-        "--seed": seed not in (None, begun.seed),
-        "--control": control and control_name(begun) is None,
+    changed = {
+        "--scale": asked.study is None and bool(asked.scale),
+        "--precision": asked.study is None and "precision" in changes,
+        "--seed": changes.get("seed", begun.seed) != begun.seed,
+        "--control": asked.control and control_name(begun) is None,
         "--client, --servers and --interface": apart != begun.apart,
     }
-    changed = [option for option, is_changed in changes.items() if is_changed]
-    if changed:
+    if any(changed.values()):
+        options = " and ".join(option for option, is_changed in changed.items() if is_changed)
         raise SpecError(
-            "run: a resumed run keeps its study; only its budget can be changed.",
-            hint=f"Leave {' and '.join(changed)} out.",
+            "run: a resumed run keeps its study; only its budget can be changed.", hint=f"Leave {options} out."
         )

@@ -18,12 +18,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bakeoff.errors import KeyPath, SpecError
-from bakeoff.plan.epochs import sized_options, workload_bytes, workload_names
+from bakeoff.plan.workloads import kind_of, sized_options, workload_names
 from bakeoff.spec import Arm, Origin, Study, Workload, control_of
 from bakeoff.spec.dumps import default_database, read_dump
 from bakeoff.spec.factors import DEFAULT, ArmParts, fields_set_by, part_of
+from bakeoff.spec.fields import Conditions, Sizes
 from bakeoff.spec.server_name import is_url, running_at
-from bakeoff.spec.study import Data, Design, Factor, Fraction, Published, PublishedFigure, is_capture
+from bakeoff.spec.study import Data, Design, Factor, Fraction, Published, PublishedFigure
 from bakeoff.spec.study_file import LoadedStudy, PublishedForm, StudyFile, WorkloadForm
 
 ARMS_MAX = 64
@@ -37,17 +38,12 @@ COMBINATIONS_MAX = 2**16
 
 _SEARCH_MAX = 20_000  # choices of generators to look through; with more only those of odd length are
 _POOL = "buffer_pool"
-_DEFAULTS = {name: field.default for name, field in Study.model_fields.items()}
 
 Combination = tuple[str, ...]
 
 
-def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
-    """Make the study of a file.
-
-    Args:
-        loaded: the file, one of its scales applied.
-        seed: unless the file has one.
+def make_study(loaded: LoadedStudy, *, seed: int | None = None) -> Study:
+    """Make the study of a file, one of its scales applied; `seed` counts unless the file has one.
 
     Raises:
         SpecError: no contender is left, the baseline is excluded, a combination contradicts itself; with file and line.
@@ -69,26 +65,22 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
     arms = _arms(loaded, levels, workloads)
     running = any(arm.server.origin is Origin.URL for arm in arms)
     for index, workload in enumerate(workloads):
-        if running and workload.writes and is_capture(workload.script):
+        if running and workload.writes and not kind_of(workload.script).fills_tables:
             reason = "on running servers only the reads of a capture are replayed."
             raise loaded.error("workloads", index, reason=reason, hint="Leave `writes` out.")
-    threads = tuple(form.threads or _DEFAULTS["threads"])
-    published = _published(loaded, levels, workloads, threads)
+    published = _published(loaded, levels, workloads, form.threads)
     if form.control:
         arms.append(control_of(arms[0]))
         levels[arms[-1].name] = baseline
-    same = {"title", "tables", "table_size", "precision", "builds", "profile", "freeze", "placement", "combine_hosts"}
+    given = form.given()
+    same = {name: given[name] for name in (*Sizes.model_fields, *Conditions.model_fields) if name in given}
     return Study(
-        database=_database(form, arms),
+        **same | {"database": _database(form, arms), "seed": form.seed if seed is None else given.get("seed", seed)},
+        title=form.title,
         capture_database=form.database if "database" in form.model_fields_set else "",
         arms=tuple(arms),
         workloads=workloads,
-        threads=threads,
-        has_target=form.precision is not None,
-        equivalence=form.equivalence or form.precision or _DEFAULTS["equivalence"],
-        budget_s=_DEFAULTS["budget_s"] if form.budget is None else form.budget,
-        warm_s=_DEFAULTS["warm_s"] if form.warm_up is None else form.warm_up,
-        seed=seed if form.seed is None else form.seed,
+        has_target="precision" in given,
         design=Design(
             question=form.question,
             about=form.about,
@@ -99,7 +91,6 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
             fraction=fraction,
             published=published,
         ),
-        **form.model_dump(include=same, exclude_none=True),
     )
 
 
@@ -186,13 +177,13 @@ def _fractioned(
 def _arms(loaded: LoadedStudy, levels: Mapping[str, Combination], workloads: tuple[Workload, ...]) -> list[Arm]:
     """The arms of these combinations; two of them on one running server have the same data and other connections."""
     arms = [_arm(loaded, name, combination, workloads) for name, combination in levels.items()]
-    replays = any(is_capture(workload.script) for workload in workloads)
+    by_url = any(not kind_of(workload.script).fills_tables for workload in workloads)
     seen: set[object] = set()
     data: dict[object, Data] = {}
     for arm in arms:
         if arm.server.origin is not Origin.URL:
             continue
-        place = running_at(arm.server, with_database=replays)
+        place = running_at(arm.server, with_database=by_url)
         setup = (place, arm.connection.model_copy(update={"transport": "socket"}))  # its URL says how it is reached
         reason = ""
         if data.setdefault(place, arm.data) != arm.data:
@@ -269,7 +260,7 @@ def _words(combination: Combination) -> str:
 def _workload(written: str | WorkloadForm, folder: Path) -> Workload:
     form = WorkloadForm(script=written) if isinstance(written, str) else written
     beside = folder / form.script
-    is_file = form.script.endswith(".lua") or is_capture(str(beside))
+    is_file = form.script.endswith(".lua") or not kind_of(str(beside)).fills_tables
     script = str(beside.resolve()) if is_file and beside.is_file() else form.script
     options = tuple((name.replace("-", "_"), value) for name, value in form.options.items())
     return Workload(script=script, options=options, **form.model_dump(exclude={"script", "options"}))
@@ -279,9 +270,11 @@ def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...], data: Data
     """Of the tables of an arm with this data; None: not known before they are taken from a running server."""
     if data.source:
         return None if is_url(data.source) else read_dump(data.source).server_bytes
-    sizes = {name: getattr(form, name) or _DEFAULTS[name] for name in ("tables", "table_size")}
-    loaded = [workload for workload in workloads if not is_capture(workload.script)]
-    return max((workload_bytes(each.script, sized_options(each, data, **sizes)) for each in loaded), default=0)
+    sizes = {"tables": form.tables, "table_size": form.table_size}
+    return max(
+        (kind_of(each.script).loaded_bytes(each.script, sized_options(each, data, **sizes)) for each in workloads),
+        default=0,
+    )
 
 
 def _factor(name: str, bundles: Mapping[str, Mapping[str, str]]) -> Factor:

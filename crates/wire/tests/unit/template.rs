@@ -1,7 +1,7 @@
 //! Tests of `src/template.rs`.
 
 use super::*;
-use crate::dialect::MultiByte;
+use crate::dialect::{MultiByte, Opaque};
 use proptest::prelude::*;
 
 const PLAIN: Dialect = Dialect { no_backslash_escapes: false, ansi_quotes: false, multi_byte: MultiByte::Safe };
@@ -15,26 +15,27 @@ fn rendered(sql: &str, values: &[Parameter<'_>], dialect: Dialect) -> String {
 }
 
 #[test]
-fn only_true_parameters_are_replaced() {
+fn only_parameters_in_code_are_replaced() {
     let sql = "SELECT '?', \"?\", `?`, 'it''s ?', 'a\\'?', ? -- ?\n, ? # ?\n, /* ? */ ?, 1--?, /*! ? */ 2";
     let numbers = [1, 2, 3, 4, 5].map(Parameter::Int);
     assert_eq!(
         rendered(sql, &numbers, PLAIN),
         "SELECT '?', \"?\", `?`, 'it''s ?', 'a\\'?', 1 -- ?\n, 2 # ?\n, /* ? */ 3, 1--4, /*! 5 */ 2"
     );
+    assert_eq!(rendered("/*!50003 ? */ /*!99999 ? */ ?", &numbers[..2], PLAIN), "/*!50003 1 */ /*!99999 ? */ 2");
     let no_escapes = Dialect { no_backslash_escapes: true, ..PLAIN };
     assert_eq!(rendered("SELECT 'a\\', ?", &[Parameter::Int(1)], no_escapes), "SELECT 'a\\', 1");
 }
 
 #[test]
-fn unfinished_strings_and_comments_end_with_the_text() {
+fn unterminated_strings_and_comments_extend_to_the_end() {
     for sql in ["SELECT '?", "SELECT '\\", "/* ?", "/*", "-- ?", "--", "`?", "/*/ ?"] {
         assert_eq!(Template::new(sql.as_bytes(), PLAIN).parameters(), 0, "{sql}");
     }
 }
 
 #[test]
-fn literals_keep_type_and_distance() {
+fn literals_keep_their_type_and_stay_separate_tokens() {
     assert_eq!(rendered("LIMIT?", &[Parameter::Int(-5)], PLAIN), "LIMIT -5");
     assert_eq!(rendered("x=?and y", &[Parameter::Null], PLAIN), "x=NULL and y");
     assert_eq!(rendered("?", &[Parameter::Double(1.5)], PLAIN), "1.5e0");
@@ -42,7 +43,7 @@ fn literals_keep_type_and_distance() {
 }
 
 #[test]
-fn a_backslash_within_a_character_is_no_backslash() {
+fn a_backslash_within_a_character_does_not_escape() {
     let sjis = Dialect { multi_byte: MultiByte::Sjis, ..PLAIN };
     let mut out = Vec::new();
     put_escaped(b"\x83\x5c'\\", sjis, &mut out);
@@ -55,7 +56,7 @@ fn a_backslash_within_a_character_is_no_backslash() {
     assert_eq!(Template::new(b"SELECT '\x83\x5c', ?", PLAIN).parameters(), 0);
 }
 
-/// Reads a literal as the server's lexer does: the inverse of `put_escaped`.
+/// The inverse of `put_escaped`: reads a literal as the server does.
 fn unescaped(literal: &[u8], dialect: Dialect) -> Option<Vec<u8>> {
     let inside = literal.strip_prefix(b"'")?.strip_suffix(b"'")?;
     let mut bytes = Vec::new();
@@ -114,7 +115,7 @@ proptest! {
         let mut literal = Vec::new();
         put_literal(Parameter::Bytes(&bytes), dialect, &mut literal);
         prop_assert_eq!(unescaped(&literal, dialect), Some(bytes));
-        prop_assert_eq!(dialect.end_of_quoted(&literal, 1, b'\''), Some(literal.len()));
+        prop_assert_eq!(dialect.end_of(Opaque::Quoted(b'\''), &literal, 1), Some(literal.len()));
     }
 
     #[test]
