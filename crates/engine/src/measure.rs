@@ -270,21 +270,8 @@ impl Cell<'_> {
         let before = arm.observer.before_slice();
 
         let start_ns = now_ns();
-        let guard_end_ns = start_ns + request.guard_ns;
-        let deadline_ns = match self.replay {
-            Some(_) => u64::MAX, // the work ends it
-            None => guard_end_ns + request.slice_ns,
-        };
-        let slice = Arc::new(Slice {
-            block,
-            turn,
-            start_ns,
-            guard_end_ns,
-            deadline_ns,
-            open_windows: arm.live.into(),
-            schedule: starts
-                .map(|starts| ArrivalSchedule::of_slice(starts, start_ns, deadline_ns.saturating_add(QUEUE_LIMIT_NS))),
-        });
+        let slice = Arc::new(request.slice((block, turn), start_ns, arm.live, starts));
+        let guard_end_ns = slice.guard_end_ns;
         arm.workers.begin(&slice);
         let Some(live) = drained(request, self.cancel, arm)? else {
             return Ok(false);
@@ -377,6 +364,20 @@ impl Cell<'_> {
             cancelled: self.cancel.is_cancelled(),
             workers_stopped: Some(stopped.sum::<usize>() as u64),
         }
+    }
+}
+
+impl Measure {
+    /// The slice of one turn of a block, which starts now.
+    fn slice(&self, (block, turn): (u64, u64), start_ns: u64, live: usize, starts: Option<Vec<u64>>) -> Slice {
+        let guard_end_ns = start_ns + self.guard_ns;
+        let deadline_ns = match self.replay() {
+            Some(_) => u64::MAX, // the work ends it
+            None => guard_end_ns + self.slice_ns,
+        };
+        let give_up_ns = deadline_ns.saturating_add(QUEUE_LIMIT_NS);
+        let schedule = starts.map(|starts| ArrivalSchedule::of_slice(starts, start_ns, give_up_ns));
+        Slice { block, turn, start_ns, guard_end_ns, deadline_ns, open_windows: live.into(), schedule }
     }
 }
 

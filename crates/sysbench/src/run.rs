@@ -76,12 +76,8 @@ impl Run {
     /// Runs the test. `main` is the script's global state, after its `init()`.
     pub(crate) fn run(&self, main: Option<&Script>, hdr_log: Option<HdrLog>) -> Outcome {
         let console = &self.session.console;
-        let idle = match self.options.idle_connections {
-            count if count > 0 && !self.session.dry_run => IdleConnections::open(&self.session, count).map(Some),
-            _ => Ok(None),
-        };
         // Held until the run has ended.
-        let _idle = match idle {
+        let _idle = match self.open_idle_connections() {
             Ok(idle) => idle,
             Err(words) => {
                 console.fatal(&words);
@@ -136,6 +132,12 @@ impl Run {
             whole: stats.whole(slice.guard_end_ns, end_ns),
             intervals: reported.intervals,
         }
+    }
+
+    fn open_idle_connections(&self) -> Result<Option<IdleConnections>, String> {
+        let count = self.options.idle_connections;
+        let wanted = (count > 0 && !self.session.dry_run).then(|| IdleConnections::open(&self.session, count));
+        wanted.transpose()
     }
 
     /// Starts all workers, which set themselves up in parallel. They are not joined, because a forced shutdown leaves some behind.

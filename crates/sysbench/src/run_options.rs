@@ -128,9 +128,7 @@ impl RunOptions {
             thread_init_timeout: seconds("thread-init-timeout", line.int("thread_init_timeout"))?,
             placement: placement(line)?,
             idle_connections: idle_connections(line.int("idle_connections"))?,
-            rate_per_s: u32::try_from(rate)
-                .map(|rate| Some(rate).filter(|rate| *rate > 0))
-                .map_err(|_| format!("Invalid value for --rate: {rate}"))?,
+            rate_per_s: rate_per_s(rate)?,
             report_interval_s: Some(interval).filter(|interval| *interval > 0),
             checkpoints_s,
             debug: line.is_on("debug"),
@@ -140,10 +138,7 @@ impl RunOptions {
             histogram: line.is_on("histogram"),
             verbosity: if line.is_on("debug") { 5 } else { verbosity(line) },
             dialect: dialect(line.text("dialect"))?,
-            json: line.has("json").then(|| match line.text("json") {
-                "" | "-" => JsonTarget::StandardOutput,
-                file => JsonTarget::File(file.into()),
-            }),
+            json: json_target(line),
             hdr_log: Some(line.text("hdr_log")).filter(|file| !file.is_empty()).map(PathBuf::from),
             given_seed,
             seed: given_seed.map_or_else(seed_of_clock, i64::cast_unsigned),
@@ -222,6 +217,18 @@ fn forced_shutdown(text: &str, time: Duration) -> Result<Option<Duration>, Strin
     let number: u64 = if number.is_empty() { Ok(0) } else { number.parse() }
         .map_err(|_| format!("Invalid value for --forced-shutdown: '{text}'"))?;
     Ok(Some(bounded_seconds(share.map_or(number, |time| time.saturating_mul(number) / 100))))
+}
+
+fn json_target(line: &CommandLine) -> Option<JsonTarget> {
+    line.has("json").then(|| match line.text("json") {
+        "" | "-" => JsonTarget::StandardOutput,
+        file => JsonTarget::File(file.into()),
+    })
+}
+
+fn rate_per_s(rate: i64) -> Result<Option<u32>, String> {
+    let checked = u32::try_from(rate).map_err(|_| format!("Invalid value for --rate: {rate}"))?;
+    Ok(Some(checked).filter(|rate| *rate > 0))
 }
 
 fn idle_connections(number: i64) -> Result<u32, String> {

@@ -11,7 +11,7 @@ use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::host::SliceHost;
 use bakeoff_load::worker_pool::CancelToken;
-use bakeoff_script::host::{EventEnd, Events};
+use bakeoff_script::host::{EventEnd, Host as _};
 
 use super::world::{Said, arm, cell, events, no_streams, run, sleeping, sum};
 

@@ -16,7 +16,7 @@ use bakeoff_load::host::SliceHost;
 use bakeoff_load::machine::placement::Placement;
 use bakeoff_load::net::ServerAddress;
 use bakeoff_load::worker_pool::CancelToken;
-use bakeoff_script::host::{EventEnd, Events, QueryClass, Reply};
+use bakeoff_script::host::{EventEnd, Events as _, QueryClass, Reply};
 use serde_json::Value;
 
 /// What was said, line by line.
