@@ -14,7 +14,7 @@ use bakeoff_metrics::SliceTotals;
 
 use crate::connector::Connector;
 use crate::failure::{Code, Failure};
-use crate::host::{Environment, EventClock, SliceHost, SlicePlan};
+use crate::host::{Environment, SliceHost, SlicePlan};
 use crate::machine::placement::Pairing;
 use crate::net::{ConnectionCanceller, ServerAddress};
 use crate::start_gate::{Barrier, Slice, StartGate, WaitError};
@@ -216,8 +216,8 @@ impl ArmPlan {
         let shard = self.shards.get(context.thread as usize % self.shards.len().max(1));
         let latencies = shard
             .map_or_else(|| LatencyStore::Own(RefCell::default()), |shard| LatencyStore::Shared(Arc::clone(shard)));
-        let clock = EventClock::new(&context.gate, Arc::clone(&self.environment), connector, (stats, latencies));
-        Rc::new(SliceHost::new(context, self.slices, clock))
+        let environment = Arc::clone(&self.environment);
+        Rc::new(SliceHost::new(context, self.slices, environment, connector, (stats, latencies)))
     }
 }
 

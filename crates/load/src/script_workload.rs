@@ -3,13 +3,14 @@
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
+use bakeoff_script::host::HostRef;
 use bakeoff_script::random::UniquePlace;
 use bakeoff_script::{Script, ScriptError, ScriptSource, Settings, ThreadRole};
 
 use crate::arm_workers::Workload;
 use crate::connector::{Connector, Rotation};
 use crate::failure::{Code, Failure};
-use crate::host::{CommandHost, Environment, SliceHost};
+use crate::host::{Environment, SliceHost, ThreadHost};
 use crate::lock;
 use crate::worker_pool::{PoolOptions, WorkerContext, WorkerPool};
 
@@ -40,6 +41,7 @@ impl UniqueReach {
 
 impl Workload for ScriptWorkload {
     fn coordinate(&self, host: Rc<SliceHost>, while_workers_run: &dyn Fn()) -> Result<(), Failure> {
+        let host = host.for_script();
         let script = Script::load(&self.source, &self.settings, ThreadRole::Main, host).map_err(failure)?;
         let outcome = script.init().and_then(|()| {
             while_workers_run();
@@ -51,7 +53,7 @@ impl Workload for ScriptWorkload {
 
     fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure> {
         let role = ThreadRole::Worker(host.thread());
-        let script = Script::load(&self.source, &self.settings, role, host).map_err(failure)?;
+        let script = Script::load(&self.source, &self.settings, role, host.for_script()).map_err(failure)?;
         let outcome = script.thread_init().and_then(|()| script.run()).and_then(|()| script.thread_done());
         // Rows of a failed worker stay in the tables too.
         self.unique.extend(script.unique_place());
@@ -92,11 +94,11 @@ impl ScriptCommand {
 
     fn run(&self, context: &WorkerContext) -> Result<(), Failure> {
         let role = if self.parallel { ThreadRole::Worker(context.thread) } else { ThreadRole::Main };
-        let host = CommandHost::new(
+        let host = HostRef::without_events(ThreadHost::new(
             Arc::clone(&self.environment),
             Connector::rotating(Arc::clone(&self.rotation), Arc::clone(&context.canceller)),
             Arc::clone(&context.barrier),
-        );
+        ));
         Script::load(&self.source, &self.settings, role, host).and_then(|script| script.command(&self.name)).map_err(
             |error| {
                 if context.gate.failure().is_none() {

@@ -248,6 +248,10 @@ pub struct HostRef {
 }
 
 impl HostRef {
+    pub fn new(host: Rc<impl Host + 'static>, events: Rc<impl Events + 'static>) -> Self {
+        Self { host, events }
+    }
+
     /// For a script that runs no events: commands, `init()`, `done()`, report hooks.
     pub fn without_events(host: Rc<dyn Host>) -> Self {
         Self { host, events: Rc::new(NoEvents::default()) }

@@ -9,12 +9,13 @@ mod world;
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bakeoff_script::host::{
-    ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, QueryClass, Reply, SqlError, StatementId, Value,
+    ConnectTarget, Connection, Counter, EventEnd, Events, Host, LogLevel, QueryClass, Reply, SqlError, StatementId,
+    Value, known_driver,
 };
-use bakeoff_script::{Script, ScriptSource, ThreadRole};
+use bakeoff_script::{Script, ScriptSource, SqlCall, ThreadRole};
 use world::{OLTP, settings};
 
 const EVENTS: u64 = if cfg!(debug_assertions) { 40_000 } else { 400_000 };

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use bakeoff_load::connector::{Connector, Rotation};
-use bakeoff_load::host::{CommandHost, Environment};
+use bakeoff_load::host::{Environment, ThreadHost};
 use bakeoff_load::net::{ConnectionCanceller, Endpoint, ServerAddress, ServerFacts};
 use bakeoff_load::start_gate::Barrier;
 use bakeoff_load::worker_pool::spawn;
@@ -49,7 +49,8 @@ impl SysbenchSession {
 
     pub(crate) fn command_host(self: &Arc<Self>) -> HostRef {
         let environment = Arc::clone(self) as Arc<dyn Environment>;
-        CommandHost::new(environment, self.connector(Arc::default()), Arc::new(Barrier::new(1)))
+        let host = ThreadHost::new(environment, self.connector(Arc::default()), Arc::new(Barrier::new(1)));
+        HostRef::without_events(host)
     }
 
     fn report_refusal(&self, address: &ServerAddress, error: &SqlError) {

@@ -99,14 +99,14 @@ impl ScriptTest {
         let reported = |function: &'static str| {
             move |error: ScriptError| {
                 // After the gate has closed, it fails because its connection was cut, or after another was reported.
-                if !host.aborted() {
+                if !host.thread_host().aborted() {
                     console.script_failed(function, &error);
                 }
                 failure(error)
             }
         };
         let role = ThreadRole::Worker(host.thread());
-        let load = || self.load(role, Rc::clone(host).into());
+        let load = || self.load(role, Rc::clone(host).for_script());
         let script = worker.loading.pass(load).map_err(reported(""))?;
         script.thread_init().map_err(reported("thread_init"))?;
         console.log(LogLevel::Debug, &format!("Worker thread (#{}) initialized", host.thread()));

@@ -11,10 +11,10 @@ use bakeoff_engine::measure::{Contender, Job, measure};
 use bakeoff_engine::request::{Load, Measure};
 use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::connector::Connector;
-use bakeoff_load::host::{Environment, EventClock, RunHost, SliceHost};
+use bakeoff_load::host::{Environment, RunHost, SliceHost};
 use bakeoff_load::net::ServerAddress;
-use bakeoff_load::start_gate::{Slice, StartGate};
-use bakeoff_load::worker_pool::CancelToken;
+use bakeoff_load::start_gate::{Barrier, Slice, StartGate};
+use bakeoff_load::worker_pool::{CancelToken, WorkerContext};
 use bakeoff_load::worker_stats::{LatencyStore, WorkerStats};
 use bakeoff_metrics::now_ns;
 use bakeoff_script::host::{EventEnd, Events, LogLevel, QueryClass};
@@ -216,8 +216,9 @@ fn an_event_that_outlasts_the_warm_up_of_a_run_is_busy_from_its_end_on() {
     let connector = Connector::new(Arc::new(ServerAddress::default()), Arc::default());
     let stats: Arc<WorkerStats> = Arc::default();
     let counted = (Arc::clone(&stats), LatencyStore::Own(RefCell::default()));
-    let clock = EventClock::new(&gate, Arc::new(Silent), connector, counted);
-    let host = RunHost::new(0, None, false, clock);
+    let (barrier, canceller) = (Arc::new(Barrier::new(1)), Arc::default());
+    let context = WorkerContext { thread: 0, gate: Arc::clone(&gate), barrier, canceller };
+    let host = RunHost::new(&context, (None, false), Arc::new(Silent), connector, counted);
     let start_ns = now_ns();
     let guard_end_ns = start_ns + 200_000_000;
     let slice = Slice {

@@ -85,7 +85,7 @@ fn a_cancelled_cell_ends_at_a_slices_end_and_says_so() {
 fn a_cancelled_cell_does_not_wait_for_an_event_that_takes_long() {
     let begun = Instant::now();
     let said = cancelled(events(|host: &SliceHost| {
-        while !host.aborted() {
+        while !host.thread_host().aborted() {
             std::thread::sleep(Duration::from_millis(5));
         }
         Err(Failure::new(Code::ServerLost, "cut"))

@@ -4,14 +4,14 @@
 //! A closed loop reads the clock once per event, because the end of an event is the start of the next.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use bakeoff_metrics::now_ns;
-use bakeoff_script::host::{ConnectTarget, Connection, Counter, EventEnd, Reply, SqlError};
+use bakeoff_script::host::{Counter, EventEnd, Reply};
 
-use super::Environment;
+use super::ThreadHost;
 use crate::arrivals::Piece;
-use crate::connector::Connector;
 use crate::start_gate::{Slice, StartGate};
 use crate::worker_stats::{LatencyStore, WorkerStats};
 
@@ -19,14 +19,13 @@ use crate::worker_stats::{LatencyStore, WorkerStats};
 const LATE_NS: u64 = 1_000_000;
 
 /// One worker's clock, counters and way to its server.
-pub struct EventClock {
-    pub(super) environment: Arc<dyn Environment>,
+pub(super) struct EventClock {
+    pub(super) thread: Rc<ThreadHost>,
     pub(super) gate: Arc<StartGate>,
     pub(super) stats: Arc<WorkerStats>,
     pub(super) latencies: LatencyStore,
     pub(super) slice: CurrentSlice,
     pub(super) event: Event,
-    connector: Connector,
 }
 
 /// The slice that the worker is in, in cells that an event reads without following a pointer.
@@ -65,14 +64,13 @@ pub(super) struct Event {
 
 impl EventClock {
     /// Creates the clock of a worker that waits at `gate`.
-    pub fn new(
+    pub(super) fn new(
         gate: &Arc<StartGate>,
-        environment: Arc<dyn Environment>,
-        connector: Connector,
+        thread: Rc<ThreadHost>,
         (stats, latencies): (Arc<WorkerStats>, LatencyStore),
     ) -> Self {
         let (slice, event) = (CurrentSlice::default(), Event::default());
-        Self { environment, gate: Arc::clone(gate), stats, latencies, slice, event, connector }
+        Self { thread, gate: Arc::clone(gate), stats, latencies, slice, event }
     }
 
     #[inline]
@@ -92,10 +90,6 @@ impl EventClock {
     /// Lets the next event begin now: what came before is not part of it.
     pub(super) fn look_at_clock(&self) {
         self.event.boundary_ns.set(now_ns());
-    }
-
-    pub(super) fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
-        self.environment.connect(&self.connector, target)
     }
 
     /// Rests until the next slice. Returns it with its number, or None if there is none.
@@ -182,7 +176,7 @@ impl EventClock {
         event.counted.set(event.in_window.get() && !event.injected.get());
         self.stats.set_in_event(true);
         event.operations.borrow_mut().clear();
-        let traffic = self.connector.traffic();
+        let traffic = self.thread.connector.traffic();
         event.sent_bytes.set(traffic.sent_bytes.get());
         event.received_bytes.set(traffic.received_bytes.get());
     }
@@ -209,7 +203,7 @@ impl EventClock {
         let latency_ns = self.boundary_ns().saturating_sub(event.origin_ns.get());
         let counters = self.stats.counters();
         counters.add_event(latency_ns);
-        let traffic = self.connector.traffic();
+        let traffic = self.thread.connector.traffic();
         counters.sent_bytes.add(traffic.sent_bytes.get() - event.sent_bytes.get());
         counters.received_bytes.add(traffic.received_bytes.get() - event.received_bytes.get());
         let operations = event.operations.borrow();
@@ -232,7 +226,7 @@ impl EventClock {
     }
 
     pub(super) fn count_error(&self, code: u16, counts: bool) {
-        self.environment.ignored_error(code);
+        self.thread.environment.ignored_error(code);
         if counts {
             self.stats.counters().add_errors(code, 1);
         }

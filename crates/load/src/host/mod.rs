@@ -1,28 +1,22 @@
-//! What a script sees of its thread: measured slices, one run, or a command without events.
+//! What a script sees of its thread, and the events of its measured slices or its run.
 //!
 //! A worker rests between slices in [`Events::more_events`], so a script's own loop knows nothing of arms.
 //!
 //! [`Events::more_events`]: bakeoff_script::host::Events::more_events
 
-mod command;
 mod event_clock;
 mod run;
 mod slice;
-
-use std::time::Duration;
+mod thread;
 
 use bakeoff_script::host::{ConnectTarget, Connection, LogLevel, SqlError, known_driver};
 use bakeoff_script::{ScriptError, SqlCall};
 
 use crate::connector::Connector;
 
-pub use command::CommandHost;
-pub use event_clock::EventClock;
 pub use run::RunHost;
 pub use slice::{Reseed, SliceHost, SlicePlan};
-
-/// How long workers and commands try to reconnect after an ignored error.
-const RECONNECT_FOR: Duration = Duration::from_secs(10);
+pub use thread::ThreadHost;
 
 /// The program around the workers: where their connections come from and where their messages go.
 pub trait Environment: Send + Sync + 'static {

@@ -1,14 +1,17 @@
 //! The host of a worker of the drop-in's `run`: one run that its deadline or its number of events ends. Counters are never reset.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
 use bakeoff_metrics::now_ns;
-use bakeoff_script::SqlCall;
-use bakeoff_script::host::{ConnectTarget, Connection, Counter, EventEnd, Events, Host, LogLevel, Reply, SqlError};
+use bakeoff_script::host::{Counter, EventEnd, Events, HostRef, Reply};
 
-use super::EventClock;
+use super::event_clock::EventClock;
+use super::{Environment, ThreadHost};
+use crate::connector::Connector;
+use crate::worker_pool::WorkerContext;
+use crate::worker_stats::{LatencyStore, WorkerStats};
 
 pub struct RunHost {
     clock: EventClock,
@@ -17,14 +20,32 @@ pub struct RunHost {
 }
 
 impl RunHost {
-    /// Creates the host of worker `thread`.
+    /// Creates the host of the worker `context`.
     ///
     /// `events_left` is how many counted events may still begin, None for no limit. With `counts_set_up` statements before the first
     /// event count too.
-    pub fn new(thread: u32, events_left: Option<Arc<AtomicU64>>, counts_set_up: bool, clock: EventClock) -> Self {
+    pub fn new(
+        context: &WorkerContext,
+        (events_left, counts_set_up): (Option<Arc<AtomicU64>>, bool),
+        environment: Arc<dyn Environment>,
+        connector: Connector,
+        counted: (Arc<WorkerStats>, LatencyStore),
+    ) -> Self {
+        let thread = ThreadHost::in_run(environment, connector, Arc::clone(&context.gate));
+        let clock = EventClock::new(&context.gate, thread, counted);
         clock.event.counted.set(counts_set_up);
         clock.slice.deadline_ns.set(u64::MAX);
-        Self { clock, thread, events_left }
+        Self { clock, thread: context.thread, events_left }
+    }
+
+    /// What a script runs in.
+    pub fn for_script(self: Rc<Self>) -> HostRef {
+        HostRef::new(Rc::clone(&self.clock.thread), self)
+    }
+
+    /// What the worker reaches besides events.
+    pub fn thread_host(&self) -> &ThreadHost {
+        &self.clock.thread
     }
 
     pub fn thread(&self) -> u32 {
@@ -74,43 +95,6 @@ impl RunHost {
             stats.counters().open_window(slice.guard_end_ns.get());
         }
         counts
-    }
-}
-
-impl Host for RunHost {
-    fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
-        self.clock.connect(target)
-    }
-
-    fn driver(&self, name: &str) -> Result<(), String> {
-        self.clock.environment.driver(name)
-    }
-
-    /// sysbench does not outlive its server.
-    fn reconnect_for(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    /// Says nothing after the gate has closed: the statement failed because its connection was cut, or after another was reported.
-    fn statement_failed(&self, call: SqlCall, error: &SqlError, query: &[u8]) {
-        if !self.aborted() {
-            self.clock.environment.statement_failed(call, error, query);
-        }
-    }
-
-    /// sysbench has barriers only in commands.
-    fn barrier(&self) {}
-
-    fn aborted(&self) -> bool {
-        self.clock.gate.is_closed()
-    }
-
-    fn progress(&self, label: &str, done: u64, total: u64) {
-        self.clock.environment.progress(label, done, total);
-    }
-
-    fn log(&self, level: LogLevel, message: &str) {
-        self.clock.environment.log(level, message);
     }
 }
 

@@ -1,17 +1,17 @@
 //! The host of a measured worker: one slice after another until the gate closes, with counters that begin at zero in each.
 
 use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
-use bakeoff_script::SqlCall;
-use bakeoff_script::host::{ConnectTarget, Connection, Counter, EventEnd, Events, Host, LogLevel, Reply, SqlError};
+use bakeoff_script::host::{Counter, EventEnd, Events, HostRef, Reply};
 
-use super::{EventClock, RECONNECT_FOR};
-use crate::start_gate::Barrier;
+use super::event_clock::EventClock;
+use super::{Environment, ThreadHost};
+use crate::connector::Connector;
 use crate::worker_pool::WorkerContext;
-use crate::worker_stats::LatencyStore;
+use crate::worker_stats::{LatencyStore, WorkerStats};
 
 /// Restarts this thread's random streams from three numbers: key seed, block and thread.
 pub type Reseed = fn(key_seed: u64, block: u64, thread: u32);
@@ -29,7 +29,6 @@ pub struct SlicePlan {
 
 pub struct SliceHost {
     clock: EventClock,
-    barrier: Arc<Barrier>,
     thread: u32,
     plan: SlicePlan,
     /// Injected events that are due. The fraction is carried from slice to slice, so that no slice begins with a whole credit.
@@ -37,12 +36,30 @@ pub struct SliceHost {
 }
 
 impl SliceHost {
-    pub fn new(context: &WorkerContext, plan: SlicePlan, clock: EventClock) -> Self {
+    pub fn new(
+        context: &WorkerContext,
+        plan: SlicePlan,
+        environment: Arc<dyn Environment>,
+        connector: Connector,
+        counted: (Arc<WorkerStats>, LatencyStore),
+    ) -> Self {
+        let thread = ThreadHost::new(environment, connector, Arc::clone(&context.barrier));
+        let clock = EventClock::new(&context.gate, thread, counted);
         // What is due cycles from 0 to `1 + slowdown_per_event`. The workers of an arm start at places spread over that cycle: if all
         // started with nothing due, each would run half an injected event too few.
         let place = (f64::from(context.thread) + 0.5) / f64::from(plan.threads);
         let injected_due = Cell::new(place * (1.0 + plan.slowdown_per_event));
-        Self { clock, barrier: Arc::clone(&context.barrier), thread: context.thread, plan, injected_due }
+        Self { clock, thread: context.thread, plan, injected_due }
+    }
+
+    /// What a script runs in.
+    pub fn for_script(self: Rc<Self>) -> HostRef {
+        HostRef::new(Rc::clone(&self.clock.thread), self)
+    }
+
+    /// What the worker reaches besides events.
+    pub fn thread_host(&self) -> &ThreadHost {
+        &self.clock.thread
     }
 
     pub fn thread(&self) -> u32 {
@@ -150,43 +167,6 @@ impl SliceHost {
     #[inline]
     fn counts(&self) -> bool {
         self.clock.event.counted.get()
-    }
-}
-
-impl Host for SliceHost {
-    fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
-        self.clock.connect(target)
-    }
-
-    fn driver(&self, name: &str) -> Result<(), String> {
-        self.clock.environment.driver(name)
-    }
-
-    fn reconnect_for(&self) -> Duration {
-        RECONNECT_FOR
-    }
-
-    /// Says nothing after the gate has closed: the statement failed because its connection was cut, or after another was reported.
-    fn statement_failed(&self, call: SqlCall, error: &SqlError, query: &[u8]) {
-        if !self.aborted() {
-            self.clock.environment.statement_failed(call, error, query);
-        }
-    }
-
-    fn barrier(&self) {
-        self.barrier.wait();
-    }
-
-    fn aborted(&self) -> bool {
-        self.barrier.is_broken()
-    }
-
-    fn progress(&self, label: &str, done: u64, total: u64) {
-        self.clock.environment.progress(label, done, total);
-    }
-
-    fn log(&self, level: LogLevel, message: &str) {
-        self.clock.environment.log(level, message);
     }
 }
 

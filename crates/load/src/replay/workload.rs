@@ -66,7 +66,7 @@ pub struct Home {
 impl Workload for ReplayWorkload {
     fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure> {
         let failed = |error: SqlError| Failure::connecting(&error);
-        let mut connection = host.connect(&ConnectTarget::default()).map_err(failed)?;
+        let mut connection = host.thread_host().connect(&ConnectTarget::default()).map_err(failed)?;
         self.begin(&mut *connection).map_err(failed)?;
         let mut session = ReplaySession {
             plan: self,
@@ -265,7 +265,7 @@ impl ReplaySession<'_> {
 
     fn count(&self, statement: &Statement, error: &SqlError) {
         // A connection cut at the end of the request is not a failed statement.
-        if !self.host.aborted() {
+        if !self.host.thread_host().aborted() {
             self.host.count_error(error.code);
             self.plan.failures.add(statement.operation, error.code, &error.message);
         }
@@ -280,7 +280,7 @@ impl ReplaySession<'_> {
     fn reconnect(&mut self, lost: &SqlError) -> Result<(), Failure> {
         let connection = &mut *self.connection;
         let mut connect = || connection.reconnect().and_then(|()| self.plan.begin(connection)).is_ok();
-        if !reconnect(self.host, self.host, &mut connect) {
+        if !reconnect(self.host.thread_host(), self.host, &mut connect) {
             return Err(Failure::running(lost));
         }
         let _ = self.query(LOCK_WAIT, false); // its failure is one of the next statement, too

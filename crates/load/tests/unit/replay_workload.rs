@@ -8,7 +8,7 @@ use bakeoff_script::host::{Counter, LogLevel, QueryClass, Reply, StatementId, Va
 
 use super::*;
 use crate::connector::Connector;
-use crate::host::{Environment, EventClock, SlicePlan};
+use crate::host::{Environment, SlicePlan};
 use crate::net::ServerAddress;
 use crate::start_gate::{Barrier, Slice, StartGate};
 use crate::worker_pool::WorkerContext;
@@ -94,8 +94,7 @@ fn host() -> (SliceHost, Arc<StartGate>) {
     let connector = Connector::new(Arc::new(ServerAddress::default()), Arc::clone(&context.canceller));
     let plan = SlicePlan { threads: 1, reseed: |_, _, _| {}, key_seed: 1, slowdown_per_event: 0.0 };
     let counted = (Arc::default(), LatencyStore::Own(RefCell::default()));
-    let clock = EventClock::new(&context.gate, Arc::new(Silent), connector, counted);
-    (SliceHost::new(&context, plan, clock), context.gate)
+    (SliceHost::new(&context, plan, Arc::new(Silent), connector, counted), context.gate)
 }
 
 /// A host within a slice.
