@@ -94,7 +94,7 @@ def _check_server(text: str, size: Size) -> None:
     if size is Size.REPLAY:
         raise SpecError("--server: size replay starts no server.", hint="Leave --server out, or add --size quick.")
     spec = parse_server(text)
-    if spec.origin is Origin.URL:
+    if spec.is_running:
         raise SpecError(
             "--server: a running server cannot be tested because the tests restart their servers.",
             hint="Name one that bakeoff starts: --server mysql:8.0.",

@@ -1,4 +1,4 @@
-"""`bakeoff gate`: whether a build is slower than allowed, for CI systems and for `git bisect run` (docs/ci.md)."""
+"""`bakeoff gate`: whether a build is slower than allowed, for CI and for `git bisect run` (docs/reference/gate.md)."""
 
 import re
 import threading

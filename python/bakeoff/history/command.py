@@ -1,4 +1,4 @@
-"""`bakeoff history`: what runs found over months, what changed when, and results of other tools (docs/history.md)."""
+"""`bakeoff history`: what runs found over months, and what changed when (docs/reference/history.md)."""
 
 import os
 from datetime import UTC, datetime

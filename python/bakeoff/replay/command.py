@@ -1,4 +1,4 @@
-"""`bakeoff replay`: compare servers by one's own statements, and judge every query (docs/replay.md)."""
+"""`bakeoff replay`: compare servers by one's own statements, and judge every query (docs/reference/replay.md)."""
 
 import hashlib
 import os

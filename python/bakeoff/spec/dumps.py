@@ -1,6 +1,6 @@
 """Find out what a dump is: a file of SQL, a directory of mydumper or MySQL Shell; its files in the order of loading.
 
-The engine reads the files (docs/engine.md, `load`); here only the beginning of a few is looked at.
+The engine reads the files (docs/reference/engine.md, `load`); here only the beginning of a few is looked at.
 """
 
 import json

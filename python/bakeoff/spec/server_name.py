@@ -67,6 +67,11 @@ class ServerSpec(Frozen):
         parts += [f"env.{name}={value}" for name, value in self.env]
         return ",".join(parts)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it is a running server, named by URL, which bakeoff neither starts nor stops."""
+        return self.origin is Origin.URL
+
     def with_options(self, **options: str) -> Self:
         """The same server with options added or replaced."""
         merged = dict(self.options) | options

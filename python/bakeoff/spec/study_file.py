@@ -1,6 +1,6 @@
-"""Read a study file (YAML, docs/studies.md) and report its mistakes with file and line.
+"""Read a study file (docs/reference/studies.md) and report mistakes with file and line.
 
-The arms of the study are made by `bakeoff.plan.factorial`.
+`bakeoff.plan.factorial` makes the arms of the study.
 """
 
 import difflib
@@ -183,7 +183,8 @@ def read_study(path: Path, *, scale: str = "", installed: Installed = lambda nam
         raise SpecError(f"study {path} cannot be read: {error.strerror}.", hint="See `bakeoff list studies`.") from None
     document, lines = load_yaml(text, path.name)
     if not isinstance(document, dict):
-        raise lines.error((), "a study is a mapping of keys.", hint="It begins with `title: …`; see docs/studies.md.")
+        hint = "It begins with `title: …`; see docs/reference/studies.md."
+        raise lines.error((), "a study is a mapping of keys.", hint=hint)
     try:
         form = StudyFile.model_validate(_as_written(_with_installed(document, installed)), context=IN_FILE)
     except ValidationError as error:
@@ -362,7 +363,7 @@ def _names(form: StudyFile) -> str:
 
 
 _REMEDIES = {
-    "extra_forbidden": "Leave it out, or look for a typo; docs/studies.md lists the keys.",
+    "extra_forbidden": "Leave it out, or look for a typo; docs/reference/studies.md lists the keys.",
     "missing": "Write it.",
     "list_type": "Write a list: [4], or a line with - for each.",
     "tuple_type": "Write a list: [4], or a line with - for each.",
@@ -394,7 +395,7 @@ def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
         return lines.error(path, found["ctx"]["reason"], hint=found["ctx"]["hint"])
     reason = _REASONS.get(found["type"], found["msg"])
     reason = reason[0].lower() + reason[1:]
-    hint = _REMEDIES.get(found["type"], "See docs/studies.md.")
+    hint = _REMEDIES.get(found["type"], "See docs/reference/studies.md.")
     if found["type"] == "extra_forbidden" and path:
         near = difflib.get_close_matches(str(path[-1]), _keys(_FORMS.get(path[0], StudyFile)), n=1)
         hint = f"Did you mean {near[0]}?" if near else hint
