@@ -160,7 +160,7 @@ SMALL = (
         (["doctor", "--quick", "--prove"], "--prove", "Leave one out"),
         (["doctor", "--quick", "--threads", "9"], "--threads", "Leave one out"),
         (["doctor", "--server", "mysql://root:s3cret@db/"], "running server", "mysql:8.0"),
-        (["server", "start", "mysql://root:s3cret@db/"], "runs already", ""),
+        (["server", "start", "mysql://root:s3cret@db/"], "is running already", ""),
         (["frobnicate"], "frobnicate", "--help"),
         (["list"], "studies, servers", "--help"),
         (["server"], "command", "--help"),

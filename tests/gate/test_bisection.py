@@ -35,7 +35,7 @@ from bakeoff.search.sections import believed_of
 from bakeoff.spec import Data, parse_server
 from bakeoff.stats.estimate import EpochEstimates
 from bakeoff.stats.model import Stop
-from bakeoff.stats.question import Progress
+from bakeoff.stats.stopping import Progress
 from validation import bisections
 from validation.check import fewest
 from validation.simulation import pair_of
@@ -325,7 +325,7 @@ def test_three_guilty_options_are_found(of_runs, options, runs):
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_where_nothing_changed_nothing_is_named():
-    ended = bisections.find_nothing(2, runs=60, builds=16)
+    ended = bisections.find_build(2, runs=60, builds=16, slowdown_percent=0.0)
     assert (1 - ended.right - ended.undecided) * 60 <= 60 - fewest(60, 0.95)
 
 

@@ -155,7 +155,7 @@ def test_the_options_of_included_files_are_asked_for(including):
 def test_a_file_that_is_not_there_and_files_that_include_themselves_are_passed_over(tmp_path):
     asked = options_in(tmp_path, "[mysqld]\n!include none.cnf\n!include my.cnf\n!other\nback_log = 80\n")
     assert asked.options == {"back_log": "80"} and not asked.problems
-    assert any("my.cnf:2: !include none.cnf was passed over: there is no such file" in note for note in asked.notes)
+    assert any("my.cnf:2: !include none.cnf is ignored: there is no such file" in note for note in asked.notes)
     assert any("more than 10 files include one another" in note for note in asked.notes)
 
 

@@ -282,7 +282,7 @@ changed = partial(study_files.changed, GOOD)
         (changed("[server, client]", "[]"), 6, "needs a level", "at least two"),
         (changed("prepare_mode: [server, client]", "option.x: [8.10, 1]"), 6, "valid string", "quotes"),
         (changed('baseline: {server: "mysql:8.0"}', 'baseline: {server: "mysql:5.6"}'), 9, "mysql:5.6", "mysql:5.7"),
-        (changed('baseline: {server: "mysql:8.0"}', "baseline: {charset: x}"), 9, "no factor charset", "collation"),
+        (changed('baseline: {server: "mysql:8.0"}', "baseline: {charset: x}"), 9, "charset is unknown", "collation"),
         (
             changed('baseline: {server: "mysql:8.0"}', "baseline: {collation: utf8mb4_0900_ai_ci}"),
             9,
@@ -351,7 +351,7 @@ def test_a_collation_of_another_charset_is_refused(tmp_path):
 
 
 def test_a_scale_that_is_not_there_is_reported_with_those_that_are(tmp_path):
-    with pytest.raises(SpecError, match=r"my.yaml:16: scales: there is no scale paper. This study has demo."):
+    with pytest.raises(SpecError, match=r"my.yaml:16: scales: scale paper is unknown. This study has demo."):
         made(tmp_path, scale="paper")
 
 

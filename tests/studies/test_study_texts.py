@@ -171,7 +171,7 @@ changed = partial(study_files.changed, GOOD)
             "content: [text, japanese]", "content: [text, emoji]").replace("content: japanese", "content: text"),
             5, "content emoji cannot be stored in latin1 (latin1_bin)", "where",
         ),
-        (changed("ujis_bin]", "ujs_bin]"), 7, "no character set ujs", "ujis?"),
+        (changed("ujis_bin]", "ujs_bin]"), 7, "character set ujs is unknown", "ujis?"),
         (changed("settings: {", "settings: {connection_charset: ucs2, "), 3, "no client can use ucs2", "utf8mb4"),
         (
             changed("settings: {", "settings: {connection_charset: utf8mb4, connection_collation: latin1_bin, "),

@@ -235,9 +235,8 @@ def prune_cache(
 ) -> None:
     """Delete what can be made again in seconds.
 
-    These are the servers' fresh data directories, what bakeoffs that were killed left behind, loads of one's own data
-    that are kept for interrupted runs, and data that was taken from running servers (--data mysql://…), without which
-    their runs cannot be resumed.
+    These are the servers' fresh data directories, leftovers of killed runs, loads kept for interrupted runs, and data
+    taken from running servers (--data mysql://…), without which their runs cannot be resumed.
     """
     before = bytes_on_disk(cache_root())
     free_cache(servers=everything)

@@ -25,13 +25,13 @@ from bakeoff.stats.resolution import NoiseCard
 from bakeoff.units import percent_text
 
 PRECISION_SHARE = 0.25
-"""Half-width at which measuring ends, as a share of the limit: half the limit, and one and a half, are separated."""
+"""Half-width at which measuring ends, as a share of the limit: tells half of it from one and a half times it."""
 
 DEFAULT_NAME = "gate"
 """The name of a project's only gate."""
 
 OFTEN = 0.9
-"""Probability behind `reach`."""
+"""Probability with which `reach` holds."""
 
 _ALPHA = iv.ALPHA_PRECISE / 2  # of one side of the t interval
 
@@ -177,7 +177,7 @@ def judge(comparisons: Sequence[Comparison], *, limit: float, family: int, trust
     `trusted` is False if the control differs from its baseline, so that nothing can be said.
     """
     own = [each for each in comparisons if not each.is_control]
-    # An arm that completed nothing has no ratio in some epoch, which leaves those of the others without meaning.
+    # An arm that completed nothing in an epoch has no ratio at all.
     dead = [not each.estimate.n for each in own]
     unlike = [each.obstacle is Obstacle.UNLIKE_MACHINES for each in own]
     usable = [not (nothing or several) for nothing, several in zip(dead, unlike, strict=True)]

@@ -74,7 +74,7 @@ def add_run(run: RunDirectory, file: Path, *, series: str, commit: str | None = 
     """Add a run to a history, and say so on standard error.
 
     Raises:
-        SpecError: the date or the name is invalid.
+        SpecError: the date or the name is wrong.
         ResultsError: the run has no point, or the file cannot be written.
     """
     at = _moment(date) if date else None
@@ -96,7 +96,7 @@ def import_(
 ) -> None:
     """Add single runs of other tools.
 
-    Without a reference from the same hour they get no verdict.
+    No baseline was measured beside them, so they get no verdict.
     """
     at = _moment(date) if date else None
     points: list[Point] = []
@@ -175,6 +175,7 @@ def report(
 
 
 def _points(history: History, series: str, cell: str = "", metric: str = "") -> list[Point]:
+    """Return the points that were asked for; SpecError if there are none."""
     points = history.points(series)
     kept = [each for each in points if cell in ("", each.cell) and metric in ("", each.metric)]
     if not kept:
@@ -202,7 +203,4 @@ def _moment(text: str) -> datetime:
         found = datetime.fromisoformat(text.strip())
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise SpecError(
-            f"--date: {text[:40]!r} is not a date (expected YYYY-MM-DD, with or without a time).",
-            hint="Write --date 2026-11-25.",
-        ) from None
+        raise SpecError(f"--date: {text[:40]!r} is not a date.", hint="Write --date 2026-11-25.") from None

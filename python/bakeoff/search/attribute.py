@@ -1,6 +1,6 @@
-"""Search for the setting that carries the difference between two arms of a run (`bakeoff explain --attribute`).
+"""Search for the setting that explains the difference between two arms of a run (`bakeoff explain --attribute`).
 
-The search is a run of its own, in a run directory below that of the run it explains.
+The search has its own run directory, below that of the run it explains.
 """
 
 import threading
@@ -26,7 +26,7 @@ from bakeoff.stats.model import Analysis
 from bakeoff.stats.progress import Listener
 from bakeoff.units import format_duration
 
-BUDGET_FACTOR = 3.0
+BUDGET_FACTOR = 8.0
 """Default budget of a search, times that of the run: it ends as soon as the settings are known."""
 
 _BUDGET_MARGIN = 1.2  # over the smallest budget that gives a verdict

@@ -1,8 +1,8 @@
-"""Which setting carries the difference between two arms of a run: the settings that differ, and the search among them.
+"""Which setting explains the difference between two arms of a run: the settings that differ, and their search.
 
 Two arms differ in options, environment, data, connection, and perhaps in binaries. The search (`search/guilty.py`)
 measures the baseline beside arms that have some of the contender's values. What other binaries change besides their
-defaults is a setting of its own, `server`, which only the contender itself has.
+defaults is one more setting, `server`, which only the contender itself has.
 """
 
 import re
@@ -25,7 +25,7 @@ FOLDER = "explain/attribute"
 
 SETTINGS_MAX = 100
 
-# Variables whose other default can change the speed of a workload, the likeliest first. All others are left out.
+# Variables whose default can change the speed of a workload, the likeliest first. Others are left out.
 _CAN_MATTER = tuple(
     re.compile(pattern)
     for pattern in (
@@ -234,7 +234,7 @@ def search_study(study: Study, analysis: Analysis, asked: Attribution, *, budget
     if len(asked.settings) < 2:
         alone = asked.settings[0].name if asked.settings else "their binaries"
         raise SpecError(
-            f"attribute: {baseline.label} and {contender.label} differ in {alone} alone: it carries the difference.",
+            f"attribute: {baseline.label} and {contender.label} differ in {alone} alone: it explains the difference.",
             hint="Nothing needs to be measured.",
         )
     names = arm_names(2)

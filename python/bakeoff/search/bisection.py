@@ -20,14 +20,13 @@ from bakeoff.spec import Arm, Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import by_comparison
 from bakeoff.stats.model import Estimate, Stop
-from bakeoff.stats.question import Progress
-from bakeoff.stats.stopping import Decision
+from bakeoff.stats.stopping import Decision, Progress
 
-_LABELLED = 3  # options that an arm's label names
-_CONFIRMING = 2  # epochs of exactly the options that are named: two that act only together look like one at first
+_LABELLED = 3  # settings that an arm's label names
+_CONFIRMING = 2  # epochs of exactly the named settings: one of two that act only together may look like the cause
 
 Values = Mapping[str, Sequence[float]]
-"""By arm, log ratios over the baseline, one a valid epoch."""
+"""Arm -> log ratios over the baseline, one per valid epoch."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +179,7 @@ def next_arm(study: Study, believed: Believed, values: Values, *, skipped: Colle
     search = search_of(study)
     if search.builds:
         probabilities, without = np.array(believed.probabilities), _build_numbers(search, skipped)
-        # Which build it is is known; that there is a difference at all is not shown yet.
+        # The build is known, but the difference is not yet shown.
         if first_slow_build.culprits(probabilities, without=without):
             return study.arms[1]
         return search.builds[first_slow_build.next_build(by_build(search, values), probabilities, without=without)]

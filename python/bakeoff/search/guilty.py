@@ -26,13 +26,13 @@ CONFIDENCE = 0.97
 """Probability of the named options at which measuring ends."""
 
 GUILTY_EXPECTED = 2.0
-"""Options that are expected to be guilty before anything is measured, of any number."""
+"""Options that are expected to matter before anything is measured, however many there are."""
 
 SMALL_SHARE = 0.1
-"""Of the whole difference: smaller effects are not looked for."""
+"""Share of the whole difference below which effects are not looked for."""
 
 GUILTY_MAX = 8
-"""Options of one set at most."""
+"""Most options of one set."""
 
 _NOISE, _NOISE_EPOCHS = 0.01, 2.0
 """Standard deviation of an epoch before anything is known about this machine, and how many epochs that is worth."""
@@ -42,7 +42,7 @@ _ROUNDS = GUILTY_MAX
 _STARTS = 6
 
 Design = Sequence[Sequence[bool]]
-"""For every value, which options had their second value."""
+"""One row per value: which options had their second value."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from bakeoff.results.manifest import Network
 from bakeoff.spec import Study
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
-from bakeoff.stats.diagnostics import long_waits, states_flag, stood_still, two_states, windows
+from bakeoff.stats.diagnostics import long_waits, stalls, states_flag, two_states, windows
 from bakeoff.stats.differences import Changes, changes_flag, differences, settings_flag, undeclared
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison, epoch_estimates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, FlagKind, Stop
@@ -29,7 +29,7 @@ CONTROL_ALPHA = 0.01
 
 _UNTRUSTED = Flag(
     kind=FlagKind.UNTRUSTED,
-    text="in this session the baseline differed from its own control; nothing here can be relied on.",
+    text="the baseline differed from its own control; do not rely on anything here.",
 )
 
 
@@ -62,7 +62,7 @@ def analyse(
     settings = run.undeclared
     trusted = _trusted(pairs, context.control)
     states = {} if ended is Stop.RUNNING else _states_flags(run, plan)
-    still = {} if ended is Stop.RUNNING else stood_still(sums, run.waits.frame("epoch"))
+    still = {} if ended is Stop.RUNNING else stalls(sums, run.waits.frame("epoch"))
     changed = {(cell, arm): changes_flag(arm, found) for (cell, arm), found in run.changes.items()}
     comparisons = []
     for comparison in compare(pairs, plan, context):
@@ -146,7 +146,7 @@ def _states_flags(run: "Reduced", plan: Plan) -> dict[tuple[str, str], Flag]:
     return {
         (state.cell, state.arm): states_flag(state, cells[state.cell], run.versions.get(state.arm, ""))
         for state in two_states(run.windows())
-        if state.cell in cells and not cells[state.cell].fixed_work  # the parts of a capture differ by themselves
+        if state.cell in cells and not cells[state.cell].fixed_work  # the parts of a capture differ anyway
     }
 
 
@@ -172,7 +172,7 @@ def _geometric_means(history: Sequence[EpochEstimates], plan: Plan, context: Ana
     for contender in contenders(context.study):
         rows = [[pair for pair in epoch.pairs if pair.contender == contender] for epoch in history]
         complete = [row for row in rows if len(row) == len(plan.cells)]
-        # Where an arm completed nothing in an epoch, one of the cells has no ratio.
+        # If an arm completed nothing in an epoch, one of the cells has no ratio.
         if complete and all(math.isfinite(pair.value) for row in rows for pair in row):
             values = [fmean(pair.value for pair in row) for row in complete]
             means[contender] = hosts.estimate_of(values, [row[0].host for row in complete], context.quick_interval)
@@ -191,7 +191,7 @@ def _stopped(comparisons: Sequence[Comparison], context: AnalysisContext) -> Sto
 
 # ---- epochs reduced to what an analysis needs, so that many fit in memory --------------------------------------------
 
-_WINDOWED = 1000  # epochs whose windows are kept: enough for the share of a state, and more would not fit
+_WINDOWED = 1000  # epochs whose windows are kept: enough to estimate the share of a state
 _OF_HISTOGRAM = ("cell", "arm", "operation", "clock", "round", "count")
 
 
@@ -217,7 +217,7 @@ class Reduced:
     changes: dict[tuple[str, str], Changes] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     _windows: list[Frame] = field(default_factory=list)
-    _every: int = 1  # one epoch in so many has its windows kept
+    _every: int = 1  # keep the windows of one epoch in so many
     _compared: set[int] = field(default_factory=set)
 
     def windows(self) -> Frame:

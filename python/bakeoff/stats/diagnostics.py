@@ -28,8 +28,8 @@ _SAME_LENGTH = 0.7  # share of the longest slice: a shorter one was measured bef
 _LEAK_EPOCHS = 3  # two epochs are too few to lengthen slices for
 _CARRY_OVER_MAX = 0.05  # log ratio of one arm's throughput
 _SHAPE_EPOCHS = 6  # fewest epochs for the outlier and bimodality tests
-_ROUNDING = 1e-9  # of values that differ by no more of their size nothing is left but rounding
-_SHAPE_ALPHA = 0.01  # of the outlier and bimodality tests, stricter because every comparison is tested
+_ROUNDING = 1e-9  # values that differ by a smaller share of their size are equal but for rounding
+_SHAPE_ALPHA = 0.01  # of the outlier and bimodality tests: strict, because every comparison is tested
 
 # 99 % quantiles, for normal values, of the largest share of the sum of squares that a split into two groups of at
 # least two values explains. From the simulation in tests/stats/test_side_tests.py (`bimodal_quantiles`).
@@ -65,12 +65,12 @@ def trend(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> Estimate | 
 def carry_over_flag(found: CarryOver, precision: float) -> Flag | None:
     """Flag it if it moves the ratio by more than a quarter of the target precision, or an arm by more than 5 %."""
     for estimate, limit, finding in (
-        (found.bias, precision / 4, "what a slice leaves to the next moves the ratio by {}"),
+        (found.bias, precision / 4, "the effect of one slice on the next moves the ratio by {}"),
         (found.common, _CARRY_OVER_MAX, "a slice is {} different right after one of the same arm"),
     ):
         if estimate is not None and abs(estimate.mean) > limit and iv.excludes_zero(estimate.interval):
             text = finding.format(percent_text(estimate.mean))
-            text += "; longer slices are needed, or arms measured one after the other."
+            text += "; it needs longer slices, or --freeze."
             return Flag(kind=FlagKind.UNSTABLE, text=text)
     return None
 
@@ -90,8 +90,7 @@ def trend_flag(estimate: Estimate | None, precision: float) -> Flag | None:
         return None
     return Flag(
         kind=FlagKind.UNSTABLE,
-        text=f"the ratio changes by {percent_text(estimate.mean)} between the halves of an epoch; "
-        "it depends on the time since the start, warm up for longer.",
+        text=f"the ratio changes by {percent_text(estimate.mean)} between the halves of an epoch; warm up for longer.",
     )
 
 
@@ -117,7 +116,7 @@ def build_effect(points: Sequence[EpochPoint]) -> float | None:
 
 def build_flags(p_values: Sequence[float | None]) -> list[Flag | None]:
     """Flag comparisons whose ratio differs between loads of the data (Holm over all of them, 5 %)."""
-    text = "the ratio differs between loads of the data (F test, p = {:.2g}): valid for this build only."
+    text = "the ratio differs between loads of the data (F test, p = {:.2g}); it holds for these loads only."
     return [
         Flag(kind=FlagKind.UNSTABLE, text=text.format(p)) if p is not None and p < iv.ALPHA_T else None
         for p in iv.holm(p_values)
@@ -151,7 +150,7 @@ def bimodal_flag(points: Sequence[EpochPoint]) -> Flag | None:
         return None
     return Flag(
         kind=FlagKind.UNSTABLE,
-        text=f"{low} epochs lie together and {n - low} apart from them; the mean stands for neither.",
+        text=f"{low} epochs lie together and {n - low} apart from them; the mean describes neither group.",
     )
 
 
@@ -221,8 +220,8 @@ def _contrasts(slices: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
     return {arm: [fmean(found[arm]) - fmean(found[arms[0]]) for found in whole] for arm in arms[1:]}
 
 
-_STILL_NS = 1_000_000_000
-_BUSY_MIN = 0.1  # CPUs that a server usually takes, below which a rest says nothing
+_STALL_NS = 1_000_000_000
+_BUSY_MIN = 0.1  # CPUs: a server that usually takes fewer may just be idle
 
 
 def long_waits(epoch: EpochData) -> Frame:
@@ -232,10 +231,10 @@ def long_waits(epoch: EpochData) -> Frame:
     slices = slices.with_columns(
         epoch=epoch.epoch, waited_ns=waited_ns, server_cpu_ns=slices.get("server_cpu_ns", np.nan)
     )
-    return slices.select("cell", "arm", "epoch", "length_ns", "server_cpu_ns", "waited_ns").rows(waited_ns >= _STILL_NS)
+    return slices.select("cell", "arm", "epoch", "length_ns", "server_cpu_ns", "waited_ns").rows(waited_ns >= _STALL_NS)
 
 
-def stood_still(sums: Frame, waits: Frame) -> dict[tuple[str, str], Flag]:
+def stalls(sums: Frame, waits: Frame) -> dict[tuple[str, str], Flag]:
     """Flag servers, by (cell, arm), that for a second or more neither answered nor used CPU, which they usually do.
 
     What a server usually uses is the median of its epochs' medians. Events that begin in a slice's guard are not
@@ -252,15 +251,15 @@ def stood_still(sums: Frame, waits: Frame) -> dict[tuple[str, str], Flag]:
     usual, typical_ns = (arms.by_key(arms.median(sums[name])) for name in ("server_cpus", "slice_ns"))
     slices = waits.with_columns(usual=[usual[key] for key in keys], typical_ns=[typical_ns[key] for key in keys])
     slices = slices.rows(slices["usual"] >= _BUSY_MIN)
-    # What took more CPU time than a whole slice does was one event beside idle connections, which uses one CPU at most.
+    # If a slice took more CPU time than usual, one event ran beside idle connections, on one CPU at most.
     all_at_work_ns = np.fmin(slices["server_cpu_ns"], slices["usual"] * slices["typical_ns"])
     alone_ns = (slices["server_cpu_ns"] - all_at_work_ns) / np.fmin(slices["usual"], 1.0)
     rested = np.fmin(slices["length_ns"] - all_at_work_ns / slices["usual"] - alone_ns, slices["waited_ns"])
-    found = slices.with_columns(rested_ns=rested).rows(rested >= _STILL_NS).sort("rested_ns")
+    found = slices.with_columns(rested_ns=rested).rows(rested >= _STALL_NS).sort("rested_ns")
     return {
         (cell, arm): Flag(
             kind=FlagKind.UNSTABLE,
-            text=f"the server of arm {arm} stood still for {longest['rested_ns'][-1] / 1e9:.1f} s in epoch "
+            text=f"the server of arm {arm} stalled for {longest['rested_ns'][-1] / 1e9:.1f} s in epoch "
             f"{longest['epoch'][-1]} ({len(longest)} such slices in all), without CPU time or an answer: it was "
             "stopped from outside, or waited for its disk.",
         )
@@ -273,12 +272,12 @@ _WINDOWS_MIN = 16
 _EXPLAINED = 0.85  # share of the sum of squares; two groups explain 64 % of many normal values, 75 % of uniform ones
 _APART = math.log(1.25)
 _SHARE_MIN = 0.1  # of the windows, in either state
-_CPUS_MIN = 0.15  # a thread that uses so many CPUs more in the slow state is named
+_CPUS_MIN = 0.15  # name threads that use this many more CPUs in the slow state
 _SPINNING = ("ib_log", "thread ")  # threads of the redo log; `thread N` has no name
 _SPINS_SINCE = (8, 0, 11)  # of MySQL
 _SPINS = (
-    "threads of the redo log that spin once the server uses 80 % of a CPU; innodb_log_spin_cpu_abs_lwm=100000 keeps "
-    "them from it (the profile matched sets that on fewer than eight CPUs)."
+    "threads of the redo log spin once the server uses 80 % of a CPU; innodb_log_spin_cpu_abs_lwm=100000 prevents "
+    "it (the profile matched sets that on fewer than eight CPUs)."
 )
 
 
@@ -310,7 +309,7 @@ def two_states(windows: Frame) -> list[TwoStates]:
     if not len(windows):
         return []
     log_rate, arms, hosts = windows["log_rate"], windows.by("cell", "arm"), windows.by("cell", "arm", "host")
-    # Hosts of a cluster that are not equally fast are no states of a server.
+    # Remove the differences between hosts of a cluster: they are not states of a server.
     of_host = hosts.mean(log_rate)[hosts.ids] - arms.mean(log_rate)[arms.ids]
     groups = windows.with_columns(log_rate=log_rate - of_host).by("cell", "arm").frames()
     return [found for (cell, arm), group in groups.items() if (found := _split(cell, arm, group))]
@@ -319,7 +318,7 @@ def two_states(windows: Frame) -> list[TwoStates]:
 def states_flag(state: TwoStates, cell: Cell, version: str) -> Flag:
     """Flag the finding, with the setting that prevents it if one is known for the version."""
     text = (
-        f"arm {state.arm} ran at {state.fast_tps:,.0f} or at {state.slow_tps:,.0f} events/s, the slower in "
+        f"arm {state.arm} ran at {state.fast_tps:,.0f} or at {state.slow_tps:,.0f} events/s, the slower for "
         f"{state.slow_share:.0%} of the time"
     )
     if state.threads:
@@ -328,7 +327,7 @@ def states_flag(state: TwoStates, cell: Cell, version: str) -> Flag:
     if remedy := _remedy(state, version):
         text += f": {remedy}"
     elif cell.placement is Placement.FREE and not cell.writes:
-        text += ": where the kernel puts the two threads of a connection changes; --placement paired keeps them."
+        text += ": the kernel moves the two threads of a connection; --placement paired keeps them together."
     else:
         text += "."
     return Flag(kind=FlagKind.UNSTABLE, text=text)
@@ -340,7 +339,7 @@ def windows(slices: Frame) -> Frame:
     Returns:
         Columns cell, arm, log_rate, events, seconds, length_ns, and CPU ns of threads as JSON texts, one per line.
     """
-    rated = with_rates(slices.with_columns(threads=slices.get("threads", "{}")))  # simulated ones lack it
+    rated = with_rates(slices.with_columns(threads=slices.get("threads", "{}")))  # simulated slices lack it
     worked = rated.rows(rated["events"] > 0).sort("start_ns")
     arms = worked.by("cell", "arm")
     spent_s = np.concatenate([np.empty(0), *(np.cumsum(seconds) for seconds in arms.split(worked["seconds"]))])

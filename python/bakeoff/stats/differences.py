@@ -36,7 +36,7 @@ class Answer(Frozen):
 RowAnswers = Mapping[str, Mapping[str, Answer]]
 """Table -> name of the query -> answer."""
 AllAnswers = dict[str, dict[str, dict[str, Answer]]]
-"""Of every arm by name, as `rows/N.json` keeps them."""
+"""Arm -> its answers, as `rows/N.json` keeps them."""
 
 
 class RowDifference(Frozen):
@@ -81,7 +81,7 @@ def _query_differences(
         key = (answer.collation, answer.columns) if answer else (None, first.columns)
         alike.setdefault(key, {}).setdefault(text, []).append(name)
     groups = [*alike.values()]
-    # Over unequal columns the numbers of rows can be compared.
+    # Row counts can be compared over unequal columns.
     if query == "rows" and len(groups) > 1 and all(len(by_answer) == 1 for by_answer in groups):
         counts: dict[str, list[str]] = {}
         for name, answer in found.items():
@@ -98,7 +98,7 @@ def _query_differences(
 Changes = dict[str, tuple[str, str]]
 """Variable -> its value at the start of the server, and after a cell was measured."""
 
-_SET_BY_INNODB = "innodb_thread_sleep_delay"  # adapts to the load where innodb_thread_concurrency limits it
+_SET_BY_INNODB = "innodb_thread_sleep_delay"  # adapts to the load if innodb_thread_concurrency is set
 _NAMED_MAX, _VALUE_MAX = 4, 60  # variables in a flag, and characters of a value
 
 
@@ -119,7 +119,7 @@ class Difference(Frozen):
     origin: DifferenceOrigin
 
 
-# Settings of durability, memory, data or the amount of work: a difference is undeclared even between versions.
+# Durability, memory, data or the amount of work: a difference is undeclared even between versions.
 # fmt: off
 _FACTORS = frozenset({
     "autocommit", "binlog_format", "binlog_row_image", "character_set_server", "collation_server",
@@ -251,16 +251,16 @@ def _declared(study: Study, arm: Arm, variables: Set[str]) -> frozenset[str]:
     servers = [each.server for each in (study.baseline, arm)]
     names = {name.lower() for each in servers for name in (*dict(each.options), *each.cnf_options)}
     names |= {variable_of(name) for name in names}
-    # A unique beginning of a name means the option: `key_buffer`.
+    # A unique prefix of a name means the option: `key_buffer`.
     longer = [[each for each in variables if each.startswith(name)] for name in names - variables]
     names |= {found[0] for found in longer if len(found) == 1}
     if "innodb_buffer_pool_size" in names:  # given to the cache of an engine that has its own (servers/profile.py)
         names |= {"key_buffer_size", "rocksdb_block_cache_size"}
     mine, theirs = study.baseline.data, arm.data
-    # A character set that the data names overrules that of the servers.
+    # A character set named by the data overrides the servers'.
     if (mine.charset, mine.collation) != (theirs.charset, theirs.collation) or (mine.charset and theirs.charset):
         names |= {"character_set_server", "collation_server"}
-    if mine.engine.lower() != theirs.engine.lower():  # each engine has a cache of its own kind
+    if mine.engine.lower() != theirs.engine.lower():  # each engine has its own cache
         names |= {"innodb_buffer_pool_size", "key_buffer_size", "default_storage_engine"}
     if mine.table_options != theirs.table_options:  # some rows need another file format (servers/profile.py)
         names |= {"innodb_file_format", "innodb_file_format_max", "innodb_file_per_table"}

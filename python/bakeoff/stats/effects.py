@@ -38,7 +38,7 @@ def epoch_values(analysis: Analysis) -> EpochValues:
     """Return every arm's epochs; an arm that completed nothing in one of them has none."""
     values: EpochValues = {}
     for comparison in analysis.comparisons:
-        # Without an estimate the points are those of the other epochs.
+        # Without an estimate the points are only those of the other epochs.
         own = {point.epoch: point.value for point in comparison.points} if comparison.estimate.n else {}
         values[comparison.cell, comparison.contender] = own
         values.setdefault((comparison.cell, analysis.baseline), {}).update(dict.fromkeys(own, 0.0))
@@ -115,7 +115,7 @@ def main_effects(analysis: Analysis, design: Design) -> tuple[MainEffect, ...]:
 def interactions(analysis: Analysis, design: Design) -> tuple[Interaction, ...]:
     """Estimate every pair of levels of every pair of factors for which all four corners were measured.
 
-    Of interactions that a fraction aliases, the first is given with the names of the others.
+    If a fraction aliases interactions, the first is given with the names of the others.
     """
     values, base = epoch_values(analysis), design.levels[analysis.baseline]
     found = []
@@ -131,7 +131,7 @@ def interactions(analysis: Analysis, design: Design) -> tuple[Interaction, ...]:
             both = estimate_of(epochs, analysis)
             if both is None:
                 continue
-            # From the same arms and epochs, so that the ratio of the two is the one that is given.
+            # From the same arms and epochs as the estimate, so that the two are consistent.
             halves = (
                 {arm: sign * weight for arm, weight in weights.items() if design.levels[arm][second] == at}
                 for sign, at in ((-1, base[second]), (1, other_level))
@@ -217,7 +217,7 @@ SETS = 3
 """How many sets of measurements a publication usually has."""
 
 CHOICES_MAX = 5000
-"""Most choices of three sets that are looked at."""
+"""At most this many choices of three sets are looked at."""
 
 
 class Agreement(StrEnum):

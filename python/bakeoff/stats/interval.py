@@ -26,10 +26,10 @@ N_MIN_DECISIVE = 5
 """Fewest epochs for a verdict by the anytime-valid interval."""
 
 INFLATION = 1.08
-"""Factor on the t interval: it makes up for stopping when s happens to be small."""
+"""Factor on the t interval that makes up for stopping when s happens to be small."""
 
 ALPHA_PRECISE = 0.04
-"""Error share of the t interval; together with ALPHA_DECISIVE it is the 5 % of the whole rule."""
+"""Error share of the t interval; with ALPHA_DECISIVE it adds up to the 5 % of the whole rule."""
 
 ALPHA_DECISIVE = 0.01
 """Error share of stopping on a decisive difference, divided by the size of the family."""
@@ -47,7 +47,7 @@ EPOCHS_MIN_UNPAIRED = 3
 """Fewest epochs of either run for Welch's interval."""
 
 POWER = 0.8
-"""With which the smallest detectable effect would have been claimed."""
+"""Probability with which the minimal detectable effect would have been claimed."""
 
 _PRIOR_VARIANCE = 4.0  # of the standardised effect; tuned for 5 to 40 epochs
 
@@ -67,7 +67,7 @@ class Moments(NamedTuple):
 
 
 IntervalOf = Callable[[float, float, int, int | None], Interval]
-"""(mean, sd, n, degrees of freedom) -> interval. Everywhere the degrees are n - 1 when they are None."""
+"""(mean, sd, n, degrees of freedom) -> interval. None means n - 1 degrees."""
 
 
 def t_interval(
@@ -330,7 +330,7 @@ _ERFC = np.vectorize(math.erfc, otypes=[np.float64])
 _FAR = 9.0  # standard deviations
 _NODES = 400  # of an integral
 _ROUNDING = 3e-16
-_TERMS = 100_000  # some hundred are needed; without an end NaN would never leave the loop
+_TERMS = 100_000  # some hundred suffice; the limit ends the loop on NaN
 
 
 def t_above(t: float, degrees: float) -> float:

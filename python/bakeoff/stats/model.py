@@ -23,11 +23,11 @@ class Stop(StrEnum):
     """Why measuring of a cell ended."""
 
     PRECISE = "precise"  # half-width reached the target
-    DECISIVE = "decisive"  # the anytime-valid interval excludes 1
+    DECISIVE = "decisive"  # the anytime-valid interval excludes the reference
     BUDGET = "budget"  # time ran out first
     ABORTED = "aborted"  # the user ended it
     EXTENDED = "extended"  # time ran out, after the budget had been raised with results in sight
-    ANSWERED = "answered"  # another comparison had answered the question of a gate
+    ANSWERED = "answered"  # the question was answered before every comparison was settled
     RUNNING = "running"
 
     @property
@@ -43,11 +43,11 @@ class Word(StrEnum):
     SLOWER = "SLOWER"
     EQUIVALENT = "EQUIVALENT"
     INCONCLUSIVE = "INCONCLUSIVE"
-    RATE_FIXED = "RATE FIXED"  # an open loop: throughput is that of the schedule, response times are to be compared
+    RATE_FIXED = "RATE FIXED"  # an open loop: the schedule sets the throughput; compare response times
 
 
 class Interval(Frozen):
-    """A two-sided interval of a log ratio; both ends None while n is too small for one."""
+    """A two-sided interval of a log ratio; both ends None while n is too small."""
 
     low: float | None
     high: float | None
@@ -171,7 +171,7 @@ class Comparison(Frozen):
         p_value, p_adjusted: two-sided, and after Holm over the family; None below n_min.
         sd_restart, sd_within: components of the spread of one epoch's value.
         build_effect: p-value of the F test between builds; None with one build.
-        obstacle: why there can be no verdict; None if there can be one.
+        obstacle: why a verdict is impossible; None if it is not.
         more_epochs, more_s: what the target precision would still take; None if unknown.
     """
 

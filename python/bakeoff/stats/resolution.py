@@ -31,7 +31,7 @@ TARGETS = (0.05, 0.02, 0.01, 0.005, 0.003)
 OUT_OF_REACH_S = 3600.0
 """A half-width that takes longer than this is reported as out of reach."""
 
-_GAIN = 0.8  # three epochs give a rough spread, so that a smaller gain may be none
+_GAIN = 0.8  # three epochs give only a rough spread, so a smaller gain may be chance
 _WORST = 0.90  # probability that the true spread is below the one behind `TimeNeeded.at_worst_s`
 
 
@@ -90,7 +90,7 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
         values = [pair.value for pair in pairs]
         if len(values) < 2 or not all(map(math.isfinite, values)):
             continue
-        # The parts of a capture differ by themselves: what blocks differ by is no noise.
+        # The parts of a capture differ anyway: differences between blocks are not noise.
         sd_restart, sd_within = (None, None) if plan.cell(cell).fixed_work else components(pairs)
         sd = max(iv.standard_deviation(values), sd_within or 0.0)
         lines.append(

@@ -30,7 +30,7 @@ TAIL_MIN = 50
 """Observations beyond a quantile that every arm and epoch must have: N (1 - q) >= 50."""
 
 STALL = 0.5
-"""A slice below that share of its epoch's throughput counts as a stall."""
+"""A slice below this share of its epoch's throughput counts as a stall."""
 
 _FALSE_DISCOVERY = 0.05
 _CLIENT_SHARE_OF_CPUS = 0.7
@@ -119,7 +119,7 @@ def dropped_flag(arms: Sequence[ArmSummary]) -> Flag | None:
         return None
     text = (
         f"arm {worst.arm} never began {worst.dropped_per_million:,.0f} of a million events that were due; it fell "
-        "behind the rate, and its response times are without them."
+        "behind the rate, and its response times do not include them."
     )
     return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
 
@@ -134,14 +134,14 @@ def client_flag(arms: Sequence[ArmSummary]) -> Flag | None:
         if arm.late_starts_per_million > _LATE_PER_MILLION:
             text = (
                 f"client overloaded, {arm.late_starts_per_million / 1e6:.1%} of the events of arm {arm.arm} "
-                "began late although a connection was free; its response times hold delays of the client."
+                "began late although a connection was free; its response times include delays of the client."
             )
             return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
         client_ns, server_ns = arm.client_cpu_ns_per_event, arm.server_cpu_ns_per_event
         if server_ns is not None and client_ns > _CLIENT_SHARE_OF_EVENT * (client_ns + server_ns) > 0:
             text = (
-                f"client-bound, of the CPU that an event of arm {arm.arm} took the client had "
-                f"{client_ns / (client_ns + server_ns):.0%}; the servers themselves are further apart than this ratio."
+                f"client-bound, the client took {client_ns / (client_ns + server_ns):.0%} of the CPU time of an event "
+                f"on arm {arm.arm}; the servers themselves differ by more than this ratio."
             )
             return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
         if arm.client_cpu_share > _CLIENT_SHARE_OF_CPUS:
@@ -162,8 +162,8 @@ def network_flag(arms: Sequence[ArmSummary], cell: Cell, network: Network) -> Fl
         if waited > _NETWORK_SHARE_OF_TIME and not cell.open_loop:
             text = (
                 f"network-bound, {min(waited, 1.0):.0%} of a statement's time on arm {arm.arm} was the round trip of "
-                f"{format_ns(network.rtt_ns)} between client and servers; the servers themselves are further apart "
-                "than this ratio."
+                f"{format_ns(network.rtt_ns)} between client and servers; the servers themselves differ by "
+                "more than this ratio."
             )
             return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
         full = quotient(arm.received_bytes_per_event * arm.tps, network.bytes_per_s)
@@ -239,7 +239,7 @@ def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tup
     adjusted = iter(iv.benjamini_hochberg([p for p in tested if p is not None]))
     ratios = []
     for (ratio, _), p in zip(found, tested, strict=True):
-        # Where only an anytime-valid interval may be shown, a difference is one that it shows, too.
+        # If only the anytime-valid interval may be shown, it must show the difference, too.
         shown = ratio.estimate is not None and iv.excludes_zero(ratio.estimate.interval)
         if p is not None and next(adjusted) <= _FALSE_DISCOVERY and shown:
             ratio = ratio.model_copy(update={"differs": True})
