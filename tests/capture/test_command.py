@@ -114,7 +114,7 @@ def test_a_file_of_sql_is_ordered_by_count(inside, shell):
         (["capture", "letter", "-o", "x"], "Name the format: --format slow, general or sql.", 2),
         (["capture", "empty", "-o", "x"], "the logs are empty", 2),
         (["capture", "slow.log", "-o", "slow.log"], "is one of the logs", 2),
-        (["capture", "slow.log", "-o", "/dev/full"], "/dev/full is no file", 2),
+        (["capture", "slow.log", "-o", "/dev/full"], "/dev/full is not a file", 2),
         (["capture", "slow.log", "-o", "/nowhere/x"], "cannot be written", 3),
         (["capture", "slow.log"], "--output", 2),
         (["capture", "mysql://root:s3cret@127.0.0.1:1/", "-o", "x"], "no server answers at 127.0.0.1:1", 3),

@@ -151,7 +151,7 @@ SMALL = (
         (["report", "latest", "--format", "md", "-O", "."], ". is a folder", "Name a file"),
         (["report", "latest", "--format", "md", "-o", "."], ". is a folder", "Name a file"),
         (["history", "report", "-o", "h.html"], "bakeoff-history.db is not there", "history add"),
-        (["capture", "no.log", "-O", "."], ". is no file", "Name one with -o"),
+        (["capture", "no.log", "-O", "."], ". is not a file", "Name one with -o"),
         (["doctor", "--quick", "--server", "mysql:8.0.15"], "--server", "Leave one out"),
         (["doctor", "--quick", "--prove"], "--prove", "Leave one out"),
         (["doctor", "--quick", "--threads", "9"], "--threads", "Leave one out"),

@@ -97,7 +97,7 @@ def make(
             "--from: logs have no choice of a source.", hint="It is for a running server: mysql://user@host/."
         )
     if output.exists() and not output.is_file():
-        raise SpecError(f"capture: {output} is no file that a capture could replace.", hint="Name one with -o.")
+        raise SpecError(f"capture: {output} is not a file that a capture could replace.", hint="Name one with -o.")
     if any(Path(log).exists() and output.exists() and output.samefile(log) for log in logs):
         raise SpecError(f"capture: {output} is one of the logs.", hint="Name another file with -o.")
     with reading(console()) as report:

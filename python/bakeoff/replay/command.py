@@ -14,7 +14,7 @@ from bakeoff.cli.duel import arm_of, data_and_connection, parse_servers, passwor
 from bakeoff.cli.options import Take, command
 from bakeoff.cli.printing import console
 from bakeoff.cli.run import RunOptions, check_and_run, explaining
-from bakeoff.engine import capture_totals, make_capture
+from bakeoff.engine import UnknownFormatError, capture_totals, make_capture
 from bakeoff.errors import HostError, SpecError
 from bakeoff.replay.capture_command import reading
 from bakeoff.replay.capture_view import capture_view
@@ -132,7 +132,7 @@ def replay(
 
 
 def _check_writes(*, writes: bool, backup: bool, on_running: bool) -> None:
-    """Check `--writes` and `--i-have-a-backup`: they are for running servers, and one takes the other."""
+    """Require `--i-have-a-backup` with `--writes`, and both only for running servers."""
     if backup and not writes:
         raise SpecError("--i-have-a-backup: it is for --writes.", hint="Write --writes too, or leave it out.")
     if writes and not on_running:
@@ -152,14 +152,12 @@ def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
         SpecError: it is neither a capture nor a log. HostError: it cannot be read, or nothing can be written there.
     """
     if not workload.is_file():
-        raise SpecError(f"replay: {workload} is no file.", hint="Name a capture, a log or a file of SQL.")
+        raise SpecError(f"replay: {workload} is not a file.", hint="Name a capture, a log or a file of SQL.")
     if is_capture(str(workload)):
         try:
             capture_totals(workload)
-        except SpecError as error:
-            if "it is no capture" not in error.message:
-                raise
-            # It is a compressed log.
+        except UnknownFormatError:
+            pass  # a compressed log
         else:
             return workload
     with workload.open("rb") as file:
@@ -185,10 +183,8 @@ def _make(log: Path, capture: Path) -> None:
     try:
         with reading(console(stderr=True)) as report:
             make_capture([str(log)], capture, redact=False, log_format=None, on_progress=report)
-    except SpecError as error:
-        if not error.hint:
-            raise
-        # The format is not recognised, and only `capture` has an option that names it.
+    except UnknownFormatError as error:
+        # Only `capture` has an option that names the format.
         hint = f"Make a capture of it: bakeoff capture {log} --format slow -o shop.capture"
         raise SpecError(error.message, hint=hint) from None
     finally:
@@ -221,7 +217,7 @@ def _sessions(asked: int | None, facts: CaptureFacts, *, once: str, quiet: bool)
 
 
 def _schema_of(totals: Mapping[str, Any]) -> str:
-    """The schema of the digest with the most time that has one for tables of one's own."""
+    """Return the schema of the digest with the most time, without the system's schemas."""
     schemas = (str(each["schema"]) for each in totals["digests"] if each["schema"])
     usable = (each for each in schemas if each.lower() not in SYSTEM_SCHEMAS and re.fullmatch(DATABASE_PATTERN, each))
     return next(usable, "")
@@ -230,7 +226,7 @@ def _schema_of(totals: Mapping[str, Any]) -> str:
 def _print_capture(
     totals: dict[str, Any], capture: Path, facts: CaptureFacts, *, reads_only: bool, literals: bool
 ) -> None:
-    """What is in the capture and what cannot be replayed, on standard error, before anything starts."""
+    """Print what is in the capture and what cannot be replayed on standard error."""
     page = console(stderr=True)
     render_terminal(capture_view(totals, capture, limit=_SHOWN_DIGESTS, literals=literals), page)
     if reads_only and facts.writes:
