@@ -121,7 +121,7 @@ def test_a_file_of_sql_is_ordered_by_count(inside, shell):
         (["capture", "mysql://root:s3cret@h/", "slow.log", "-o", "x"], "a running server is read alone", 2),
         (["capture", "mysql://root:s3cret@h/", "-o", "x", "--format", "slow"], "a running server is read alone", 2),
         (["capture", "mysql://root:s3cret@h:x/", "-o", "x"], "host or port is unclear", 2),
-        (["capture", "slow.log", "-o", "x", "--from", "slow-log"], "logs have no choice of a source", 2),
+        (["capture", "slow.log", "-o", "x", "--from", "slow-log"], "a log has only one source", 2),
         (["capture", "broken.gz", "-o", "x"], "broken.gz: cannot be read", 3),
         (["capture", "show", "slow.log"], "not a capture", 2),
         (["capture", "show", "nowhere"], "cannot be opened", 3),
