@@ -46,11 +46,7 @@ enum FormatName {
 
 /// Runs the command: progress as JSON lines on standard error, the totals as one JSON object on standard output.
 ///
-<<<<<<< HEAD
-/// Status 0: done, 2: an unusable input, 3: a file that cannot be read or written, 4: a file of an unknown format.
-=======
-/// Exits with 0 when done, 2 for an input of an unknown kind, 3 for a file that cannot be read or written.
->>>>>>> main
+/// Exits with 0 when done, 2 for an unusable input, 3 for a file that cannot be read or written, 4 for one of an unknown format.
 pub fn run(args: CaptureArgs) -> ExitCode {
     if args.output.is_none() && args.logs.len() > 1 {
         let _ = writeln!(io::stderr(), "bakeoff-engine: without --output, give one capture and no logs");
