@@ -13,7 +13,7 @@ from synthetic_history import history
 from bakeoff.errors import ExitCode
 from bakeoff.history.history_file import History
 
-IMPORTS = Path(__file__).parent.parent / "data" / "imports"
+IMPORTS = Path(__file__).with_name("imports")
 
 
 @pytest.fixture
