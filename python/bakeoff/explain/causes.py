@@ -1,4 +1,4 @@
-"""Parts of the section "Why": which setting carries a difference, how the plans differ, what the servers wait for."""
+"""Parts of the section "Why": how plans differ, and what the servers wait for."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -32,7 +32,6 @@ _VALUE_MAX = 60
 
 
 def plans_section(context: Context) -> Section | None:
-    """The statements of each cell whose plans differ, with both plans, and how many are the same or unknown."""
     explained = context.once(Explained)
     epochs = explained.recorded(PLANS, PLANS_DOCUMENT, dict[str, CellPlans])
     by_cell = [cells for by_arm in epochs.values() for cells in by_arm.values()]
@@ -108,7 +107,6 @@ def _plan_parts(
 
 
 def waits_section(context: Context) -> Section | None:
-    """Waits and stages that differ, in ns per event, and what the instruments cost."""
     explained = context.once(Explained)
     parts = [part for pair, found in explained.waits.items() for part in _waits_of(context, found, pair)]
     epochs = explained.recorded(WAITS, WAITS_DOCUMENT, dict[str, CellWaits])
@@ -179,7 +177,7 @@ def _ratio(ratio: Estimate | None) -> Value:
 
 
 def _cost_table(context: Context) -> Table:
-    """Throughput with the instruments relative to the valid epochs without, by cell and arm."""
+    """Throughput with the instruments relative to the valid epochs without."""
     counted, explaining = context.epoch_rates, epoch_rates(context.run.explaining(WAITS).slices())
     rows = []
     for (cell, arm), rates in explaining.items():

@@ -1,7 +1,4 @@
-"""CPU profiles: by part of the server and by function, with two flame graphs on one scale for each comparison.
-
-The graphs are HTML that needs no script to be seen; the page's one script (`templates/flame.js`) adds zoom and search.
-"""
+"""CPU profiles: tables by part of the server and by function, and two flame graphs on one scale."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -39,7 +36,6 @@ _LABEL_SHARE = 0.06  # of the width: narrower frames get their name from the scr
 
 
 def profile_section(context: Context) -> Section | None:
-    """The first `COMPARISONS_MAX` profiled comparisons, or why there are none."""
     explained = context.once(Explained)
     counted = explained.recorded(PROFILES, PMU_FILE, dict[str, CellCounters]) if explained.profiles else {}
     shown = [*explained.profiles.items()][:COMPARISONS_MAX]
@@ -51,7 +47,7 @@ def profile_section(context: Context) -> Section | None:
 
 
 def title_of(context: Context, pair: Pair) -> str:
-    """The cell, and which two arms if there are more."""
+    """Name the cell, and the two arms if there are more."""
     title = context.cell_title(pair.cell)
     if len(context.study.arms) <= 2:
         return title
@@ -172,13 +168,13 @@ def _values(cost: Paired, whole: Paired) -> tuple[Value | str, ...]:
 
 
 def difference_texts(cost: Paired, form: numbers.Form = numbers.of_event) -> tuple[str, str]:
-    """The difference, and its interval with · if that excludes 0."""
+    """Return the difference, and its interval with · if that excludes 0."""
     interval = numbers.signed_interval(cost.difference.interval, form)
     return numbers.signed(cost.difference.mean, form), interval + (" ·" if cost.is_clear else "")
 
 
 def share_of_all(cost: Paired, whole: Paired) -> str:
-    """Share of the whole difference; "" if that is not clear."""
+    """Return the share of the whole difference; "" if that is not clear."""
     return numbers.percent(cost.difference.mean / whole.difference.mean) if whole.is_clear else ""
 
 
@@ -191,8 +187,6 @@ def _signed(cost: Paired) -> str:
 
 @dataclass(frozen=True)
 class _Side:
-    """One arm's half of a flame graph."""
-
     label: str
     slot: int
     total: str
@@ -201,7 +195,7 @@ class _Side:
 
 
 def _flame(context: Context, pair: Pair, found: ProfileComparison, number: int) -> Drawing:
-    """Two graphs on one scale. The script adds zoom and search."""
+    """Draw two graphs on one scale. They need no script to be seen; the script adds zoom and search."""
     axis_ns = max(found.all.baseline, found.all.contender)
     functions = {each.name: each.total for each in found.functions}
     numbered: dict[str, int] = {}
@@ -234,7 +228,6 @@ def _flame(context: Context, pair: Pair, found: ProfileComparison, number: int) 
 
 
 def _paint(name: str, function: int, step: int, box: tuple[float, float, int]) -> Markup:
-    """A frame. The script names narrow ones."""
     left, width, level = box
     tone = f"{'p' if step > 0 else 'm'}{abs(step)}" if step else "e"
     shown = name if width >= 100 * _LABEL_SHARE else ""
@@ -243,18 +236,17 @@ def _paint(name: str, function: int, step: int, box: tuple[float, float, int]) -
 
 
 def flame_script() -> str:
-    """The script of a page with flame graphs."""
     return (TEMPLATES / "flame.js").read_text("utf-8").strip()
 
 
 def _step(share: float) -> int:
-    """−4 to 4, how strong a function's colour is."""
+    """−4 to 4: how strong a function's colour is."""
     size = sum(abs(share) >= least for least in _STEPS)
     return size if share > 0 else -size
 
 
 def _frames(tree: Tree, axis_ns: float) -> Iterator[tuple[str, int, float, float]]:
-    """Name, level from 0, left and width (per cent of the axis) of the frames that are wide enough to be seen."""
+    """Yield name, level from 0, left and width (per cent of the axis) of the frames wide enough to be seen."""
     totals = np.asarray(tree.total_ns.mean(axis=1)) * (100.0 / axis_ns)
     below: dict[int, list[int]] = {}
     for node, parent in enumerate(tree.parents):

@@ -1,7 +1,4 @@
-"""The section "Why": for each comparison that is FASTER or SLOWER what an event cost more, and the likely cause.
-
-Costs and off-CPU time are here; profiles are in `flame.py`, plans and waits in `causes.py`.
-"""
+"""The section "Why": what an event costs more, and the likely cause."""
 
 from collections.abc import Iterator, Sequence
 
@@ -28,7 +25,6 @@ _OTHERS_MAX = 4
 
 
 def why_section(context: Context) -> Section | None:
-    """What differs besides the time, and what may explain it."""
     explained = [each for each in context.once(Explained).explanations if each.claimed]
     explained.sort(key=lambda each: -abs(each.time.mean))
     return Section.of(
@@ -46,7 +42,7 @@ def why_section(context: Context) -> Section | None:
 
 
 def evidence(context: Context, explanation: Explanation) -> Evidence:
-    """Everything known about a comparison with the run's baseline."""
+    """Collect everything known about a comparison with the run's baseline."""
     explained = context.once(Explained)
     pair = Pair(explanation.cell, context.analysis.baseline, explanation.contender)
     mine, theirs = (explained.event_ns.get((pair.cell, arm)) for arm in (pair.baseline, pair.contender))
@@ -96,7 +92,6 @@ def _costs(context: Context, explained: Sequence[Explanation]) -> Section | None
 
 
 def _unread(explained: Sequence[Explanation]) -> str:
-    """Say if the kernel hid what the servers read and wrote."""
     if any(cost.counter.startswith("io.") for each in explained for cost in each.costs):
         return ""
     return " Bytes read and written are missing: the kernel shows them only to the servers' account."
@@ -137,7 +132,6 @@ def _amount(counter: str, value: float) -> str:
 
 
 def off_cpu_section(context: Context) -> Section | None:
-    """A table for each of the first `flame.COMPARISONS_MAX` comparisons, or why there is none."""
     explained = context.once(Explained)
     shown = [*explained.pauses.items()][: flame.COMPARISONS_MAX]
     tables = (_off_cpu_table(context, pair, found, number) for number, (pair, found) in enumerate(shown, start=1))
@@ -185,7 +179,6 @@ def _wait_values(cost: Paired) -> tuple[str, ...]:
 
 
 def records(context: Context) -> tuple[Record, ...]:
-    """A flat, unrounded record per comparison and counter."""
     return tuple(
         {
             "cell": each.cell,

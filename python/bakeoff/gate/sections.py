@@ -15,20 +15,18 @@ HEADINGS = {Answer.PASS: "passed", Answer.FAIL: "failed", Answer.UNCLEAR: "canno
 
 
 def gate_of(context: Context) -> Gate:
-    """Judge a gate's run."""
     limit, analysis = context.study.question.reference, context.analysis
     return judge(analysis.comparisons, limit=limit, family=analysis.family, trusted=analysis.trusted)
 
 
 def question(context: Context) -> str:
-    """What a gate asks: `Is path:pr at most 2% slower than path:main?`."""
+    """`Is path:pr at most 2% slower than path:main?`."""
     names = [context.labels[name] for name in context.analysis.contenders]
     which = names[0] if len(names) == 1 else f"each of {', '.join(names)}"
     return f"Is {which} at most {_allowed(context)} slower than {context.labels[context.analysis.baseline]}?"
 
 
 def lead(context: Context) -> tuple[str, ...]:
-    """Return the gate's answer in a sentence."""
     gate = gate_of(context)
     found = list(zip(context.primary, (each.answer for each in gate.cells), strict=True))
     allowed, cells = _allowed(context), f"{len(found)} comparisons"

@@ -1,4 +1,4 @@
-"""`bakeoff compare`: compare earlier runs, or series of single runs, which are unpaired."""
+"""`bakeoff compare`: compare earlier runs, or series of single runs."""
 
 import json
 import math

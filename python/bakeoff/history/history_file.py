@@ -1,4 +1,4 @@
-"""A history: what runs found, a point for each comparison, with annotations, in one SQLite file (docs/history.md)."""
+"""A history in one SQLite file: a point for each comparison, and annotations."""
 
 import contextlib
 import sqlite3
@@ -24,17 +24,11 @@ class Point(Frozen):
     Attributes:
         series: name given by the user.
         cell: workload and concurrency (`oltp_read_only/4`).
-        metric: `THROUGHPUT` or `P95`.
         baseline: label of the reference in the same run; empty for single runs.
-        contender: label of what was measured.
-        at: date of the measurement, or of what was measured.
-        commit: commit or version of what was measured; may be empty.
-        run: name of the run or file, which is at `path`.
+        commit: commit or version of what was measured.
         tool: what measured (`bakeoff 0.2.0`, `sysbench 1.0.20`).
-        machine: processors, memory, kernel; may be empty.
-        versions: the servers' versions, of baseline and contender; may be empty.
+        versions: the servers' versions, of baseline and contender.
         ratio: log ratio over the baseline, with standard `error` and 95% interval; None for single runs.
-        epochs: number of epochs it rests on.
         reference: the baseline's figure; None for single runs.
         value: events per second, or ms.
     """
@@ -61,7 +55,6 @@ class Point(Frozen):
 
     @property
     def is_single(self) -> bool:
-        """Whether its run has no reference, so that nothing can be concluded from it."""
         return self.ratio is None
 
 
@@ -83,8 +76,6 @@ CREATE TABLE annotation (at TEXT, series TEXT, content TEXT, PRIMARY KEY (at, se
 
 
 class History:
-    """A history file."""
-
     def __init__(self, path: Path) -> None:
         self.path = path
 
@@ -118,17 +109,12 @@ class History:
         return len({row[:6] for row in rows} - before)
 
     def annotate(self, annotation: Annotation) -> None:
-        """Add an annotation.
-
-        Raises:
-            ResultsError: as for `add`.
-        """
         row = (_moment(annotation.at), annotation.series, annotation.model_dump_json())
         with self._open(write=True) as connection:
             connection.execute("INSERT OR REPLACE INTO annotation VALUES (?, ?, ?)", row)
 
     def points(self, series: str = "") -> list[Point]:
-        """The points of one series or of all, in the order of time.
+        """Return the points of one series or of all, in the order of time.
 
         Raises:
             SpecError: the series does not exist.
@@ -142,11 +128,6 @@ class History:
         return [self._read(Point, content) for name, content in rows if series in ("", name)]
 
     def annotations(self) -> list[Annotation]:
-        """The annotations in the order of time.
-
-        Raises:
-            ResultsError: as for `points`.
-        """
         with self._open() as connection:
             rows = connection.execute("SELECT content FROM annotation ORDER BY at, content").fetchall()
         return [self._read(Annotation, content) for (content,) in rows]

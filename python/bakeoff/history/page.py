@@ -1,4 +1,4 @@
-"""A history as a page, as tables and for other programs: its lines, and what changed when."""
+"""A history's lines and changes: as a page, as tables, and for other programs."""
 
 import csv
 import io
@@ -41,7 +41,7 @@ UNITS = {THROUGHPUT: "events per second", P95: "95th percentile, ms"}
 
 
 def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime | None = None) -> list[Point]:
-    """A point for each comparison's throughput, and for its events' 95th percentile.
+    """Return a point for each comparison's throughput, and for its events' 95th percentile.
 
     `at` dates the points; by default it is when the run began.
 
@@ -91,7 +91,6 @@ def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime 
 def _latency(
     analysis: Analysis, compared: Comparison, shared: dict[str, Any], *quantiles_ns: dict[str, float]
 ) -> list[Point]:
-    """The point of the events' 95th percentile, if every epoch had enough events."""
     what = (compared.cell, compared.contender, "event", _P95_QUANTILE)
     found = (each for each in analysis.latencies if (each.cell, each.contender, each.operation, each.quantile) == what)
     ratio = next(found, None)
@@ -121,25 +120,21 @@ class Line:
 
     @property
     def series(self) -> str:
-        """The series of its points."""
         return self.points[0].series
 
     @property
     def title(self) -> str:
-        """A name that is unique in the history."""
         return f"{self.series}: {self.name}"
 
     @property
     def is_single(self) -> bool:
-        """Whether its points are single runs."""
         return self.points[0].is_single
 
 
 def lines_of(points: Iterable[Point], *, alpha: float) -> list[Line]:
-    """The lines of a history with their change points.
+    """Group points into lines, and find their changes.
 
-    Points of one series, cell, metric and baseline make a line. A run with several contenders of one date makes a line
-    for each of them. Single runs make a line for each tool.
+    A line has one series, cell, metric and baseline (or tool). A run with several contenders makes a line for each.
     """
     groups: dict[tuple[str, ...], list[Point]] = {}
     for point in points:
@@ -172,11 +167,7 @@ def _name(point: Point) -> str:
 def history_view(
     points: Sequence[Point], annotations: Sequence[Annotation], *, title: str, alpha: float, beside: Path | None = None
 ) -> ReportView:
-    """Build everything that is shown of a history; runs are linked if `beside`, the page's folder, is given.
-
-    Raises:
-        ResultsError: there are no points.
-    """
+    """Build everything that is shown of a history; runs are linked if the page's folder, `beside`, is given."""
     if not points:
         raise ResultsError(f"{title} has no points yet.", hint="`bakeoff history add RUN` adds a run's.")
     lines = lines_of(points, alpha=alpha)
@@ -265,7 +256,6 @@ def _about(annotation: Annotation, line: Line) -> bool:
 
 
 def _between(line: Line, change: Change) -> str:
-    """The points that may be the first after the change."""
     if change.first == change.last:
         return "this one"
     return f"{_name(line.points[change.first])} to {_name(line.points[change.last])}"

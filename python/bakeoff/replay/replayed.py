@@ -44,7 +44,6 @@ class Query:
 
     @property
     def is_flagged(self) -> bool:
-        """Whether the report shows its details."""
         return bool(self.differs) or self.word == "SLOWER"
 
 
@@ -66,7 +65,6 @@ class Replayed:
 
     @cached_property
     def digests(self) -> tuple[DigestTimes, ...]:
-        """Times of every digest."""
         running = [arm.name for arm in self._context.study.arms if arm.server.origin is Origin.URL]
         analysis = self._context.analysis
         found = digest_times(
@@ -85,7 +83,6 @@ class Replayed:
         return self._context.run.read(DOCUMENT, dict[str, Answers]) or {}
 
     def answers_of(self, cell: Cell) -> Answers | None:
-        """What the statements of a cell's capture answered."""
         return self.answers.get(self._context.study.workloads[cell.workload_index].script)
 
     @cached_property

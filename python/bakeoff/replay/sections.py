@@ -1,4 +1,4 @@
-"""The section "Queries" of a replay: which queries are slower, or answer otherwise."""
+"""The section "Queries" of a replay: which queries are slower, or answer differently."""
 
 import math
 from collections import Counter
@@ -32,7 +32,7 @@ def _answers_of(context: Context, cell: str) -> Answers | None:
 
 
 def findings(context: Context) -> tuple[str, ...]:
-    """What a replay found, a sentence or two for each cell and contender."""
+    """Say what a replay found, for each cell and contender."""
     queries = context.once(Replayed).queries
     if not queries:
         return ()
@@ -120,7 +120,6 @@ def different_work(context: Context) -> Iterator[Status]:
 
 
 def queries_section(context: Context) -> Section | None:
-    """The queries of a replay by time lost, and details of those that differ."""
     queries = context.once(Replayed).queries
     flagged = [query for query in queries if query.is_flagged][:_DETAILED]
     shown = [query for at, query in enumerate(queries) if at < _SHOWN or query in flagged]
@@ -209,7 +208,6 @@ def _short(text: str, length: int = _SHORT) -> str:
 
 
 def _failures(context: Context) -> Table:
-    """Statements that failed while they were timed, the most frequent first."""
     texts = {query.digest: query.text for query in context.once(Replayed).queries}
     found = sorted(context.once(Replayed).failures.items(), key=lambda item: -sum(item[1].values()))
     rows = tuple(
@@ -269,7 +267,6 @@ def _detail(context: Context, query: Query, name: str) -> Section | None:
 
 
 def _curves(context: Context, query: Query, name: str) -> tuple[Panel, ...]:
-    """Latency of one query on both arms against the share of executions that were faster."""
     series: list[Series] = []
     clock = "service"
     for arm in (context.analysis.baseline, query.contender):
@@ -302,7 +299,6 @@ def _curves(context: Context, query: Query, name: str) -> tuple[Panel, ...]:
 
 
 def records(context: Context) -> Iterator[Record]:
-    """A flat record per query, and per table that differs: ratios as ratios, times in ns."""
     of_all: Record = {"run": context.run.name, "baseline": context.labels[context.analysis.baseline]}
     for query in context.once(Replayed).queries:
         times, estimate = query.times, query.times.estimate if query.times else None

@@ -1,4 +1,4 @@
-"""Build the content of a report from a run directory and its analysis: the head, and the list of sections."""
+"""Build a report: its head, and its sections in order."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -40,9 +40,9 @@ SECTIONS = (
 
 
 def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, str] | None = None) -> ReportView:
-    """Build everything that a report of a run shows.
+    """Build everything a report shows.
 
-    `samples` maps a digest to a statement with its literals, shown in place of the digest's text.
+    `samples` maps a digest to a statement with its literals, shown instead of the digest's text.
 
     Raises:
         ResultsError: a document of the run is missing or damaged.
@@ -91,7 +91,7 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
 def _summary(
     context: Context, conclusion: Conclusion, sources: Sequence[SectionSource]
 ) -> tuple[tuple[str, ...], bool]:
-    """The summary, and whether it says more than the verdicts below it."""
+    """Return the summary, and whether it says more than the verdicts below it."""
     if conclusion.replaces_verdicts:
         return conclusion.lead, True
     first = [sentence for each in sources if each.place < Place.THROUGHPUT for sentence in each.findings(context)]
@@ -115,7 +115,7 @@ def _dateline(context: Context) -> str:
 
 
 def _others(context: Context) -> float | None:
-    """Share of all processors used by neither the servers nor the client while measuring; None if unknown."""
+    """Share of all processors used by neither servers nor client; None if unknown."""
     known = context.processors.rows(~np.isnan(context.processors["others"]))
     if not len(known):
         return None
@@ -123,7 +123,6 @@ def _others(context: Context) -> float | None:
 
 
 def _conditions(context: Context) -> str:
-    """How busy the machine was while measuring, and with what."""
     known = context.processors.rows(~np.isnan(context.processors["user"]))
     places = "; ".join(context.apart or ())
     where = f"{places[0].upper()}{places[1:]}. " if places else ""
@@ -141,7 +140,6 @@ def _conditions(context: Context) -> str:
 
 
 def _moved_cpus(context: Context) -> str:
-    """Say if the distance between a host's CPUs changed during the run."""
     for host in dict.fromkeys(outcome.host for outcome in context.outcomes):
         times_ns = [ns for outcome in context.outcomes if outcome.host == host for ns in outcome.cache_line_ns.values()]
         if times_ns and max(times_ns) > _MOVED * min(times_ns):

@@ -1,7 +1,6 @@
-"""Progress of a running study: a live table in a terminal, plain lines elsewhere, JSON lines for programs.
+"""Progress of a running study on standard error: a live table, plain lines, or JSON lines.
 
-All of them go to standard error, so that standard output holds the verdict alone. Every method may be called from any
-thread and returns at once. The interval shown is the anytime-valid one: it stays valid however often one looks.
+Every method may be called from any thread and returns at once. Intervals are anytime-valid.
 """
 
 import json
@@ -35,10 +34,9 @@ _AXIS_LEAST = math.log(1.03)  # the axis shows at least a factor of 1.03 to both
 
 
 class QuietLive(Listener):
-    """Reports only what stays on running servers."""
+    """Reports only what is left behind on running servers."""
 
     def left_behind(self, text: str) -> None:
-        """Print a line."""
         print(f"note: {visible(text)}", file=sys.stderr)
 
 
@@ -50,25 +48,20 @@ class JsonLinesLive(Listener):
         self._lock = threading.Lock()
 
     def stage(self, text: str) -> None:
-        """`{"type": "stage", "text": …}`."""
         self._say("stage", text=text)
 
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
-        """`{"type": "progress", "label": …, "done": …, "total": …, "unit": "rows"}`."""
         self._say("progress", label=label, done=done, total=total, unit=unit)
 
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
-        """`{"type": "throughput", "cell": …, "arm": …, "per_s": …}`."""
         self._say("throughput", cell=cell, arm=arm, per_s=per_s)
 
     def noise_card(self, card: NoiseCard) -> None:
-        """`{"type": "noise_card", …}` with the card's fields."""
         self._say("noise_card", **card.model_dump(mode="json"))
 
     def epoch_finished(
         self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
     ) -> None:
-        """`{"type": "epoch", …}`; ratios with their anytime-valid intervals."""
         ratios = [
             {
                 "cell": c.cell, "contender": c.contender, "epochs": c.estimate.n,
@@ -80,7 +73,6 @@ class JsonLinesLive(Listener):
         self._say("epoch", epoch=epoch, elapsed_s=elapsed_s, remaining_s=remaining_s, ratios=ratios)
 
     def note(self, text: str) -> None:
-        """`{"type": "note", "text": …}`."""
         self._say("note", text=text)
 
     def _say(self, kind: str, **fields: Any) -> None:  # noqa: ANN401
@@ -101,7 +93,6 @@ class PlainLive(Listener):
         self._speeds = _Speeds()
 
     def stage(self, text: str) -> None:
-        """Print a line with the time since the start."""
         self._say(text)
 
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
@@ -119,24 +110,20 @@ class PlainLive(Listener):
         self._say(f"{label}: {text}")
 
     def noise_card(self, card: NoiseCard) -> None:
-        """Print a line per comparison."""
         for line in _noise_lines(card, self._labels):
             self._say(line)
 
     def epoch_finished(
         self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
     ) -> None:
-        """Print a line per comparison."""
         self._say(f"epoch {epoch} finished; {_left_text(remaining_s)}")
         for comparison in comparisons:
             self._say(f"  {_comparison_text(comparison, self._labels)}")
 
     def arm_joins(self, arm: Arm) -> None:
-        """Learn its label."""
         self._labels[arm.name] = visible(arm.label)
 
     def note(self, text: str) -> None:
-        """Print a line."""
         self._say(f"note: {text}")
 
     def _say(self, text: str) -> None:
@@ -175,44 +162,36 @@ class RichLive(Listener):
         return self
 
     def stage(self, text: str) -> None:
-        """Show a stage until the next one, and drop finished progress bars."""
         with self._lock:
             self._stage = visible(text)
             self._progress = {k: (d, t, u) for k, (d, t, u) in self._progress.items() if t is not None and d < t}
 
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
-        """Show a bar for each label."""
         with self._lock:
             self._progress[visible(label)] = (done, total, unit)
 
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
-        """Show the rate beside its cell."""
         with self._lock:
             self._rates[cell, arm] = per_s
 
     def noise_card(self, card: NoiseCard) -> None:
-        """Print the card above the table."""
         for line in _noise_lines(card, self._labels):
             self._live.print_above(Text(line, style="dim"))
 
     def epoch_finished(
         self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
     ) -> None:
-        """Update the table."""
         with self._lock:
             self._comparisons = tuple(comparisons)
             self._due = None if remaining_s is None else time.monotonic() + remaining_s
 
     def arm_joins(self, arm: Arm) -> None:
-        """Learn its label."""
         self._labels[arm.name] = visible(arm.label)
 
     def note(self, text: str) -> None:
-        """Print a line above the table."""
         self._live.print_above(Text.assemble(("note: ", "yellow"), visible(text)))
 
     def close(self) -> None:
-        """Remove the table; what was printed above it stays."""
         self._live.stop()
 
     def _render(self) -> RenderableType:
@@ -234,7 +213,7 @@ class RichLive(Listener):
         return self._console.render_lines(Group(*parts), pad=False)
 
     def _fitting_table(self, room: int) -> Lines:
-        """The table with as many comparisons as fit into that many lines; empty if its heading does not fit."""
+        """As many comparisons as fit into that many lines; empty if not even the heading fits."""
         count = len(self._comparisons)
         shown = count if count < room else room - 2
         while count and shown >= 0:
@@ -246,7 +225,6 @@ class RichLive(Listener):
         return []
 
     def _table(self, shown: int) -> Table:
-        """The first comparisons, and how many more there are."""
         table = Table(box=None, pad_edge=False)
         wide = self._console.width >= _WIDE
         for heading in ("cell", "contender", "ratio", "live interval", *([""] if wide else []), "events/s"):
@@ -270,7 +248,7 @@ class RichLive(Listener):
 
 
 def live_for(study: Study, *, quiet: bool = False, json: bool = False, stream: TextIO | None = None) -> Listener:
-    """The view that suits standard error."""
+    """Return the view that suits standard error."""
     stream = stream or sys.stderr
     if quiet:
         return QuietLive()
@@ -317,8 +295,6 @@ def _style(comparison: Comparison) -> str:
 
 
 class _Speeds:
-    """Speed of each labelled job since its first report."""
-
     def __init__(self) -> None:
         self._first: dict[str, tuple[float, int]] = {}
         self._last: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Sections on resources: cost per event, bytes on disk, hosts of a cluster, and the machine while measuring."""
+"""Sections on resources: cost per event, bytes on disk, hosts of a cluster, the machine while measuring."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,7 +45,6 @@ _COSTS: tuple[tuple[str, _Read, numbers.Form], ...] = (
 
 
 def costs_section(context: Context) -> Section | None:
-    """What one event costs, with ratios to the baseline in the same cell."""
 
     def column(
         title: str, read: Callable[[ArmSummary], float | None], form: Callable[[float], str]
@@ -72,7 +71,6 @@ _SIZES = (("data_bytes", "on disk"), ("rows_bytes", "rows"), ("index_bytes", "se
 
 
 def sizes_section(context: Context) -> Section | None:
-    """Bytes of every arm's data, averaged over its loads, with ratios to the baseline's."""
     loads: dict[str, list[Mapping[str, Any]]] = {}
     for build in context.run.builds().values():
         for arm in build.get("arms") or [build["arm"]]:
@@ -150,12 +148,10 @@ def hosts_findings(context: Context) -> tuple[str, ...]:
 
 
 def and_others(context: Context) -> str:
-    """` and unlike ones` if hosts are of several kinds."""
     return " and unlike ones" if len(set(context.kinds.values())) > 1 else ""
 
 
 def hosts_section(context: Context) -> Section | None:
-    """What each host of a cluster measured, how much they differ, and what machines they are."""
     across = _across_hosts(context)
     if not across:
         return None
@@ -216,7 +212,6 @@ def _machines(context: Context) -> Prose | Table | None:
 
 
 def _by_kind(context: Context) -> Table:
-    """The verdicts of each kind of machine."""
     found = [
         (kind, each)
         for kind, comparisons in context.analysis.by_machine.items()
@@ -235,7 +230,6 @@ def _by_kind(context: Context) -> Table:
 
 
 def machine_section(context: Context) -> Section | None:
-    """Processors, every server, and the whole machine while measuring."""
     whose = f" of {context.study.apart.client}, the client's host" if context.study.apart else ""
     return Section.of(
         "The machine meanwhile",
@@ -333,10 +327,7 @@ def _host_panels(context: Context) -> tuple[Panel, ...]:
 
 
 def _host_times(run: RunDirectory, epochs: tuple[int, ...]) -> tuple[Frame, list[float]] | None:
-    """The machine's samples of these epochs, averaged into about `BINS` rows, and the seconds at which epochs begin.
-
-    The rows have the columns of `host.parquet`, `epoch`, and `seconds` since the first epoch began.
-    """
+    """Average the machine's samples into about `BINS` rows; also return the seconds at which epochs begin."""
     frames: list[Frame] = []
     boundaries: list[float] = []
     offset_s = 0.0

@@ -1,4 +1,4 @@
-"""Render a report as Markdown, with tables ready for a blog or an issue. Charts and folds are on the page only."""
+"""Render a report as Markdown for a blog or an issue. Charts and folds are only on the page."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -23,10 +23,7 @@ _SPECIAL = re.compile(r"([\\`*\[\]|])")
 
 
 def render_markdown(view: ReportView, *, pictures: str | None = None) -> str:
-    """Render the whole text, everything escaped.
-
-    With `pictures`, the text refers to its charts as SVG files beside it, whose names begin so.
-    """
+    """Return the escaped text. With `pictures` it shows charts as SVG files whose names begin so."""
     shown = {
         name: f"![{_plain(title)}]({quote(f'{pictures}{name}.svg')})"
         for name, title in (published_charts(view) if pictures is not None else {}).items()
@@ -60,7 +57,7 @@ def _verdict_line(verdict: VerdictView) -> str:
 
 
 def published_charts(view: ReportView) -> dict[str, str]:
-    """Charts that a published text has as pictures, with their titles: the verdicts, and throughput."""
+    """Chart -> title, for the charts a published text shows: the verdicts, and throughput."""
     parts = (part for section in view.sections for inner in section.sections() for part in inner.parts)
     panels = (panel for part in parts if isinstance(part, Charts) and part.published for panel in part.panels)
     verdicts = {VERDICTS: view.question} if view.forest.rows else {}
@@ -68,7 +65,7 @@ def published_charts(view: ReportView) -> dict[str, str]:
 
 
 def markdown_files(view: ReportView, name: str, pictures: str = "") -> dict[str, str]:
-    """The text under its file name, and the pictures it refers to."""
+    """Return the text and its pictures by file name."""
     drawn = {f"{pictures}{chart}.svg": picture_svg(view, chart) for chart in published_charts(view)}
     return {name: render_markdown(view, pictures=pictures)} | drawn
 
@@ -79,7 +76,6 @@ def marks(notes: Iterable[int]) -> str:
 
 
 def _section_lines(section: Section, level: int, shown: Mapping[str, str]) -> list[str]:
-    """The section's paragraphs; empty if nothing in it has a form in text."""
     parts = [text for part in section.parts for text in _part_lines(part, level, shown)]
     return [f"{'#' * level} {_plain(section.title)}", _plain(section.note), *parts] if parts else []
 
@@ -123,11 +119,9 @@ def _line(cells: list[str]) -> str:
 
 
 def value_text(value: Value) -> str:
-    """A table's cell in one line."""
     return f"{value.text} ({value.sub})" if value.sub else value.text
 
 
 def _plain(text: str) -> str:
-    """Escape Markdown and HTML; a line break becomes a space."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

@@ -1,4 +1,4 @@
-"""Numbers as text in a report: as many digits as the interval supports, and no more."""
+"""Numbers as text: as many digits as the interval supports."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -19,7 +19,6 @@ def ratio(log_ratio: float, half_width: float | None = None) -> str:
 
 
 def ratio_of(estimate: Estimate) -> str:
-    """The ratio of an estimate; `n/a` without an epoch."""
     return ratio(estimate.mean, estimate.interval.half_width) if estimate.n else "n/a"
 
 
@@ -54,7 +53,6 @@ def change_interval(of: Interval) -> str:
 
 
 def percent_decimals(log_ratio: float, half_width: float | None) -> int:
-    """Decimals of a change in per cent: two fewer than those of its ratio."""
     return max(0, ratio_decimals(log_ratio, half_width) - 2)
 
 
@@ -67,7 +65,7 @@ def estimate_short(of: Estimate) -> str:
 
 
 def plain_ratio(contender: float | None, baseline: float | None) -> str:
-    """`1.12×` of two values; "" if either is missing or the baseline is 0."""
+    """`1.12×`; "" if either value is missing or the baseline is 0."""
     if contender is None or baseline is None or baseline <= 0:
         return ""
     found = contender / baseline
@@ -96,7 +94,7 @@ def percent(value: float) -> str:
 
 
 def of_event(ns: float) -> str:
-    """A time per event: `0 ns`, `37 ns`, `1.2 µs`."""
+    """`37 ns`, `1.2 µs`."""
     return format_ns(round(ns)) if abs(ns) >= 1 else "0 ns"
 
 
@@ -116,19 +114,17 @@ def signed_interval(of: Interval, form: Form) -> str:
 
 
 def restarts(n: int) -> str:
-    """`1 restart`, `8 restarts`."""
     return f"{n} restart" if n == 1 else f"{n} restarts"
 
 
 def threads(n: int) -> str:
-    """`1 thread`, `4 threads`."""
     return f"{n} thread" if n == 1 else f"{n} threads"
 
 
 def strip(width: int, one: int, low: int | None, point: int | None, high: int | None, *, cut: tuple[bool, bool]) -> str:
     """`    ├──●──┤    │    `: an interval on an axis of `width` characters, with ratio 1 in column `one`.
 
-    Unknown columns are None. `cut` says whether the interval extends beyond the left and the right end.
+    `cut` says whether the interval extends beyond the left and the right end.
     """
     line = [" "] * width
     line[one] = "│"
@@ -150,7 +146,7 @@ def rounded(values: Floats) -> tuple[float, ...]:
 
 
 def resolution(found: Resolution) -> str:
-    """`±1% in about 7 min (at worst 12 min); ±0.3% is out of reach`."""
+    """`This machine now resolves ±1% in about 7 min (at worst 12 min); ±0.3% is out of reach`."""
     within = [each for each in found.forecast if each.seconds <= OUT_OF_REACH_S]
     beyond = [each for each in found.forecast if each.seconds > OUT_OF_REACH_S]
     # Of several half-widths within the same shortest time, show the narrowest.
@@ -165,7 +161,6 @@ def resolution(found: Resolution) -> str:
 
 
 def resolution_basis(found: Resolution, test_run: str) -> str:
-    """The measurements behind that sentence."""
     restart, within = (math.expm1(sd) for sd in (found.sd_restart, found.sd_within))
     return (
         f"From {found.epochs} restarts of two equal servers ({test_run}): restart to restart {restart:.1%}, within "

@@ -28,7 +28,7 @@ def publish(run: RunDirectory, view: ReportView) -> Path:
 
 
 def objection(analysis: Analysis) -> str | None:
-    """Why the report must not be relied on, in a line; None when its own control holds."""
+    """Return why a report must not be relied on, or None if its control holds."""
     if analysis.trusted:
         return None
     if analysis.control is None:

@@ -19,10 +19,10 @@ class Question(Rule, Protocol):
     """A kind of question: `QUESTION` in a feature's `question.py`."""
 
     def conclude(self, context: Context) -> Conclusion:
-        """Conclusion it from a run."""
+        """Answer the question for a run."""
 
     def ending(self, study: Study) -> AbstractContextManager[Finish]:
-        """Surround measuring and reporting, so that errors end as the question wants.
+        """Wrap measuring and reporting, so that errors end as this kind of question wants.
 
         Raises:
             SpecError: a file that the question asks for cannot be written.
@@ -30,10 +30,7 @@ class Question(Rule, Protocol):
 
 
 class VerdictQuestion(VerdictRule):
-    """Which arm is faster."""
-
     def conclude(self, context: Context) -> Conclusion:
-        """Leave the answer to the verdicts."""
         design = context.study.design
         if design and design.question:
             return Conclusion(design.question)
@@ -44,12 +41,10 @@ class VerdictQuestion(VerdictRule):
         return Conclusion(f"Which is faster than {baseline}: {', '.join(contenders[:-1])} or {contenders[-1]}?")
 
     def ending(self, _study: Study) -> AbstractContextManager[Finish]:
-        """Leave nothing besides the report."""
         return nullcontext(lambda _run, _view: None)
 
 
 def question_of(study: Study) -> Question:
-    """Return the kind of question that a study asks."""
     module = features.part(study.question.kind, "question")
     question: Question = module.QUESTION if module else VerdictQuestion()
     return question

@@ -1,6 +1,6 @@
-"""The seam between the report and features: what each may add to a report, and where.
+"""The seam between the report and features.
 
-A feature's `sections.py` exports `SECTIONS`, a tuple of `SectionSource`. `report/build.py` orders them.
+A feature's `sections.py` exports `SECTIONS`, a tuple of `SectionSource`; `report/build.py` orders them.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from bakeoff.report.view import Record, Section, Status
 
 
 class Place(IntEnum):
-    """Where a section stands. Within a place the core's sections come first, then those of features."""
+    """Where a section stands. Within a place the core's sections come first."""
 
     ANSWER = 1
     CAUSES = 2
@@ -26,7 +26,7 @@ class Place(IntEnum):
 
 @dataclass(frozen=True)
 class Records:
-    """Flat records for programs: a list in JSON, and rows of the CSV file if `in_csv`."""
+    """Flat records: a list in JSON, and rows of the CSV file if `in_csv`."""
 
     name: str
     make: Callable[[Context], Iterable[Record]]
@@ -42,8 +42,8 @@ class SectionSource:
     """A section, and what belongs to it elsewhere in the report.
 
     Attributes:
-        make: returns None if the run has nothing to show.
-        findings: sentences for the summary: before the verdicts' if its place is before `THROUGHPUT`, else after.
+        make: returns None if there is nothing to show.
+        findings: sentences for the summary, before or after the verdicts' by `place`.
         statuses: warnings above everything else.
         key_figures: lines that the terminal shows.
     """

@@ -1,4 +1,4 @@
-"""Sections on what was compared and how: settings, data, environment, method, wall time, the command."""
+"""Sections on what was compared and how: settings, data, environment, method."""
 
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -54,7 +54,6 @@ WORDS = {
 
 
 def settings_section(context: Context) -> Section | None:
-    """Everything that differs between the arms, requested or not, and the configuration files."""
     other = _other_settings_table(context)
     declared, undeclared = _declared_table(context), _undeclared_table(context)
     return Section.of(
@@ -85,7 +84,7 @@ def _declared_table(context: Context, *, files: bool = True) -> Table:
 
 
 def _differing(context: Context, name: str, title: str, values: Mapping[str, Mapping[str, str]]) -> Table:
-    """A row for each key whose value is not the same on all arms, with a column per arm."""
+    """Make a row for each key whose value is not the same on all arms, with a column per arm."""
     keys = dict.fromkeys(key for own in values.values() for key in own)
     texts = {key: [own.get(key, _ABSENT) for own in values.values()] for key in keys}
     rows = tuple(Row.of(key, *own) for key, own in texts.items() if len(set(own)) > 1)
@@ -117,7 +116,7 @@ _LIST_MAX = 4  # arms; a list shows more of them less clearly than a table
 
 
 def arms_table(context: Context, arms: Sequence[ArmView]) -> Table | None:
-    """Many arms, with a column for each factor of the study or each setting that differs; None if a list will do."""
+    """Show many arms, with a column for each factor or differing setting; None if a list will do."""
     if len(arms) <= _LIST_MAX:
         return None
     design = context.study.design
@@ -151,7 +150,6 @@ def _undeclared_table(context: Context) -> Table:
 
 
 def _other_settings_table(context: Context) -> Table:
-    """The remaining global variables that differ."""
     undeclared = {name for differences in context.analysis.undeclared.values() for name in differences}
     values = {
         arm: {
@@ -166,7 +164,6 @@ def _other_settings_table(context: Context) -> Table:
 
 
 def _configuration_files(context: Context) -> list[Fold]:
-    """Each arm's my.cnf from the last valid epoch that measured it."""
     found, newest = [], context.run.newest("my.cnf")
     for arm in context.arms:
         text = context.run.server_text(newest[arm], arm, "my.cnf") if arm in newest else None
@@ -176,7 +173,7 @@ def _configuration_files(context: Context) -> list[Fold]:
 
 
 def setup_line(arm: Arm) -> str:
-    """What is special about an arm, in one line; may be empty."""
+    """Say what is special about an arm, in one line; may be empty."""
     parts = data_parts(arm)
     parts += [
         f"{name}={each}" if each else name for name, value in arm.server.options for each in values_of(name, value)
@@ -188,7 +185,7 @@ def setup_line(arm: Arm) -> str:
 
 
 def data_parts(arm: Arm) -> list[str]:
-    """What is special about an arm's data and character sets; some texts may be empty."""
+    """Say what is special about an arm's data and character sets; some texts may be empty."""
     data, connection = arm.data, arm.connection
     parts = [data.collation or data.charset or ""]
     for where, charset, collation in (
@@ -202,7 +199,7 @@ def data_parts(arm: Arm) -> list[str]:
 
 
 def _facts(arm: Arm) -> dict[str, str]:
-    """What the study sets on an arm: name -> text."""
+    """What the study sets on an arm."""
     server = arm.server
     facts = {"server": str(server.model_copy(update={"options": (), "env": (), "cnf_files": ()}))}
     facts |= {name: ", ".join(values_of(name, value)) or "on" for name, value in server.options}
@@ -220,7 +217,6 @@ def _facts(arm: Arm) -> dict[str, str]:
 
 
 def data_section(context: Context) -> Section | None:
-    """Each load of the data, and whether all arms hold the same rows."""
     return Section.of(
         "Data",
         _loads_table(context),
@@ -294,7 +290,6 @@ def data_check_status(context: Context) -> Iterator[Status]:
 
 
 def _data_check_table(context: Context) -> Table:
-    """What was compared of each table, and every difference with its arms."""
     rows: list[Row] = []
     for moment, answers in _row_answers(context).items():
         differences = row_differences(context.study.arms, answers)
@@ -353,7 +348,6 @@ def _asked_again(answers: Mapping[str, str], loaded: Mapping[str, Answer]) -> di
 
 
 def environment_section(context: Context) -> Section | None:
-    """Machine, programs and parameters."""
     manifest, host, study = context.manifest, context.host, context.study
     cores = f", {host.cores} cores" if host.cores else ""
     swap = f"swap {format_bytes(host.swap_bytes)}" if host.swap_bytes else "no swap"
@@ -427,7 +421,6 @@ def _sizes(study: Study, workload: Workload) -> str:
 
 
 def method_section(context: Context) -> Section | None:
-    """How the numbers were measured, and where the wall time went."""
     return Section.of(
         "Method",
         Steps(items=METHOD),
@@ -475,7 +468,6 @@ def _wall_table(context: Context) -> Table:
 
 
 def wall_sentence(context: Context) -> str:
-    """How much of the wall time was measuring; empty if no time is known."""
     taken = wall_time(context.run.builds(), context.outcomes)
     if not taken.total_s:
         return ""
@@ -486,7 +478,6 @@ def wall_sentence(context: Context) -> str:
 
 
 def again_section(context: Context) -> Section | None:
-    """The command line that repeats the run."""
     return Section.of(
         "Run it again",
         Code(text=command(context)),
@@ -503,7 +494,7 @@ _DRAW_A_SEED = (["duel"], ["run"], ["gate"], ["bisect"], ["replay"])  # commands
 
 
 def command(context: Context) -> str:
-    """The command line that made this run, with its seed so that every random choice is the same; "" if unknown."""
+    """Return the command line that repeats this run with its seed, or "" if unknown."""
     words = list(context.manifest.command)
     if not words:
         return ""

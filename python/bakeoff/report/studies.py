@@ -1,4 +1,4 @@
-"""Sections that the kind of a study adds: published ratios, effects of factors, all pairs, the scaling law, TPC-C."""
+"""Sections of particular studies: published ratios, effects of factors, all pairs, the scaling law."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ PAIRS_CELLS = 12
 
 
 def published_section(context: Context) -> Section | None:
-    """Published ratio, measured ratio with its interval, and whether they agree."""
+    """Compare published ratios with measured ones."""
     design = context.study.design
     if not design or not design.published:
         return None
@@ -52,7 +52,7 @@ def published_section(context: Context) -> Section | None:
 
 
 def effects_section(context: Context) -> Section | None:
-    """Main effects of every factor in every cell, and interactions."""
+    """Show the main effects of every factor, and interactions."""
     design = context.study.design
     if not design:
         return None
@@ -86,7 +86,6 @@ def _effects_table(context: Context, design: Design) -> Table:
 
 
 def _interactions_table(context: Context, design: Design) -> Table:
-    """How an effect changes with another factor."""
     rows = tuple(
         Row.of(
             f"{each.factor}: {each.level} over {each.over}",
@@ -116,7 +115,7 @@ def mixed_text(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def pairs_section(context: Context) -> Section | None:
-    """All pairs of arms in per cent for each cell, slowest first, like Perl's Benchmark::cmpthese."""
+    """Show all pairs of arms in per cent, slowest first, like Perl's Benchmark::cmpthese."""
     if not PAIRS_ARMS[0] <= len(context.compared_arms) <= PAIRS_ARMS[1]:
         return None
     cells = len(context.cells)
@@ -166,7 +165,6 @@ def _pair_text(design: Design, factor: str, numerator: str, denominator: str) ->
 
 
 def measured(estimate: Estimate | None) -> Value:
-    """A ratio, with its interval in small."""
     if estimate is None:
         return Value(text="not measured")
     return Value(
@@ -186,7 +184,7 @@ _SCALING_NOTE = (
 
 
 def scaling_section(context: Context) -> Section | None:
-    """Scaling law of all arms and workloads with four thread counts or more."""
+    """Show the scaling law of each arm, for workloads with at least four thread counts."""
     fits = _fits(context)
     workloads = dict.fromkeys(workload for workload, _ in fits)
     panels = tuple(_scaling_panel(context, workload, place, fits) for place, workload in enumerate(workloads))

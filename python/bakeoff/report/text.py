@@ -1,4 +1,4 @@
-"""Print a report in a terminal: verdicts, the forest plot, the tables that matter most, and where the rest is."""
+"""Print a report in a terminal: verdicts, the forest plot, and the tables that matter most."""
 
 from itertools import compress
 

@@ -1,4 +1,4 @@
-"""The head of a report: the summary, verdicts in words, the forest plot's geometry, and records for programs."""
+"""The head of a report: summary, verdicts, the forest plot's geometry, and records."""
 
 import math
 import re
@@ -53,7 +53,7 @@ def _is_rate_fixed(comparison: Comparison) -> bool:
 
 
 def _count_kinds(comparisons: Sequence[Comparison], *, faster: str, slower: str, equal: str) -> dict[str, int]:
-    """How many verdicts there are of each kind, by the kind's words, without kinds that have none."""
+    """Count the verdicts of each kind, by the kind's words."""
     kinds: Counter[str] = Counter(Word.RATE_FIXED if _is_rate_fixed(each) else _tone_of(each) for each in comparisons)
     words: dict[str, str] = {
         Tone.FASTER: faster,
@@ -69,7 +69,7 @@ def _count_kinds(comparisons: Sequence[Comparison], *, faster: str, slower: str,
 
 
 def summary(context: Context) -> tuple[str, ...]:
-    """Two or three sentences on the verdicts; none if nothing was compared."""
+    """Summarise the verdicts in two or three sentences; none if nothing was compared."""
     if not context.primary:
         return ()
     return (_direction(context), *_figures(context), _basis(context))
@@ -128,7 +128,7 @@ def _largest(context: Context, measured: Sequence[Comparison]) -> str:
 
 
 def _sure_size(comparison: Comparison) -> tuple[float, float]:
-    """The least distance of the interval from 1, then the negated greatest one; log ratios."""
+    """Sort key: least distance of the interval from 1, then the greatest one negated."""
     low, high = comparison.estimate.interval.low, comparison.estimate.interval.high
     if low is None or high is None:
         return 0.0, -math.inf
@@ -174,7 +174,6 @@ def _is_restarted(comparison: Comparison) -> bool:
 
 
 def _repeats(n: int, *, restarted: bool) -> str:
-    """`8 restarts`, or `8 repetitions` of a running server."""
     text = numbers.restarts(n)
     return text if restarted else text.replace("restart", "repetition")
 
@@ -211,10 +210,7 @@ def _spread(comparison: Comparison) -> float | None:
 
 
 def mean_sentences(context: Context) -> tuple[str, ...]:
-    """For each contender of several cells: how many went which way, and the geometric mean over them.
-
-    There is no mean if some cells are faster and others slower.
-    """
+    """Give each contender's verdicts over several cells, and their geometric mean unless they contradict."""
     if len(context.cells) < 2:
         return ()
     sentences, means = [], _means(context)
@@ -247,7 +243,7 @@ def _all_cells(context: Context) -> str:
 
 
 def _counts_sentence(context: Context, contender: str) -> str:
-    """`mysql:8.0 is slower than mysql:5.7 in 5 of 6 cells, undecided in 1.`."""
+    """`mysql:8.0 is slower than mysql:5.7 in 5 of 6 cells, undecided in 1`."""
     baseline = context.labels[context.analysis.baseline]
     own = [each for each in context.primary if each.contender == contender]
     counts = _count_kinds(
@@ -270,12 +266,11 @@ def _mean_sentence(context: Context, contender: str, estimate: Estimate) -> str:
 
 
 def verdicts(context: Context) -> tuple[VerdictView, ...]:
-    """The verdict of every cell and contender, without the control."""
     return tuple(_verdict(context, comparison) for comparison in context.primary)
 
 
 def _headline(context: Context, comparison: Comparison) -> str:
-    """What the contender is or may be, as the end of a sentence that starts with its name."""
+    """What the contender is or may be: the end of a sentence that starts with its name."""
     interval, bound = comparison.estimate.interval, comparison.verdict.at_least
     negligible = f"within ±{percent_text(context.study.equivalence)}"
     if _is_rate_fixed(comparison):
@@ -357,7 +352,7 @@ def _ending(context: Context, comparison: Comparison) -> str:
 
 
 def forest(context: Context) -> Forest:
-    """A line per comparison, the control below its cell, the geometric means last."""
+    """Draw a line per comparison, the control below its cell, the geometric means last."""
     comparisons = context.analysis.comparisons
     means = _means(context)
     axis = _axis_for([*(comparison.estimate for comparison in comparisons), *means.values()], comparisons)
@@ -382,7 +377,6 @@ def forest(context: Context) -> Forest:
 
 
 def _legend(context: Context, *, margin_seen: bool) -> str:
-    """What marks, bars and band of the forest plot mean."""
     margin = f"±{percent_text(context.study.equivalence)}"
     band = "Grey band" if margin_seen else "Too narrow for this axis"
     restarted = ", one restart of all servers each" if all(map(_is_restarted, context.primary)) else ""
@@ -402,12 +396,10 @@ class _Axis:
         self.low, self.high = low, high
 
     def place(self, value: float) -> float:
-        """Position of a log ratio, clipped to the axis."""
         share = (value - self.low) / (self.high - self.low)
         return round(min(100.0, max(0.0, _EDGE + share * (100 - 2 * _EDGE))), 3)
 
     def row(self, context: Context, contender: str, estimate: Estimate, **fields: Any) -> ForestRow:  # noqa: ANN401
-        """The line of an estimate; `fields` are those that do not follow from it."""
         low, high = estimate.interval.low, estimate.interval.high
         beyond = (self.high - self.low) / (100 - 2 * _EDGE) * _EDGE
         return ForestRow(
@@ -468,7 +460,6 @@ def _forest_row(context: Context, comparison: Comparison, axis: _Axis) -> Forest
 
 
 def _control_word(comparison: Comparison, *, trusted: bool | None) -> str:
-    """Whether the control's 95% interval contains 1; `trusted` if its 99% interval does."""
     low, high = comparison.estimate.interval.low, comparison.estimate.interval.high
     if low is None or high is None:
         return "control"
@@ -481,7 +472,6 @@ def _control_word(comparison: Comparison, *, trusted: bool | None) -> str:
 
 
 def records(context: Context) -> tuple[Record, ...]:
-    """A flat, unrounded record per comparison: ratios, times in ns, rates per second."""
     return tuple(_record(context, comparison) for comparison in context.analysis.comparisons)
 
 

@@ -1,4 +1,4 @@
-"""What a search has found: the first bad build of a list, or the settings that explain a difference."""
+"""What a search found: the first bad build, or the settings that explain a difference."""
 
 from collections.abc import Iterator
 
@@ -28,7 +28,6 @@ class Bisected(Frozen):
     Attributes:
         named: the first changed build, or the options that matter; None if not decided.
         nothing: good and bad do not differ.
-        probabilities: of every build or option.
     """
 
     named: tuple[str, ...] | None
@@ -37,14 +36,13 @@ class Bisected(Frozen):
 
 
 def believed_of(context: Context) -> Believed | None:
-    """Return what a bisection's run says of its builds or options; None if nothing was measured."""
+    """Return the beliefs about builds or options; None if nothing was measured."""
     last_tried = bool(context.outcomes) and context.study.arms[-1].name in context.outcomes[-1].start_order
     skipped = skipped_arms(context.study, context.values, last_tried=last_tried)
     return beliefs_of(context.study, context.values, skipped=skipped)
 
 
 def question(context: Context) -> str:
-    """`Which of 9 builds is the first slow one?`."""
     search = search_of(context.study)
     if search.builds:
         return f"With which of {len(search.builds)} builds did the throughput change?"
@@ -52,7 +50,6 @@ def question(context: Context) -> str:
 
 
 def lead(context: Context) -> tuple[str, ...]:
-    """Return the answer in two sentences."""
     search, believed = search_of(context.study), believed_of(context)
     if believed is None:
         return ("Nothing was measured yet.",)
@@ -62,7 +59,6 @@ def lead(context: Context) -> tuple[str, ...]:
 
 
 def bisection_section(context: Context) -> Section | None:
-    """List the builds or options; None if the run is not a bisection or has measured nothing."""
     if not isinstance(context.study.question, Search):
         return None
     search, believed = search_of(context.study), believed_of(context)
@@ -203,7 +199,6 @@ def _settings_table(search: Search, believed: Believed, *, name: str = "bisectio
 
 
 def attribution_section(context: Context) -> Section | None:
-    """Show which setting explains a difference, or else the settings that differ."""
     found = _searches(context)
     claimed = dict.fromkeys(each.contender for each in context.primary if each.verdict.claims)
     return Section.of(
@@ -220,7 +215,7 @@ _Searches = dict[tuple[str, str], tuple[Attribution, RunDirectory]]
 
 
 def _searches(context: Context) -> _Searches:
-    """Find the newest search for every (baseline, contender); one that was interrupted only if there is no other."""
+    """Find the newest search for every (baseline, contender); an interrupted one only if there is no other."""
     found = []
     for path in (context.run.path / FOLDER).glob(f"*/{DOCUMENT}"):
         run = RunDirectory(path.parent)
