@@ -161,8 +161,7 @@ def _wait_row(each: WaitDifference, where: str) -> Row:
         form(each.baseline),
         form(each.contender),
         Value(
-            text=numbers.signed(each.difference.mean, form),
-            sub=numbers.signed_interval(each.difference.interval, form),
+            text=numbers.signed(each.difference.mean, form), sub=numbers.signed_interval(each.difference.interval, form)
         ),
         _ratio(each.ratio),
         finding,

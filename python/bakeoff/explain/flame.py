@@ -135,10 +135,7 @@ def _processors_table(
 ) -> Table:
     rows = tuple(
         Row.of(
-            name,
-            numbers.count(each.baseline),
-            numbers.count(each.contender),
-            *difference_texts(each, numbers.count),
+            name, numbers.count(each.baseline), numbers.count(each.contender), *difference_texts(each, numbers.count)
         )
         for name, each in compare_processors(*sides_of(pair, counted))
     )

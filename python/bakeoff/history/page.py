@@ -241,8 +241,7 @@ def _changes_table(lines: Sequence[Line], annotations: Sequence[Annotation]) -> 
         Column("first run", lambda each: Value(text=_name(each[3]), sub=f"after {_name(each[2])}")),
         Column("may be", lambda each: _between(each[0], each[1]), wide=True),
         Column(
-            "change",
-            lambda each: f"{_word(*each[:2])}: {numbers.change(each[1].size, within(each[1]).half_width)}",
+            "change", lambda each: f"{_word(*each[:2])}: {numbers.change(each[1].size, within(each[1]).half_width)}"
         ),
         Column("95% interval", lambda each: numbers.change_interval(within(each[1]))),
         Column("p", lambda each: each[1].p_value, "{:.2g}".format, wide=True),

@@ -256,12 +256,7 @@ def _detail(context: Context, query: Query, name: str) -> Section | None:
             rows=tuple(Row.of(*fact) for fact in facts),
             all_text=True,
         ),
-        Table(
-            id=f"{name}-plans",
-            columns=("step", *labels),
-            rows=tuple(step_rows(plans)),
-            all_text=True,
-        ),
+        Table(id=f"{name}-plans", columns=("step", *labels), rows=tuple(step_rows(plans)), all_text=True),
         Charts(panels=_curves(context, query, name), legend=False),
     )
 

@@ -246,11 +246,7 @@ def _rows(series: Series, *, broken: bool) -> list[dict[str, Json]]:
     groups = series.group or (0,) * len(series.x)
     rows: list[dict[str, Json]] = []
     for index, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
-        row: dict[str, Json] = ({} if series.line else {"p": 1}) | {
-            "x": x,
-            "y": y,
-            "k": series.key,
-        }
+        row: dict[str, Json] = ({} if series.line else {"p": 1}) | {"x": x, "y": y, "k": series.key}
         if series.low and series.high:
             row |= {"l": series.low[index], "h": series.high[index]}
         if series.tips and series.tips[index]:

@@ -326,9 +326,7 @@ def _bar(label: str, done: int, total: int | None, text: str, *, columns: int) -
     row.add_column(no_wrap=True)
     room = columns - len(label) - len(text) - 3
     row.add_row(
-        Text(label),
-        ProgressBar(total=total, completed=done, width=min(max(room, 5), 30), pulse=total is None),
-        text,
+        Text(label), ProgressBar(total=total, completed=done, width=min(max(room, 5), 30), pulse=total is None), text
     )
     return row
 

@@ -16,11 +16,7 @@ FOLDER = "publish"
 def publish(run: RunDirectory, view: ReportView) -> Path:
     """Write the page, tables, numbers and pictures to `RUN/publish/`."""
     run.path.joinpath(FOLDER).mkdir(exist_ok=True)
-    files = {
-        "report.html": render_html(view),
-        "results.csv": render_csv(view),
-        "results.json": render_json(view),
-    }
+    files = {"report.html": render_html(view), "results.csv": render_csv(view), "results.json": render_json(view)}
     files |= markdown_files(view, "report.md")
     for name, text in files.items():
         run.write_text(f"{FOLDER}/{name}", text)

@@ -7,13 +7,7 @@ from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import Charts, Panel, Row, Section, Table, Value
 from bakeoff.spec.study import Design
-from bakeoff.stats.effects import (
-    contrast,
-    epoch_values,
-    interactions,
-    main_effects,
-    published_ratios,
-)
+from bakeoff.stats.effects import contrast, epoch_values, interactions, main_effects, published_ratios
 from bakeoff.stats.model import Estimate
 from bakeoff.stats.scaling import EPOCHS_MIN_BOOTSTRAP, LACK_OF_FIT_P, Band, ScalingFit, fit_scaling, rates_by_threads
 from bakeoff.units import format_rate

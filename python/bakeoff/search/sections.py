@@ -286,7 +286,4 @@ def _id(*words: str) -> str:
     return "-".join("".join(c if c.isalnum() else "-" for c in word) for word in words)
 
 
-SECTIONS = (
-    SectionSource(Place.ANSWER, bisection_section),
-    SectionSource(Place.CAUSES, attribution_section),
-)
+SECTIONS = (SectionSource(Place.ANSWER, bisection_section), SectionSource(Place.CAUSES, attribution_section))
