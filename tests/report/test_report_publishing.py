@@ -9,8 +9,7 @@ from plain_analysis import plain_analysis
 from synthetic import duel_study, make_run
 
 from bakeoff.report import build_view
-from bakeoff.report.markdown import published_charts, render_markdown
-from bakeoff.report.publish import objection, publish
+from bakeoff.report.markdown import objection, publish, published_charts, render_markdown
 from bakeoff.stats.model import Obstacle
 
 

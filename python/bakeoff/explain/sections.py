@@ -9,8 +9,7 @@ from bakeoff.explain.named_causes import Evidence, sentence
 from bakeoff.explain.off_cpu_time import OffCpuComparison, OffCpuCost
 from bakeoff.explain.profiles import OFF_CPU
 from bakeoff.report import numbers
-from bakeoff.report.context import Context
-from bakeoff.report.sections import Place, Records, SectionSource
+from bakeoff.report.context import Context, Place, Records, SectionSource
 from bakeoff.report.view import Prose, Record, Row, Section, Table, Value
 from bakeoff.stats.interval import Paired
 from bakeoff.units import format_bytes, format_ns

@@ -2,8 +2,7 @@
 
 from bakeoff.gate.rule import Answer, Gate, GateQuestion, judge, limit_text, reach
 from bakeoff.report import numbers
-from bakeoff.report.context import Context
-from bakeoff.report.sections import Place, SectionSource
+from bakeoff.report.context import Context, Place, SectionSource
 from bakeoff.report.view import Row, Section, Table
 from bakeoff.stats.interval import standard_deviation
 from bakeoff.stats.model import Comparison

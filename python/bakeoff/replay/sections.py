@@ -9,9 +9,8 @@ from bakeoff.replay.capture_view import REASONS
 from bakeoff.replay.digests import EXECUTIONS_MIN
 from bakeoff.replay.replayed import Query, Replayed
 from bakeoff.report import numbers
-from bakeoff.report.context import Context
+from bakeoff.report.context import Context, Place, Records, SectionSource
 from bakeoff.report.performance import mean_curve, percentile_series
-from bakeoff.report.sections import Place, Records, SectionSource
 from bakeoff.report.view import Charts, Code, Panel, Prose, Record, Row, Section, Series, Status, Table, step_rows
 from bakeoff.stats.model import FlagKind
 from bakeoff.units import format_ns

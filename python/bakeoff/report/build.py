@@ -6,9 +6,7 @@ import numpy as np
 
 from bakeoff.features import parts
 from bakeoff.report import machine, numbers, performance, setups, studies, verdicts
-from bakeoff.report.context import Context
-from bakeoff.report.question import question_of
-from bakeoff.report.sections import Place, SectionSource
+from bakeoff.report.context import Context, Place, SectionSource, question_of
 from bakeoff.report.view import ArmView, Conclusion, RecordList, ReportView, Role, Status
 from bakeoff.results import RunDirectory
 from bakeoff.stats.model import Analysis, FlagKind, Stop
@@ -36,7 +34,7 @@ SECTIONS = (
     SectionSource(Place.SETUP, setups.method_section),
     SectionSource(Place.SETUP, setups.again_section),
 )
-"""The core's sections; features add theirs (`report/sections.py`)."""
+"""The core's sections; features add theirs (`SectionSource`)."""
 
 
 def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, str] | None = None) -> ReportView:

@@ -1,26 +1,30 @@
-"""A run's documents and measurements, read once for every section of its report."""
+"""A run's documents and measurements, read once, and the seam through which sections are made from them."""
 
 import math
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from enum import IntEnum
 from functools import cached_property
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bakeoff import features
 from bakeoff.plan import Cell, Plan
 from bakeoff.report import numbers
 from bakeoff.report.charts import ARM_SLOTS
-from bakeoff.report.view import Footnote, Series
+from bakeoff.report.view import Conclusion, Footnote, Record, ReportView, Section, Series, Status
 from bakeoff.results import Manifest, Outcome, RunDirectory
 from bakeoff.results.frame import Frame, quotients
 from bakeoff.results.manifest import Host, kinds_of
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
+from bakeoff.stats.question import Rule, VerdictRule
 from bakeoff.units import format_bytes, format_ns
 
 # A chart has bins of slices: sums over sums, never every n-th slice.
@@ -355,3 +359,92 @@ class Context:
         if make not in self._made:
             self._made[make] = make(self)
         return self._made[make]  # type: ignore[no-any-return]
+
+
+# The seam between the report and features. A feature's `sections.py` exports `SECTIONS`, which `build.py` orders.
+
+
+class Place(IntEnum):
+    """Where a section stands. Within a place the core's sections come first."""
+
+    ANSWER = 1
+    CAUSES = 2
+    QUERIES = 3
+    THROUGHPUT = 4
+    LATENCY = 5
+    STUDY = 6
+    COSTS = 7
+    SETUP = 8
+
+
+@dataclass(frozen=True)
+class Records:
+    """Flat records: a list in JSON, and rows of the CSV file if `in_csv`."""
+
+    name: str
+    make: Callable[[Context], Iterable[Record]]
+    in_csv: bool = False
+
+
+def _nothing(_: Context) -> tuple[()]:
+    return ()
+
+
+@dataclass(frozen=True)
+class SectionSource:
+    """A section, and what belongs to it elsewhere in the report.
+
+    Attributes:
+        make: returns None if there is nothing to show.
+        findings: sentences for the summary, before or after the verdicts' by `place`.
+        statuses: warnings above everything else.
+        key_figures: lines that the terminal shows.
+    """
+
+    place: Place
+    make: Callable[[Context], Section | None]
+    findings: Callable[[Context], Iterable[str]] = _nothing
+    statuses: Callable[[Context], Iterable[Status]] = _nothing
+    key_figures: Callable[[Context], Iterable[str]] = _nothing
+    records: Records | None = None
+
+
+# How a question is answered: in the report, to programs, and by the exit code.
+
+Finish = Callable[[RunDirectory, ReportView], None]
+"""Write what a question leaves besides the report."""
+
+
+class Question(Rule, Protocol):
+    """A kind of question: `QUESTION` in a feature's `question.py`."""
+
+    def conclude(self, context: Context) -> Conclusion:
+        """Answer the question for a run."""
+
+    def ending(self, study: Study) -> AbstractContextManager[Finish]:
+        """Wrap measuring and reporting, so that errors end as this kind of question wants.
+
+        Raises:
+            SpecError: a file that the question asks for cannot be written.
+        """
+
+
+class VerdictQuestion(VerdictRule):
+    def conclude(self, context: Context) -> Conclusion:
+        design = context.study.design
+        if design and design.question:
+            return Conclusion(design.question)
+        baseline = context.labels[context.analysis.baseline]
+        contenders = [context.labels[name] for name in context.analysis.contenders]
+        if len(contenders) == 1:
+            return Conclusion(f"Is {contenders[0]} faster than {baseline}?")
+        return Conclusion(f"Which is faster than {baseline}: {', '.join(contenders[:-1])} or {contenders[-1]}?")
+
+    def ending(self, _study: Study) -> AbstractContextManager[Finish]:
+        return nullcontext(lambda _run, _view: None)
+
+
+def question_of(study: Study) -> Question:
+    module = features.part(study.question.kind, "question")
+    question: Question = module.QUESTION if module else VerdictQuestion()
+    return question

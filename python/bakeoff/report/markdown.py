@@ -2,9 +2,13 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from urllib.parse import quote
 
 from bakeoff.report.charts import VERDICTS, picture_svg
+from bakeoff.report.csv import render_csv
+from bakeoff.report.html import render_html
+from bakeoff.report.json import render_json
 from bakeoff.report.view import (
     ArmView,
     Charts,
@@ -18,6 +22,8 @@ from bakeoff.report.view import (
     Value,
     VerdictView,
 )
+from bakeoff.results import RunDirectory
+from bakeoff.stats.model import Analysis
 
 _SPECIAL = re.compile(r"([\\`*\[\]|])")
 
@@ -125,3 +131,31 @@ def value_text(value: Value) -> str:
 def _plain(text: str) -> str:
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))
+
+
+# A report to be published: page, text, tables and numbers in one folder.
+
+FOLDER = "publish"
+
+
+def publish(run: RunDirectory, view: ReportView) -> Path:
+    """Write the page, tables, numbers and pictures to `RUN/publish/`."""
+    run.path.joinpath(FOLDER).mkdir(exist_ok=True)
+    files = {"report.html": render_html(view), "results.csv": render_csv(view), "results.json": render_json(view)}
+    files |= markdown_files(view, "report.md")
+    for name, text in files.items():
+        run.write_text(f"{FOLDER}/{name}", text)
+    return run.path / FOLDER
+
+
+def objection(analysis: Analysis) -> str | None:
+    """Return why a report must not be relied on, or None if its control holds."""
+    if analysis.trusted:
+        return None
+    if analysis.control is None:
+        return "the run has no control."
+    if analysis.trusted is False:
+        return "UNTRUSTED: the control, a second instance of the baseline, came out different from the baseline."
+    if analysis.control_is_idle:
+        return "the control or the baseline completed nothing in an epoch, so the control proves nothing."
+    return "the control has fewer than five usable epochs and proves nothing: give the run a larger budget."

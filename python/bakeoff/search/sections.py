@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from bakeoff.errors import SpecError
 from bakeoff.report import numbers
-from bakeoff.report.context import Context
-from bakeoff.report.sections import Place, SectionSource
+from bakeoff.report.context import Context, Place, SectionSource
 from bakeoff.report.view import Fold, Prose, Row, Section, Table
 from bakeoff.results import RunDirectory, list_runs
 from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, differing
