@@ -165,7 +165,7 @@ def test_an_untrusted_report_says_so_first(tmp_path):
         (Stop.ABORTED, "ended by hand"),
         (Stop.RUNNING, "goes on or was broken off"),
         (Stop.BUDGET, "The budget ended"),
-        (Stop.EXTENDED, "went on with an answer in sight"),
+        (Stop.EXTENDED, "went on after an answer was in sight"),
     ],
 )
 def test_how_measuring_ended_is_said(tmp_path, stop, text):

@@ -63,7 +63,7 @@ def test_a_markdown_file_has_its_pictures_beside_it_and_a_pipe_has_none(run_and_
     ("trusted", "word", "why"),
     [
         (True, None, None),
-        (False, "UNTRUSTED", "came out different from the baseline"),
+        (False, "UNTRUSTED", "differs from the baseline"),
         (None, "NOT FINISHED", "fewer than five usable epochs"),
     ],
 )

@@ -210,18 +210,16 @@ def _flame(context: Context, pair: Pair, found: ProfileComparison, number: int) 
     of_functions = [
         (visible(name), round(functions[name].baseline, 1), round(functions[name].contender, 1)) for name in numbered
     ]
-    html = (
-        environment(TEMPLATES)
-        .get_template("flame.html.j2")
-        .render(
-            id=f"flame-{number}",
-            title=visible(context.cell_title(pair.cell)),
-            axis_ns=axis_ns,
-            functions=json.dumps(of_functions, ensure_ascii=False, separators=(",", ":")),
-            sides=sides,
-        )
+    template = environment(TEMPLATES).get_template("flame.html.j2")
+    html = template.render(
+        id=f"flame-{number}",
+        title=visible(context.cell_title(pair.cell)),
+        axis_ns=axis_ns,
+        functions=json.dumps(of_functions, ensure_ascii=False, separators=(",", ":")),
+        sides=sides,
     )
-    return Drawing(html=Markup(html), script=Markup(flame_script()))  # safe: the template escapes, the script is ours
+    # Safe: the template escapes; style and script are ours.
+    return Drawing(html=Markup(html), style=Markup(_file("flame.css")), script=Markup(flame_script()))
 
 
 def _paint(name: str, function: int, step: int, box: tuple[float, float, int]) -> Markup:
@@ -233,7 +231,11 @@ def _paint(name: str, function: int, step: int, box: tuple[float, float, int]) -
 
 
 def flame_script() -> str:
-    return (TEMPLATES / "flame.js").read_text("utf-8").strip()
+    return _file("flame.js")
+
+
+def _file(name: str) -> str:
+    return (TEMPLATES / name).read_text("utf-8").strip()
 
 
 def _step(share: float) -> int:

@@ -82,6 +82,12 @@ class Replayed:
         """Path of a capture -> what its statements answered."""
         return self._context.run.read(DOCUMENT, dict[str, Answers]) or {}
 
+    @cached_property
+    def other_tables(self) -> list[tuple[str, str, str]]:
+        """Arm, table, and how the table differs after the writes."""
+        by_arm = [pair for answers in self.answers.values() for pair in answers.other_tables.items()]
+        return [(arm, table, how) for arm, tables in by_arm for table, how in tables.items()]
+
     def answers_of(self, cell: Cell) -> Answers | None:
         return self.answers.get(self._context.study.workloads[cell.workload_index].script)
 

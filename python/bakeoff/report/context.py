@@ -289,6 +289,21 @@ class Context:
         """`oltp_read_only · 4 threads`."""
         return self._titles.get(cell, cell)
 
+    @cached_property
+    def by_cell(self) -> dict[str, Any]:
+        """Fields that put a table's rows under the titles of their cells."""
+        return {"group": lambda each: self.cell_title(each.cell), "group_title": "cell"}
+
+    @cached_property
+    def by_arm(self) -> dict[str, Any]:
+        """Likewise, with the colours of their arms."""
+        return self.by_cell | {"slot": lambda each: self.slots[each.arm]}
+
+    def titled(self, comparison: Comparison) -> str:
+        """`oltp_read_only · 4 threads`, with the contender's label if there are several."""
+        several = len(self.analysis.contenders) > 1
+        return self.cell_title(comparison.cell) + (f" · {self.labels[comparison.contender]}" if several else "")
+
     def arm_series(self, arm: str, x: numbers.Floats, y: numbers.Floats, **fields: Any) -> Series:  # noqa: ANN401
         x, y = numbers.rounded(x), numbers.rounded(y)
         return Series(name=self.labels[arm], key=f"arm-{self.slots[arm]}", x=x, y=y, **fields)

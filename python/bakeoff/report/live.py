@@ -15,7 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.segment import Segment, SegmentLines
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from bakeoff.report import numbers
@@ -64,12 +64,16 @@ class JsonLinesLive(Listener):
     ) -> None:
         ratios = [
             {
-                "cell": c.cell, "contender": c.contender, "epochs": c.estimate.n,
-                "ratio": _ratio(c.estimate.mean) if c.estimate.n else None,
-                "low": _ratio(c.live.low), "high": _ratio(c.live.high), "stop": c.stop.value,
+                "cell": each.cell,
+                "contender": each.contender,
+                "epochs": each.estimate.n,
+                "ratio": _ratio(each.estimate.mean) if each.estimate.n else None,
+                "low": _ratio(each.live.low),
+                "high": _ratio(each.live.high),
+                "stop": each.stop.value,
             }
-            for c in comparisons
-        ]  # fmt: skip
+            for each in comparisons
+        ]
         self._say("epoch", epoch=epoch, elapsed_s=elapsed_s, remaining_s=remaining_s, ratios=ratios)
 
     def note(self, text: str) -> None:
@@ -81,16 +85,26 @@ class JsonLinesLive(Listener):
             print(line, file=self._stream, flush=True)
 
 
-class PlainLive(Listener):
+class _Labelled(Listener):
+    """Calls arms by their labels."""
+
+    def __init__(self, study: Study) -> None:
+        self._labels = {arm.name: visible(arm.label) for arm in study.arms}
+        self._lock = threading.Lock()
+        self._begin = time.monotonic()
+        self._speeds = _Speeds()
+
+    def arm_joins(self, arm: Arm) -> None:
+        self._labels[arm.name] = visible(arm.label)
+
+
+class PlainLive(_Labelled):
     """A line for every change, for logs, pipes and dumb terminals."""
 
     def __init__(self, study: Study, stream: TextIO) -> None:
-        self._labels = _labels(study)
+        super().__init__(study)
         self._stream = stream
-        self._lock = threading.Lock()
-        self._begin = time.monotonic()
         self._shown: dict[str, float] = {}
-        self._speeds = _Speeds()
 
     def stage(self, text: str) -> None:
         self._say(text)
@@ -117,11 +131,11 @@ class PlainLive(Listener):
         self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
     ) -> None:
         self._say(f"epoch {epoch} finished; {_left_text(remaining_s)}")
-        for comparison in comparisons:
-            self._say(f"  {_comparison_text(comparison, self._labels)}")
-
-    def arm_joins(self, arm: Arm) -> None:
-        self._labels[arm.name] = visible(arm.label)
+        for each in comparisons:
+            interval = numbers.interval(each.live)
+            text = f", live interval {interval}" if interval else ", no interval yet"
+            stop = "" if each.stop is Stop.RUNNING else f" ({each.stop.value})"
+            self._say(f"  {each.cell}: {self._labels[each.contender]} {_live_ratio(each)}{text}{stop}")
 
     def note(self, text: str) -> None:
         self._say(f"note: {text}")
@@ -140,18 +154,15 @@ class _LiveView(Live):
             self.console.print(text)
 
 
-class RichLive(Listener):
+class RichLive(_Labelled):
     """A table in place: narrowing ratios, throughput, the current stage, time elapsed and left."""
 
     def __init__(self, study: Study, console: Console) -> None:
-        self._study = study
-        self._labels = _labels(study)
+        super().__init__(study)
+        self._title = visible(study.title)
         self._console = console
-        self._lock = threading.Lock()
-        self._begin = time.monotonic()
         self._stage = "starting"
         self._progress: dict[str, tuple[int, int | None, str]] = {}
-        self._speeds = _Speeds()
         self._rates: dict[tuple[str, str], float] = {}
         self._comparisons: Sequence[Comparison] = ()
         self._due: float | None = None
@@ -185,9 +196,6 @@ class RichLive(Listener):
             self._comparisons = tuple(comparisons)
             self._due = None if remaining_s is None else time.monotonic() + remaining_s
 
-    def arm_joins(self, arm: Arm) -> None:
-        self._labels[arm.name] = visible(arm.label)
-
     def note(self, text: str) -> None:
         self._live.print_above(Text.assemble(("note: ", "yellow"), visible(text)))
 
@@ -196,7 +204,7 @@ class RichLive(Listener):
 
     def _render(self) -> RenderableType:
         with self._lock:
-            above = self._lines(Text(visible(self._study.title), style="bold"))
+            above = self._lines(Text(self._title, style="bold"))
             parts: list[RenderableType] = []
             for label, (done, total, unit) in list(self._progress.items())[-4:]:
                 text = self._speeds.text(label, done, total, unit)
@@ -255,9 +263,8 @@ def live_for(study: Study, *, quiet: bool = False, json: bool = False, stream: T
     if json:
         return JsonLinesLive(stream)
     console = Console(file=stream)
-    return (
-        RichLive(study, console) if console.is_terminal and not console.is_dumb_terminal else PlainLive(study, stream)
-    )
+    can_draw = console.is_terminal and not console.is_dumb_terminal
+    return RichLive(study, console) if can_draw else PlainLive(study, stream)
 
 
 def axis_reach(comparisons: Sequence[Comparison]) -> float:
@@ -272,17 +279,12 @@ def axis_reach(comparisons: Sequence[Comparison]) -> float:
 
 def interval_strip(mean: float, interval: Interval, reach: float) -> str:
     """An interval on an axis from -reach to +reach (log ratios), 1 in the middle."""
-
-    def column(value: float | None) -> int | None:
-        if value is None or math.isnan(value):
-            return None
-        share = (min(max(value, -reach), reach) + reach) / (2 * reach)
-        return round(share * (_AXIS - 1))
-
-    low, high = interval.low, interval.high
-    cut = (low is not None and low < -reach, high is not None and high > reach)
-    point = column(mean) if math.isfinite(mean) else None
-    return numbers.strip(_AXIS, _AXIS // 2, column(low), point, column(high), cut=cut)
+    low, point, high = (
+        None if value is None or math.isnan(value) else (value + reach) / (2 * reach)
+        for value in (interval.low, mean, interval.high)
+    )
+    cut = (low is not None and low < 0, high is not None and high > 1)
+    return numbers.strip(_AXIS, 0.5, Interval(low=low, high=high), point, cut=cut)
 
 
 def _style(comparison: Comparison) -> str:
@@ -320,14 +322,9 @@ class _Speeds:
 
 
 def _bar(label: str, done: int, total: int | None, text: str, *, columns: int) -> Table:
-    row = Table.grid(padding=(0, 1, 0, 0))
-    row.add_column(no_wrap=True)
-    row.add_column(no_wrap=True)
-    row.add_column(no_wrap=True)
-    room = columns - len(label) - len(text) - 3
-    row.add_row(
-        Text(label), ProgressBar(total=total, completed=done, width=min(max(room, 5), 30), pulse=total is None), text
-    )
+    row = Table.grid(*(Column(no_wrap=True) for _ in range(3)), padding=(0, 1, 0, 0))
+    width = min(max(columns - len(label) - len(text) - 3, 5), 30)
+    row.add_row(Text(label), ProgressBar(total=total, completed=done, width=width, pulse=total is None), text)
     return row
 
 
@@ -336,37 +333,24 @@ def _live_ratio(comparison: Comparison) -> str:
     return numbers.ratio(estimate.mean, comparison.live.half_width) if estimate.n else "n/a"
 
 
-def _comparison_text(comparison: Comparison, labels: dict[str, str]) -> str:
-    interval = numbers.interval(comparison.live)
-    text = f"{comparison.cell}: {labels[comparison.contender]} {_live_ratio(comparison)}"
-    text += f", live interval {interval}" if interval else ", no interval yet"
-    return text if comparison.stop is Stop.RUNNING else f"{text} ({comparison.stop.value})"
-
-
 def _noise_lines(card: NoiseCard, labels: dict[str, str]) -> list[str]:
     steal = "" if card.steal_share is None else f", steal {numbers.share(card.steal_share)}"
+
+    def percent(log_ratio: float) -> str:
+        return f"{math.expm1(log_ratio) * 100:.2g}%"
+
     lines = [f"noise, from {card.epochs} epochs{steal}:"]
     for line in card.lines:
-        expected = ", ".join(
-            f"±{math.expm1(half) * 100:.2g}% at {minutes} min"
-            for minutes, half in line.expected.items()
-            if half is not None
-        )
-        split = [
-            f"{name} {math.expm1(sd) * 100:.2g}%"
-            for name, sd in (("restart to restart", line.sd_restart), ("within a run", line.sd_within))
-            if sd is not None
-        ]
-        between_epochs = f"between epochs {math.expm1(line.sd_epoch) * 100:.2g}%"
+        known = [(minutes, half) for minutes, half in line.expected.items() if half is not None]
+        expected = ", ".join(f"±{percent(half)} at {minutes} min" for minutes, half in known)
+        sources = (("restart to restart", line.sd_restart), ("within a run", line.sd_within))
+        split = ", ".join(f"{name} {percent(sd)}" for name, sd in sources if sd is not None)
         lines.append(
-            f"  {line.cell}, {labels.get(line.contender, line.contender)}: {', '.join(split) or between_epochs}; "
-            f"expect {expected or 'too few epochs'}; {line.placement} connections, slices of {format_ns(line.slice_ns)}"
+            f"  {line.cell}, {labels.get(line.contender, line.contender)}: "
+            f"{split or f'between epochs {percent(line.sd_epoch)}'}; expect {expected or 'too few epochs'}; "
+            f"{line.placement} connections, slices of {format_ns(line.slice_ns)}"
         )
     return lines
-
-
-def _labels(study: Study) -> dict[str, str]:
-    return {arm.name: visible(arm.label) for arm in study.arms}
 
 
 def _left_text(remaining_s: float | None) -> str:

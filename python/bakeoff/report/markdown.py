@@ -155,7 +155,7 @@ def objection(analysis: Analysis) -> str | None:
     if analysis.control is None:
         return "the run has no control."
     if analysis.trusted is False:
-        return "UNTRUSTED: the control, a second instance of the baseline, came out different from the baseline."
+        return "UNTRUSTED: the control, a second instance of the baseline, differs from the baseline."
     if analysis.control_is_idle:
         return "the control or the baseline completed nothing in an epoch, so the control proves nothing."
     return "the control has fewer than five usable epochs and proves nothing: give the run a larger budget."

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 
+from bakeoff.report.view import Value
 from bakeoff.stats.model import Estimate, Interval
 from bakeoff.stats.resolution import OUT_OF_REACH_S, Resolution, TimeNeeded
 from bakeoff.units import format_duration, format_ns, interval_texts, ratio_decimals
@@ -40,6 +41,11 @@ def change(log_ratio: float, half_width: float | None = None) -> str:
     if float(text[:-1]) == 0:
         return text
     return ("+" if log_ratio > 0 else MINUS) + text
+
+
+def change_value(of: Estimate) -> Value:
+    """A change with its interval in small."""
+    return Value(text=change(of.mean, of.interval.half_width), sub=change_interval(of.interval))
 
 
 def change_interval(of: Interval) -> str:
@@ -114,26 +120,36 @@ def signed_interval(of: Interval, form: Form) -> str:
 
 
 def restarts(n: int) -> str:
-    return f"{n} restart" if n == 1 else f"{n} restarts"
+    return counted(n, "restart")
 
 
 def threads(n: int) -> str:
-    return f"{n} thread" if n == 1 else f"{n} threads"
+    return counted(n, "thread")
 
 
-def strip(width: int, one: int, low: int | None, point: int | None, high: int | None, *, cut: tuple[bool, bool]) -> str:
-    """`    ├──●──┤    │    `: an interval on an axis of `width` characters, with ratio 1 in column `one`.
+def counted(n: int, what: str) -> str:
+    """`1 restart`, `8 restarts`."""
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def strip(width: int, one: float, interval: Interval, point: float | None, *, cut: tuple[bool, bool]) -> str:
+    """`    ├──●──┤    │    `: an interval on an axis of `width` characters. Places are shares of the axis.
 
     `cut` says whether the interval extends beyond the left and the right end.
     """
+
+    def column(place: float) -> int:
+        return min(int(max(place, 0.0) * width), width - 1)
+
     line = [" "] * width
-    line[one] = "│"
-    if low is not None and high is not None:
+    line[column(one)] = "│"
+    if interval.low is not None and interval.high is not None:
+        low, high = column(interval.low), column(interval.high)
         for index in range(low, high + 1):
-            line[index] = "┼" if index == one else "─"
+            line[index] = "┼" if index == column(one) else "─"
         line[low], line[high] = ("◂" if cut[0] else "├"), ("▸" if cut[1] else "┤")
     if point is not None:
-        line[point] = "●"
+        line[column(point)] = "●"
     return "".join(line)
 
 

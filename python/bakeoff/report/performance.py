@@ -413,9 +413,7 @@ def summary_table(context: Context, name: str, *columns: Column[ArmSummary], not
         filter(None, found),
         Column("arm", lambda each: context.labels[each.arm]),
         *columns,
-        group=lambda each: context.cell_title(each.cell),
-        slot=lambda each: context.slots[each.arm],
-        group_title="cell",
+        **context.by_arm,
         note=note,
     )
 

@@ -274,6 +274,12 @@ class Table(Frozen):
         wide = tuple(columns[at].title for at in kept if columns[at].wide)
         return cls(id=name, columns=tuple(columns[at].title for at in kept), rows=rows, wide=wide, **fields)
 
+    @classmethod
+    def listed(cls, name: str, columns: Sequence[str], rows: Iterable[Sequence[Value | str]], **fields: Any) -> Self:  # noqa: ANN401
+        """Make a table of texts from rows without groups."""
+        made = tuple(Row.of(*row) for row in rows)
+        return cls(id=name, columns=tuple(columns), rows=made, all_text=True, **fields)
+
     @property
     def is_facts(self) -> bool:
         return not any(self.columns)
@@ -296,9 +302,9 @@ class Column(Generic[T]):
         return Value(text=made) if isinstance(made, str) else made
 
 
-def step_rows(plans: Iterable[Sequence[str]]) -> list[Row]:
-    """Make a row for each step of several plans, some of which may have fewer steps."""
-    return [Row.of(str(at), *step) for at, step in enumerate(zip_longest(*plans, fillvalue=""), start=1)]
+def step_rows(plans: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """Return a row for each step of several plans, some of which may have fewer steps."""
+    return [(str(at), *step) for at, step in enumerate(zip_longest(*plans, fillvalue=""), start=1)]
 
 
 class Series(Frozen):
@@ -379,13 +385,14 @@ class Bars(Frozen):
 
 
 class Drawing(Frozen):
-    """A feature's own HTML and its style, on the page only. The page has each script once."""
+    """A feature's own HTML, on the page only. The page has each style and script once."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     kind: Literal["drawing"] = "drawing"
     html: Markup
-    script: Markup = Markup("")
+    style: Markup
+    script: Markup
 
 
 class Fold(Frozen):
@@ -444,11 +451,6 @@ def _is_empty(part: Part) -> bool:
             return not part.text
         case _:
             return False
-
-
-def tables_of(sections: tuple[Section, ...]) -> dict[str, Table]:
-    inner = (each for section in sections for each in section.sections())
-    return {part.id: part for section in inner for part in section.parts if isinstance(part, Table)}
 
 
 CARDS_MAX = 12
@@ -532,14 +534,16 @@ class ReportView(Frozen):
 
     @property
     def scripts(self) -> tuple[Markup, ...]:
-        found = (part.script for part in self._parts() if isinstance(part, Drawing) and part.script)
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(part.script for part in self._parts() if isinstance(part, Drawing)))
+
+    @property
+    def styles(self) -> tuple[Markup, ...]:
+        return tuple(dict.fromkeys(part.style for part in self._parts() if isinstance(part, Drawing)))
 
     @property
     def has_words(self) -> bool:
-        """True if the page has the list of the report's words."""
-        folded = (part.content for part in self._parts() if isinstance(part, Fold))
-        return any(isinstance(content, Table) and content.id == "words" for content in folded)
+        """True if the page has the list of the report's words: of a run, not of a capture or a history."""
+        return self.conclusion is not None
 
     def records_of(self, name: str) -> tuple[Record, ...]:
         return next((each.rows for each in self.more_records if each.name == name), ())
@@ -555,4 +559,5 @@ class ReportView(Frozen):
     @property
     def tables(self) -> dict[str, Table]:
         """Tables by id, without those in a fold."""
-        return ({"arms": self.arms_table} if self.arms_table else {}) | tables_of(self.sections)
+        found = [part for part in self._parts() if isinstance(part, Table)]
+        return {table.id: table for table in ([self.arms_table] if self.arms_table else []) + found}
