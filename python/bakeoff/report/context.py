@@ -98,6 +98,14 @@ def cpu_shares(slices: Frame) -> Frame:
     return by.keys.with_columns(**shares, seconds=by.sum(slices["length_ns"]) / 1e9)
 
 
+class _OfContender(Protocol):
+    @property
+    def cell(self) -> str: ...
+
+    @property
+    def contender(self) -> str: ...
+
+
 CONTROL_SLOT = 6
 """Colour and shape of the control: grey."""
 
@@ -299,7 +307,7 @@ class Context:
         """Likewise, with the colours of their arms."""
         return self.by_cell | {"slot": lambda each: self.slots[each.arm]}
 
-    def titled(self, comparison: Comparison) -> str:
+    def titled(self, comparison: _OfContender) -> str:
         """`oltp_read_only · 4 threads`, with the contender's label if there are several."""
         several = len(self.analysis.contenders) > 1
         return self.cell_title(comparison.cell) + (f" · {self.labels[comparison.contender]}" if several else "")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from bakeoff.errors import SpecError
 from bakeoff.report import numbers
 from bakeoff.report.context import Context, Place, SectionSource
-from bakeoff.report.view import Fold, Prose, Row, Section, Table
+from bakeoff.report.view import Column, Fold, Prose, Section, Table
 from bakeoff.results import RunDirectory, list_runs
 from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, differing
 from bakeoff.search.bisection import Believed, beliefs_of, by_build, skipped_arms
@@ -124,30 +124,24 @@ def _of_builds(context: Context, search: Search, believed: Believed) -> str:
 
 
 def _builds_table(context: Context, search: Search, believed: Believed) -> Table:
-    of_builds = by_build(search, context.values)
-    rows, left_out = [], 0
-    for number, arm in enumerate(search.builds):
-        values, share = of_builds.get(number, []), believed.probabilities[number]
-        if number and not values and share < _ROWS_LEAST:
-            left_out += 1
-            continue
-        estimate = iv.estimate_of(values, iv.live_interval)
-        measured = numbers.change(estimate.mean, estimate.interval.half_width) if values else "–"
-        rows.append(
-            Row.of(
-                arm.label,
-                "good" if not number else measured,
-                str(context.analysis.epochs_used if not number else len(values)),
-                "–" if not number else _probability(share),
-                slot=context.slots.get(arm.name),
-            )
-        )
-    note = f"In the order given; not shown are builds that were neither measured nor are likely ({left_out})."
-    return Table(
-        id="bisection",
-        columns=("build", "throughput", "restarts", "first changed"),
-        rows=tuple(rows),
-        note=note if left_out else "In the order given.",
+    values = {number: found for number, found in by_build(search, context.values).items() if found}
+    shares = believed.probabilities
+    shown = [at for at in range(len(search.builds)) if not at or at in values or shares[at] >= _ROWS_LEAST]
+
+    def throughput(at: int) -> str:
+        estimate = iv.estimate_of(values.get(at, []), iv.live_interval)
+        return numbers.change(estimate.mean, estimate.interval.half_width) if estimate.n else "–"
+
+    left_out = len(search.builds) - len(shown)
+    return Table.of(
+        "bisection",
+        shown,
+        Column("build", lambda at: search.builds[at].label),
+        Column("throughput", lambda at: throughput(at) if at else "good"),
+        Column("restarts", lambda at: len(values.get(at, [])) if at else context.analysis.epochs_used),
+        Column("first changed", lambda at: _probability(shares[at]) if at else "–"),
+        slot=lambda at: context.slots.get(search.builds[at].name),
+        note=f"In the order given, without unlikely builds ({left_out})." if left_out else "In the order given.",
     )
 
 
@@ -178,17 +172,22 @@ def _of_settings(context: Context, search: Search, believed: Believed) -> str:
 
 def _settings_table(search: Search, believed: Believed, *, name: str = "bisection") -> Table:
     shares, effects, half = believed.probabilities, believed.effects, believed.whole.interval.half_width
-    rows = []
-    for each in sorted(range(len(shares)), key=lambda number: (-shares[number], number)):
-        share = shares[each]
-        is_out = share <= 1 - CONFIDENCE or believed.named is not None
-        answer = "yes" if share >= CONFIDENCE else "no" if is_out else "open"
-        effect = numbers.change(effects[each] / share, half) if share > 1 - CONFIDENCE else "–"
-        rows.append(Row.of(search.settings[each].shown, answer, effect, _probability(share)))
-    return Table(
-        id=name,
-        columns=("setting", "matters", "throughput", "probability"),
-        rows=tuple(rows),
+
+    def answer(at: int) -> str:
+        if shares[at] >= CONFIDENCE:
+            return "yes"
+        return "no" if shares[at] <= 1 - CONFIDENCE or believed.named is not None else "open"
+
+    def effect(at: int) -> str:
+        return numbers.change(effects[at] / shares[at], half) if shares[at] > 1 - CONFIDENCE else "–"
+
+    return Table.of(
+        name,
+        sorted(range(len(shares)), key=lambda at: (-shares[at], at)),
+        Column("setting", lambda at: search.settings[at].shown),
+        Column("matters", answer),
+        Column("throughput", effect),
+        Column("probability", lambda at: _probability(shares[at])),
         note="Throughput: what the setting does if it does anything. Assumes that effects multiply and that few "
         f"settings have any; one below {SMALL_SHARE:.0%} of the whole difference is not looked for.",
     )
@@ -246,11 +245,9 @@ def _searched(context: Context, run: RunDirectory, asked: Attribution) -> Sectio
     labels = context.labels[asked.baseline], context.labels[asked.contender]
     (cell,) = inner.cells
     where = f"{inner.cell_title(cell)}: " if len(context.cells) > 1 else ""
-    rows = tuple(Row.of(name, reason) for reason, names in asked.left_out.items() for name in names)
+    rows = [(name, reason) for reason, names in asked.left_out.items() for name in names]
     names = _id(asked.baseline, asked.contender)
-    left_out = Table(
-        id=f"settings-left-out-{names}", columns=("setting", "not separated because"), rows=rows, all_text=True
-    )
+    left_out = Table.listed(f"settings-left-out-{names}", ("setting", "not separated because"), rows)
     return Section.of(
         f"{labels[1]} over {labels[0]}",
         Prose(text=where + " ".join(lead(inner))),
