@@ -1,11 +1,9 @@
 """Sections on what was compared and how: settings, data, environment, method."""
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from pathlib import PurePath
-from typing import Any
 
 from bakeoff.files import from_here
 from bakeoff.plan.workloads import kind_of, options_of
@@ -87,9 +85,8 @@ def _differing(context: Context, name: str, title: str, values: Mapping[str, Map
     """Make a row for each key whose value is not the same on all arms, with a column per arm."""
     keys = dict.fromkeys(key for own in values.values() for key in own)
     texts = {key: [own.get(key, _ABSENT) for own in values.values()] for key in keys}
-    rows = tuple(Row.of(key, *own) for key, own in texts.items() if len(set(own)) > 1)
-    columns = (title, *(context.labels[arm] for arm in values))
-    return Table(id=name, columns=columns, rows=rows, all_text=True)
+    rows = ((key, *own) for key, own in texts.items() if len(set(own)) > 1)
+    return Table.listed(name, (title, *(context.labels[arm] for arm in values)), rows)
 
 
 def _server_notes(context: Context) -> dict[str, dict[str, list[str]]]:
@@ -151,25 +148,19 @@ def _undeclared_table(context: Context) -> Table:
 
 def _other_settings_table(context: Context) -> Table:
     undeclared = {name for differences in context.analysis.undeclared.values() for name in differences}
+    shown = {arm: sorted(context.variables[arm].items()) for arm in context.arms if arm in context.variables}
     values = {
-        arm: {
-            name: shortened(text, _SETTING_MAX) or "''"
-            for name, text in sorted(context.variables[arm].items())
-            if name not in undeclared
-        }
-        for arm in context.arms
-        if arm in context.variables
+        arm: {name: shortened(text, _SETTING_MAX) or "''" for name, text in own if name not in undeclared}
+        for arm, own in shown.items()
     }
     return _differing(context, "other-settings", "variable", values)
 
 
-def _configuration_files(context: Context) -> list[Fold]:
-    found, newest = [], context.run.newest("my.cnf")
+def _configuration_files(context: Context) -> Iterator[Fold]:
+    newest = context.run.newest("my.cnf")
     for arm in context.arms:
-        text = context.run.server_text(newest[arm], arm, "my.cnf") if arm in newest else None
-        if text is not None:
-            found.append(Fold(title=f"my.cnf of {context.labels[arm]}", content=Code(text=text.strip())))
-    return found
+        if arm in newest and (text := context.run.server_text(newest[arm], arm, "my.cnf")):
+            yield Fold(title=f"my.cnf of {context.labels[arm]}", content=Code(text=text.strip()))
 
 
 def setup_line(arm: Arm) -> str:
@@ -187,15 +178,18 @@ def setup_line(arm: Arm) -> str:
 def data_parts(arm: Arm) -> list[str]:
     """Say what is special about an arm's data and character sets; some texts may be empty."""
     data, connection = arm.data, arm.connection
-    parts = [data.collation or data.charset or ""]
-    for where, charset, collation in (
-        ("tables", data.table_charset, data.table_collation),
-        ("columns", data.column_charset, data.column_collation),
-        ("connection", connection.charset, connection.collation),
-    ):
-        parts += [f"{where} {collation or charset}"] if collation or charset else []
-    parts += [f"{name}={value}" for name, value in data.options]
-    return [*parts, data.table_options, "" if data.engine == "innodb" else data.engine]
+    special = {
+        "tables": data.table_collation or data.table_charset,
+        "columns": data.column_collation or data.column_charset,
+        "connection": connection.collation or connection.charset,
+    }
+    return [
+        data.collation or data.charset or "",
+        *(f"{where} {name}" for where, name in special.items() if name),
+        *(f"{name}={value}" for name, value in data.options),
+        data.table_options,
+        "" if data.engine == "innodb" else data.engine,
+    ]
 
 
 def _facts(arm: Arm) -> dict[str, str]:
@@ -231,25 +225,18 @@ def _bytes_by_database(sizes: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {format_bytes(size)}" if names else format_bytes(size) for name, size in sizes.items())
 
 
-_LOAD_COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
-    ("rows", "rows", "{:,}".format),
-    ("threads", "threads", str),
-    ("seconds", "seconds", "{:.1f} s".format),
-    ("data_bytes", "data", _bytes_by_database),
-    ("rows_bytes", "of rows", _bytes_by_database),
-    ("index_bytes", "of indexes", _bytes_by_database),
-    ("snapshot_bytes", "snapshot", format_bytes),
-)
-"""Field of `builds/ARM-N.json`, heading, format."""
-
-
 def _loads_table(context: Context) -> Table:
-    builds = context.run.builds().values()
     return Table.of(
         "data",
-        builds,
-        Column("load", itemgetter("build")),
-        *(Column(title, partial(_field, key=key), form) for key, title, form in _LOAD_COLUMNS),
+        context.run.builds().values(),
+        Column("load", lambda build: build["build"]),
+        Column("rows", lambda build: build.get("rows"), "{:,}".format),
+        Column("threads", lambda build: build.get("threads")),
+        Column("seconds", lambda build: build.get("seconds"), "{:.1f} s".format),
+        Column("data", lambda build: build.get("data_bytes"), _bytes_by_database),
+        Column("of rows", lambda build: build.get("rows_bytes"), _bytes_by_database),
+        Column("of indexes", lambda build: build.get("index_bytes"), _bytes_by_database),
+        Column("snapshot", lambda build: build.get("snapshot_bytes"), format_bytes),
         group=lambda build: context.labels.get(build["arm"], build["arm"]),
         slot=lambda build: context.slots.get(build["arm"]),
         group_title="arm",
@@ -258,20 +245,14 @@ def _loads_table(context: Context) -> Table:
     )
 
 
-def _field(build: Mapping[str, Any], key: str) -> Any:  # noqa: ANN401
-    return build.get(key)
-
-
 def _translated(context: Context) -> str:
     """What a dump asked for that a server does not know, and what was loaded instead."""
-    sentences = []
+    sentences: dict[str, None] = {}
     for build in context.run.builds().values():
         labels = ", ".join(context.labels.get(arm, arm) for arm in build.get("arms", [build["arm"]]))
         if said := as_loaded(labels, build.get("translated", {})):
-            sentences.append(f"{said}.")
-    if not sentences:
-        return ""
-    return " ".join([*dict.fromkeys(sentences), TEXTS_DIFFER])
+            sentences[f"{said}."] = None
+    return " ".join([*sentences, TEXTS_DIFFER]) if sentences else ""
 
 
 def data_check_status(context: Context) -> Iterator[Status]:
@@ -290,28 +271,28 @@ def data_check_status(context: Context) -> Iterator[Status]:
 
 
 def _data_check_table(context: Context) -> Table:
-    rows: list[Row] = []
+    rows: list[tuple[str, str, str, str]] = []
     for moment, answers in _row_answers(context).items():
         differences = row_differences(context.study.arms, answers)
         for table in dict.fromkeys(table for tables in answers.values() for table in tables):
             queries = dict.fromkeys(query for each in answers.values() for query in each.get(table, {}))
             found = [each.text(context.labels) for each in differences if each.table == table]
-            if not queries and not found:
-                continue  # a restored server is not asked the slow questions
-            arms = sum(table in tables for tables in answers.values())
-            rows.append(Row.of(table, ", ".join(queries), "; ".join(found) or f"same on {arms} arms", group=moment))
+            if queries or found:  # a restored server is not asked the slow questions
+                arms = sum(table in tables for tables in answers.values())
+                rows.append((moment, table, ", ".join(queries), "; ".join(found) or f"same on {arms} arms"))
     left = len(rows) - _DATA_CHECK_LINES
-    return Table(
-        id="data-check",
+    return Table.of(
+        "data-check",
+        rows[:_DATA_CHECK_LINES],
+        Column("table", itemgetter(1)),
+        Column("queries", itemgetter(2)),
+        Column("answers", itemgetter(3)),
+        group=itemgetter(0),
         group_title="asked",
-        columns=("table", "queries", "answers"),
-        rows=tuple(rows[:_DATA_CHECK_LINES]),
-        note=(
-            "Row counts, checksums, rows sampled by primary key, and the first rows in text order. Texts are compared "
-            "as utf8mb4, orders only between equal collations. Columns of times, floating-point numbers, JSON, BIT and "
-            "geometry are not compared; arms whose other columns differ are compared by row count."
-            + (f" {left} more tables are in the run directory." if left > 0 else "")
-        ),
+        note="Row counts, checksums, rows sampled by primary key, and the first rows in text order. Texts are compared "
+        "as utf8mb4, orders only between equal collations. Columns of times, floating-point numbers, JSON, BIT and "
+        "geometry are not compared; arms whose other columns differ are compared by row count."
+        + (f" {left} more tables are in the run directory." if left > 0 else ""),
         all_text=True,
     )
 
@@ -339,9 +320,7 @@ def _row_answers(context: Context) -> dict[str, AllAnswers]:
 def _asked_again(answers: Mapping[str, str], loaded: Mapping[str, Answer]) -> dict[str, Answer]:
     """Add the questions, which are kept with the load, to a restored server's answers."""
     unknown = Answer(sql="", answer="")
-    return {
-        query: loaded.get(query, unknown).model_copy(update={"answer": answer}) for query, answer in answers.items()
-    }
+    return {query: loaded.get(query, unknown).model_copy(update={"answer": text}) for query, text in answers.items()}
 
 
 # The machine, the method, the time it took, the command.
@@ -382,8 +361,7 @@ def environment_section(context: Context) -> Section | None:
         ("started", f"{manifest.created_at:%Y-%m-%d %H:%M:%S} UTC"),
         ("run", manifest.name),
     ]
-    rows = tuple(Row.of(name, value) for name, value in facts if value)
-    table = Table(id="environment", columns=("", ""), rows=rows, all_text=True)
+    table = Table.listed("environment", ("", ""), ((name, value) for name, value in facts if value))
     about = study.design.about if study.design else ""
     return Section.of("Environment", Prose(text=about), table, anchor="environment")
 
@@ -409,15 +387,14 @@ def _data_text(context: Context, builds: int) -> str:
     if replayed and study.has_running_server:
         found.append("what the running servers have")
     text = " and ".join(found) or "none loaded"
-    return f"{text}, {builds} build{'' if builds == 1 else 's'} an arm" if loaded else text
+    return f"{text}, {numbers.counted(builds, 'build')} an arm" if loaded else text
 
 
 def _sizes(study: Study, workload: Workload) -> str:
     sizes = kind_of(workload.script).sizes(options_of(study, workload, Data()))
     if "warehouses" not in sizes:
         return f"{sizes['tables']} tables of {sizes['table_size']:,} rows"
-    scale = sizes["warehouses"]
-    return f"{scale} warehouse{'s' * (scale > 1)}"
+    return numbers.counted(sizes["warehouses"], "warehouse")
 
 
 def method_section(context: Context) -> Section | None:
@@ -434,8 +411,7 @@ def method_section(context: Context) -> Section | None:
 
 def _words_table() -> Table:
     meanings = WORDS | {kind.value: kind.advice for kind in FlagKind}
-    rows = tuple(Row.of(word, meaning) for word, meaning in meanings.items())
-    return Table(id="words", columns=("word", "meaning"), rows=rows, all_text=True)
+    return Table.listed("words", ("word", "meaning"), meanings.items())
 
 
 _PHASES = {
