@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bakeoff.stats import interval as iv
+from bakeoff.stats.model import Interval
 
 ALPHA = 0.05
 """Share of histories without a change, of any number of series, in which one may be found."""
@@ -60,6 +61,10 @@ class Change:
     low: float
     high: float
     p_value: float
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(low=self.low, high=self.high)
 
 
 @dataclass(frozen=True)

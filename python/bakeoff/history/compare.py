@@ -139,7 +139,7 @@ def _measured(run: RunDirectory) -> _Measured:
     variables = run.newest_variables()
     versions = {labels[arm]: own["version"] for arm, own in variables.items() if arm in labels and "version" in own}
     notes = [
-        f"{labels[arm]} completed nothing in {_epochs(k)} of {cell}"
+        f"{labels[arm]} completed nothing in {numbers.counted(k, 'epoch')} of {cell}"
         for (cell, arm), k in nothing.items()
         if arm != control
     ]
@@ -148,10 +148,6 @@ def _measured(run: RunDirectory) -> _Measured:
 
 def _moments(values: Mapping[int, float], host_of: Mapping[int, str]) -> Moments:
     return hosts.moments([*values.values()], [host_of[epoch] for epoch in values])
-
-
-def _epochs(number: int) -> str:
-    return f"{number} epoch" if number == 1 else f"{number} epochs"
 
 
 def _lines(first: _Measured, other: _Measured) -> Iterable[Line]:

@@ -4,6 +4,7 @@ import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ from pydantic import AwareDatetime, ValidationError
 
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.spec import Frozen
+from bakeoff.stats.model import Interval
 
 FORMAT = 1
 
@@ -52,6 +54,10 @@ class Point(Frozen):
     epochs: int = 1
     reference: float | None = None
     value: float | None = None
+
+    @property
+    def interval(self) -> Interval:
+        return Interval(low=self.low, high=self.high)
 
     @property
     def is_single(self) -> bool:
@@ -98,15 +104,13 @@ class History:
         """
         points = list(points)
         runs = {(each.series, each.run) for each in points if not each.is_single}
-        rows = [
-            (each.series, each.cell, each.metric, each.baseline, each.contender, each.run, _moment(each.at),
-             each.model_dump_json()) for each in points
-        ]  # fmt: skip
+        key = attrgetter("series", "cell", "metric", "baseline", "contender", "run")
+        rows = [(*key(each), _moment(each.at), each.model_dump_json()) for each in points]
         with self._open(write=True) as connection:
             before = set(connection.execute("SELECT series, cell, metric, baseline, contender, run FROM point"))
             connection.executemany("DELETE FROM point WHERE series = ? AND run = ?", runs)
             connection.executemany("INSERT OR REPLACE INTO point VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        return len({row[:6] for row in rows} - before)
+        return len(set(map(key, points)) - before)
 
     def annotate(self, annotation: Annotation) -> None:
         row = (_moment(annotation.at), annotation.series, annotation.model_dump_json())

@@ -304,10 +304,7 @@ def records(context: Context) -> Iterator[Record]:
                 named = zip(("p50", "p95", "p99"), times.quantiles_ns[arm], strict=False)
                 record |= {f"{side}_{name}_ns": ns for name, ns in named}
         if estimate:
-            low, high = estimate.interval.low, estimate.interval.high
-            record |= {"ratio": math.exp(estimate.mean), "epochs": estimate.n}
-            record |= {"ratio_low": None if low is None else math.exp(low)}
-            record |= {"ratio_high": None if high is None else math.exp(high)}
+            record |= {"epochs": estimate.n, **numbers.ratio_fields(estimate)}
         yield record
     for arm, table, how in context.once(Replayed).other_tables:
         differs = "checksum" if how.startswith("checksum only") else "rows"

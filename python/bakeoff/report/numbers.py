@@ -23,6 +23,13 @@ def ratio_of(estimate: Estimate) -> str:
     return ratio(estimate.mean, estimate.interval.half_width) if estimate.n else "n/a"
 
 
+def ratio_fields(of: Estimate) -> dict[str, float | None]:
+    """Ratio and ends of its interval, unrounded, for programs."""
+    ends = of.mean if of.n else None, of.interval.low, of.interval.high
+    names = ("ratio", "ratio_low", "ratio_high")
+    return {name: None if end is None else math.exp(end) for name, end in zip(names, ends, strict=True)}
+
+
 def interval(of: Interval) -> str:
     """`0.880 to 0.896`, or "" without an interval."""
     if of.low is None or of.high is None:

@@ -10,7 +10,7 @@ from typing import Any
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import Forest, ForestRow, Record, Tone, VerdictView
-from bakeoff.stats.effects import Interaction, interactions
+from bakeoff.stats.effects import interactions
 from bakeoff.stats.hosts import without_hosts
 from bakeoff.stats.interval import excludes_zero
 from bakeoff.stats.model import Comparison, Estimate, Obstacle, Stop, Word
@@ -29,7 +29,7 @@ STOPS = {
 
 _TICKS_PERCENT = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 _NOISY = math.log(1.1)  # spread of a ratio between restarts
-_COUNTS_ABOVE = 3  # cells; fewer are seen at a glance
+
 _TWICE = math.log(2.0)
 _VAGUE = _TWICE / 2  # half-width of a ratio of which nothing is concluded: its ends differ by more than a factor of two
 _EDGE = 4.0  # per cent of the axis kept free on both sides
@@ -50,19 +50,6 @@ def _tone_of(comparison: Comparison) -> Tone:
 def _is_rate_fixed(comparison: Comparison) -> bool:
     """True if an open loop decided the throughput of both arms."""
     return Word.RATE_FIXED in comparison.verdict.words
-
-
-def _count_kinds(comparisons: Sequence[Comparison], *, faster: str, slower: str, equal: str) -> dict[str, int]:
-    """Count the verdicts of each kind, by the kind's words."""
-    kinds: Counter[str] = Counter(Word.RATE_FIXED if _is_rate_fixed(each) else _tone_of(each) for each in comparisons)
-    words: dict[str, str] = {
-        Tone.FASTER: faster,
-        Tone.SLOWER: slower,
-        Tone.EQUAL: equal,
-        Tone.OPEN: "undecided",
-        Word.RATE_FIXED: "at a fixed rate",
-    }
-    return {text: kinds[kind] for kind, text in words.items() if kinds[kind]}
 
 
 # The summary: which way it went, the largest difference or the narrowest interval, and what it rests on.
@@ -92,9 +79,17 @@ def _direction(context: Context) -> str:
     if len(context.primary) == 1:
         (only,) = context.primary
         return f"{_first_sentence(context, only.verdict.sentence)[0]}."
-    margin = percent_text(context.study.equivalence)
-    counts = _count_kinds(context.primary, faster="faster", slower="slower", equal=f"as fast within ±{margin}")
-    parts = [f"{count} {words}" for words, count in counts.items()]
+    kinds: Counter[str] = Counter(
+        Word.RATE_FIXED if _is_rate_fixed(each) else _tone_of(each) for each in context.primary
+    )
+    words = {
+        Tone.FASTER: "faster",
+        Tone.SLOWER: "slower",
+        Tone.EQUAL: f"as fast within ±{percent_text(context.study.equivalence)}",
+        Tone.OPEN: "undecided",
+        Word.RATE_FIXED: "at a fixed rate",
+    }
+    parts = [f"{kinds[kind]} {text}" for kind, text in words.items() if kinds[kind]]
     return f"Of {len(context.primary)} comparisons with {baseline}: {', '.join(parts)}."
 
 
@@ -146,7 +141,7 @@ def _interaction(context: Context) -> str:
     ]
     if not clear:
         return ""
-    best, at_base, at_other = max(clear, key=lambda each: _distinctness(each[0]))
+    best, at_base, at_other = max(clear, key=lambda each: _half_widths_from_one(each[0].estimate))
     ratio = numbers.ratio(best.estimate.mean, best.estimate.interval.half_width)
     first, second = _cost(at_base), _cost(at_other)
     verb = first.partition(" ")[0]
@@ -156,9 +151,8 @@ def _interaction(context: Context) -> str:
     )
 
 
-def _distinctness(interaction: Interaction) -> float:
-    """Distance from 1 in half-widths."""
-    return abs(interaction.estimate.mean) / max(interaction.estimate.interval.half_width or math.inf, 1e-9)
+def _half_widths_from_one(estimate: Estimate) -> float:
+    return abs(estimate.mean) / max(estimate.interval.half_width or math.inf, 1e-9)
 
 
 def _cost(effect: Estimate) -> str:
@@ -190,13 +184,11 @@ def _basis(context: Context) -> str:
     noise = f"; ratios differ by {spread} between {'restarts' if restarted else 'repetitions'}" if spread else ""
     if spreads and statistics.median_high(spreads) > _NOISY:
         noise += " (noisy machine: rerun when it is idle)"
-    control = {
-        True: "; the control, a second baseline, holds 1 at 99%",
-        False: "; the control does NOT hold 1",
-        None: "",
-    }
+    trusted, control = context.analysis.trusted, ""
+    if trusted is not None:
+        control = "; the control, a second baseline, holds 1 at 99%" if trusted else "; the control does NOT hold 1"
     where = " of every server" if restarted else ""
-    return f"This rests on {restarts}{where}{noise}{control[context.analysis.trusted]}."
+    return f"This rests on {restarts}{where}{noise}{control}."
 
 
 def _spread(comparison: Comparison) -> float | None:
@@ -213,20 +205,18 @@ def mean_sentences(context: Context) -> tuple[str, ...]:
     """Give each contender's verdicts over several cells, and their geometric mean unless they contradict."""
     if len(context.cells) < 2:
         return ()
-    sentences, means = [], _means(context)
-    for contender in context.analysis.geometric_mean:
-        counts = _counts_sentence(context, contender) if len(context.cells) > _COUNTS_ABOVE else ""
-        if contender in means:
-            mean = _mean_sentence(context, contender, means[contender])
-        else:
-            mean = _withheld_sentence(context, contender)
-        sentences.append(f"{counts} {mean}".strip())
-    return tuple(sentences)
+    means = _means(context)
+    return tuple(
+        _mean_sentence(context, contender, means[contender])
+        if contender in means
+        else _withheld_sentence(context, contender)
+        for contender in context.analysis.geometric_mean
+    )
 
 
 def _withheld_sentence(context: Context, contender: str) -> str:
     name, baseline = context.labels[contender], context.labels[context.analysis.baseline]
-    return f"{name} is faster than {baseline} in some cells and slower in others: no mean over them is given."
+    return f"{name} is faster than {baseline} in some cells and slower in others, so no mean is given."
 
 
 def _means(context: Context) -> dict[str, Estimate]:
@@ -240,18 +230,6 @@ def _means(context: Context) -> dict[str, Estimate]:
 
 def _all_cells(context: Context) -> str:
     return "both cells" if len(context.cells) == 2 else f"all {len(context.cells)} cells"
-
-
-def _counts_sentence(context: Context, contender: str) -> str:
-    """`mysql:8.0 is slower than mysql:5.7 in 5 of 6 cells, undecided in 1`."""
-    baseline = context.labels[context.analysis.baseline]
-    own = [each for each in context.primary if each.contender == contender]
-    counts = _count_kinds(
-        own, faster=f"faster than {baseline}", slower=f"slower than {baseline}", equal=f"as fast as {baseline}"
-    )
-    parts = [f"{words} in {count}" for words, count in counts.items()]
-    parts[0] += f" of {len(context.cells)} cells"
-    return f"{context.labels[contender]} is {', '.join(parts)}."
 
 
 def _mean_sentence(context: Context, contender: str, estimate: Estimate) -> str:
@@ -311,15 +289,10 @@ def _verdict(context: Context, comparison: Comparison) -> VerdictView:
     estimate = comparison.estimate
     half = estimate.interval.half_width
     basis = [_repeats(estimate.n, restarted=_is_restarted(comparison))]
-    if not _is_rate_fixed(comparison) and (ending := _ending(context, comparison)):
-        basis.append(ending)
-    if (
-        context.study.has_target
-        and comparison.more_s
-        and not _is_rate_fixed(comparison)
-        and "would take" not in comparison.verdict.sentence
-    ):
-        basis.append(f"about {format_duration(comparison.more_s)} more to the target")
+    if not _is_rate_fixed(comparison):
+        basis += filter(None, [_ending(context, comparison)])
+        if context.study.has_target and comparison.more_s and "would take" not in comparison.verdict.sentence:
+            basis.append(f"about {format_duration(comparison.more_s)} more to the target")
     return VerdictView(
         cell=comparison.cell,
         workload=comparison.workload,
@@ -366,26 +339,18 @@ def forest(context: Context) -> Forest:
     margin = axis.place(-context.study.equivalence), axis.place(context.study.equivalence)
     seen = margin[1] - margin[0] >= _MARGIN_LEAST
     several = context.analysis.geometric_mean if len(context.cells) > 1 else ()
+    band = "Grey band" if seen else "Too narrow for this axis"
+    restarted = ", one restart of all servers each" if all(map(_is_restarted, context.primary)) else ""
+    control = " Control: a second instance of the baseline; its true ratio is 1." if context.analysis.control else ""
     return Forest(
         one=axis.place(0.0),
         margin=margin if seen else None,
         ticks=axis.ticks(),
         rows=tuple(rows),
-        legend=_legend(context, margin_seen=seen),
+        legend=f"Throughput over that of {context.labels[context.analysis.baseline]}. Large mark: the estimate; bar: "
+        f"its 95% interval; small dots: epochs{restarted}. {band}: ±{percent_text(context.study.equivalence)}, within "
+        f"which a difference does not matter.{control}",
         withheld=tuple(_withheld_sentence(context, name) for name in several if name not in means),
-    )
-
-
-def _legend(context: Context, *, margin_seen: bool) -> str:
-    margin = f"±{percent_text(context.study.equivalence)}"
-    band = "Grey band" if margin_seen else "Too narrow for this axis"
-    restarted = ", one restart of all servers each" if all(map(_is_restarted, context.primary)) else ""
-    text = (
-        f"Throughput over that of {context.labels[context.analysis.baseline]}. Large mark: the estimate; bar: its 95% "
-        f"interval; small dots: epochs{restarted}. {band}: {margin}, within which a difference does not matter."
-    )
-    return text + (
-        " Control: a second instance of the baseline; its true ratio is 1." if context.analysis.control else ""
     )
 
 
@@ -460,10 +425,10 @@ def _forest_row(context: Context, comparison: Comparison, axis: _Axis) -> Forest
 
 
 def _control_word(comparison: Comparison, *, trusted: bool | None) -> str:
-    low, high = comparison.estimate.interval.low, comparison.estimate.interval.high
-    if low is None or high is None:
+    interval = comparison.estimate.interval
+    if interval.low is None:
         return "control"
-    if low <= 0 <= high:
+    if not excludes_zero(interval):
         return "holds 1"
     return "misses 1 at 95%, not at 99%" if trusted else "MISSES 1"
 
@@ -477,10 +442,6 @@ def records(context: Context) -> tuple[Record, ...]:
 
 def _record(context: Context, comparison: Comparison) -> Record:
     estimate = comparison.estimate
-
-    def ratio(value: float | None) -> float | None:
-        return None if value is None else math.exp(value)
-
     record: Record = {
         "run": context.run.name,
         "cell": comparison.cell,
@@ -490,13 +451,11 @@ def _record(context: Context, comparison: Comparison) -> Record:
         "contender": context.labels[comparison.contender],
         "is_control": comparison.is_control,
         "verdict": " ".join(comparison.verdict.words),
-        "ratio": ratio(estimate.mean) if estimate.n else None,
-        "ratio_low": ratio(estimate.interval.low),
-        "ratio_high": ratio(estimate.interval.high),
+        **numbers.ratio_fields(estimate),
         "epochs": estimate.n,
         "stop": comparison.stop.value,
         "p_adjusted": comparison.p_adjusted,
-        "ratio_trimmed": ratio(comparison.trimmed.mean) if comparison.trimmed.n else None,
+        "ratio_trimmed": math.exp(comparison.trimmed.mean) if comparison.trimmed.n else None,
         "sd_restart": comparison.sd_restart,
         "sd_within": comparison.sd_within,
         "flags": " | ".join(map(str, comparison.flags)),
