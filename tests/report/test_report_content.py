@@ -162,8 +162,8 @@ def test_an_untrusted_report_says_so_first(tmp_path):
 @pytest.mark.parametrize(
     ("stop", "text"),
     [
-        (Stop.ABORTED, "ended by hand"),
-        (Stop.RUNNING, "goes on or was broken off"),
+        (Stop.ABORTED, "stopped by hand"),
+        (Stop.RUNNING, "goes on or was cut short"),
         (Stop.BUDGET, "The budget ended"),
         (Stop.EXTENDED, "went on after an answer was in sight"),
     ],
