@@ -58,6 +58,8 @@ class Option:
             return schema
 
         def read(value: object, info: ValidationInfo) -> object:
+            if info.context is IN_FILE and type(value) is int:  # `budget: 60`; units are optional
+                value = str(value)
             try:
                 return parse(value) if isinstance(value, str) else value
             except SpecError as error:

@@ -157,8 +157,6 @@ class LoadedStudy:
         return self.lines.error(place, reason, hint=hint)
 
 
-_WITH_UNITS = ("precision", "equivalence", "budget", "warm_up", "table_size")
-
 INSTALLED = "installed"
 """Stands in `servers` for every installed server that is not named."""
 
@@ -186,7 +184,7 @@ def read_study(path: Path, *, scale: str = "", installed: Installed = lambda nam
         hint = "It begins with `title: …`; see docs/reference/studies.md."
         raise lines.error((), "a study is a mapping of keys.", hint=hint)
     try:
-        form = StudyFile.model_validate(_as_written(_with_installed(document, installed)), context=IN_FILE)
+        form = StudyFile.model_validate(_with_installed(document, installed), context=IN_FILE)
     except ValidationError as error:
         raise _first_mistake(error, lines) from None
     whole = LoadedStudy(path, form, form, lines, "", _all_levels(form, lines, varied=True), path.parent)
@@ -210,32 +208,6 @@ def _with_installed(document: dict[str, Any], installed: Installed) -> dict[str,
         return document
     more = installed([name for name in servers if isinstance(name, str) and name != INSTALLED])
     return document | {"servers": [each for name in servers for each in (more if name == INSTALLED else [name])]}
-
-
-def _as_written(document: dict[str, Any]) -> dict[str, Any]:
-    """Turn numbers into text where a unit may stand: `budget: 60`, `precision: 0.01`."""
-    parts = {
-        key: str(value) if key in _WITH_UNITS and type(value) in (int, float) else value
-        for key, value in document.items()
-    }
-    scales = parts.get("scales")
-    if isinstance(scales, dict):
-        parts["scales"] = {
-            name: _as_written(scale) if isinstance(scale, dict) else scale for name, scale in scales.items()
-        }
-    shares: dict[str, Any] = _shares_as_text(parts)
-    return shares
-
-
-def _shares_as_text(node: Any, name: str = "") -> Any:  # noqa: ANN401 — whatever YAML holds
-    """Turn numbers below `compressibility` into text; elsewhere they are refused, since YAML reads 8.10 as 8.1."""
-    if isinstance(node, dict):
-        return {
-            key: _shares_as_text(value, str(key) if name != "compressibility" else name) for key, value in node.items()
-        }
-    if isinstance(node, list):
-        return [_shares_as_text(value, name) for value in node]
-    return str(node) if name == "compressibility" and isinstance(node, float) else node
 
 
 def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
@@ -365,7 +337,6 @@ _REMEDIES = {
     "missing": "Write it.",
     "list_type": "Write a list: [4], or a line with - for each.",
     "tuple_type": "Write a list: [4], or a line with - for each.",
-    "string_type": "Write it in quotes: YAML reads 8.10 as the number 8.1.",
 }
 
 _REASONS = {"extra_forbidden": "there is no such key", "missing": "it is missing", "tuple_type": "it is not a list"}
