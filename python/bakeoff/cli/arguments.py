@@ -33,11 +33,6 @@ class FailOn(StrEnum):
 
 
 def parse_fail_on(text: str) -> frozenset[FailOn]:
-    """Read the kinds of differences that fail a run: `slower,rows`.
-
-    Raises:
-        SpecError: a word is unknown.
-    """
     words = [word.strip() for word in text.split(",")]
     if odd := [word for word in words if word not in list(FailOn)]:
         raise SpecError(f"{odd[0]!r} is not one of {', '.join(FailOn)}.", hint="Write --fail-on slower.")
@@ -45,11 +40,6 @@ def parse_fail_on(text: str) -> frozenset[FailOn]:
 
 
 def parse_rate(text: str) -> float:
-    """Read a number of events per second.
-
-    Raises:
-        SpecError: not a number, not above zero, or too many.
-    """
     try:
         rate = float(text)
     except ValueError:
@@ -61,11 +51,7 @@ def parse_rate(text: str) -> float:
 
 
 def parse_slowdown(text: str) -> float:
-    """Read an injected slowdown: uncounted events per 100 counted.
-
-    Raises:
-        SpecError: not a percentage, or outside 0 % to 100 %.
-    """
+    """Read an injected slowdown: uncounted events per 100 counted."""
     share = parse_percent(text)
     if not 0 <= share <= 1:
         meant = f"{text.strip()}%" if 1 < share <= 100 and "%" not in text else ""

@@ -61,7 +61,6 @@ class Fraction(Frozen):
 
     @property
     def resolution(self) -> int:
-        """Length of the shortest word."""
         return min(map(len, self.words))
 
     def mixed_pairs(self) -> tuple[tuple[tuple[str, str], ...], ...]:
@@ -73,7 +72,6 @@ class Fraction(Frozen):
         return tuple(tuple(group) for group in groups.values())
 
     def mixed_with(self, first: str, second: str) -> tuple[tuple[str, str], ...]:
-        """Return the two-factor interactions confounded with that of these factors."""
         pair = {first, second}
         group = next((group for group in self.mixed_pairs() if any(set(each) == pair for each in group)), ())
         return tuple(each for each in group if set(each) != pair)
@@ -96,14 +94,12 @@ class Design(Frozen):
     """The factors and levels behind the arms of a study.
 
     Attributes:
-        question: in words.
         about: where the question comes from.
         scale: `demo`, `small`, `paper`, or empty for what the file itself says.
         levels: arm -> level of each factor, in the order of the factors; the control has its baseline's.
         excluded: combinations left out by `where`.
         fraction: how the combinations were chosen; None for all that `where` leaves.
-        together: measure an arm until its cell is finished, even when its own ratio is settled. Effects need epochs
-            that have every arm.
+        together: measure an arm until its cell is finished; effects need epochs that have every arm.
     """
 
     question: str = ""
@@ -160,7 +156,6 @@ class Data(Frozen):
 
     @property
     def declared_table_options(self) -> str:
-        """Table options of CREATE TABLE, character set included."""
         words = [f"DEFAULT CHARACTER SET {self.table_charset}"] if self.table_charset else []
         words += [f"COLLATE {self.table_collation}"] if self.table_collation else []
         return " ".join([*words, self.table_options]).strip()
@@ -256,7 +251,6 @@ class Question(Frozen):
 
     @property
     def is_verdict(self) -> bool:
-        """Whether it is the core's own: FASTER, SLOWER or EQUIVALENT."""
         return self.kind == "verdict"
 
     def map_arms(self, _change: Callable[[tuple[Arm, ...]], tuple[Arm, ...]]) -> "Question":
@@ -310,17 +304,15 @@ class Study(Sizes, Conditions):
 
     @property
     def baseline(self) -> Arm:
-        """The arm that every ratio is over."""
         return self.arms[0]
 
     @property
     def starting_arms(self) -> tuple[Arm, ...]:
-        """The arms that are there from the start: all, unless arms join while it is measured."""
         return self.arms[:2] if self.question.adds_arms else self.arms
 
     @property
     def has_running_server(self) -> bool:
-        """A server among them was running already: it is not restarted, and its tables outlive the run."""
+        """A running server is not restarted, and its tables outlive the run."""
         return any(arm.server.origin is Origin.URL for arm in self.arms)
 
     @model_validator(mode="after")
@@ -354,7 +346,6 @@ class Study(Sizes, Conditions):
         return self.model_copy(update={"apart": apart})
 
     def _check_sources(self) -> None:
-        """Own data is loaded on every arm or on none, and never into a running server."""
         with_source = [arm for arm in self.arms if arm.data.source]
         if remote := next((arm for arm in with_source if arm.server.origin is Origin.URL), None):
             raise SpecError(

@@ -88,7 +88,6 @@ class LoadedStudy:
     Attributes:
         path: the file; paths in it are relative to its folder.
         written: the form as it is in the file, with all levels.
-        scale: name of the scale, or empty.
         levels: factor -> level -> settings, in the file's order.
         cnf_folder: folder of the servers' @FILEs.
     """
@@ -102,7 +101,6 @@ class LoadedStudy:
     cnf_folder: Path
 
     def place_of(self, factor: str, level: str) -> KeyPath:
-        """Return the place in the file that defines a level."""
         if factor == "server" and "server" not in self.written.factors:
             return ("servers", (self.written.servers or []).index(level))
         levels = self.written.factors[factor]
@@ -124,11 +122,7 @@ class LoadedStudy:
         return ("factors",)
 
     def with_servers(self, servers: Sequence[str]) -> "LoadedStudy":
-        """Ask the same question about other servers, which become its only factor.
-
-        Raises:
-            SpecError: one is given twice, or the file varies something else.
-        """
+        """Ask the same question about other servers, which become its only factor."""
         odd = [name for name, levels in self.levels.items() if name != "server" and len(levels) > 1]
         if odd:
             hint = "Leave the servers out, or take the factor out of the study."
@@ -165,11 +159,7 @@ Installed = Callable[[Sequence[str]], Sequence[str]]
 
 
 def read_study(path: Path, *, scale: str = "", installed: Installed = lambda named: ()) -> LoadedStudy:
-    """Read a study file and apply one of its scales.
-
-    Raises:
-        SpecError: anything wrong with it; with file, line, reason and remedy.
-    """
+    """Read a study file and apply one of its scales; SpecError names file, line, reason and remedy."""
     try:
         with path.open("rb") as file:
             content = file.read(4 * CHARACTERS_MAX + 1)
@@ -202,7 +192,6 @@ def read_study(path: Path, *, scale: str = "", installed: Installed = lambda nam
 
 
 def _with_installed(document: dict[str, Any], installed: Installed) -> dict[str, Any]:
-    """Replace `installed` among the servers by the names of the installed ones."""
     servers = document.get("servers")
     if not isinstance(servers, list) or INSTALLED not in servers:
         return document
@@ -295,7 +284,6 @@ def _checked(lines: Lines, place: KeyPath, name: str, value: str) -> None:
 
 
 def _check(loaded: LoadedStudy) -> None:
-    """Check references between parts of the file."""
     form, levels = loaded.form, loaded.levels
     if "server" not in form.settings and not any(
         "server" in settings for bundles in levels.values() for settings in bundles.values()
@@ -318,7 +306,6 @@ def _check_baseline(loaded: LoadedStudy) -> None:
 
 
 def _refer(loaded: LoadedStudy, place: KeyPath, factor: str, wanted: Sequence[str]) -> None:
-    """Check that a factor and its levels exist."""
     if factor not in loaded.levels:
         raise loaded.error(*place, reason=f"factor {factor} is unknown.", hint=_names(loaded.form))
     for level in wanted:
@@ -409,11 +396,7 @@ def shipped_studies() -> dict[str, Path]:
 
 
 def find_study(text: str) -> Path:
-    """Find the file of a study: a path, or the name of a study that ships.
-
-    Raises:
-        SpecError: it is neither; with the nearest known name.
-    """
+    """Find the file of a study: a path, or the name of a study that ships."""
     path = Path(text)
     if path.is_file():
         return path
