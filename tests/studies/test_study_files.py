@@ -171,12 +171,6 @@ def test_a_level_with_a_point_or_a_date_is_read_as_it_is_written(tmp_path):
     assert {dict(arm.server.options)["x"] for arm in study.arms} == {"8.10", "2001-01-02"}
 
 
-def test_keys_that_are_merged_give_way_to_those_written(tmp_path):
-    scales = "scales: {demo: &d {budget: 4m, precision: 2%}, small: {<<: *d, budget: 8m}}\n"
-    study = study_of(tmp_path, TEXT + scales, scale="small")
-    assert (study.budget_s, round(study.precision, 3)) == (480, 0.02)
-
-
 def test_words_of_a_connection_are_read_in_any_case_and_no_other_comes_in(tmp_path):
     study = made(
         tmp_path, changed("[server, client]", "[Server, CLIENT]") + "settings: {transport: Socket, tls: Required}\n"
