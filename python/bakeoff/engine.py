@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -34,6 +34,8 @@ _DESCRIBE_S = 30.0  # of loading scripts, to see what they declare
 
 # Of the engine's log; what scripts print (`Creating table …`) does not interest somebody who compares servers.
 _REPORTED_LEVELS = frozenset({"fatal", "alert", "warning"})
+
+_FILES = ("script", "capture")  # fields of requests
 
 Message = dict[str, Any]
 
@@ -84,6 +86,14 @@ class Measurement:
     slices: list[Message]
     histograms: list[Message]
     failures: list[Message] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Probed:
+    """The network between the engine and the servers' host: median round trip, and bytes/s towards the engine."""
+
+    rtt_ns: int
+    bytes_per_s: float
 
 
 class EngineProcess(Protocol):
@@ -311,6 +321,8 @@ class Engine:
         cpus: CPUs that the engine may use; None: all.
         on_log: receives the engine's warnings.
         process: one that was started already, on whatever host; None: one is started here.
+        heartbeat_s: send a line this often, for an engine that ends when it hears nothing.
+        paths: where the engine finds scripts and captures that are other files there.
     """
 
     def __init__(
@@ -320,12 +332,17 @@ class Engine:
         cpus: frozenset[int] | None = None,
         on_log: Callable[[str], None] | None = None,
         process: EngineProcess | None = None,
+        heartbeat_s: float | None = None,
+        paths: Mapping[str, str] | None = None,
     ) -> None:
         self._stop = stop or threading.Event()
         self._on_log = on_log or (lambda _line: None)
         self._lines: queue.Queue[Message | None] = queue.Queue()
         self._stderr: deque[str] = deque(maxlen=20)
         self._next_id = 1
+        self._paths = paths or {}
+        self._closed = threading.Event()
+        self._writing = threading.Lock()
         self._process = process or _start(cpus)
         threading.Thread(target=self._read_stdout, daemon=True).start()
         self._stderr_reader = threading.Thread(target=self._read_stderr, daemon=True)
@@ -340,6 +357,8 @@ class Engine:
         except BaseException:
             self.close()
             raise
+        if heartbeat_s:
+            threading.Thread(target=self._beat, args=(heartbeat_s,), daemon=True).start()
 
     def __enter__(self) -> Self:
         return self
@@ -435,6 +454,15 @@ class Engine:
         found: int | None = self._request({"type": "cpus"}, _GRACE_S)["cache_line_ns"]
         return found
 
+    def probe(self, host: str, port: int, token: str, *, limit_s: float) -> Probed:
+        """Measure the network from the engine to an echo at this address.
+
+        Raises:
+            EngineError: `connect_failed` if it cannot be reached.
+        """
+        answer = self._request({"type": "probe", "host": host, "port": port, "token": token}, limit_s)
+        return Probed(answer["rtt_ns"], answer["bytes_per_s"])
+
     def measure(
         self,
         request: Message,
@@ -484,6 +512,7 @@ class Engine:
     def close(self) -> None:
         """End the engine: by closing its input, then by force. Safe to call twice."""
         process = self._process
+        self._closed.set()
         with contextlib.suppress(OSError):
             if process.stdin:
                 process.stdin.close()
@@ -501,7 +530,10 @@ class Engine:
         """
         identity = self._next_id
         self._next_id += 1
-        self._send({**message, "id": identity})
+        there = {
+            name: self._paths.get(message[name], message[name]) for name in ("script", "capture") if name in message
+        }
+        self._send({**message, **there, "id": identity})
         deadline = time.monotonic() + silence_s
         enough = cancelling = False
         while True:
@@ -524,19 +556,33 @@ class Engine:
                     arm=answer.get("arm"),
                     sql_errno=answer.get("sql_errno"),
                 )
-            elif kind in ("done", "opened", "cpus"):
+            elif kind in ("done", "opened", "cpus", "probed"):
                 return answer
             elif see:
                 enough = see(answer) or enough
                 deadline = time.monotonic() + silence_s
 
+    def _with_its_paths(self, message: Message) -> Message:
+        return {
+            name: self._paths.get(value, value) if name in _FILES else value for name, value in message.items()
+        }
+
     def _send(self, message: Message) -> None:
         try:
-            assert self._process.stdin
-            self._process.stdin.write(json.dumps(message) + "\n")
-            self._process.stdin.flush()
+            self._write(json.dumps(message) + "\n")
         except (BrokenPipeError, ValueError):
             raise self._died() from None
+
+    def _write(self, line: str) -> None:
+        assert self._process.stdin
+        with self._writing:
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+
+    def _beat(self, every_s: float) -> None:
+        with contextlib.suppress(OSError, ValueError):  # the engine has ended
+            while not self._closed.wait(every_s):
+                self._write("\n")
 
     def _receive(self, deadline: float, *, tick: bool = False) -> Message:
         while True:

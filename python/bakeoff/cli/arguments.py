@@ -10,10 +10,10 @@ from typing import Annotated
 
 import typer
 
-from bakeoff.cluster import RUNNING, Wanted
+from bakeoff.cluster import Wanted
 from bakeoff.errors import HostError, KeyPath, SpecError
 from bakeoff.plan.factorial import make_study
-from bakeoff.spec import Apart, Profile, Study, parse_server
+from bakeoff.spec import Profile, Study, parse_server
 from bakeoff.spec.study import SEED_MAX
 from bakeoff.spec.study_file import LoadedStudy, find_study, read_study
 from bakeoff.units import parse_duration_s, parse_precision
@@ -208,56 +208,25 @@ On = Annotated[
 
 Client = Annotated[
     str | None,
-    typer.Option("--client", metavar="NODE", help="The client on this node of a Ray cluster, with --servers."),
-]
-Servers = Annotated[
-    str | None, typer.Option("--servers", metavar="NODE", help="The servers on this node of a Ray cluster.")
-]
-Interface = Annotated[
-    str | None,
     typer.Option(
-        "--interface",
-        metavar="NAME",
-        help="With --servers: an interface of that node or its address, where they listen.",
+        "--client",
+        metavar="[USER@]HOST",
+        help="Send the load from this host, reached by ssh; the servers stay here "
+        "(docs/how-to/client-on-another-host.md).",
     ),
 ]
 
 
-def apart_of(client: str | None, servers: str | None, interface: str | None) -> Apart | None:
-    """Client and servers on two nodes; None: on one.
-
-    Raises:
-        SpecError: one of the three options is missing, or both nodes are one.
-    """
-    given = {"--client": client, "--servers": servers, "--interface": interface}
-    if not any(given.values()):
-        return None
-    if not client or not servers or not interface:
-        missing = " and ".join(option for option, value in given.items() if not value)
-        raise SpecError(
-            f"{missing}: missing; client and servers on hosts of their own take --client, --servers and --interface.",
-            hint="Write --client NODE --servers NODE --interface ADDRESS, an address of the servers' node.",
-        )
-    if client == servers:
-        raise SpecError(
-            f"--client {client} --servers {servers}: both are one node.", hint="Name two, or leave the options out."
-        )
-    return Apart(client=client, servers=servers, interface=interface)
-
-
 def nodes_wanted(
-    ray: str | None, hosts: int | None, on: str | None, *, explain_budget: str | None, apart: Apart | None = None
+    ray: str | None, hosts: int | None, on: str | None, *, explain_budget: str | None, client: str | None = None
 ) -> Wanted | None:
     """Where a run is measured; None: on this machine.
 
     Raises:
         SpecError: an option of a cluster without one, or of one machine with one.
     """
-    if apart:
-        for option, chosen in (("--hosts", hosts), ("--on", on)):
-            if chosen is not None:
-                raise SpecError(f"{option}: --client and --servers name the nodes.", hint=f"Leave {option} out.")
-        ray = ray or RUNNING
+    if ray is not None and client is not None:
+        raise SpecError("--client and --ray cannot be combined.", hint="Leave one out.")
     if ray is not None and explain_budget is not None:
         raise SpecError("--explain-budget: differences are explained on one machine.", hint="Leave it or --ray out.")
     if ray is None:

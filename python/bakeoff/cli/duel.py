@@ -15,7 +15,6 @@ from bakeoff.cli.arguments import (
     FailOnOption,
     Format,
     Hosts,
-    Interface,
     NoExplain,
     NoVerdict,
     On,
@@ -28,10 +27,8 @@ from bakeoff.cli.arguments import (
     Runs,
     ScriptOptions,
     Seed,
-    Servers,
     Tables,
     TableSize,
-    apart_of,
     format_option,
     nodes_wanted,
 )
@@ -162,8 +159,6 @@ def duel(
     hosts: Hosts = None,
     on: On = None,
     client: Client = None,
-    servers_on: Servers = None,
-    interface: Interface = None,
     allow_same: Annotated[bool, typer.Option("--allow-same", help="Compare a running server with itself.")] = False,
     seed: Seed = None,
     runs: Runs = None,
@@ -214,8 +209,7 @@ def duel(
         placement=placement,
         seed=secrets.randbelow(2**31) if seed is None else seed,
     )
-    apart = apart_of(client, servers_on, interface)
-    study = study.placed_apart(apart) if apart else study
+    study = study.loaded_from(client) if client else study
     run_options = RunOptions(
         runs_root=runs_root(runs),
         passwords=passwords_of(arms, servers, own),
@@ -225,7 +219,7 @@ def duel(
         publish=publish,
         fail_on=fail_on,
         explaining=explaining(explain_budget, none=no_explain, of_s=study.budget_s),
-        cluster=nodes_wanted(ray, hosts, on, explain_budget=explain_budget, apart=apart),
+        cluster=nodes_wanted(ray, hosts, on, explain_budget=explain_budget, client=client),
     )
     return check_and_run(study, run_options, no_verdict=no_verdict, dry_run=dry_run)
 

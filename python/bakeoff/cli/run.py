@@ -20,7 +20,6 @@ from bakeoff.cli.arguments import (
     FailOnOption,
     Format,
     Hosts,
-    Interface,
     NoExplain,
     NoVerdict,
     On,
@@ -30,8 +29,6 @@ from bakeoff.cli.arguments import (
     Ray,
     Runs,
     Seed,
-    Servers,
-    apart_of,
     format_option,
     naming_the_line,
     nodes_wanted,
@@ -56,7 +53,7 @@ from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
 from bakeoff.run.runner import run_study
 from bakeoff.run.workload_checks import check_workloads
-from bakeoff.spec import Apart, Origin, Study
+from bakeoff.spec import Origin, Study
 from bakeoff.spec.study import GateEnd, is_capture
 from bakeoff.stats.model import Analysis, Word
 from bakeoff.stats.progress import Listener
@@ -273,8 +270,6 @@ def run(
     hosts: Hosts = None,
     on: On = None,
     client: Client = None,
-    servers: Servers = None,
-    interface: Interface = None,
     seed: Seed = None,
     runs: Runs = None,
     open_report: Open = False,
@@ -283,9 +278,8 @@ def run(
 ) -> int:
     """Run a study: every arm in every cell, until the intervals are narrow enough or the budget is spent."""
     begun = open_run(resume, runs) if resume is not None else None
-    apart = apart_of(client, servers, interface)
-    if begun and not apart:
-        apart = begun.study().apart
+    if begun and client is None:
+        client = begun.study().client
     options = RunOptions(
         runs_root=runs_root(runs),
         quiet=quiet,
@@ -293,10 +287,12 @@ def run(
         open_report=open_report,
         publish=publish,
         fail_on=fail_on,
-        cluster=nodes_wanted(ray, hosts, on, explain_budget=explain_budget, apart=apart),
+        cluster=nodes_wanted(ray, hosts, on, explain_budget=explain_budget, client=client),
     )
     if begun is not None:
-        _refuse_changes(study, begun.study(), scale=scale, precision=precision, seed=seed, control=control, apart=apart)
+        _refuse_changes(
+            study, begun.study(), scale=scale, precision=precision, seed=seed, control=control, client=client
+        )
         of_s = parse_duration_s(budget) if budget else begun.study().budget_s
         options = replace(options, explaining=_explaining_begun(begun, explain_budget, none=no_explain, of_s=of_s))
         return _resume(study, begun, options, scale=scale, budget=budget, precision=precision)
@@ -307,7 +303,7 @@ def run(
     )
     asked = explaining(explain_budget, none=no_explain, of_s=request.study.budget_s)
     with naming_the_line(request):
-        asked_study = request.study.placed_apart(apart) if apart else request.study
+        asked_study = request.study.loaded_from(client) if client else request.study
         return check_and_run(asked_study, replace(options, explaining=asked), no_verdict=no_verdict)
 
 
@@ -365,7 +361,7 @@ def _refuse_changes(
     precision: str | None,
     seed: int | None,
     control: bool,
-    apart: Apart | None,
+    client: str | None,
 ) -> None:
     """Refuse changes to a resumed run, except of its budget; --scale and --precision may describe the given study."""
     changes = {
@@ -373,7 +369,7 @@ def _refuse_changes(
         "--precision": name is None and precision is not None,
         "--seed": seed not in (None, begun.seed),
         "--control": control and control_name(begun) is None,
-        "--client, --servers and --interface": apart != begun.apart,
+        "--client": client != begun.client,
     }
     changed = [option for option, is_changed in changes.items() if is_changed]
     if changed:

@@ -33,6 +33,7 @@ from bakeoff.results.epoch_data import wall_time
 from bakeoff.results.frame import Frame
 from bakeoff.results.manifest import kinds_of
 from bakeoff.run.arms import ArmSetup, MemoryShare, prepare_arms, servers_by_aio, share_memory
+from bakeoff.run.client_host import ClientHost
 from bakeoff.run.epoch import Interrupted
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.kept_loads import KeptLoads
@@ -54,6 +55,7 @@ from bakeoff.run.workload_checks import check_workloads
 from bakeoff.search.added_arms import Joining, mean_loading_seconds, with_arms
 from bakeoff.search.bisection import search_decision
 from bakeoff.servers import ServerPool
+from bakeoff.servers.client import THIS_MACHINE
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs, work_root
 from bakeoff.spec import Arm, Study
 from bakeoff.stats.analysis import analyse, comparisons_so_far
@@ -109,12 +111,14 @@ def run_study(
     keep_snapshots(study)
     study = with_captures(study)
     check_workloads(study)
+    client = ClientHost.connect(study, listener, stop) if study.client else None
     share = (kept_memory(resume) if resume else None) or share_memory(study, at_most=servers_by_aio())
     begun_with = study.model_copy(update={"arms": study.arms[:2]}) if study.search else study
     setups = prepare_arms(
         begun_with, share.memory, passwords=passwords, on_progress=download_reporter(listener, stop), stop=stop
     )
-    with ServerPool(work_root()) as pool, Engine(stop=stop, on_log=listener.note) as engine:
+    access = client.access if client else THIS_MACHINE
+    with ServerPool(work_root(), access=access) as pool, Engine(stop=stop, on_log=listener.note) as engine:
         # Also those that MYSQL_PWD and ~/.my.cnf gave.
         secrets = [*passwords.values(), *(each.remote.account().password for each in setups if each.remote)]
         if resume:
@@ -131,11 +135,14 @@ def run_study(
             try:
                 before = read_checked(run, study, setups)
                 keep_memory(run, share)
+                if client:
+                    client.keep_network(run)
                 loads.enter_context(kept)  # it may delete them, unless the run was refused
                 begin_notes(study, listener)
                 begin = time.monotonic()
                 limit_s = math.inf if before.plan else study.budget_s * LOADING_SHARE
-                loading = partial(load, loader, setups, share, limit_s=limit_s)
+                measuring_engine = client.engine if client else Engine
+                loading = partial(load, loader, setups, share, limit_s=limit_s, engine=measuring_engine)
                 if explaining and explaining.only:
                     return run, explain(explaining, run, listener, loading)
                 tools = loading()
@@ -168,11 +175,8 @@ def begin_notes(study: Study, listener: Listener) -> None:
     """Say what a run leaves out, and who disturbs it."""
     for sentence in study.design.fraction.sentences() if study.design and study.design.fraction else ():
         listener.note(sentence)
-    if apart := study.apart:
-        listener.note(
-            f"client on {apart.client}, servers on {apart.servers}: the kernels place the threads, and resting servers "
-            "are not stopped"
-        )
+    if study.client:
+        listener.note(f"client on {study.client}: the kernels place the threads, and resting servers are not stopped")
     _note_other_bakeoffs(listener)
 
 
@@ -183,6 +187,7 @@ def load(
     *,
     limit_s: float = math.inf,
     host: str = "",
+    engine: Callable[..., Engine] = Engine,
 ) -> EpochTools:
     """Load all data on this machine, and close the loader's engine: every epoch starts one of its own.
 
@@ -192,6 +197,7 @@ def load(
         share: how many servers run at once.
         limit_s: wall seconds within which builds after the first are loaded.
         host: this machine's name in a cluster.
+        engine: starts the engine that measures.
 
     Raises: as `Loader.load_all` and `Loader.load_remote`.
     """
@@ -203,7 +209,9 @@ def load(
     loader.engine.close()
     # Running servers take no memory here.
     at_once = len(loader.study.arms) if share.at_once >= share.servers else max(share.at_once, 2)
-    return EpochTools(loader.study, setups, loader.pool, snapshots, loader.listener, loader.stop, at_once, host=host)
+    return EpochTools(
+        loader.study, setups, loader.pool, snapshots, loader.listener, loader.stop, at_once, host=host, engine=engine
+    )
 
 
 def builds_of(tools: EpochTools) -> int:

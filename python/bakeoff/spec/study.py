@@ -330,20 +330,6 @@ class GateEnd(Frozen):
     history: Path | None = None
 
 
-class Apart(Frozen):
-    """Client and servers on hosts of their own.
-
-    Attributes:
-        client: the node of a cluster on which the engine runs.
-        servers: the node on which the servers run.
-        interface: of the servers' node, its name or its address: where servers listen.
-    """
-
-    client: str
-    servers: str
-    interface: str
-
-
 class Study(Frozen):
     """Everything that a run needs to know.
 
@@ -367,7 +353,7 @@ class Study(Frozen):
         seed: everything random in the run follows from it.
         design: the factors and levels behind the arms, and published figures; None: a duel.
         search: of a bisection, which adds arms as it goes; the baseline is good, and the second arm is bad.
-        apart: client and servers on two nodes of a cluster; None: both on the machine that measures.
+        client: host of the client, for ssh; None: client and servers share this machine.
     """
 
     title: str
@@ -393,7 +379,7 @@ class Study(Frozen):
     seed: int = 0
     design: Design | None = None
     search: Search | None = None
-    apart: Apart | None = Field(default=None, exclude_if=lambda apart: apart is None)
+    client: str | None = Field(default=None, pattern=r"^[^\s-]\S*$", exclude_if=lambda client: client is None)
 
     @property
     def baseline(self) -> Arm:
@@ -424,22 +410,27 @@ class Study(Frozen):
             raise SpecError("study: it takes at least one workload and one number of threads above zero.")
         return self
 
-    def placed_apart(self, apart: Apart) -> "Study":
-        """This study with client and servers on hosts of their own.
+    def loaded_from(self, client: str) -> "Study":
+        """Return this study with its client on another host.
 
         Raises:
-            SpecError: it asks for what needs both on one machine.
+            SpecError: the study asks for something that needs client and servers on one machine.
         """
-        both = "client and servers are on hosts of their own"
+        if not re.fullmatch(r"[^\s-]\S*", client):
+            raise SpecError(f"--client {client!r}: expected [USER@]HOST.")
+        why = "client and servers are on different hosts"
         if self.has_running_server:
-            raise SpecError(f"--client: {both}, and a running server is where it is.", hint="Leave --client out.")
+            raise SpecError(
+                f"--client: {self.title} has a running server, which --client does not reach.",
+                hint="Run bakeoff on the client's host, and name all servers by URL.",
+            )
         if self.placement is Placement.PAIRED:
-            raise SpecError(f"--placement: {both}, so no threads of both can share a CPU.", hint="Leave it out.")
+            raise SpecError(f"--placement paired: {why}, so their threads cannot share a CPU.", hint="Leave it out.")
         if self.freeze:
-            raise SpecError(f"--freeze: {both}, and the client cannot stop a server there.", hint="Leave it out.")
+            raise SpecError(f"--freeze: {why}, and the client cannot stop a server.", hint="Leave it out.")
         if self.design and "transport" in [factor.name for factor in self.design.factors]:
-            raise SpecError(f"factor transport: {both}, so all connections are TCP.", hint="Leave the factor out.")
-        return self.model_copy(update={"apart": apart})
+            raise SpecError(f"factor transport: {why}, so all connections are TCP.", hint="Leave the factor out.")
+        return self.model_copy(update={"client": client})
 
     def _check_sources(self) -> None:
         """Own data is loaded on every arm or on none, and never into a running server."""
