@@ -3,8 +3,8 @@
 use std::io::BufRead as _;
 
 use bakeoff_capture::capture_file::{EventLine, Header, VERSION, open};
-use bakeoff_capture::session::Session;
-use bakeoff_capture::{class, read_summary, step};
+use bakeoff_capture::session::SessionState;
+use bakeoff_capture::{class, read_summary, effect};
 use bakeoff_load::replay_stream::{Replay, ReplayOrder};
 use libfuzzer_sys::fuzz_target;
 
@@ -36,7 +36,7 @@ fuzz_target!(|input: &[u8]| {
         for line in lines.split(b'\n').map_while(Result::ok) {
             let Ok(event) = serde_json::from_slice::<EventLine>(&line) else { break };
             let sql = event.statement();
-            let _ = (class(&sql), step(&sql), Session::from_json(event.session));
+            let _ = (class(&sql), effect(&sql), SessionState::from_json(event.session));
         }
     }
     let replay = Replay::open(ReplayOrder {

@@ -1,6 +1,6 @@
 #![no_main]
 
-use bakeoff_capture::{Dialect, Progress};
+use bakeoff_capture::{Dialect, ReadProgress};
 use bakeoff_capture::event::{Event, Sink};
 use bakeoff_capture::input::Format;
 use bakeoff_capture::sql_file::read_statements;
@@ -46,7 +46,7 @@ fuzz_target!(|input: &[u8]| {
     std::fs::write(&path, dump).expect("a temporary file");
     let delimiter = [";", ";\n", "//", "$$"][usize::from(choice & 3)];
     let mut bytes = 0;
-    let read = read_statements(&path, delimiter, &Progress::default(), &mut |statement| {
+    let read = read_statements(&path, delimiter, &ReadProgress::default(), &mut |statement| {
         bytes += statement.sql.len();
         change(statement.sql, statement.schema, statement.dialect);
         bytes < 1 << 20 // a few bytes of a compressed file may stand for gigabytes

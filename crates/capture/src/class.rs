@@ -28,7 +28,7 @@ pub enum Class {
 
 /// What a statement does to its connection's transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum Effect {
     /// A transaction begins, and locked tables are unlocked; what was open is committed.
     Begin,
     /// Tables are locked; what was open is committed.
@@ -45,6 +45,24 @@ pub enum Step {
     Inside,
 }
 
+/// A statement, classified once however often it is replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Statement {
+    /// What it does to the server.
+    pub class: Class,
+    /// What it does to its connection's transaction.
+    pub effect: Effect,
+    /// It names a function that gives the current time; see [`uses_clock`].
+    pub uses_clock: bool,
+}
+
+impl Statement {
+    /// Classifies the text alone: the session's settings and the server's objects are not known.
+    pub fn classify(sql: &[u8]) -> Self {
+        Self { class: class(sql), effect: effect(sql), uses_clock: uses_clock(sql) }
+    }
+}
+
 /// Statements that commit what is open, by their first word.
 #[rustfmt::skip]
 const COMMITTING: [&str; 14] = [
@@ -53,7 +71,7 @@ const COMMITTING: [&str; 14] = [
 ];
 
 /// What `sql` does to the transaction of its connection.
-pub fn step(sql: &[u8]) -> Step {
+pub fn effect(sql: &[u8]) -> Effect {
     let first: Vec<Part> = code_tokens(sql)
         .take(5)
         .map(|token| Part { kind: token.kind, text: &sql[token.start..token.end], end: token.end, version: None })
@@ -63,29 +81,29 @@ pub fn step(sql: &[u8]) -> Step {
         || is(&first, 0, "START") && second(&["TRANSACTION"])
         || is(&first, 0, "XA") && second(&["START", "BEGIN"])
     {
-        return Step::Begin;
+        return Effect::Begin;
     }
     if is(&first, 0, "LOCK") {
-        return Step::Lock;
+        return Effect::Lock;
     }
     if is(&first, 0, "UNLOCK") {
-        return Step::Unlock;
+        return Effect::Unlock;
     }
     if is_any(&first, 0, &["COMMIT", "ROLLBACK"]) {
         let says = |word: &str| (1..first.len()).any(|at| is(&first, at, word));
         return match (says("TO"), says("CHAIN") && !says("NO")) {
-            (true, _) => Step::Inside,
-            (_, true) => Step::Chain,
-            _ => Step::End,
+            (true, _) => Effect::Inside,
+            (_, true) => Effect::Chain,
+            _ => Effect::End,
         };
     }
     if is(&first, 0, "XA") && second(&["COMMIT", "ROLLBACK"]) {
-        return Step::End;
+        return Effect::End;
     }
     if is_any(&first, 0, &COMMITTING) && !second(&["TEMPORARY"]) {
-        return Step::Commits;
+        return Effect::Commits;
     }
-    Step::Inside
+    Effect::Inside
 }
 
 /// The schema that `USE name` names. The client's own command also takes names like `my-db` without quotes: up to a space or a `;`.

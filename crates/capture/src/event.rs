@@ -6,7 +6,7 @@ use crate::lexer::{code_tokens, is_word};
 
 /// What a connection asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Command {
+pub enum LogCommand {
     /// A statement as text.
     #[default]
     Query,
@@ -26,7 +26,7 @@ pub enum Command {
     Other,
 }
 
-impl Command {
+impl LogCommand {
     /// As the general log writes it.
     pub fn name(self) -> &'static str {
         match self {
@@ -43,14 +43,14 @@ impl Command {
 
     /// The command of that name in a log, in upper or lower case (MariaDB: `Reset connection`); every unknown one is `Other`.
     pub fn from_name(name: &[u8]) -> Self {
-        const KNOWN: [Command; 7] = [
-            Command::Query,
-            Command::Execute,
-            Command::Prepare,
-            Command::Connect,
-            Command::Reset,
-            Command::Quit,
-            Command::InitDb,
+        const KNOWN: [LogCommand; 7] = [
+            LogCommand::Query,
+            LogCommand::Execute,
+            LogCommand::Prepare,
+            LogCommand::Connect,
+            LogCommand::Reset,
+            LogCommand::Quit,
+            LogCommand::InitDb,
         ];
         if name.eq_ignore_ascii_case(b"Change user") {
             return Self::Connect;
@@ -78,7 +78,7 @@ pub struct Event {
     /// `user@host`.
     pub user: Vec<u8>,
     /// What was asked for.
-    pub command: Command,
+    pub command: LogCommand,
     /// The statement, the name of an administrator command, or a new schema.
     pub sql: Vec<u8>,
     /// Rows sent to the client.

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 
 use crate::class::used_schema;
 use crate::event::{
-    Command, Event, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, moment, number,
+    Event, LogCommand, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, moment, number,
     without_line_end,
 };
 use crate::lexer::statements;
-use crate::session::Session;
+use crate::session::SessionState;
 
 /// Names of commands; what is not among them begins no event. `Reset connection` is MariaDB's.
 #[rustfmt::skip]
@@ -28,7 +28,7 @@ const COMMANDS: [&str; 36] = [
 struct Connection {
     schema: Vec<u8>,
     user: Vec<u8>,
-    session: Session,
+    session: SessionState,
 }
 
 /// Reads a general log line by line.
@@ -119,8 +119,8 @@ impl GeneralLog {
         self.event.clear();
         self.event.connection = Some(found.connection);
         self.event.start_us = self.time_us;
-        self.event.command = Command::from_name(found.command);
-        if self.event.command == Command::Other {
+        self.event.command = LogCommand::from_name(found.command);
+        if self.event.command == LogCommand::Other {
             self.event.add_sql(found.command);
             self.event.add_sql(b" ");
         }
@@ -136,13 +136,13 @@ impl GeneralLog {
         event.cut |= cut && !event.sql.is_empty();
         event.sql.truncate(without_line_end(&event.sql).len());
         // MariaDB, and MySQL with `log_raw`, write all statements that a client has sent in one text as one event.
-        if event.command == Command::Query && !event.cut && memchr::memchr(b';', &event.sql).is_some() {
+        if event.command == LogCommand::Query && !event.cut && memchr::memchr(b';', &event.sql).is_some() {
             let text = std::mem::take(&mut event.sql);
             let connection = event.connection.and_then(|id| self.connections.get(&id));
             let found = statements(&text, connection.map(|known| known.session.clone()).unwrap_or_default());
             let all = if found.len() > 1 { found } else { vec![text.as_slice()] };
             for sql in all {
-                self.event.command = Command::Query;
+                self.event.command = LogCommand::Query;
                 self.event.sql = sql.to_vec();
                 self.give_event(sink);
             }
@@ -156,26 +156,27 @@ impl GeneralLog {
         let id = event.connection.unwrap_or(0);
         let connection = self.connections.entry(id).or_default();
         match event.command {
-            Command::Connect => {
+            LogCommand::Connect => {
                 let (user, schema) = connect(&event.sql);
-                *connection = Connection { user: user.to_vec(), schema: schema.to_vec(), session: Session::default() };
+                *connection =
+                    Connection { user: user.to_vec(), schema: schema.to_vec(), session: SessionState::default() };
             }
-            Command::InitDb => connection.schema.clone_from(&event.sql),
-            Command::Query => {
+            LogCommand::InitDb => connection.schema.clone_from(&event.sql),
+            LogCommand::Query => {
                 connection.session.set(&event.sql);
                 if let Some(name) = used_schema(&event.sql, connection.session.dialect()) {
                     connection.schema = name.into_owned();
                 }
                 if handles_prepared(&event.sql) {
-                    event.command = Command::Prepare;
+                    event.command = LogCommand::Prepare;
                 }
             }
-            Command::Reset => connection.session = Session::default(),
-            Command::Execute | Command::Prepare | Command::Quit | Command::Other => {}
+            LogCommand::Reset => connection.session = SessionState::default(),
+            LogCommand::Execute | LogCommand::Prepare | LogCommand::Quit | LogCommand::Other => {}
         }
         event.schema.clone_from(&connection.schema);
         event.user.clone_from(&connection.user);
-        if event.command == Command::Quit {
+        if event.command == LogCommand::Quit {
             self.connections.remove(&id);
         }
         sink.event(event);

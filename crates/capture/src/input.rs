@@ -57,9 +57,9 @@ impl Format {
 
 /// Counts bytes as they are read from disk, before decompression.
 #[derive(Debug, Clone, Default)]
-pub struct Progress(Arc<AtomicU64>);
+pub struct ReadProgress(Arc<AtomicU64>);
 
-impl Progress {
+impl ReadProgress {
     /// Bytes so far, of all files.
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -68,7 +68,7 @@ impl Progress {
 
 struct Counted<R> {
     inner: R,
-    progress: Progress,
+    progress: ReadProgress,
 }
 
 impl<R: Read> Read for Counted<R> {
@@ -83,7 +83,7 @@ impl<R: Read> Read for Counted<R> {
 ///
 /// # Errors
 /// Of the system, and of a decompressor that cannot begin.
-pub fn open(path: &Path, progress: &Progress) -> io::Result<Box<dyn Read + Send>> {
+pub fn open(path: &Path, progress: &ReadProgress) -> io::Result<Box<dyn Read + Send>> {
     let raw: Box<dyn Read + Send> =
         if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
     let mut raw = Counted { inner: raw, progress: progress.clone() };
@@ -168,7 +168,7 @@ impl Feed<'_> {
 pub fn read_logs(
     paths: &[PathBuf],
     format: Option<Format>,
-    progress: &Progress,
+    progress: &ReadProgress,
     sink: &mut dyn Sink,
 ) -> Result<Vec<Format>, Error> {
     let mut formats: Vec<Format> = Vec::new();

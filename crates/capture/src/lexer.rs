@@ -7,7 +7,7 @@ use bakeoff_wire::dialect::{Dialect, MultiByte};
 use memchr::{memchr, memmem};
 
 use crate::event::number;
-use crate::session::Session;
+use crate::session::SessionState;
 
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -335,7 +335,7 @@ const BEGINNING: usize = 16;
 /// The statements of a text, which a client can send in one. One that may hold others goes on to the text's end.
 ///
 /// `session`: its state before the text.
-pub(crate) fn statements(sql: &[u8], mut session: Session) -> Vec<&[u8]> {
+pub(crate) fn statements(sql: &[u8], mut session: SessionState) -> Vec<&[u8]> {
     let mut found = Vec::new();
     let (mut from, mut beginning) = (0, Vec::new());
     let mut lexer = Lexer::in_dialect(sql, ending_texts(sql, session.dialect()));

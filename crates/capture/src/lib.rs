@@ -27,9 +27,9 @@ pub mod sql_file;
 
 pub use bakeoff_wire::dialect::{Dialect, MultiByte};
 pub use capture_file::{EventLine, Summary, read_summary};
-pub use class::{Class, Step, class, step, used_schema, uses_clock};
-pub use input::{Format, Progress};
-pub use recorder::{Order, capture};
+pub use class::{Class, Effect, Statement, class, effect, used_schema};
+pub use input::{Format, ReadProgress};
+pub use recorder::{CaptureJob, capture};
 
 /// Why a capture cannot be made or read.
 #[derive(Debug, thiserror::Error)]

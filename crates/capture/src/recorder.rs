@@ -12,11 +12,11 @@ use sha2::{Digest as _, Sha256};
 use crate::Error;
 use crate::capture_file::{DigestTotals, EventLine, Header, Overall, Summary, VERSION, WholeFile, Writer, add_line};
 use crate::digest::{Digester, Facts, name_of, text_of};
-use crate::event::{Command, Event, Sink};
-use crate::input::{Format, Progress, read_logs};
+use crate::event::{Event, LogCommand, Sink};
+use crate::input::{Format, ReadProgress, read_logs};
 use crate::keywords::NAMED;
 use crate::secrets::{Redactor, strike_out, without_comments};
-use crate::session::Session;
+use crate::session::SessionState;
 
 /// Bytes of lines that go to the writer's thread at once, and how many such pieces may wait.
 const BATCH_BYTES: usize = 256 << 10;
@@ -34,7 +34,7 @@ const LONGEST_US: u64 = 86_400_000_000;
 
 /// What a capture is made of and how.
 #[derive(Debug, Clone, Default)]
-pub struct Order {
+pub struct CaptureJob {
     /// Logs in their order; `-` is standard input.
     pub logs: Vec<PathBuf>,
     /// The file to write.
@@ -49,19 +49,19 @@ pub struct Order {
 ///
 /// # Errors
 /// [`Error`]: a log that cannot be read or is none, a capture that cannot be written.
-pub fn capture(order: &Order, progress: &Progress) -> Result<Summary, Error> {
-    let cannot_write = |error: io::Error| Error::Write { path: order.output.clone(), reason: error.to_string() };
-    let header = Header { r#type: "bakeoff-capture".to_owned(), version: VERSION, redacted: order.redact };
-    let redactor = if order.redact { Some(Redactor::new().map_err(cannot_write)?) } else { None };
-    let file = WholeFile::create(&order.output).map_err(cannot_write)?;
+pub fn capture(job: &CaptureJob, progress: &ReadProgress) -> Result<Summary, Error> {
+    let cannot_write = |error: io::Error| Error::Write { path: job.output.clone(), reason: error.to_string() };
+    let header = Header { r#type: "bakeoff-capture".to_owned(), version: VERSION, redacted: job.redact };
+    let redactor = if job.redact { Some(Redactor::new().map_err(cannot_write)?) } else { None };
+    let file = WholeFile::create(&job.output).map_err(cannot_write)?;
     let mut recorder = Recorder::new(file, &header, redactor).map_err(cannot_write)?;
-    let formats = read_logs(&order.logs, order.format, progress, &mut recorder);
+    let formats = read_logs(&job.logs, job.format, progress, &mut recorder);
     let ended = recorder.finish(formats.as_deref().unwrap_or_default());
     if formats?.is_empty() {
         return Err(Error::Empty);
     }
     let (file, digests, overall) = ended.map_err(cannot_write)?;
-    file.keep(&order.output).map_err(cannot_write)?;
+    file.keep(&job.output).map_err(cannot_write)?;
     Ok(Summary { header, overall, digests })
 }
 
@@ -114,7 +114,7 @@ pub struct Recorder<W: Write + Send + 'static> {
     lines: Lines<W>,
     totals: Totals,
     digester: Digester,
-    sessions: HashMap<u64, Session>,
+    sessions: HashMap<u64, SessionState>,
     redactor: Option<Redactor>,
     /// The statement as it is written, when that is not as it was.
     changed: Vec<u8>,
@@ -151,15 +151,15 @@ impl<W: Write + Send + 'static> Recorder<W> {
     fn command(&mut self, event: &mut Event) {
         self.totals.overall.commands += 1;
         if let Some(connection) = event.connection
-            && matches!(event.command, Command::Quit | Command::Connect | Command::Reset)
+            && matches!(event.command, LogCommand::Quit | LogCommand::Connect | LogCommand::Reset)
         {
             self.sessions.remove(&connection);
         }
-        if self.redactor.is_some() && event.command != Command::InitDb {
+        if self.redactor.is_some() && event.command != LogCommand::InitDb {
             event.sql.clear();
         }
         let mut line = EventLine::of(event, &event.sql);
-        line.not_replayable = (event.command == Command::Other).then(|| "command".into());
+        line.not_replayable = (event.command == LogCommand::Other).then(|| "command".into());
         self.lines.add(&line);
     }
 
@@ -183,7 +183,7 @@ fn reason(event: &Event, facts: &Facts) -> Option<&'static str> {
     let reasons = [
         (facts.secret, "password"),
         (event.cut || facts.cut, "cut"),
-        (event.command == Command::Prepare, "prepare"),
+        (event.command == LogCommand::Prepare, "prepare"),
         (event.in_routine, "routine"),
         (facts.parameter || event.is_digest, "parameters"),
         (facts.local_file, "local file"),
@@ -199,11 +199,11 @@ impl<W: Write + Send + 'static> Sink for Recorder<W> {
         if self.redactor.is_some() {
             event.user.clear();
         }
-        if !matches!(event.command, Command::Query | Command::Execute | Command::Prepare) {
+        if !matches!(event.command, LogCommand::Query | LogCommand::Execute | LogCommand::Prepare) {
             return self.command(event);
         }
         let connection = event.connection.unwrap_or(0);
-        let dialect = self.sessions.get(&connection).map(Session::dialect).unwrap_or_default();
+        let dialect = self.sessions.get(&connection).map(SessionState::dialect).unwrap_or_default();
         let facts = self.digester.read(&event.sql, dialect);
         if facts.empty && event.start_us.is_none() {
             return; // the comments at the end of a file
@@ -216,7 +216,7 @@ impl<W: Write + Send + 'static> Sink for Recorder<W> {
         let reason = reason(event, &facts);
         let mut line = EventLine::of(event, sql);
         line.not_replayable = reason.map(Into::into);
-        if event.command == Command::Prepare {
+        if event.command == LogCommand::Prepare {
             self.totals.overall.commands += 1;
         } else {
             self.totals.moment(event);
@@ -224,7 +224,7 @@ impl<W: Write + Send + 'static> Sink for Recorder<W> {
             self.totals.overall.transactions += u64::from(facts.ends_transaction) * event.weight;
             line.digest = Some(self.totals.groups[group].totals.digest.as_str().into());
         }
-        line.session = self.sessions.get(&connection).and_then(Session::json);
+        line.session = self.sessions.get(&connection).and_then(SessionState::json);
         self.lines.add(&line);
         if facts.first == NAMED.SET && !facts.secret && event.connection.is_some() {
             self.sessions.entry(connection).or_default().set(&event.sql);

@@ -33,14 +33,14 @@ const WITH_ANSI_QUOTES: [&str; 7] = ["ANSI_QUOTES", "ANSI", "DB2", "MAXDB", "MSS
 
 /// What is known of one session: names as the server has them, and values as they were written, without quotes.
 #[derive(Debug, Clone, Default)]
-pub struct Session {
+pub struct SessionState {
     values: BTreeMap<&'static str, String>,
     /// The values as a JSON object; None while there are none.
     json: Option<Box<RawValue>>,
     dialect: Dialect,
 }
 
-impl Session {
+impl SessionState {
     /// The state as a JSON object; None: nothing is known.
     pub fn json(&self) -> Option<&RawValue> {
         self.json.as_deref()

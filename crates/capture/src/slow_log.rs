@@ -12,7 +12,7 @@
 //! which no statement is divided, and `Digest_text: Yes`; a time that is not known is `SET timestamp=DEFAULT;`.
 
 use crate::event::{
-    Command, Event, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, number, without_line_end,
+    Event, LogCommand, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, number, without_line_end,
 };
 use crate::event::{SECOND_US, moment, seconds_us};
 
@@ -401,16 +401,16 @@ impl SlowLog {
         event.cut |= !closed && kept.len() == text.len();
         event.sql.truncate(kept.len());
         if let Some(name) = event.sql.strip_prefix(b"# administrator command: ") {
-            let command = match Command::from_name(name) {
-                found @ (Command::Quit | Command::Connect | Command::Reset) => found,
-                _ => Command::Other,
+            let command = match LogCommand::from_name(name) {
+                found @ (LogCommand::Quit | LogCommand::Connect | LogCommand::Reset) => found,
+                _ => LogCommand::Other,
             };
             event.command = command;
             event.sql.drain(..b"# administrator command: ".len());
         } else if event.sql.starts_with(b"throttle: ") {
-            event.command = Command::Other;
+            event.command = LogCommand::Other;
         } else if handles_prepared(&event.sql) {
-            event.command = Command::Prepare;
+            event.command = LogCommand::Prepare;
         }
         if !self.has_schema {
             event.schema.clear();

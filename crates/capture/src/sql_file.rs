@@ -8,9 +8,9 @@ use bakeoff_wire::dialect::Dialect;
 use crate::Error;
 use crate::class::used_schema;
 use crate::event::{Event, LogReader, STATEMENT_MAX, Sink, without_line_end};
-use crate::input::{self, Progress};
+use crate::input::{self, ReadProgress};
 use crate::lexer::{Kind, Lexer, Token, code_comment};
-use crate::session::Session;
+use crate::session::SessionState;
 
 const DELIMITER: &[u8] = b"DELIMITER";
 /// Most bytes that decide together what they are.
@@ -39,7 +39,7 @@ pub struct SqlFile {
     delimiter: Vec<u8>,
     schema: Vec<u8>,
     /// What `SET` has changed so far, and how statements are read by it.
-    session: Session,
+    session: SessionState,
     dialect: Dialect,
     /// The line that is being read, from 1.
     line: u64,
@@ -62,7 +62,7 @@ impl Default for SqlFile {
             in_code_comment: false,
             delimiter: b";".to_vec(),
             schema: Vec::new(),
-            session: Session::default(),
+            session: SessionState::default(),
             dialect: Dialect::default(),
             line: 1,
             held: Vec::new(),
@@ -296,7 +296,7 @@ fn named_delimiter(line: &[u8]) -> Option<&[u8]> {
 
 /// A statement of a file.
 #[derive(Debug)]
-pub struct Statement<'a> {
+pub struct FileStatement<'a> {
     /// Its text, which may be changed.
     pub sql: &'a mut Vec<u8>,
     /// The schema that the file's last `USE` names; empty: none.
@@ -323,8 +323,8 @@ const PIECE: u64 = 1 << 20;
 pub fn read_statements(
     path: &Path,
     delimiter: &str,
-    progress: &Progress,
-    see: &mut dyn FnMut(Statement<'_>) -> bool,
+    progress: &ReadProgress,
+    see: &mut dyn FnMut(FileStatement<'_>) -> bool,
 ) -> Result<(), Error> {
     let open_error = |error: io::Error| Error::Open { path: path.to_owned(), reason: error.to_string() };
     let read_error = |error: io::Error| Error::Read { path: path.to_owned(), reason: error.to_string() };
@@ -346,7 +346,7 @@ pub fn read_statements(
 
 /// Gives events on as statements.
 struct Statements<'a> {
-    see: &'a mut dyn FnMut(Statement<'_>) -> bool,
+    see: &'a mut dyn FnMut(FileStatement<'_>) -> bool,
     ended: bool,
 }
 
@@ -355,7 +355,7 @@ impl Sink for Statements<'_> {
         if self.ended {
             return;
         }
-        self.ended = !(self.see)(Statement {
+        self.ended = !(self.see)(FileStatement {
             sql: &mut event.sql,
             schema: &event.schema,
             line: event.line.unwrap_or(1),

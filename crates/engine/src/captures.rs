@@ -7,7 +7,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use bakeoff_capture::{
-    Class, Error, EventLine, Format, Order, Progress, Summary, capture, capture_file, class, read_summary,
+    CaptureJob, Class, Error, EventLine, Format, ReadProgress, Summary, capture, capture_file, class, read_summary,
 };
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -56,7 +56,7 @@ pub fn run(args: CaptureArgs) -> ExitCode {
         return ended(print_events(&args.logs[0]));
     }
     let made = match args.output {
-        Some(output) => make(&Order {
+        Some(output) => make(&CaptureJob {
             logs: args.logs,
             output,
             redact: args.redact,
@@ -115,9 +115,9 @@ fn print_events(path: &Path) -> Result<(), Error> {
 }
 
 /// Makes the capture, and says every fifth of a second how far it has come.
-fn make(order: &Order) -> Result<Summary, Error> {
-    let progress = Progress::default();
-    let total = order.logs.iter().map(|path| size_of(path)).sum::<Option<u64>>();
+fn make(job: &CaptureJob) -> Result<Summary, Error> {
+    let progress = ReadProgress::default();
+    let total = job.logs.iter().map(|path| size_of(path)).sum::<Option<u64>>();
     let (done, waiting) = channel::<()>();
     let said = progress.clone();
     let reporter = std::thread::spawn(move || {
@@ -126,7 +126,7 @@ fn make(order: &Order) -> Result<Summary, Error> {
             let _ = writeln!(io::stderr(), "{line}");
         }
     });
-    let made = capture(order, &progress);
+    let made = capture(job, &progress);
     drop(done);
     let _ = reporter.join();
     made

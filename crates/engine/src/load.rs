@@ -119,7 +119,7 @@ impl Shared {
                 shared: self,
                 file: &file,
                 client,
-                read: input::Progress::default(),
+                read: input::ReadProgress::default(),
                 reported: 0,
                 failure: None,
                 statements: 0,
@@ -158,7 +158,7 @@ struct Loading<'a> {
     shared: &'a Shared,
     file: &'a DumpFile,
     client: Client,
-    read: input::Progress,
+    read: input::ReadProgress,
     reported: u64,
     failure: Option<Failure>,
     /// That have been read, but for those that are left out.
@@ -214,7 +214,7 @@ impl Loading<'_> {
         self.run_one(sql).map_err(|error| self.refused(sql, &error))
     }
 
-    fn load_rows(&mut self, rows: &DumpRows, progress: &input::Progress) -> Result<(), Failure> {
+    fn load_rows(&mut self, rows: &DumpRows, progress: &input::ReadProgress) -> Result<(), Failure> {
         let path = &self.file.path;
         let failed = |error: std::io::Error| Failure::new(Code::ScriptError, format!("{}: {error}", path.display()));
         for statement in ["SET NAMES utf8mb4", "SET SESSION time_zone = '+00:00'"] {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use bakeoff_capture::{Progress, input};
+use bakeoff_capture::{ReadProgress, input};
 use bakeoff_engine::answer::{Build, MessageWriter};
 use bakeoff_engine::captures::{self, CaptureArgs};
 use bakeoff_engine::drive;
@@ -99,7 +99,7 @@ fn arguments_as_sysbench() -> Option<Vec<String>> {
 }
 
 fn head(file: &Path) -> ExitCode {
-    let copied = input::open(file, &Progress::default())
+    let copied = input::open(file, &ReadProgress::default())
         .and_then(|input| io::copy(&mut input.take(HEAD_BYTES), &mut io::stdout().lock()));
     match copied {
         Ok(_) => ExitCode::SUCCESS,

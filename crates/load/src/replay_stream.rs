@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use bakeoff_capture::capture_file::{self, EventLine};
-use bakeoff_capture::session::Session;
-use bakeoff_capture::{Class, Error, Step, class, read_summary, step, uses_clock};
+use bakeoff_capture::session::SessionState;
+use bakeoff_capture::{Class, Effect, Error, read_summary};
 
 use crate::failure::Failure;
 use crate::lock;
@@ -59,7 +59,7 @@ pub struct State {
     /// The default schema; empty: not known.
     pub schema: String,
     /// Session variables.
-    pub session: Session,
+    pub session: SessionState,
 }
 
 /// One statement.
@@ -359,12 +359,15 @@ impl Reader {
         // Without a number it is not known whose session ends: transactions of others would be rolled back.
         let ends_session =
             event.connection.is_some() && matches!(&*event.command, "Quit" | "Connect" | "Reset Connection");
+        let is_replayed = event.digest.is_some() && event.not_replayable.is_none();
+        let sql = if is_replayed { event.statement() } else { Vec::new() };
+        let classified = bakeoff_capture::Statement::classify(&sql);
         for copy in 0..self.copies {
-            let number = (event.connection.unwrap_or(0), copy);
-            if event.digest.is_some() && event.not_replayable.is_none() {
-                self.statement(number, &event);
+            let key = (event.connection.unwrap_or(0), copy);
+            if is_replayed {
+                self.statement(key, &event, &sql, classified);
             } else if ends_session {
-                self.forget(number);
+                self.forget(key);
             }
         }
         self.line = line;
@@ -419,9 +422,8 @@ impl Reader {
         }
     }
 
-    fn statement(&mut self, key: ConnectionKey, event: &EventLine) {
-        let sql = event.statement();
-        let class = class(&sql);
+    fn statement(&mut self, key: ConnectionKey, event: &EventLine, sql: &[u8], classified: bakeoff_capture::Statement) {
+        let bakeoff_capture::Statement { class, effect, uses_clock } = classified;
         let writes = matches!(class, Class::Write(_));
         if writes && self.order.reads_only {
             return;
@@ -436,12 +438,11 @@ impl Reader {
         self.found = true;
         self.last_us = self.last_us.max(start_us);
         let state = self.meet(key, event);
-        let step = step(&sql);
         let commits_itself = !autocommit_is_off(&state);
         let connection = &self.connections[&key];
         let implicit = connection.in_transaction && !connection.explicit;
-        let locked = connection.locked && step != Step::Begin;
-        if matches!(step, Step::Begin | Step::Lock) || implicit && commits_itself && !locked {
+        let locked = connection.locked && effect != Effect::Begin;
+        if matches!(effect, Effect::Begin | Effect::Lock) || implicit && commits_itself && !locked {
             self.close(key);
         }
         let operation = event.digest.as_deref().and_then(|digest| self.numbers.get(digest));
@@ -450,14 +451,14 @@ impl Reader {
             state,
             reads: class == Class::Read,
             offset_us: start_us.unsigned_abs(),
-            second: event.start_us.filter(|_| writes || uses_clock(&sql)).map(|us| us.unsigned_abs() / 1_000_000),
-            sql,
+            second: event.start_us.filter(|_| writes || uses_clock).map(|us| us.unsigned_abs() / 1_000_000),
+            sql: sql.to_vec(),
         };
-        let stays = match step {
-            Step::Begin | Step::Chain | Step::Lock => true,
-            Step::Unlock => self.connections[&key].in_transaction && !locked,
-            Step::End | Step::Commits => locked,
-            Step::Inside => self.connections[&key].in_transaction || !commits_itself && class != Class::Session,
+        let stays = match effect {
+            Effect::Begin | Effect::Chain | Effect::Lock => true,
+            Effect::Unlock => self.connections[&key].in_transaction && !locked,
+            Effect::End | Effect::Commits => locked,
+            Effect::Inside => self.connections[&key].in_transaction || !commits_itself && class != Class::Session,
         };
         self.add(key, statement);
         if !stays {
@@ -466,10 +467,10 @@ impl Reader {
         let Some(connection) = self.connections.get_mut(&key) else {
             return;
         };
-        connection.locked = stays && (locked || step == Step::Lock);
+        connection.locked = stays && (locked || effect == Effect::Lock);
         if stays {
-            connection.explicit |= matches!(step, Step::Begin | Step::Chain | Step::Lock);
-            connection.explicit &= connection.in_transaction || step != Step::Inside;
+            connection.explicit |= matches!(effect, Effect::Begin | Effect::Chain | Effect::Lock);
+            connection.explicit &= connection.in_transaction || effect != Effect::Inside;
             connection.in_transaction = true;
         }
     }
@@ -496,7 +497,7 @@ impl Reader {
             connection.session_json = json.to_owned();
             connection.state = Arc::new(State {
                 schema: event.schema.clone().into_owned(),
-                session: Session::from_json(event.session),
+                session: SessionState::from_json(event.session),
             });
         }
         Arc::clone(&connection.state)

@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use bakeoff_capture::lexer::{code_tokens, is_word};
-use bakeoff_capture::session::Session;
-use bakeoff_capture::{Dialect, Step, step, used_schema};
+use bakeoff_capture::session::SessionState;
+use bakeoff_capture::{Dialect, Effect, effect, used_schema};
 use bakeoff_script::host::{ConnectTarget, Connection, EventEnd, Host as _, SqlError};
 use serde::Serialize;
 
@@ -81,7 +81,7 @@ impl Workload for ReplayWorkload {
             connection,
             numbers: vec![None; self.operations.len()],
             schema: self.home.schema.clone(),
-            set: Session::default(),
+            set: SessionState::default(),
             state: Arc::default(),
             second: 0,
         };
@@ -114,7 +114,7 @@ struct ReplaySession<'a> {
     /// The host's numbers of operations.
     numbers: Vec<Option<usize>>,
     schema: String,
-    set: Session,
+    set: SessionState,
     /// The state that was asked for last, and is in force.
     state: Arc<State>,
     /// Of 1970 on, as `NOW()` gives it; 0: the server's.
@@ -227,7 +227,7 @@ impl ReplaySession<'_> {
     fn repeat(&mut self, statements: &[Statement]) -> Result<(Result<(), SqlError>, bool), Failure> {
         // COMMIT AND CHAIN has ended what was before it, if it is not what has failed.
         let before = &statements[..statements.len() - 1];
-        let ended = before.iter().rposition(|statement| step(&statement.sql) == Step::Chain);
+        let ended = before.iter().rposition(|statement| effect(&statement.sql) == Effect::Chain);
         if ended.is_some()
             && let Err(error) = self.query(b"START TRANSACTION", false)
         {
@@ -295,7 +295,7 @@ impl ReplaySession<'_> {
         }
         let _ = self.query(LOCK_WAIT, false); // its failure is one of the next statement, too
         self.schema.clone_from(&self.plan.home.schema);
-        self.set = Session::default();
+        self.set = SessionState::default();
         self.state = Arc::default();
         self.second = 0;
         Ok(())
@@ -366,12 +366,12 @@ fn needs_schema(sql: &[u8]) -> bool {
     let mut next_is =
         |any: [&str; 2]| tokens.next().is_some_and(|token| any.iter().any(|word| is_word(sql, token, word)));
     let is_about_schema = next_is(["CREATE", "DROP"]) && next_is(["DATABASE", "SCHEMA"]);
-    let is_of_transaction = matches!(step(sql), Step::Begin | Step::Unlock | Step::End | Step::Chain);
+    let is_of_transaction = matches!(effect(sql), Effect::Begin | Effect::Unlock | Effect::End | Effect::Chain);
     !is_about_schema && !is_of_transaction && used_schema(sql, Dialect::default()).is_none()
 }
 
 /// The `SET` statements that lead from one state to another.
-fn settings(from: &Session, to: &Session, home_names: &str) -> Vec<String> {
+fn settings(from: &SessionState, to: &SessionState, home_names: &str) -> Vec<String> {
     let (from, to) = (from.values(), to.values());
     let names: BTreeSet<&str> = from.keys().chain(to.keys()).copied().collect();
     let differs = |name: &&str| from.get(*name) != to.get(*name);

@@ -20,7 +20,7 @@ pub mod template;
 pub use auth::Channel;
 pub use bytes::Malformed;
 pub use login::{
-    Greeting, Login, LoginError, LoginOptions, LoginStep, Session, TlsWish, UTF8MB4_GENERAL_CI, capability,
+    Greeting, Login, LoginError, LoginOptions, LoginStep, Negotiated, TlsWish, UTF8MB4_GENERAL_CI, capability,
     collation_id,
 };
 pub use packet::{Inbox, Slack};

@@ -176,12 +176,12 @@ pub enum LoginStep {
     /// Send `out`, do the TLS handshake, then call [`Login::tls_started`].
     StartTls,
     /// Logged in.
-    Done(Session),
+    Done(Negotiated),
 }
 
 /// What the login settled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Session {
+pub struct Negotiated {
     /// What the server said of itself.
     pub greeting: Greeting,
     /// The flags that both sides have.
@@ -190,7 +190,7 @@ pub struct Session {
     pub status: u16,
 }
 
-impl Session {
+impl Negotiated {
     /// Result sets end with an OK packet, and no EOF follows the columns.
     pub fn deprecate_eof(&self) -> bool {
         self.capabilities & capability::DEPRECATE_EOF != 0
@@ -399,7 +399,7 @@ impl Login {
             0 => {
                 reader.lenenc()?;
                 reader.lenenc()?;
-                return Ok(LoginStep::Done(Session { greeting, capabilities, status: reader.u16()? }));
+                return Ok(LoginStep::Done(Negotiated { greeting, capabilities, status: reader.u16()? }));
             }
             0xff => return Err(ServerError::parse(payload)?.into()),
             0xfe if reader.is_empty() => return Err(LoginError::UnknownPlugin("mysql_old_password".into())),

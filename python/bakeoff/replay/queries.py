@@ -4,10 +4,10 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from bakeoff.explain.causes import step_rows
 from bakeoff.replay.answer_rules import ROWS_KINDS, Answers
 from bakeoff.replay.digests import EXECUTIONS_MIN
 from bakeoff.report import numbers
@@ -427,7 +427,7 @@ def _detail(context: Context, query: Query, name: str) -> Section | None:
         Table(
             id=f"{name}-plans",
             columns=("step", *labels),
-            rows=tuple(step_rows(plans)),
+            rows=tuple(Row.of(str(at), *step) for at, step in enumerate(zip_longest(*plans, fillvalue=""), start=1)),
             all_text=True,
         ),
         Charts(panels=_curves(context, query, name), legend=False),

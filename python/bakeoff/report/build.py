@@ -1,6 +1,6 @@
 """Build the content of a report from a run directory and its analysis: the head, and the list of sections."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from bakeoff.gate import view as gate_view
 from bakeoff.replay import queries
 from bakeoff.report import machine, numbers, performance, setups, studies, verdicts
 from bakeoff.report.context import Context
-from bakeoff.report.view import ArmView, ReportView, Role, Status, tables_of
+from bakeoff.report.view import ArmView, ReportView, Role, Section, Status, tables_of
 from bakeoff.results import RunDirectory
 from bakeoff.search import view as bisection
 from bakeoff.stats.model import Analysis, Stop
@@ -19,31 +19,33 @@ _MOVED = 2.0  # times as long for a cache line
 BUSY_SHARE = 0.10
 """Share of all processors used by others from which the report says so at its head."""
 
-SECTIONS = (
-    gate_view.gate_section,
-    bisection.bisection_section,
-    why.why_section,
-    queries.queries_section,
-    performance.throughput_section,
-    performance.stability_section,
-    performance.epochs_section,
-    machine.hosts_section,
-    performance.latency_section,
-    studies.published_section,
-    studies.effects_section,
-    studies.pairs_section,
-    studies.tpcc_section,
-    machine.costs_section,
-    machine.sizes_section,
-    machine.machine_section,
-    setups.data_section,
-    setups.settings_section,
-    setups.environment_section,
-    setups.method_section,
-    setups.again_section,
-    setups.appendix_section,
-)
-"""In the order of the report; each makes a section from a `Context`, or None when it has nothing to show."""
+
+def section_makers() -> tuple[Callable[[Context], Section | None], ...]:
+    """Return the section makers in the order of the report; each returns None when it has nothing to show."""
+    return (
+        gate_view.gate_section,
+        bisection.bisection_section,
+        why.why_section,
+        queries.queries_section,
+        performance.throughput_section,
+        performance.stability_section,
+        performance.epochs_section,
+        machine.hosts_section,
+        performance.latency_section,
+        studies.published_section,
+        studies.effects_section,
+        studies.pairs_section,
+        studies.tpcc_section,
+        machine.costs_section,
+        machine.sizes_section,
+        machine.machine_section,
+        setups.data_section,
+        setups.settings_section,
+        setups.environment_section,
+        setups.method_section,
+        setups.again_section,
+        setups.appendix_section,
+    )
 
 
 def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, str] | None = None) -> ReportView:
@@ -58,7 +60,7 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
         ResultsError: a document of the run is missing or damaged.
     """
     context = Context.read(run, analysis, samples)
-    sections = tuple(section for make in SECTIONS if (section := make(context)))
+    sections = tuple(section for make in section_makers() if (section := make(context)))
     wall = setups.wall_sentence(context)
     arms = _arms(context)
     forest, found = verdicts.forest(context), verdicts.verdicts(context)

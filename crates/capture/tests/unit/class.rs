@@ -168,28 +168,28 @@ fn no_layout_makes_a_write_a_read() {
 #[test]
 fn transactions_begin_and_end_where_the_server_has_them() {
     for (sql, expected) in [
-        ("BEGIN", Step::Begin),
-        ("start transaction read only", Step::Begin),
-        ("START\nTRANSACTION", Step::Begin),
-        (" begin;", Step::Begin),
-        ("BEGINNING", Step::Inside),
-        ("XA START 'x'", Step::Begin),
-        ("XA COMMIT 'x' ONE PHASE", Step::End),
-        ("XA PREPARE 'x'", Step::Inside),
-        ("LOCK TABLES t WRITE", Step::Lock),
-        ("START REPLICA", Step::Inside),
-        ("COMMIT", Step::End),
-        ("/* x */ ROLLBACK WORK", Step::End),
-        ("COMMIT AND NO CHAIN", Step::End),
-        ("COMMIT AND CHAIN", Step::Chain),
-        ("ROLLBACK TO SAVEPOINT a", Step::Inside),
-        ("UNLOCK TABLES", Step::Unlock),
-        ("CREATE TABLE t (a INT)", Step::Commits),
-        ("CREATE TEMPORARY TABLE t (a INT)", Step::Inside),
-        ("/*!50000 DROP TABLE t */", Step::Commits),
-        ("UPDATE t SET a = 1", Step::Inside),
+        ("BEGIN", Effect::Begin),
+        ("start transaction read only", Effect::Begin),
+        ("START\nTRANSACTION", Effect::Begin),
+        (" begin;", Effect::Begin),
+        ("BEGINNING", Effect::Inside),
+        ("XA START 'x'", Effect::Begin),
+        ("XA COMMIT 'x' ONE PHASE", Effect::End),
+        ("XA PREPARE 'x'", Effect::Inside),
+        ("LOCK TABLES t WRITE", Effect::Lock),
+        ("START REPLICA", Effect::Inside),
+        ("COMMIT", Effect::End),
+        ("/* x */ ROLLBACK WORK", Effect::End),
+        ("COMMIT AND NO CHAIN", Effect::End),
+        ("COMMIT AND CHAIN", Effect::Chain),
+        ("ROLLBACK TO SAVEPOINT a", Effect::Inside),
+        ("UNLOCK TABLES", Effect::Unlock),
+        ("CREATE TABLE t (a INT)", Effect::Commits),
+        ("CREATE TEMPORARY TABLE t (a INT)", Effect::Inside),
+        ("/*!50000 DROP TABLE t */", Effect::Commits),
+        ("UPDATE t SET a = 1", Effect::Inside),
     ] {
-        assert_eq!(step(sql.as_bytes()), expected, "{sql}");
+        assert_eq!(effect(sql.as_bytes()), expected, "{sql}");
     }
 }
 

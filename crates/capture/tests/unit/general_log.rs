@@ -7,7 +7,7 @@ fn events(log: &str) -> Vec<Event> {
     read(GeneralLog::default(), log.as_bytes()).events
 }
 
-fn sqls(events: &[Event]) -> Vec<(Command, &str)> {
+fn sqls(events: &[Event]) -> Vec<(LogCommand, &str)> {
     events.iter().map(|event| (event.command, std::str::from_utf8(&event.sql).unwrap())).collect()
 }
 
@@ -27,14 +27,14 @@ fn the_form_from_5_7_on() {
     assert_eq!(
         sqls(&found),
         [
-            (Command::Connect, "root@localhost on shop using Socket"),
-            (Command::Query, "SELECT 1\nFROM t"),
-            (Command::Prepare, "SELECT ?"),
-            (Command::Execute, "SELECT 5"),
-            (Command::Other, "Close stmt "),
-            (Command::InitDb, "other"),
-            (Command::Query, "SELECT 2"),
-            (Command::Quit, ""),
+            (LogCommand::Connect, "root@localhost on shop using Socket"),
+            (LogCommand::Query, "SELECT 1\nFROM t"),
+            (LogCommand::Prepare, "SELECT ?"),
+            (LogCommand::Execute, "SELECT 5"),
+            (LogCommand::Other, "Close stmt "),
+            (LogCommand::InitDb, "other"),
+            (LogCommand::Query, "SELECT 2"),
+            (LogCommand::Quit, ""),
         ]
     );
     assert_eq!(found[1].schema, b"shop");
@@ -49,7 +49,7 @@ fn the_old_form_has_a_time_where_the_second_changed() {
         "051007 21:55:24\t   42 Connect\troot@localhost on db1\n\t\t   42 Query\tSELECT '\n\t\t 4 nothing'\n\
          \t\t   42 Query\tUSE `db2`\n051007 21:55:25\t   43 Query\tSELECT 3\n\t\t   42 Query\tSELECT 4\n",
     );
-    assert_eq!(sqls(&found)[1], (Command::Query, "SELECT '\n\t\t 4 nothing'"));
+    assert_eq!(sqls(&found)[1], (LogCommand::Query, "SELECT '\n\t\t 4 nothing'"));
     assert_eq!(found[1].start_us, found[0].start_us);
     assert_eq!(found[3].start_us, found[0].start_us.map(|us| us + 1_000_000));
     assert_eq!((found[1].schema.as_slice(), found[4].schema.as_slice()), (&b"db1"[..], &b"db2"[..]));
@@ -63,8 +63,11 @@ fn another_user_or_a_reset_begins_the_session_anew() {
          2024-11-06T09:57:35.2Z\t    7 Change user\tapp@h on db2 using TCP/IP\n2024-11-06T09:57:35.3Z\t    7 Query\tSELECT 1\n\
          2024-11-06T09:57:35.4Z\t    7 {reset}\t\n2024-11-06T09:57:35.5Z\t    7 Query\tSELECT 2\n",
         ));
-        let commands: Vec<Command> = found.iter().map(|event| event.command).collect();
-        assert_eq!(commands, [Command::Connect, Command::Connect, Command::Query, Command::Reset, Command::Query]);
+        let commands: Vec<LogCommand> = found.iter().map(|event| event.command).collect();
+        assert_eq!(
+            commands,
+            [LogCommand::Connect, LogCommand::Connect, LogCommand::Query, LogCommand::Reset, LogCommand::Query]
+        );
         for event in [&found[2], &found[4]] {
             assert_eq!((event.user.as_slice(), event.schema.as_slice()), (&b"app@h"[..], &b"db2"[..]));
         }
@@ -79,7 +82,7 @@ fn commands_of_replicas_and_clones_are_no_part_of_the_statement_before() {
              2024-11-06T09:57:35.2Z\t    9 {command}\tLog: '' Pos: 4 GTIDs: ''\n"
         ));
         let other = format!("{command} Log: '' Pos: 4 GTIDs: ''");
-        assert_eq!(sqls(&found), [(Command::Query, "COMMIT"), (Command::Other, other.as_str())]);
+        assert_eq!(sqls(&found), [(LogCommand::Query, "COMMIT"), (LogCommand::Other, other.as_str())]);
     }
 }
 
@@ -99,8 +102,11 @@ fn an_execute_of_sql_is_not_run_twice() {
          2024-11-06T09:57:35.1Z\t    7 Query\tEXECUTE s USING @a\n2024-11-06T09:57:35.1Z\t    7 Execute\tSELECT 5\n\
          2024-11-06T09:57:35.1Z\t    7 Execute\tSELECT 6\n",
     );
-    let commands: Vec<Command> = found.iter().map(|event| event.command).collect();
-    assert_eq!(commands, [Command::Prepare, Command::Prepare, Command::Prepare, Command::Execute, Command::Execute]);
+    let commands: Vec<LogCommand> = found.iter().map(|event| event.command).collect();
+    assert_eq!(
+        commands,
+        [LogCommand::Prepare, LogCommand::Prepare, LogCommand::Prepare, LogCommand::Execute, LogCommand::Execute]
+    );
 }
 
 const HEADER: &str = "/usr/sbin/mysqld, Version: 8.0.33 (Source). started with:\nTcp port: 1  Unix socket: s\n\
@@ -115,7 +121,7 @@ fn a_log_that_is_opened_anew_cuts_no_statement_that_is_whole() {
          2024-11-06T09:57:35.3Z\t    7 Query\tSELECT 2\n"
         );
         let kept = read(GeneralLog::default(), log.as_bytes());
-        let queries = ["SELECT 1\nFROM t", "COMMIT", "SELECT 2"].map(|sql| (Command::Query, sql));
+        let queries = ["SELECT 1\nFROM t", "COMMIT", "SELECT 2"].map(|sql| (LogCommand::Query, sql));
         assert_eq!(sqls(&kept.events), queries);
         assert!(kept.events.iter().all(|event| !event.cut), "{path}");
         assert_eq!(kept.skipped, 0);
@@ -136,7 +142,7 @@ fn a_header_on_the_line_that_a_crash_has_cut_is_no_part_of_the_statement() {
              2024-11-06T09:57:35.3Z\t    8 Query\tSELECT 2\n"
         );
         let kept = read(GeneralLog::default(), log.as_bytes());
-        let queries = ["SELECT 1", expected, "SELECT 2"].map(|sql| (Command::Query, sql));
+        let queries = ["SELECT 1", expected, "SELECT 2"].map(|sql| (LogCommand::Query, sql));
         assert_eq!(sqls(&kept.events), queries);
         assert_eq!(kept.events.iter().map(|event| event.cut).collect::<Vec<_>>(), [false, true, false]);
         assert_eq!(kept.skipped, 0);
@@ -163,16 +169,16 @@ fn a_text_of_several_statements_is_an_event_for_each() {
     assert_eq!(
         sqls(&found)[1..],
         [
-            (Command::Query, "BEGIN"),
-            (Command::Query, "INSERT INTO t VALUES (';')"),
-            (Command::Query, "COMMIT"),
-            (Command::Query, "SELECT 3"),
-            (Command::Query, "USE third"),
-            (Command::Prepare, "PREPARE s FROM 'SELECT 1'"),
-            (Command::Query, "SELECT 4"),
-            (Command::Query, "SELECT 5;"),
-            (Command::Query, "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END"),
-            (Command::Query, "SELECT 6; SELECT 'cut"),
+            (LogCommand::Query, "BEGIN"),
+            (LogCommand::Query, "INSERT INTO t VALUES (';')"),
+            (LogCommand::Query, "COMMIT"),
+            (LogCommand::Query, "SELECT 3"),
+            (LogCommand::Query, "USE third"),
+            (LogCommand::Prepare, "PREPARE s FROM 'SELECT 1'"),
+            (LogCommand::Query, "SELECT 4"),
+            (LogCommand::Query, "SELECT 5;"),
+            (LogCommand::Query, "CREATE PROCEDURE p() BEGIN SELECT 1; SELECT 2; END"),
+            (LogCommand::Query, "SELECT 6; SELECT 'cut"),
         ]
     );
     let schemas: Vec<&[u8]> = found[4..8].iter().map(|event| event.schema.as_slice()).collect();
@@ -193,8 +199,8 @@ fn blanks_in_place_of_tabs_and_hours_of_one_digit() {
          241106  9:57:35  9 Binlog Dump GTID  Log: ''\n",
     ] {
         let found = events(log);
-        let dump = (Command::Other, "Binlog Dump GTID Log: ''");
-        let (connect, query) = ((Command::Connect, "root@localhost on shop"), (Command::Query, "SELECT 1"));
+        let dump = (LogCommand::Other, "Binlog Dump GTID Log: ''");
+        let (connect, query) = ((LogCommand::Connect, "root@localhost on shop"), (LogCommand::Query, "SELECT 1"));
         assert_eq!(sqls(&found), [connect, query, dump], "{log}");
         assert_eq!(found[1].schema, b"shop");
         assert_eq!(found[1].start_us.map(|us| us / 1_000_000), Some(1_730_887_055), "{log}");

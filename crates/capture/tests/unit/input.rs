@@ -33,7 +33,7 @@ impl Drop for Folder {
 
 fn read(paths: &[PathBuf]) -> (Kept, Result<Vec<Format>, Error>) {
     let mut kept = Kept::default();
-    let formats = read_logs(paths, None, &Progress::default(), &mut kept);
+    let formats = read_logs(paths, None, &ReadProgress::default(), &mut kept);
     (kept, formats)
 }
 

@@ -48,7 +48,10 @@ fn what_follows_an_at_sign() {
 }
 
 fn divided(sql: &str) -> Vec<&str> {
-    statements(sql.as_bytes(), Session::default()).into_iter().map(|each| std::str::from_utf8(each).unwrap()).collect()
+    statements(sql.as_bytes(), SessionState::default())
+        .into_iter()
+        .map(|each| std::str::from_utf8(each).unwrap())
+        .collect()
 }
 
 #[test]
@@ -150,8 +153,8 @@ fn a_character_set_that_the_log_does_not_tell_is_guessed_where_a_text_would_not_
 #[test]
 fn a_text_is_divided_by_the_character_set_that_it_sets() {
     let sql = b"SET NAMES sjis; SELECT '\x95\x5c'; SELECT ';'; SET NAMES latin1; SELECT '\x95\x5c';'; SELECT 1";
-    assert_eq!(statements(sql, Session::default()).len(), 6);
-    let mut session = Session::default();
+    assert_eq!(statements(sql, SessionState::default()).len(), 6);
+    let mut session = SessionState::default();
     session.set(b"SET NAMES gbk");
     assert_eq!(statements(b"SELECT '\xd5\x5c;', 1; SELECT ';\xd5\x5c'", session).len(), 2);
 }

@@ -7,27 +7,27 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::*;
 use crate::capture_file::open;
-use crate::input::Progress;
+use crate::input::ReadProgress;
 
 fn captured(name: &str, log: impl AsRef<[u8]>, redact: bool) -> (Summary, Vec<serde_json::Value>) {
     let folder = std::env::temp_dir();
     let base = format!("bakeoff-recorder-{name}-{}", std::process::id());
-    let order = Order {
+    let job = CaptureJob {
         logs: vec![folder.join(format!("{base}.log"))],
         output: folder.join(format!("{base}.capture")),
         redact,
         format: None,
     };
-    std::fs::write(&order.logs[0], log).unwrap();
-    let summary = capture(&order, &Progress::default()).unwrap();
-    assert_eq!(crate::read_summary(&order.output).unwrap(), summary);
+    std::fs::write(&job.logs[0], log).unwrap();
+    let summary = capture(&job, &ReadProgress::default()).unwrap();
+    assert_eq!(crate::read_summary(&job.output).unwrap(), summary);
     let event = |line: io::Result<String>| {
         let line = line.unwrap();
         serde_json::to_value(serde_json::from_str::<EventLine>(&line).unwrap()).unwrap()
     };
-    let lines = open(&order.output).unwrap().1.lines().map(event).collect();
-    std::fs::remove_file(&order.logs[0]).unwrap();
-    std::fs::remove_file(&order.output).unwrap();
+    let lines = open(&job.output).unwrap().1.lines().map(event).collect();
+    std::fs::remove_file(&job.logs[0]).unwrap();
+    std::fs::remove_file(&job.output).unwrap();
     (summary, lines)
 }
 
@@ -109,8 +109,8 @@ fn nothing_is_left_when_there_is_nothing_to_read() {
     let folder = std::env::temp_dir().join(format!("bakeoff-recorder-nothing-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("log"), "Dear reader").unwrap();
-    let order = Order { logs: vec![folder.join("log")], output: folder.join("out"), ..Order::default() };
-    assert!(matches!(capture(&order, &Progress::default()), Err(Error::Unknown { .. })));
+    let job = CaptureJob { logs: vec![folder.join("log")], output: folder.join("out"), ..CaptureJob::default() };
+    assert!(matches!(capture(&job, &ReadProgress::default()), Err(Error::Unknown { .. })));
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
     std::fs::remove_dir_all(folder).unwrap();
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn after(statements: &[&str]) -> String {
-    let mut session = Session::default();
+    let mut session = SessionState::default();
     for sql in statements {
         session.set(sql.as_bytes());
     }
@@ -65,7 +65,7 @@ fn others_are_not_and_expressions_make_unknown() {
 }
 
 fn dialect(statements: &[&str]) -> Dialect {
-    let mut session = Session::default();
+    let mut session = SessionState::default();
     for sql in statements {
         session.set(sql.as_bytes());
     }

@@ -60,7 +60,7 @@ fn mysql_5_5_has_no_connection_and_times_by_the_second() {
     assert_eq!((first.query_us, first.lock_us, first.insert_id), (Some(1_000_228), Some(114), Some(5)));
     assert_eq!((first.rows_sent, first.rows_examined, first.connection), (Some(1), Some(2), None));
     assert_eq!((first.start_us, first.end_us), (Some(1_385_600_729_999_772), Some(1_385_600_731_000_000)));
-    assert_eq!((found[1].command, sql(&found[1])), (Command::Quit, "Quit"));
+    assert_eq!((found[1].command, sql(&found[1])), (LogCommand::Quit, "Quit"));
     assert_eq!(found[1].schema, b"shop", "`use` holds for the file");
 }
 
@@ -123,7 +123,7 @@ fn a_reset_of_the_session_is_one_in_both_spellings() {
             "# User@Host: a[a] @ localhost []\n# Thread_id: 9  Schema: shop  QC_hit: No\n\
              # Query_time: 0.1  Lock_time: 0.0\nSET timestamp=1690891200;\n# administrator command: {name};\n"
         ));
-        assert_eq!(found[0].command, Command::Reset, "{name}");
+        assert_eq!(found[0].command, LogCommand::Reset, "{name}");
     }
 }
 

@@ -31,8 +31,8 @@ fn a_replay_drops_rows_as_they_arrive() {
     let folder = Folder::new();
     let (log, output) = (folder.0.join("queries.sql"), folder.0.join("queries.capture"));
     std::fs::write(&log, large_query().repeat(4)).unwrap();
-    let order = bakeoff_capture::Order { logs: vec![log], output: output.clone(), ..Default::default() };
-    bakeoff_capture::capture(&order, &bakeoff_capture::Progress::default()).unwrap();
+    let order = bakeoff_capture::CaptureJob { logs: vec![log], output: output.clone(), ..Default::default() };
+    bakeoff_capture::capture(&order, &bakeoff_capture::ReadProgress::default()).unwrap();
     let replay =
         json!({"capture": output, "chunk_events": 4, "speed": null, "reads_only": true, "guard_ns": 0, "blocks": 1});
     let mut request = measure(&["A"], replay);

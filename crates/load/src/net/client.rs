@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use bakeoff_capture::{Step, step};
+use bakeoff_capture::{Effect, effect};
 use bakeoff_script::host::{Connection, Reply, SqlError, StatementId, Value};
 use bakeoff_wire::command::{BoundTypes, Parameter};
 use bakeoff_wire::dialect::{Dialect, MultiByte};
@@ -247,7 +247,7 @@ impl Connection for Client {
 
     fn prepare(&mut self, sql: &[u8]) -> Result<StatementId, SqlError> {
         // What begins and ends transactions is not prepared: some servers cannot, and the others gain nothing by it.
-        let controls_transaction = || matches!(step(sql), Step::Begin | Step::End | Step::Chain);
+        let controls_transaction = || matches!(effect(sql), Effect::Begin | Effect::End | Effect::Chain);
         let statement = if self.address.prepare_mode == PrepareMode::Client || controls_transaction() {
             Statement::Text(Template::new(sql, dialect(&self.exchange, &self.session)))
         } else {

@@ -10,7 +10,7 @@ use std::time::Instant;
 use bakeoff_script::host::{QueryClass, Reply, SqlError};
 use bakeoff_wire::row::{Encoding, RowCursor};
 use bakeoff_wire::{
-    Answering, Channel, Inbox, Login, LoginOptions, LoginStep, Outcome, Prepared, ReplyScanner, Session, Slack,
+    Answering, Channel, Inbox, Login, LoginOptions, LoginStep, Negotiated, Outcome, Prepared, ReplyScanner, Slack,
     TlsWish, capability, command,
 };
 use rustls::ClientConfig;
@@ -40,7 +40,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub(super) fn new(transport: Transport, session: &Session, kept_reply_bytes: usize) -> Self {
+    pub(super) fn new(transport: Transport, session: &Negotiated, kept_reply_bytes: usize) -> Self {
         let deprecate_eof = session.deprecate_eof();
         Self {
             transport,
@@ -312,7 +312,7 @@ impl Transport {
 /// A transport, logged in.
 pub(super) struct Connected {
     pub(super) transport: Transport,
-    pub(super) session: Session,
+    pub(super) session: Negotiated,
     pub(super) tls_cipher: Option<String>,
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use bakeoff_capture::{Order, Progress, capture};
+use bakeoff_capture::{CaptureJob, ReadProgress, capture};
 use proptest::prelude::*;
 
 use super::*;
@@ -30,8 +30,8 @@ fn captured_at(events: &[(u64, &str, String)], moment: impl Fn(usize) -> usize) 
             .unwrap();
     }
     std::fs::write(&log, text).unwrap();
-    let order = Order { logs: vec![log], output: output.clone(), ..Order::default() };
-    capture(&order, &Progress::default()).unwrap();
+    let order = CaptureJob { logs: vec![log], output: output.clone(), ..CaptureJob::default() };
+    capture(&order, &ReadProgress::default()).unwrap();
     (folder, output)
 }
 

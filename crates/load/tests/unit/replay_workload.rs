@@ -132,7 +132,7 @@ fn replay_session<'a>(plan: &'a ReplayWorkload, host: &'a WorkerHost, line: &Lin
         connection: Box::new(line.clone()),
         numbers: vec![None; 2],
         schema: "home".to_owned(),
-        set: Session::default(),
+        set: SessionState::default(),
         state: Arc::default(),
         second: 0,
     }
@@ -187,7 +187,7 @@ fn a_connection_that_is_lost_while_a_transaction_is_prepared_again_is_made_again
 #[test]
 fn a_statement_whose_schema_is_refused_is_counted_and_never_sent_into_another() {
     let (plan, (host, _gate), line) = (plan(), host(), Line::default());
-    let state = |schema: &str| Arc::new(State { schema: schema.to_owned(), session: Session::default() });
+    let state = |schema: &str| Arc::new(State { schema: schema.to_owned(), session: SessionState::default() });
     let (gone, shop) = (state("gone"), state("shop"));
     let statements = vec![
         statement("BEGIN", &gone),
@@ -223,7 +223,7 @@ fn a_statement_whose_schema_is_refused_is_counted_and_never_sent_into_another() 
 #[test]
 fn use_and_set_behind_a_comment_change_the_session_too() {
     let (plan, (host, _gate), line) = (plan(), host(), Line::default());
-    let state = |schema: &str| Arc::new(State { schema: schema.to_owned(), session: Session::default() });
+    let state = |schema: &str| Arc::new(State { schema: schema.to_owned(), session: SessionState::default() });
     let (home, shop) = (state("home"), state("shop"));
     let statements = vec![
         statement("/* app */ USE shop", &home),
@@ -254,8 +254,8 @@ fn a_session_that_may_not_write_stays_so_whatever_is_captured_and_lost() {
     );
 }
 
-fn session(sets: &[&str]) -> Session {
-    let mut session = Session::default();
+fn session(sets: &[&str]) -> SessionState {
+    let mut session = SessionState::default();
     for sql in sets {
         session.set(sql.as_bytes());
     }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use bakeoff_wire::command::{self, BoundTypes, Parameter};
 use bakeoff_wire::row::{Encoding, RowCursor, column_name};
 use bakeoff_wire::{
-    Answering, Channel, Inbox, Login, LoginOptions, LoginStep, Outcome, ReplyScanner, Session, TlsWish,
+    Answering, Channel, Inbox, Login, LoginOptions, LoginStep, Negotiated, Outcome, ReplyScanner, TlsWish,
     UTF8MB4_GENERAL_CI, packet,
 };
 
@@ -121,7 +121,7 @@ impl Talk<'_> {
         self.heard.extend_from_slice(&self.inbox.unread()[..bytes]);
     }
 
-    fn login(&mut self, options: LoginOptions) -> Option<Session> {
+    fn login(&mut self, options: LoginOptions) -> Option<Negotiated> {
         let mut login = Login::new(options);
         let mut out = Vec::new();
         loop {
@@ -157,7 +157,7 @@ impl Talk<'_> {
 
 struct Steps<'a, 'b> {
     talk: &'a mut Talk<'b>,
-    session: Session,
+    session: Negotiated,
     scanner: Option<ReplyScanner>,
     encoding: Encoding,
     statement: u32,
