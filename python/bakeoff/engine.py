@@ -530,10 +530,7 @@ class Engine:
         """
         identity = self._next_id
         self._next_id += 1
-        there = {
-            name: self._paths.get(message[name], message[name]) for name in ("script", "capture") if name in message
-        }
-        self._send({**message, **there, "id": identity})
+        self._send(self._with_its_paths(message) | {"id": identity})
         deadline = time.monotonic() + silence_s
         enough = cancelling = False
         while True:
@@ -563,9 +560,7 @@ class Engine:
                 deadline = time.monotonic() + silence_s
 
     def _with_its_paths(self, message: Message) -> Message:
-        return {
-            name: self._paths.get(value, value) if name in _FILES else value for name, value in message.items()
-        }
+        return {name: self._paths.get(value, value) if name in _FILES else value for name, value in message.items()}
 
     def _send(self, message: Message) -> None:
         try:

@@ -272,9 +272,7 @@ class ClientHost:
         lines = (line.removeprefix(_ANSWER) for line in said.splitlines() if line.startswith(_ANSWER))
         facts = {name: value.strip() for name, _, value in (line.partition(" ") for line in lines)}
         if not facts.get("cache", "").startswith("/"):
-            raise HostError(
-                f"--client {self.name}: its shell does not run commands.", hint="It takes an account with sh."
-            )
+            raise HostError(f"--client {self.name}: its shell does not run commands.", hint="Use an account with sh.")
         return facts
 
     def _check_system(self, facts: dict[str, str]) -> None:
