@@ -44,7 +44,7 @@ test-studies: setup ## every study that ships, at scale demo, on real servers, i
 test-servers: setup ## every server of the catalogue in turn (downloads about 2 GB)
 	$(PYTEST) -m "slow and server" tests/servers tests/run
 
-validate: setup ## the method against known truths: traces, simulated noise, fake servers (minutes; docs/validation.md)
+validate: setup ## the method against known truths: traces, simulated noise, fake servers (minutes; docs/reference/validation.md)
 	cargo build --release --quiet -p bakeoff-fakeserver
 	.venv/bin/python -m validation suite
 
@@ -66,7 +66,7 @@ check: setup ## formatting, lints, types, package boundaries
 	.venv/bin/ruff check . && .venv/bin/ruff format --check .
 	.venv/bin/mypy && .venv/bin/lint-imports
 
-docs: setup ## write the tables of docs/servers.md, docs/study.schema.json and the man page anew
+docs: setup ## write the tables of docs/reference/servers.md, docs/reference/study.schema.json and the man page anew
 	.venv/bin/python tools/docs_tables.py
 	.venv/bin/python tools/man_page.py
 

@@ -1,4 +1,4 @@
-"""The rules of docs/architecture.md: which package and which crate may depend on which, and how long a file may be."""
+"""The rules of docs/explanation/architecture.md: which package may import which, and how long a file may be."""
 
 import ast
 import json

@@ -38,7 +38,7 @@ def scripted(tmp_path, monkeypatch):
 
 
 def test_the_page_of_the_contract_names_its_version():
-    page = (Path(__file__).parent.parent / "docs" / "engine.md").read_text()
+    page = (Path(__file__).parent.parent / "docs" / "reference" / "engine.md").read_text()
     assert f"contract version **{CONTRACT}**" in page
 
 

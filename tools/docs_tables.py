@@ -8,7 +8,7 @@ from bakeoff.servers.catalog import Catalog, Entry, VersionRange, version_text
 from bakeoff.servers.options import option_facts
 from bakeoff.spec.study_file import StudyFile
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parent.parent / "docs" / "reference"
 _BASE_ENGINES = "InnoDB, MyISAM"
 _NAMES = {"archive": "ARCHIVE", "blackhole": "BLACKHOLE", "aria": "Aria", "sequence": "SEQUENCE", "rocksdb": "MyRocks"}
 

@@ -1,4 +1,4 @@
-"""Write the man page bakeoff.1 from the help of every command and two tables of docs/cli.md. `make docs`."""
+"""Write the man page bakeoff.1 from the help of every command and two tables of docs/reference/cli.md. `make docs`."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def man_page() -> str:
     lines += [".SH DESCRIPTION", _text(command.help), ".SH OPTIONS", *_parameters(command, context), ".SH COMMANDS"]
     for name in command.list_commands(context):
         lines += _command(command.get_command(context, name), name, context)
-    reference = (ROOT / "docs/cli.md").read_text("utf-8")
+    reference = (ROOT / "docs/reference/cli.md").read_text("utf-8")
     for heading, title in (("Exit codes", "EXIT STATUS"), ("Environment", "ENVIRONMENT")):
         lines.append(f".SH {title}")
         for term, meaning in _table(reference, heading):

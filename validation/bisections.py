@@ -14,8 +14,8 @@ from bakeoff.gate.rule import PRECISION_SHARE, Answer, Sample, answers
 from bakeoff.plan.factorial import arm_names
 from bakeoff.search.bisection import arm_with, beliefs_of, next_arm, subset
 from bakeoff.search.first_slow_build import EPOCHS_FIRST
+from bakeoff.search.model import OptionPair, Search, search_of
 from bakeoff.spec import Arm, Study, Workload, parse_server
-from bakeoff.spec.study import OptionPair, Search
 from bakeoff.stats.model import Stop
 from bakeoff.stats.stopping import stop_state
 from validation.gates import read_epochs
@@ -61,12 +61,12 @@ def study_of_options(count: int, seed: int) -> Study:
     pairs = tuple(OptionPair(name=f"option_{number}", good="0", bad="1") for number in range(count))
     server = parse_server("mysql:8.0.15").with_options(**{pair.name: "0" for pair in pairs})
     first = Arm(name="A", label="good", server=server)
-    begun = Study.model_construct(arms=(first,), search=Search(options=pairs))
+    begun = Study.model_construct(arms=(first,), question=Search(options=pairs))
     return _study((first, arm_with(begun, [True] * count)), Search(options=pairs), seed)
 
 
 def _study(arms: tuple[Arm, ...], search: Search, seed: int = 0) -> Study:
-    return Study(title="", arms=arms, workloads=(Workload(script="oltp_read_only"),), search=search, seed=seed)
+    return Study(title="", arms=arms, workloads=(Workload(script="oltp_read_only"),), question=search, seed=seed)
 
 
 def plain(measure: Measure, builds: int, *, limit: float) -> Bisected:
@@ -76,7 +76,7 @@ def plain(measure: Measure, builds: int, *, limit: float) -> Bisected:
         middle, values, stop = (good + bad) // 2, list[float](), Stop.RUNNING
         while stop is Stop.RUNNING:
             values.append(measure(middle))
-            stop = stop_state(values, precision=-PRECISION_SHARE * limit, family=1, limit=limit)
+            stop = stop_state(values, precision=-PRECISION_SHARE * limit, family=1, reference=limit)
         epochs += len(values)
         (answer,) = answers([Sample(values, stop)], limit=limit, family=1)
         slow = float(np.mean(values)) < limit if answer is Answer.UNCLEAR else answer is Answer.FAIL
@@ -134,8 +134,7 @@ def find_options(
         effects = np.zeros(options)
         effects[culprits] = np.log1p(-np.array(percents) / 100)
         study = study_of_options(options, number)
-        search = study.search
-        assert search
+        search = search_of(study)
 
         def measure(arm: Arm, search: Search = search, effects: NDArray[np.float64] = effects) -> float:
             return float(effects @ np.array(subset(arm, search))) + float(rng.choice(noise))

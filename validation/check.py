@@ -57,7 +57,7 @@ class Check:
     """A check of the suite.
 
     Attributes:
-        test: its number in docs/validation.md: "G1".
+        test: its number in docs/reference/validation.md: "G1".
         what: what it does, in a few words.
         target: what must hold.
         sizes: the sizes it belongs to.

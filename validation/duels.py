@@ -1,7 +1,6 @@
-"""Runs one complete duel on real servers, as a user types it, and keeps its numbers; other load to run beside it.
+"""Runs complete duels on real servers, as a user types them, and other load beside them.
 
-The command runs in a process group of its own and is bounded in time. Its run directory is deleted once its numbers
-are read: hundreds of them would fill the disk.
+A run directory is deleted once its numbers are read: hundreds of them would fill the disk.
 """
 
 import contextlib
@@ -22,27 +21,19 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from pydantic import model_validator
 
 from bakeoff.results import RunDirectory
 from bakeoff.results.frame import Frame
 from bakeoff.stats.model import Analysis, Comparison, Flag, Frozen, Interval, Stop, Word
-from bakeoff.units import parse_duration_s, parse_precision
+from bakeoff.units import parse_duration_s
 
-FORMAT = 2
-"""Version of a kept duel.
-
-1: `plant`, `voided` and kinds `plant2`, where 2 has `slowdown_percent`, `discarded` and `slow2`; read as 2. Its first
-lines have flags as text, `KIND: text`.
-"""
-
-_OTHERS_LIMIT_S = 300.0  # beyond three times the budget: for fetching and loading on a crowded machine
+_OTHERS_LIMIT_S = 300.0  # beyond three times the budget, for downloading and loading on a crowded machine
 _END_S = 30.0  # from one signal to the next, harder one
 _POLL_S = 0.5
 
 
 class LoadClass(StrEnum):
-    """How much of the processors other work took while a duel ran."""
+    """Share of the processors that other work took while a duel ran."""
 
     QUIET = "quiet"  # less than a twentieth
     LIGHT = "light"  # less than a quarter
@@ -51,20 +42,18 @@ class LoadClass(StrEnum):
 
     @classmethod
     def of(cls, other_share: float) -> "LoadClass":
-        """The class of a share of all processors' time."""
+        """Return the class of a share of all processors' time."""
         limits = ((0.05, cls.QUIET), (0.25, cls.LIGHT), (0.5, cls.BUSY))
         return next((name for limit, name in limits if other_share < limit), cls.CROWDED)
 
 
 class Duel(Frozen):
-    """A duel to be run: the question, and nothing of the result.
+    """A duel to run.
 
     Attributes:
-        kind: what it is for: `aa`, `slow2`, `swap-ab` …
-        number: from 0 within its kind and servers.
-        servers: as on the command line, the baseline first.
-        slowdown_percent: injected into the last server: uncounted events per 100 counted.
-        precision, warm_up, budget: as on the command line.
+        kind: purpose: `aa`, `slow2`, `swap-ab` …
+        number: counts from 0 within a kind and its servers.
+        slowdown_percent: uncounted events per 100 counted, injected into the last server.
     """
 
     kind: str
@@ -83,23 +72,18 @@ class Duel(Frozen):
 
     @property
     def key(self) -> str:
-        """Names it in a journal: duels of one key ask the same, whatever their seeds."""
+        """Name in a journal. Duels with the same key ask the same question, whatever their seeds."""
         cells = f"{'+'.join(self.workloads)}/{'+'.join(map(str, self.threads))}"
         asked = f"{self.precision} {self.warm_up} {self.budget} {self.tables}x{self.table_size}x{self.builds}"
         return f"{self.kind} {' '.join(self.servers)} {cells} {asked} #{self.number}"
 
     @property
     def truth(self) -> float | None:
-        """The log ratio that is known to hold in every cell; None between servers that differ by themselves."""
+        """True log ratio of every cell; None between servers that really differ."""
         return -math.log1p(self.slowdown_percent / 100) if len(set(self.servers)) == 1 else None
 
-    @property
-    def target(self) -> float:
-        """Half-width asked for, as a log ratio."""
-        return parse_precision(self.precision)
-
     def command(self, runs: Path) -> tuple[str, ...]:
-        """The words after `bakeoff`."""
+        """Return the arguments of the command."""
         injected = ("--inject-slowdown", f"{self.slowdown_percent:g}%") if self.slowdown_percent else ()
         return (
             "duel", *self.servers,
@@ -116,7 +100,7 @@ class Judgement(Frozen):
     Attributes:
         low, high: the reported interval; None below two epochs.
         live: the anytime-valid interval.
-        points: one value an epoch, in order.
+        points: one value per epoch, in order.
     """
 
     cell: str
@@ -133,7 +117,7 @@ class Judgement(Frozen):
 
     @classmethod
     def of(cls, comparison: Comparison) -> "Judgement":
-        """From the analysis of a run."""
+        """Take the judgement from a run's analysis."""
         return cls(
             cell=comparison.cell,
             mean=comparison.estimate.mean,
@@ -150,31 +134,31 @@ class Judgement(Frozen):
 
     @property
     def claim(self) -> int:
-        """1 for FASTER, -1 for SLOWER, 0 for neither."""
+        """1 if FASTER, -1 if SLOWER, else 0."""
         return (Word.FASTER in self.words) - (Word.SLOWER in self.words)
 
     @property
     def half_width(self) -> float:
-        """Of the reported interval; infinite without one."""
+        """Half-width of the reported interval; infinite without one."""
         return math.inf if self.low is None or self.high is None else (self.high - self.low) / 2
 
     @property
     def has_interval(self) -> bool:
-        """Whether the interval has both ends: too few epochs have none."""
+        """Whether the interval has both ends."""
         return math.isfinite(self.half_width)
 
     def covers(self, truth: float) -> bool:
-        """The interval holds the truth; False without one."""
+        """Return whether the interval holds the truth; False without one."""
         return Interval(low=self.low, high=self.high).holds(truth)
 
 
 class ProcessorShares(Frozen):
-    """Shares of all processors' time while a duel measured.
+    """Shares of all processors' time during measurement.
 
     Attributes:
-        busy: user and system.
-        other: the part of it that is not the duel's servers and client.
-        steal: taken by the hypervisor.
+        busy: user and system time.
+        other: the part of it that is neither the duel's servers nor its client.
+        steal: time taken by the hypervisor.
     """
 
     busy: float
@@ -183,12 +167,12 @@ class ProcessorShares(Frozen):
 
     @property
     def load(self) -> LoadClass:
-        """The class of the other work."""
+        """Class of the other work."""
         return LoadClass.of(self.other)
 
     @classmethod
     def of(cls, slices: Frame) -> "ProcessorShares | None":
-        """Over all slices; None when the kernel's ticks (10 ms) were too coarse to say anything."""
+        """Add up all slices; None if the kernel's ticks (10 ms) were too coarse to show anything."""
         names = [name for name in slices.columns if name.startswith(("host_", "client_", "server_cpu_"))]
         sums = {name: float(np.nansum(slices[name])) for name in names}
         whole = sum(value for name, value in sums.items() if name.startswith("host_"))
@@ -204,23 +188,22 @@ class ProcessorShares(Frozen):
 
 
 class Outcome(Frozen):
-    """How a duel ended.
+    """Result of a duel.
 
     Attributes:
-        judgements: one a cell; empty when `error` says why there is none.
+        judgements: one per cell; empty if the duel failed, which `error` explains.
         started_at: UTC.
-        wall_s: of the whole command; `measured_s` of it were measuring.
-        discarded: epochs not used.
-        phases_s: wall seconds by phase, summed over the epochs; the rest of `wall_s` is loading and the report.
-        machine: the processors while it measured.
-        background: `Background` ran beside it.
-        commit: of the checkout that ran, `+` after it when it had changes.
+        wall_s: duration of the whole command.
+        measured_s: part of `wall_s` spent measuring.
+        discarded: number of epochs not used.
+        phases_s: wall seconds by phase, summed over the epochs; loading and the report are not in it.
+        background: whether `Background` ran beside it.
+        commit: commit of the checkout, followed by `+` if it had changes.
         engine: commit that the engine was built from.
-        versions: of the servers, in the duel's order.
-        error: last line of a command that failed.
+        error: last line of a failed command.
     """
 
-    format: int = FORMAT
+    format: int = 2
     duel: Duel
     judgements: tuple[Judgement, ...] = ()
     started_at: datetime
@@ -235,43 +218,24 @@ class Outcome(Frozen):
     versions: tuple[str, ...] = ()
     error: str | None = None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _of_format_1(cls, data: Any) -> Any:  # noqa: ANN401 — whatever a journal holds
-        if not isinstance(data, dict) or data.get("format") != 1:
-            return data
-        duel = dict(data["duel"])
-        duel["slowdown_percent"] = duel.pop("plant", 0.0)
-        duel["kind"] = duel["kind"].replace("plant", "slow")
-        judgements = [each | {"flags": [*map(_flag, each["flags"])]} for each in data["judgements"]]
-        rest = {name: value for name, value in data.items() if name != "voided"}
-        return rest | {
-            "format": FORMAT, "duel": duel, "judgements": judgements, "discarded": data.get("voided", 0)
-        }  # fmt: skip
-
     @property
     def only(self) -> Judgement:
-        """The judgement of a duel of one cell."""
+        """Judgement of a duel with one cell."""
         (judgement,) = self.judgements
         return judgement
 
 
-def _flag(flag: dict[str, str] | str) -> dict[str, str]:
-    """A flag of format 1, whose text may be all there is."""
-    return flag if isinstance(flag, dict) else dict(zip(("kind", "text"), flag.split(": ", 1), strict=True))
-
-
 def run_duel(duel: Duel, folder: Path, *, background: bool = False, stop: threading.Event | None = None) -> Outcome:
-    """Run it to its end, or to three times its budget and five minutes.
+    """Run a duel for at most three times its budget plus five minutes.
 
     Args:
         duel: what to run.
-        folder: its run directory is made in it, and deleted; server accounts must be able to enter.
-        background: noted in the outcome.
+        folder: for the run directory, deleted afterwards; server accounts must be able to enter it.
+        background: recorded in the outcome.
         stop: ends the duel when set.
 
     Returns:
-        The outcome, also when the command failed: `error` then says how.
+        The outcome; if the command failed, `error` says how.
     """
     folder.mkdir(parents=True, exist_ok=True)
     started_at = datetime.now(UTC)
@@ -291,7 +255,6 @@ def run_duel(duel: Duel, folder: Path, *, background: bool = False, stop: thread
 
 
 def _read_run(run: RunDirectory) -> dict[str, Any]:
-    """The fields of an `Outcome` that the run directory holds."""
     analysis = Analysis.model_validate(run.read_json("analysis.json"))
     manifest = run.manifest()
     build = manifest.engine.get("build")
@@ -313,7 +276,7 @@ def _read_run(run: RunDirectory) -> dict[str, Any]:
 def start_bakeoff(
     words: Sequence[str], *, stdout: int | None = None, stderr: int | None = None
 ) -> "subprocess.Popen[str]":
-    """Start a command as the leader of a process group; `end_in_order` ends it."""
+    """Start a command as the leader of a process group; end it with `end_in_order`."""
     command = [sys.executable, "-m", "bakeoff.cli.start", *words]
     return subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, text=True, start_new_session=True,
@@ -322,7 +285,7 @@ def start_bakeoff(
 
 
 def run_bakeoff(words: Sequence[str], limit_s: float, stop: threading.Event | None = None) -> tuple[int, str, str]:
-    """Run a command in a process group of its own; returns exit code, standard output and standard error."""
+    """Run a command in its own process group and return exit code, standard output and standard error."""
     stop = stop or threading.Event()
     process = start_bakeoff(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     deadline = time.monotonic() + limit_s
@@ -340,10 +303,10 @@ def run_bakeoff(words: Sequence[str], limit_s: float, stop: threading.Event | No
 
 
 def end_in_order(process: "subprocess.Popen[str]") -> tuple[str, str]:
-    """End a bakeoff that leads a process group: its servers stop with it, by force after a minute.
+    """End a bakeoff started by `start_bakeoff`, and its servers with it, by force after a minute.
 
     Returns:
-        What is left of its standard output and standard error, where they are pipes.
+        The rest of its standard output and standard error if they are pipes.
     """
     for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
@@ -358,12 +321,10 @@ def _last_line(text: str) -> str:
     return lines[-1].strip() if lines else "it printed nothing"
 
 
-# Load beside a measurement: random bursts on random numbers of processors, like other users' work.
-
 BURST_S = (1.0, 20.0)
-"""Shortest and longest burst of test G2."""
+"""Shortest and longest burst of background load."""
 
-# Counts until its time is over or its parent is gone: no burner outlives the campaign, however that ends.
+# Counts until its time is over or its parent is gone, so no burner outlives the campaign.
 _BURNER = """
 import os, sys, time
 end, parent = time.monotonic() + float(sys.argv[1]), int(sys.argv[2])
@@ -374,11 +335,7 @@ while time.monotonic() < end and os.getppid() == parent:
 
 
 class Background:
-    """Bursts one after the other between `__enter__` and `__exit__`, each on 0 to all processors.
-
-    Args:
-        seed: of the lengths and numbers.
-    """
+    """Context manager that runs bursts of load one after the other, each on a random number of processors."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)

@@ -1,7 +1,4 @@
-"""Run `bakeoff gate` on real servers of known slowdown, keep each in a journal, and count what they said.
-
-Beside them the rules of others, on the same runs: they are given the first epoch, one run of each build.
-"""
+"""Runs `bakeoff gate` on real servers with a known slowdown, keeps each result in a journal, and counts answers."""
 
 import json
 import os
@@ -18,22 +15,22 @@ from bakeoff.gate.rule import Answer
 from bakeoff.results import open_run
 from bakeoff.stats.model import Analysis, Frozen
 from validation.duels import ProcessorShares, run_bakeoff
-from validation.gates import OTHER_RULES, markdown, others
+from validation.gates import is_wrong, markdown
 from validation.journal import append_entry, read_entries
 
 KINDS = (0.0, 3.0, 0.0, 1.0)
-"""Slowdowns in per cent, one gate after the other: equal builds are asked for most."""
+"""Slowdowns in percent, in the order in which gates are run."""
 
-_LIMIT_S = 900.0  # a budget of ten minutes, fetching and loading
+_LIMIT_S = 900.0  # a budget of ten minutes, plus downloading and loading
 
 
 class GateOutcome(Frozen):
     """One gate of one server against itself.
 
     Attributes:
-        slowdown_percent: injected into the second.
+        slowdown_percent: injected into the second server.
         ratios: log ratio of each epoch, in order.
-        other: share of the processors that other work took while it measured.
+        other: share of the processors that other work took during measurement.
     """
 
     server: str
@@ -44,11 +41,16 @@ class GateOutcome(Frozen):
     ratios: tuple[float, ...]
     other: float | None
 
+    @property
+    def wrong(self) -> bool:
+        """Whether the answer contradicts the injected slowdown."""
+        return is_wrong(self.answer, self.slowdown_percent)
+
 
 def run(server: str, slowdown_percent: float, *, seed: int, folder: Path) -> GateOutcome:
-    """Run one gate as a user types it: one cell, point selects of four connections, 2 % allowed, ten minutes.
+    """Run one gate on the command line: point selects on four connections, 2 % allowed, ten minutes.
 
-    The run's directory is made in `folder`, which server accounts must be able to enter, and deleted.
+    Its run directory is made in `folder`, which server accounts must be able to enter, and deleted afterwards.
 
     Raises:
         RunInvalid: the gate ended without an answer.
@@ -83,7 +85,7 @@ def run(server: str, slowdown_percent: float, *, seed: int, folder: Path) -> Gat
 
 
 def series(journal: Path, server: str, *, minutes: float, seed: int, report: Callable[[str], None]) -> None:
-    """Run gates of `KINDS` in turn until the time is over, each appended to the journal."""
+    """Run gates of KINDS in turn until the time is up and append each to the journal."""
     until = time.monotonic() + 60 * minutes
     known = len(read_entries(journal, GateOutcome))
     for number, slowdown_percent in enumerate(cycle(KINDS)):
@@ -95,14 +97,13 @@ def series(journal: Path, server: str, *, minutes: float, seed: int, report: Cal
 
 
 def table(found: Sequence[GateOutcome]) -> str:
-    """A Markdown table: a line for each server and slowdown."""
-    heads = ["server", "slower by", "gates", *(answer.value for answer in Answer), "median minutes", *OTHER_RULES]
+    """Format a Markdown table with a row for each server and slowdown."""
+    heads = ["server", "slower by", "gates", *(answer.value for answer in Answer), "median minutes"]
     rows = []
     for server, percent in sorted({(each.server, each.slowdown_percent) for each in found}):
         own = [each for each in found if (each.server, each.slowdown_percent) == (server, percent)]
         answers = Counter(each.answer for each in own)
-        failed = (sum(flags) for flags in zip(*(others(each.ratios[:1]) for each in own), strict=True))
-        minutes = f"{median(each.wall_s for each in own) / 60:.1f}"
         counts = [str(answers[answer]) for answer in Answer]
-        rows.append([server, f"{percent:g} %", str(len(own)), *counts, minutes, *map(str, failed)])
+        minutes = f"{median(each.wall_s for each in own) / 60:.1f}"
+        rows.append([server, f"{percent:g} %", str(len(own)), *counts, minutes])
     return markdown(heads, rows)

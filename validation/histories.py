@@ -1,14 +1,11 @@
-"""How often change points are found in simulated histories, and where, beside Otava and ruptures on the same figures.
+"""Simulates histories with known changes and counts false change points and true ones found.
 
-A point is the mean of some epochs that duels of equal servers recorded, shifted by the truth, and what lies between
-runs; the absolute figure beside it also has what serial runs of one server differ by. The other programs run in an
-environment of their own (`validation/histories_others.py`). docs/history.md has the table.
+A point is the mean of some recorded epochs of equal servers, shifted by the truth, plus what differs from run to run.
+docs/reference/history.md has the table.
 """
 
 import json
 import math
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,19 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bakeoff.history.changes import Track, changes_of
-from validation.gates import markdown, read_epochs, serial_ratios
+from validation.gates import markdown, read_epochs
 
 POINTS = 60
 BETWEEN = 0.002
-"""Standard deviation of what lies between runs beyond their restarts; log ratio."""
-
-OTHERS = ("apache-otava==0.8.0", "ruptures==1.1.10")
-ENVIRONMENT = Path(__file__).parent.parent / "target" / "history-others"
-
-OTHERS_RUNS = 100
-"""Histories of each kind that the other programs are given: Otava takes a minute for a thousand."""
-
-OURS = "bakeoff"
+"""Standard deviation between runs beyond their restarts; log ratio."""
 
 PUBLISHED = Path(__file__).parent.parent / "bench/results/histories/published.json"
 """Series that others published, with their sources and licence."""
@@ -40,13 +29,12 @@ class Kind:
     """One kind of history.
 
     Attributes:
-        steps: index -> log ratio added from there on.
-        series: how many are asked together; only the first has the steps.
-        between: as `BETWEEN`.
+        steps: (index, log ratio added from there on).
+        series: number of series tested together; only the first has the steps.
+        between: see BETWEEN.
         noisy: points whose epochs scatter three times as much.
-        swap: index from which another machine measures: 20 % slower, and epochs scatter half as much again.
+        swap: index from which another machine measures, whose epochs scatter half as much again.
         bad: index of a run that is 40 % slower.
-        points: how many.
     """
 
     name: str
@@ -79,109 +67,72 @@ KINDS = (
 )
 
 
-@dataclass(frozen=True)
-class Made:
-    """One series of one history: log ratios with standard errors, and the logs of the absolute figures."""
-
-    ratios: NDArray[np.float64]
-    errors: NDArray[np.float64]
-    absolute: NDArray[np.float64]
-
-
-def make(kind: Kind, rng: np.random.Generator, epochs: NDArray[np.float64], days: NDArray[np.float64]) -> list[Made]:
-    """The series of one simulated history.
-
-    Args:
-        kind: the truth.
-        rng: source of what is random.
-        epochs: recorded log ratios of equal servers.
-        days: recorded log ratios of runs of one server, one after the other.
-    """
+def make(kind: Kind, rng: np.random.Generator, epochs: NDArray[np.float64]) -> list[Track]:
+    """Draw the series of one history from recorded log ratios of equal servers."""
     n = kind.points
-    made = []
+    tracks = []
     for number in range(kind.series):
-        scale = np.ones(n)
+        scale, level = np.ones(n), np.zeros(n)
         scale[list(kind.noisy)] = 3.0
-        level, machine = np.zeros(n), np.zeros(n)
         for at, size in kind.steps if number == 0 else ():
             level[at:] += size
         if kind.bad is not None and number == 0:
             level[kind.bad] += math.log(0.6)
         if kind.swap is not None:
-            machine[kind.swap :] = math.log(0.8)
             scale[kind.swap :] *= 1.5
         drawn = [rng.choice(epochs, rng.integers(6, 13)) * factor for factor in scale]
         means = np.array([values.mean() for values in drawn])
-        errors = np.array([values.std(ddof=1) / math.sqrt(len(values)) for values in drawn])
-        ratios = level + means + rng.normal(0, kind.between, n)
-        made.append(Made(ratios, errors, ratios + machine + rng.choice(days, n) / math.sqrt(2)))
-    return made
+        errors = [values.std(ddof=1) / math.sqrt(len(values)) for values in drawn]
+        tracks.append(Track((level + means + rng.normal(0, kind.between, n)).tolist(), errors))
+    return tracks
+
+
+def simulate(kind: Kind, *, seed: int, runs: int) -> list[list[Track]]:
+    """Draw this many histories of one kind."""
+    epochs = read_epochs().values
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    return [make(kind, rng, epochs) for _ in range(runs)]
+
+
+def places_found(histories: Sequence[Sequence[Track]]) -> list[list[list[int]]]:
+    """Return the indexes of the changes that bakeoff finds in each series of each history."""
+    return [
+        [[change.at for change in changes] for changes in changes_of(tracks, seed=number)]
+        for number, tracks in enumerate(histories)
+    ]
 
 
 @dataclass(frozen=True)
 class Found:
-    """What one program says of one kind of history: shares of the histories.
+    """Result for one kind of history; shares of the histories.
 
     Attributes:
-        any_false: with a change that is more than a point from every true one, in any series.
-        right: with every true one found within a point.
+        any_false: those with a change more than a point away from every true one, in any series.
+        right: those in which every true change was found within a point.
     """
 
-    program: str
     any_false: float
     right: float
 
 
-def judge(kind: Kind, program: str, places: Sequence[Sequence[Sequence[int]]]) -> Found:
-    """The shares; `places`: of each history, of each series."""
+def judge(kind: Kind, places: Sequence[Sequence[Sequence[int]]]) -> Found:
+    """Compare the places found, by history and series, with the truth."""
     true = [at for at, _ in kind.steps]
     wrong = right = 0
     for history in places:
         first, *others = history
         wrong += any(others) or any(min((abs(at - each) for each in true), default=math.inf) > 1 for at in first)
         right += all(any(abs(at - each) <= 1 for at in first) for each in true)
-    n = len(places)
-    return Found(program, wrong / n, right / n)
-
-
-def simulate(kind: Kind, *, seed: int, runs: int) -> list[list[Made]]:
-    """So many histories of one kind."""
-    epochs, days = read_epochs().values, serial_ratios()
-    rng = np.random.default_rng([seed, KINDS.index(kind)])
-    return [make(kind, rng, epochs, days) for _ in range(runs)]
-
-
-def by_bakeoff(histories: Sequence[Sequence[Made]]) -> list[list[list[int]]]:
-    """The places that bakeoff finds."""
-    found = []
-    for number, history in enumerate(histories):
-        tracks = [Track(made.ratios.tolist(), made.errors.tolist()) for made in history]
-        found.append([[change.at for change in changes] for changes in changes_of(tracks, seed=number)])
-    return found
+    return Found(wrong / len(places), right / len(places))
 
 
 def watched(*, seed: int, runs: int) -> float:
-    """Share of stationary histories in which a change was ever found, when one looks after every run."""
-    histories = simulate(KINDS[0], seed=seed, runs=runs)
+    """Return the share of stationary histories that ever show a change to a user who looks after every run."""
     alarms = 0
-    for number, (made,) in enumerate(histories):
-        alarms += any(changes_of([Track(made.ratios[:end].tolist(), made.errors[:end].tolist())], seed=number)[0]
-                      for end in range(8, POINTS + 1))  # fmt: skip
+    for number, (track,) in enumerate(simulate(KINDS[0], seed=seed, runs=runs)):
+        looks = (Track(track.values[:end], track.errors[:end]) for end in range(8, POINTS + 1))
+        alarms += any(changes_of([look], seed=number)[0] for look in looks)
     return alarms / runs
-
-
-def by_others(histories: Sequence[Sequence[Made]]) -> dict[str, list[list[list[int]]]]:
-    """The places that the other programs find, by program and figure; each with its defaults."""
-    python = ENVIRONMENT / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *OTHERS], check=True)
-    given = [[{"ratio": np.exp(made.ratios).tolist(), "absolute": np.exp(made.absolute).tolist()} for made in history]
-             for history in histories]  # fmt: skip
-    script = Path(__file__).with_name("histories_others.py")
-    ran = subprocess.run([python, script], input=json.dumps(given), stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, list[list[list[int]]]] = json.loads(ran.stdout)
-    return found
 
 
 @dataclass(frozen=True)
@@ -189,7 +140,7 @@ class Published:
     """A series that others published.
 
     Attributes:
-        said: where its authors say that it changes; None: they do not say.
+        said: indexes at which its authors see a change; None if they do not say.
         values: absolute figures in the order of time, without an uncertainty.
     """
 
@@ -199,51 +150,29 @@ class Published:
 
 
 def read_published() -> list[Published]:
-    """The series of `PUBLISHED`."""
+    """Read the series of PUBLISHED."""
     series = json.loads(PUBLISHED.read_text("utf-8"))["series"]
-    return [
-        Published(each["name"], each["said"] and tuple(each["said"]), tuple(each["values"])) for each in series
-    ]  # fmt: skip
+    return [Published(each["name"], each["said"] and tuple(each["said"]), tuple(each["values"])) for each in series]
 
 
-def published_table(*, others: bool) -> Iterator[str]:
-    """The lines of a Markdown table: where each program finds changes in published series.
-
-    Args:
-        others: also the other programs.
-    """
+def published_table() -> str:
+    """Format as a Markdown table where bakeoff finds changes in the published series."""
     series = read_published()
-    logs = [np.log(each.values) for each in series]
-    histories = [[Made(each, np.zeros(len(each)), each)] for each in logs]
-    found = {OURS: by_bakeoff(histories)}
-    for name, places in (by_others(histories) if others else {}).items():
-        program, _, figure = name.rpartition(", ")
-        if figure == "absolute":  # which is all that there is
-            found[program] = places
+    found = places_found([[Track(np.log(each.values).tolist(), [0.0] * len(each.values))] for each in series])
     rows = []
-    for at, each in enumerate(series):
+    for each, (places,) in zip(series, found, strict=True):
         said = "" if each.said is None else _listed(each.said)
-        rows.append([each.name, str(len(each.values)), said, *(_listed(places[at][0]) for places in found.values())])
-    yield from markdown(["series", "points", "its authors", *found], rows).splitlines()
+        rows.append([each.name, str(len(each.values)), said, _listed(places)])
+    return markdown(["series", "points", "its authors", "bakeoff"], rows)
 
 
 def _listed(places: Sequence[int]) -> str:
     return ", ".join(map(str, places)) or "none"
 
 
-def table(*, seed: int, runs: int, others: bool) -> Iterator[str]:
-    """The lines of a Markdown table: of each kind and program, histories with a false change, and with all true ones.
-
-    Args:
-        seed: everything random follows from it.
-        runs: histories of each kind.
-        others: also the other programs, on the first `OTHERS_RUNS` of each.
-    """
+def table(*, seed: int, runs: int) -> Iterator[str]:
+    """Yield lines of a Markdown table: by kind, the share of histories with a false change and with all true ones."""
+    yield markdown(["history", "false", "all true ones found"], [])
     for kind in KINDS:
-        histories = simulate(kind, seed=seed, runs=runs)
-        found = {OURS: by_bakeoff(histories)} | (by_others(histories[:OTHERS_RUNS]) if others else {})
-        if kind is KINDS[0]:
-            yield markdown(["history", *found], [])
-        judged = [judge(kind, name, places) for name, places in found.items()]
-        cells = [f"{each.any_false:.1%}" + (f" / {each.right:.1%}" if kind.steps else "") for each in judged]
-        yield f"| {' | '.join([kind.name, *cells])} |"
+        judged = judge(kind, places_found(simulate(kind, seed=seed, runs=runs)))
+        yield f"| {kind.name} | {judged.any_false:.1%} | {f'{judged.right:.1%}' if kind.steps else ''} |"

@@ -1,14 +1,13 @@
-"""How often intervals over several hosts hold the truth: by number of hosts, their epochs, and how much they differ.
+"""Simulates runs over several hosts and counts how often their intervals cover the truth.
 
-An epoch's log ratio is that of its host plus noise, and a host's is the truth plus its own. Two kinds of runs: of a
-number of epochs fixed beforehand, and ended by the stopping rule that looks after each epoch. A negative control takes
-the variance between hosts as it was found, as bakeoff does not (`_Blocks.shares`): its intervals must hold too seldom.
+An epoch's log ratio is its host's plus noise; a host's is the truth (0) plus its own deviation. Runs have a fixed
+number of epochs, or end by the stopping rule. A negative control uses the variance between hosts as it was found, which
+bakeoff does not (`_Blocks.shares`); its intervals must cover too seldom.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from itertools import chain, cycle, islice, product, repeat
 
@@ -25,17 +24,8 @@ NOISE = 0.01
 
 LEVEL = 0.95
 
-
-class HostSize(StrEnum):
-    """How much is simulated."""
-
-    SMALL = "small"
-    FULL = "full"
-
-
-_TIMES = {HostSize.SMALL: 400, HostSize.FULL: 4000}
-_DIFFER = {HostSize.SMALL: (0.0, 1.0), HostSize.FULL: (0.0, 0.3, 1.0, 3.0)}  # of hosts, in units of NOISE
-_FEW = {
+_DIFFER = (0.0, 1.0)  # standard deviation of hosts, in units of NOISE
+_EPOCHS_BY_HOST = {
     "2 × 6": [6] * 2,
     "50 and 1": [50, 1],
     "50, 1, 1": [50, 1, 1],
@@ -43,40 +33,25 @@ _FEW = {
     "50 and 9 × 1": [50] + [1] * 9,
     "50 × 2": [2] * 50,
 }
-_MORE = {
-    "2 × 20": [20] * 2,
-    "3 × 4": [4] * 3,
-    "5 × 6": [6] * 5,
-    "50 and 4 × 2": [50] + [2] * 4,
-    "6 × 1": [1] * 6,
-    "1 2 3 5 8 13 20": [1, 2, 3, 5, 8, 13, 20],
-    "10 × 5": [5] * 10,
-    "50 and 49 × 1": [50] + [1] * 49,
-    "50 × 10": [10] * 50,
-}
-_CONTROL = "50, 1, 1"  # epochs of the negative control: one host has fifty times as many as the others
-_ENDLESS = (2, 3, 6, 20)
-_ENDLESS_MORE = (4, 5, 10, 50)
-_EPOCHS = 120  # of a run that its rule does not end; 2 an host of more than half as many
+_CONTROL = "50, 1, 1"
+_HOSTS = (2, 3, 6, 20)  # in runs that the stopping rule ends
+_EPOCHS_MAX = 120
 
 
 @dataclass(frozen=True)
 class Line:
-    """What many runs of one kind said.
+    """Result of many runs of one kind.
 
     Attributes:
         differ: standard deviation of hosts over that of epochs within one.
-        unlike: how much noisier the last host is than the others.
-        held: share of runs whose interval holds the truth; one without ends holds nothing.
+        held: share of runs whose interval covers the truth.
         half_width: median, log ratio.
-        stops: share that each way of stopping ended; empty of a number fixed beforehand.
-        is_control: the negative control.
+        stops: share of runs by reason for stopping; empty if the number of epochs was fixed.
     """
 
     epochs: str
     differ: float
-    unlike: float
-    times: int
+    runs: int
     held: float
     half_width: float
     stops: dict[Stop, float]
@@ -84,35 +59,34 @@ class Line:
 
     @property
     def error(self) -> float:
-        """Standard error of `held`, were it as it should be."""
-        return math.sqrt(LEVEL * (1 - LEVEL) / self.times)
+        """Standard error of `held` if the true coverage is LEVEL."""
+        return math.sqrt(LEVEL * (1 - LEVEL) / self.runs)
 
     @property
     def holds(self) -> bool:
-        """Whether it is not below the level by more than three errors."""
+        """Whether coverage is at most three standard errors below LEVEL."""
         return self.held >= LEVEL - 3 * self.error
 
     @property
     def expected(self) -> bool:
-        """Whether it holds, and the negative control does not."""
+        """Whether coverage holds, or fails for the negative control."""
         return self.holds is not self.is_control
 
 
-def draw(rng: np.random.Generator, hosts: Sequence[str], *, differ: float, unlike: float = 1.0) -> list[float]:
-    """One log ratio an epoch, of truth 0."""
+def draw(rng: np.random.Generator, hosts: Sequence[str], *, differ: float) -> list[float]:
+    """Draw one log ratio per epoch; the truth is 0."""
     names = list(dict.fromkeys(hosts))
     own = dict(zip(names, rng.normal(0, differ * NOISE, len(names)).tolist(), strict=True))
-    noise = {name: NOISE * (unlike if name == names[-1] else 1.0) for name in names}
-    return [own[host] + noise[host] * each for host, each in zip(hosts, rng.standard_normal(len(hosts)), strict=True)]
+    return [own[host] + NOISE * each for host, each in zip(hosts, rng.standard_normal(len(hosts)), strict=True)]
 
 
 def fixed(values: Sequence[float], hosts: Sequence[str]) -> tuple[Stop, Interval]:
-    """The 95 % t interval of a number of epochs that was fixed beforehand."""
+    """Return the 95 % t interval of a fixed number of epochs."""
     return Stop.BUDGET, iv.t_interval(*moments(values, hosts), alpha=1 - LEVEL)
 
 
 def as_found(values: Sequence[float], hosts: Sequence[str]) -> tuple[Stop, Interval]:
-    """The negative control of `fixed`."""
+    """Return the negative control's interval."""
     blocks = combined._blocks(values, hosts)
     assert blocks is not None
     weights = blocks.weights(blocks.between)
@@ -122,7 +96,7 @@ def as_found(values: Sequence[float], hosts: Sequence[str]) -> tuple[Stop, Inter
 
 
 def ended(values: Sequence[float], hosts: Sequence[str], *, precision: float) -> tuple[Stop, Interval]:
-    """The interval of a run that looks after every epoch and ends by the rule, or with its last value."""
+    """Return the interval of a run that looks after every epoch and ends by the rule or with its last value."""
     stop, n = stopped(values, hosts, precision=precision)
     return stop, ONE_CELL.interval(*moments(values[:n], hosts[:n]), stop=stop)
 
@@ -133,59 +107,50 @@ def simulate(
     hosts: Sequence[str],
     judge: Callable[[Sequence[float], Sequence[str]], tuple[Stop, Interval]],
     *,
-    times: int,
+    runs: int,
     differ: float,
-    unlike: float = 1.0,
 ) -> Line:
     """Draw and judge many runs of one kind."""
-    rng = np.random.default_rng([seed, len(hosts), int(differ * 1000), int(unlike * 1000)])
-    found = [judge(draw(rng, hosts, differ=differ, unlike=unlike), hosts) for _ in range(times)]
+    rng = np.random.default_rng([seed, len(hosts), int(differ * 1000)])
+    found = [judge(draw(rng, hosts, differ=differ), hosts) for _ in range(runs)]
     stops = [] if judge in (fixed, as_found) else [stop for stop, _ in found]
     return Line(
         epochs=name,
         differ=differ,
-        unlike=unlike,
-        times=times,
-        held=sum(interval.holds(0.0) for _, interval in found) / times,
+        runs=runs,
+        held=sum(interval.holds(0.0) for _, interval in found) / runs,
         half_width=float(np.median([interval.half_width or math.inf for _, interval in found])),
-        stops={stop: stops.count(stop) / times for stop in dict.fromkeys(sorted(stops))},
+        stops={stop: stops.count(stop) / runs for stop in dict.fromkeys(sorted(stops))},
         is_control=judge is as_found,
     )
 
 
-def all_lines(seed: int, *, size: HostSize, times: int = 0) -> list[Line]:
-    """Every kind of run of a size; `times` runs of each, or as many as the size has."""
-    times, full = times or _TIMES[size], size is HostSize.FULL
+def all_lines(seed: int, *, runs: int) -> list[Line]:
+    """Simulate every kind of run: `runs` of a fixed length, a quarter as many (at least 100) with the stopping rule."""
     lines = []
-    for (name, counts), differ, unlike in product(
-        (_FEW | _MORE if full else _FEW).items(), _DIFFER[size], (1.0, 3.0) if full else (1.0,)
-    ):
+    for (name, counts), differ in product(_EPOCHS_BY_HOST.items(), _DIFFER):
         hosts = list(chain.from_iterable(repeat(f"h{at}", count) for at, count in enumerate(counts)))
-        lines.append(simulate(seed, name, hosts, fixed, times=times, differ=differ, unlike=unlike))
-        if name == _CONTROL and differ == unlike == 1.0:
-            control = f"*negative control*: {name}"
-            lines.append(simulate(seed, control, hosts, as_found, times=times, differ=differ))
-    for count, differ, precision in product(
-        _ENDLESS + _ENDLESS_MORE if full else _ENDLESS, _DIFFER[size], (0.002, 0.006)
-    ):
-        hosts = list(islice(cycle(f"h{at}" for at in range(count)), max(_EPOCHS, 2 * count)))
+        lines.append(simulate(seed, name, hosts, fixed, runs=runs, differ=differ))
+        if name == _CONTROL and differ == 1.0:
+            lines.append(simulate(seed, f"*negative control*: {name}", hosts, as_found, runs=runs, differ=differ))
+    for count, differ, precision in product(_HOSTS, _DIFFER, (0.002, 0.006)):
+        hosts = list(islice(cycle(f"h{at}" for at in range(count)), _EPOCHS_MAX))
         name, judge = f"{count} hosts, ends at ±{precision:.1%}", partial(ended, precision=precision)
-        lines.append(simulate(seed, name, hosts, judge, times=max(times // 4, 100), differ=differ))
+        lines.append(simulate(seed, name, hosts, judge, runs=max(runs // 4, 100), differ=differ))
     return lines
 
 
 def table(lines: Sequence[Line]) -> str:
-    """A Markdown table."""
+    """Format the lines as a Markdown table."""
     rows = [
-        "| epochs by host | hosts differ | last host's noise | runs | intervals that hold | ± (median) | ended |",
-        "|---|---|---|---|---|---|---|",
+        "| epochs by host | hosts differ | runs | intervals that cover | ± (median) | ended |",
+        "|---|---|---|---|---|---|",
     ]
     for each in lines:
         stops = ", ".join(f"{stop} {share:.0%}" for stop, share in each.stops.items())
         mark = "" if each.expected else "**too many** " if each.is_control else "**too few** "
         rows.append(
-            f"| {each.epochs} | {each.differ:g} s | {each.unlike:g} s | {each.times} | "
-            f"{mark}{each.held:.1%} ± {each.error:.1%} | {each.half_width:.2%} | "
-            f"{stops or 'fixed number'} |"
+            f"| {each.epochs} | {each.differ:g} s | {each.runs} | {mark}{each.held:.1%} ± {each.error:.1%} "
+            f"| {each.half_width:.2%} | {stops or 'fixed number'} |"
         )
     return "\n".join(rows)

@@ -229,15 +229,13 @@ def _duels(
 ) -> _Duels:
     named = os.environ.get("BAKEOFF_VALIDATION_DUELS")
     folder = Path(named) if named else setting.folder.parent / "duels"
-    # A duel keeps four workers and four connections busy: two of them on four CPUs would load each other.
-    lanes = min(2, max(1, (os.cpu_count() or 1) // 8))
     asked = planned(kinds, servers, seed=setting.seed, precision=precision, budget=budget, background=background)
-    campaign = Campaign(folder, lanes=lanes, background=background, seed=setting.seed)
+    campaign = Campaign(folder, background=background, seed=setting.seed)
     outcomes = list(campaign.run(asked, report=setting.report).values())
     lost = {duel.key for duel in asked} - {outcome.duel.key for outcome in outcomes}
     if not lost:
         return _Duels(outcomes, "", broken=False)
-    errors = {each.duel.key: each.error for each in campaign.journal.outcomes if each.error and each.duel.key in lost}
+    errors = {each.duel.key: each.error for each in campaign.outcomes if each.error and each.duel.key in lost}
     broken = [error for error in errors.values() if not error.startswith(_NOT_NOW)]
     last = [*errors.values(), *broken][-1] if errors else "no word"
     return _Duels(outcomes, f"{len(lost)} of {len(asked)} duels failed, the last with {last}", broken=bool(broken))

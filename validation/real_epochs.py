@@ -32,7 +32,6 @@ from bakeoff.stats.interval import INFLATION, estimate_of, t_interval
 from bakeoff.stats.model import Estimate
 from bakeoff.stats.progress import Listener
 from validation.check import TOO_BUSY, Finding
-from validation.huge_pages import use_huge_pages
 
 _READINESS_LIMIT_S = 30.0
 _PATIENCE_S = 10.0
@@ -147,7 +146,6 @@ class RealBench:
         warm_s: float = 3.0,
         client_cpus: Cpus = None,
         server_cpus: Cpus = None,
-        huge_pages: Sequence[str] = (),
         around: Callable[[Variant], AbstractContextManager[object]] = lambda variant: nullcontext(),
     ) -> EpochData:
         """One epoch: every variant in turn, in a random order.
@@ -158,7 +156,6 @@ class RealBench:
             warm_s: seconds of load before, all arms together.
             client_cpus: that the engine may use; None: all.
             server_cpus: that the servers may use; None: all.
-            huge_pages: arms whose buffer pools are moved to huge pages.
             around: entered while a variant is measured.
 
         Raises:
@@ -172,8 +169,6 @@ class RealBench:
             fresh = self._started(started, number, server_cpus, stack)
             with ThreadPoolExecutor(max_workers=len(fresh)) as pool:
                 list(pool.map(self._make_ready, fresh.values()))
-            for name in huge_pages:
-                use_huge_pages(fresh[name].pid)
             servers = self._kept | fresh
             engine = stack.enter_context(Engine(stop=threading.Event(), cpus=client_cpus))
             seed = seed_for(self._study.seed, "way", number)

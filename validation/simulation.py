@@ -469,19 +469,6 @@ def stalls(rng: np.random.Generator, *, runs: int, epochs: int = 8) -> tuple[Cou
     )
 
 
-def bimodal_quantiles(rng: np.random.Generator, *, runs: int, sizes: Sequence[int]) -> dict[int, float]:
-    """99 % quantile, under normal values, of the share of squares that the best split into two groups explains."""
-    quantiles = {}
-    for n in sizes:
-        x = np.sort(rng.standard_normal((runs, n)), axis=1)
-        x -= x.mean(axis=1, keepdims=True)
-        left = np.arange(2, n - 1)
-        sums = np.cumsum(x, axis=1)[:, left - 1]
-        between = sums**2 / left + sums**2 / (n - left)
-        quantiles[n] = float(np.quantile(between.max(axis=1) / (x**2).sum(axis=1), 0.99))
-    return quantiles
-
-
 def all_promises(seed: int, *, scale: float) -> list[Count]:
     """Every promise, with runs in proportion to `scale` (1: under a minute)."""
     rng = np.random.default_rng(seed)

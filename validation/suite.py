@@ -13,10 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue, ValidationError
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.files import write_atomically
@@ -269,23 +265,6 @@ def _run(check: Check, run: SuiteRun, report: Callable[[str], None]) -> tuple[Fi
         return Finding(found=f"{type(error).__name__}: {lines[0]}", passed=False), True
 
 
-_STYLES = {True: "green", False: "bold red", None: "yellow"}
-
-
-def print_table(record: Record, console: Console) -> None:
-    """Print the table to a console; it is complete without colours."""
-    table = Table("G", "result", "test and target", "found", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for entry in record.entries:
-        result = Text(entry.result, style=_STYLES[entry.passed], no_wrap=True)
-        asked = Text.assemble(entry.what, "\n", (entry.target, "dim"))
-        table.add_row(Text(entry.test), result, asked, Text(entry.found))
-    console.print()
-    console.print(table)
-    console.print()
-    console.print(Text(summary(record)))
-    console.print(Text(dateline(record), style="dim"))
-
-
 def markdown(record: Record) -> str:
     """The table for a document, with the machine, the date and the command."""
     lines = [
@@ -308,7 +287,7 @@ def summary(record: Record) -> str:
     parts = [f"{by[0]} of {len(record.entries)} hold"]
     parts += [f"{by[1]} FAILED"] if by[1] else []
     parts += [f"{by[2]} could not run"] if by[2] else []
-    unfinished = "" if record.ended_at else " Not finished: continue with --resume."
+    unfinished = "" if record.ended_at else " Not finished: continue it with `resume`."
     return ", ".join(parts) + "." + unfinished
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Measures on this machine what the method's defaults rest on (docs/evidence/method-defaults.md).
+"""Measures on this machine the facts behind the method's defaults (docs/evidence/method-defaults.md).
 
     bench/method/run.py all                     # every experiment, about half an hour
     bench/method/run.py restart switching       # some of them
     bench/method/run.py report                  # the newest result of each, into docs/evidence/method-defaults.md
 
-Each writes bench/results/method-NAME-DATE.json. Arms are one server six times, loaded once: A, B, C slowed by 5
-uncounted events per 100, D with performance_schema on, E and F.
+Each writes bench/results/method-NAME-DATE.json. Arms are one server four times, loaded once: A, B, C slowed by 5
+uncounted events per 100, and D with performance_schema on.
 """
 
 import argparse
@@ -59,7 +59,6 @@ def main() -> int:
     study = question(
         *[options.server] * 3,
         f"{options.server},performance_schema=ON",
-        *[options.server] * 2,
         workloads=("oltp_point_select", "oltp_write_only", *list(WORKLOADS.values())[1:]),
         threads=THREADS_MAX,
         table_size=200_000,

@@ -24,7 +24,7 @@ fn change(sql: &mut Vec<u8>, schema: &[u8], dialect: Dialect) {
     left_out(sql, schema);
     without_definer(sql, dialect);
     for (code, message) in REFUSALS {
-        translate(sql, dialect, &SqlError { code, sqlstate: "HY000".into(), message: message.into(), fatal: false });
+        translate(sql, dialect, &SqlError::client(code, message));
     }
     without_literals(&beginning(sql, dialect));
     sets_time_zone(sql);

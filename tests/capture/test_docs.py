@@ -1,4 +1,4 @@
-"""docs/capture.md: its commands run, and the file has the lines and fields that it describes."""
+"""docs/reference/capture.md: its commands run, and the file has the lines and fields that it describes."""
 
 import json
 import re
@@ -11,7 +11,7 @@ import pytest
 from bakeoff.replay.queries import LEFT_OUT, REASONS
 from tests.capture.test_command import LOG
 
-PAGE = (Path(__file__).parents[2] / "docs" / "capture.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "capture.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^\$ (bakeoff capture .*)$", PAGE, re.MULTILINE)
 
 
@@ -39,7 +39,7 @@ def test_its_commands_run_in_their_order(inside, shell, logs):
 def test_every_reason_has_its_words_and_its_place_on_both_pages():
     reasons = re.findall(r"^\| `([a-z ]+)` \|", PAGE.split("## What cannot be replayed")[1].split("\n## ")[0], re.M)
     assert sorted(reasons) == sorted(REASONS)
-    replay = (Path(__file__).parents[2] / "docs" / "replay.md").read_text(encoding="utf-8")
+    replay = (Path(__file__).parents[2] / "docs" / "reference" / "replay.md").read_text(encoding="utf-8")
     for reason, words in REASONS.items():
         assert f"| {words} | `{reason}` |" in replay
     assert all(f"| {words} |" in replay for words in LEFT_OUT.values())

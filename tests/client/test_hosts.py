@@ -1,6 +1,6 @@
 """Client and servers on hosts of their own: network namespaces of this machine, joined by a link with delay and loss.
 
-The client's sshd is at 10.0.0.1 on a plain pair of devices, and at 10.1.0.1 on the link. bakeoff runs on the other host.
+The client's sshd is at 10.0.0.1 on a plain pair of devices and at 10.1.0.1 on the link; bakeoff runs on the other host.
 """
 
 import contextlib
@@ -26,6 +26,12 @@ SMALL = (
     "--seed", "3", "--quiet",
 )  # fmt: skip
 PLAIN, LINK = "10.0.0.1", "10.1.0.1"
+
+
+def install(*servers):
+    """Fetch servers that are not here yet: a namespace has no way out."""
+    for server in servers:
+        subprocess.run([*COMMAND, "server", "install", server], check=True, capture_output=True)
 
 
 def ip(*words):
@@ -106,6 +112,7 @@ def namespaces():
         ip("netns", "delete", probe)
     except (OSError, subprocess.CalledProcessError) as error:
         pytest.skip(f"network namespaces and TUN devices need root, ip and /dev/net/tun: {error}")
+    install("mysql:5.7.22")
     with contextlib.ExitStack() as undo:
         yield Hosts(undo)
 
@@ -265,6 +272,7 @@ def test_a_fast_network_does_not_decide(shell, hosts, client, address):
 @pytest.mark.slow
 @pytest.mark.server
 def test_encrypted_connections_of_unlike_servers(shell, hosts, undo):
+    install("mysql:8.0.15", "mysql:9", "mariadb:11.8")
     hosts.link(undo, one_way_s=0.0002)
     process = hosts.start(
         shell, "duel", "mysql:8.0.15", "mysql:9", "mariadb:11.8", *SMALL, "--client", LINK, "--tls", "required",

@@ -27,9 +27,9 @@ from bakeoff.run import arms, forecast
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import check_machine, keep_memory, read_before
+from bakeoff.search.model import OptionPair, Search
 from bakeoff.servers import ServerMemory
 from bakeoff.spec import Arm, Study, Workload, parse_server
-from bakeoff.spec.study import OptionPair, Search
 
 facts_of_here = functools.cache(worker.facts)
 
@@ -304,7 +304,9 @@ def test_runs_of_a_machine_and_of_a_cluster_are_resumed_where_they_belong(tmp_pa
         return run
 
     require_cluster_run(run_on("a", "b"))
-    bisection = study().model_copy(update={"search": Search(options=(OptionPair(name="sort_buffer_size", bad="1M"),))})
+    bisection = study().model_copy(
+        update={"question": Search(options=(OptionPair(name="sort_buffer_size", bad="1M"),))}
+    )
     for alone in (run_on(""), RunDirectory.create(tmp_path, bisection)):
         with pytest.raises(ResultsError, match="was measured on one machine"):
             require_cluster_run(alone)

@@ -1,4 +1,4 @@
-"""docs/data.md: its commands are understood, and its table of collations is what the engine does."""
+"""docs/reference/data.md: its commands are understood, and its table of collations is what the engine does."""
 
 import gzip
 import re
@@ -10,7 +10,7 @@ from made_dumps import mydumper
 from test_dumps import SHOP
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "reference" / "data.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^\$ (bakeoff .*)$", PAGE, re.MULTILINE)
 
 

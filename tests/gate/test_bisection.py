@@ -28,12 +28,14 @@ from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import read_before
 from bakeoff.run.runner import StudyRun, ThisMachine
 from bakeoff.search import added_arms, guilty
-from bakeoff.search.added_arms import Joining, with_arms
+from bakeoff.search.added_arms import Joining
 from bakeoff.search.bisection import arm_with, beliefs_of, next_arm, search_decision, subset
+from bakeoff.search.model import Search
+from bakeoff.search.view import believed_of
 from bakeoff.spec import Data, parse_server
-from bakeoff.spec.study import Search
 from bakeoff.stats.estimate import EpochEstimates
 from bakeoff.stats.model import Stop
+from bakeoff.stats.question import Progress
 from validation import bisections
 from validation.check import fewest
 from validation.simulation import pair_of
@@ -93,10 +95,8 @@ def decision(study, values, *, last_tried=False, aborted=False, elapsed_s=0.0):
         EpochEstimates(epoch=number, pairs=(pair_of(cell.name, number, value, contender=arm),))
         for number, (arm, value) in enumerate(pairs)
     ]
-    return search_decision(
-        history, study, plan, elapsed_s=elapsed_s, epoch_time=None, load_s=0,
-        last_tried=last_tried, aborted=aborted,
-    )  # fmt: skip
+    newest = [study.arms[-1].name] if last_tried else []
+    return search_decision(Progress(history, study, plan, elapsed_s=elapsed_s, newest=newest, aborted=aborted))
 
 
 def test_first_the_last_build_then_the_middle_and_never_one_that_does_not_start():
@@ -113,7 +113,7 @@ def test_first_the_last_build_then_the_middle_and_never_one_that_does_not_start(
 
 def test_a_broken_build_stays_passed_over_after_a_valid_epoch():
     study = bisections.study_of_builds(9)
-    study = study.model_copy(update={"arms": (*study.arms, study.search.builds[4])})
+    study = study.model_copy(update={"arms": (*study.arms, study.question.builds[4])})
     valid = decision(study, {"I": [-0.1, -0.101, -0.099, -0.1]}, last_tried=True)
     assert valid.joins.name in "DF"
 
@@ -164,7 +164,7 @@ def test_a_broken_build_is_tried_once_and_named_with_the_one_after_it(search):
     directory, go_on = search
     whole = go_on()
     assert whole.startswith("CCCBCC") and whole.count("B") == 1
-    assert Context.read(directory, read_analysis(directory)).bisected.named == (1, 2)
+    assert believed_of(Context.read(directory, read_analysis(directory))).named == (1, 2)
 
 
 @pytest.mark.parametrize("finished", [3, 4, 5])
@@ -180,7 +180,7 @@ def test_a_search_that_was_killed_tries_what_it_had_not_tried(search, finished):
 
 def test_a_build_that_starts_and_does_nothing_is_passed_over():
     study = bisections.study_of_builds(9)
-    study = study.model_copy(update={"arms": (*study.arms, study.search.builds[4])})
+    study = study.model_copy(update={"arms": (*study.arms, study.question.builds[4])})
     values = {"I": [-0.1, -0.101, -0.099], "E": [-math.inf]}
     assert decision(study, values).joins.name in "DF"
 
@@ -195,10 +195,11 @@ def test_a_build_that_cannot_be_installed_is_passed_over(tmp_path, monkeypatch):
     run = RunDirectory.create(tmp_path, study)
     tools = EpochTools(study, (), None, {}, QuietLive(), threading.Event(), at_once=2)
     machine = ThisMachine(tools, run, Joining(None, None, run, read_before(run)))
-    joined = study.model_copy(update={"arms": (*study.arms, study.search.builds[1])})
+    joined = study.model_copy(update={"arms": (*study.arms, study.question.builds[1])})
     machine.join(joined)
     settled = frozenset((cell.name, study.arms[1].name) for cell in plan.cells)
-    machine.begin(EpochOrder(with_arms(plan, joined), epoch_draft(with_arms(plan, joined), joined, 0, settled=settled)))
+    plan = plan.with_arms(arm.name for arm in joined.arms)
+    machine.begin(EpochOrder(plan, epoch_draft(plan, joined, 0, settled=settled)))
     machine.wait()
     outcome = run.outcome(0)
     assert (outcome.valid, outcome.discard_reason) == (False, "it could not be fetched.")
@@ -231,7 +232,7 @@ def test_what_a_resumed_search_loads_again_is_not_taken_from_the_budget(tmp_path
     monkeypatch.setattr(added_arms, "Engine", lambda **_: nullcontext())
     monkeypatch.setattr(runner, "run_epoch", run_epoch)
     study = bisections.study_of_builds(4)
-    joined = study.search.builds[1].model_copy(update={"server": parse_server("mysql:5.7.22")})
+    joined = study.question.builds[1].model_copy(update={"server": parse_server("mysql:5.7.22")})
     study = study.model_copy(update={"arms": (*study.arms, joined)})
     plan = plan_study(study, overhead_s=5, load_s=5, builds=1)
     run = RunDirectory.create(tmp_path, study)
@@ -251,16 +252,16 @@ def test_builds_that_join_later_have_the_data_that_was_taken_at_the_begin(tmp_pa
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(own_data, "dump_database", lambda *_args: None)
     study, data = bisections.study_of_builds(4), {"data": Data(source="mysql://root@127.0.0.1:1/shop")}
-    builds = tuple(arm.model_copy(update=data) for arm in study.search.builds)
-    study = study.model_copy(update={"arms": (builds[0], builds[-1]), "search": Search(builds=builds)})
+    builds = tuple(arm.model_copy(update=data) for arm in study.question.builds)
+    study = study.model_copy(update={"arms": (builds[0], builds[-1]), "question": Search(builds=builds)})
     taken = own_data.take_snapshots(study, QuietLive(), {}, threading.Event())
-    (source,) = {arm.data.source for arm in (*taken.arms, *taken.search.builds)}
+    (source,) = {arm.data.source for arm in (*taken.arms, *taken.question.builds)}
     assert source.startswith(str(tmp_path))
 
 
 def test_it_ends_when_only_builds_that_cannot_be_measured_are_left():
     study = bisections.study_of_builds(5)
-    study = study.model_copy(update={"arms": (*study.arms, *(study.search.builds[each] for each in (2, 3, 1)))})
+    study = study.model_copy(update={"arms": (*study.arms, *(study.question.builds[each] for each in (2, 3, 1)))})
     values = {"E": [-0.1, -0.101, -0.099], "D": [-0.1, -0.1], "B": [0.001, -0.001]}
     assert decision(study, values).stop is Stop.ANSWERED
     assert beliefs_of(study, values, skipped={"C"}).named == (2, 3)
@@ -268,7 +269,7 @@ def test_it_ends_when_only_builds_that_cannot_be_measured_are_left():
 
 def test_a_last_build_that_is_the_first_slow_one_is_measured_until_its_difference_is_shown():
     study = bisections.study_of_builds(3)
-    study = study.model_copy(update={"arms": (*study.arms, study.search.builds[1])})
+    study = study.model_copy(update={"arms": (*study.arms, study.question.builds[1])})
     values = {"C": [-0.11, -0.1, -0.12], "B": [0.01, -0.01, 0.0, 0.02]}
     believed = beliefs_of(study, values)
     assert believed.probabilities[2] > 0.99 and believed.named is None
@@ -279,7 +280,7 @@ def test_a_last_build_that_is_the_first_slow_one_is_measured_until_its_differenc
 
 def test_it_ends_when_it_is_known_or_time_is_over():
     study = bisections.study_of_builds(3)
-    study = study.model_copy(update={"arms": (*study.arms, study.search.builds[1])})
+    study = study.model_copy(update={"arms": (*study.arms, study.question.builds[1])})
     clear = {"C": [-0.1, -0.101, -0.099] * 2, "B": [0.001, -0.001, 0.0]}
     assert decision(study, clear).stop is Stop.ANSWERED
     assert decision(study, {"C": clear["C"]}).stop is Stop.RUNNING
@@ -297,7 +298,7 @@ def test_an_arm_of_options_has_the_options_that_were_chosen():
     study = bisections.study_of_options(5, 1)
     chosen = (True, False, False, True, False)
     arm = arm_with(study, chosen)
-    assert subset(arm, study.search) == chosen and subset(study.arms[1], study.search) == (True,) * 5
+    assert subset(arm, study.question) == chosen and subset(study.arms[1], study.question) == (True,) * 5
     assert dict(arm.server.options)["option_0"] == "1" and dict(arm.server.options)["option_1"] == "0"
     assert arm.name == "C" and arm.label == "C: option_0, option_3"
 

@@ -1,4 +1,4 @@
-"""docs/ci: the files are valid, their commands run, and docs/ci.md says what they do."""
+"""docs/ci: the files are valid, their commands run, and docs/reference/gate.md says what they do."""
 
 import json
 import os
@@ -12,14 +12,14 @@ import pytest
 from ruamel.yaml import YAML
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "ci.md").read_text(encoding="utf-8")
+PAGE = (DOCS / "reference" / "gate.md").read_text(encoding="utf-8")
 SMALL = {"WORKLOADS": "oltp_point_select", "MAX_SLOWDOWN": "40%", "BUDGET": "4m"}
 SERVER = "mysql:8.0.15"
 INSTALL = 'pip install "$BAKEOFF"'
 
 
 def load(name):
-    return YAML(typ="safe").load((DOCS / "ci" / name).read_text(encoding="utf-8"))
+    return YAML(typ="safe").load((DOCS / "how-to" / "ci" / name).read_text(encoding="utf-8"))
 
 
 def github_job():
@@ -48,7 +48,7 @@ def run_lines(shell, text, env):
 
 
 def test_every_file_is_named_on_the_page_and_no_input_is_pasted_into_a_command():
-    for path in sorted((DOCS / "ci").iterdir()):
+    for path in sorted((DOCS / "how-to" / "ci").iterdir()):
         assert f"ci/{path.name}" in PAGE
         for job in load(path.name).get("jobs", {}).values():
             for step in job["steps"]:

@@ -9,13 +9,12 @@ from xml.etree import ElementTree
 import pytest
 
 from bakeoff.errors import ExitCode, ServerError
-from bakeoff.gate.outputs import write
-from bakeoff.gate.rule import as_gate
+from bakeoff.gate.outputs import exit_code, write
+from bakeoff.gate.rule import OnUnclear, as_gate, as_question
 from bakeoff.gate.view import annotations, gate_markdown, junit
 from bakeoff.report import build_view, render_html, render_json, render_markdown
 from bakeoff.report.numbers import change_interval
 from bakeoff.results import RunDirectory
-from bakeoff.spec.study import GateEnd, OnUnclear
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Interval, Stop
 
@@ -23,6 +22,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from synthetic import Truth, duel_study, make_run
 
 SLOWER, EQUAL, AT_THE_LIMIT = math.log(0.9), 0.0, math.log(0.98)
+
+
+def gate(**ends):
+    return as_gate(duel_study(control=False, threads=(4,)), 0.02, **ends)
 
 
 @pytest.fixture(scope="session")
@@ -56,7 +59,7 @@ def test_every_form_begins_with_the_answer(view_of, effect, begins):
     assert view.sections[0].title == "Gate"
     page, document = render_html(view), json.loads(render_json(view))
     assert page.index("The gate ") < page.index('id="verdict"')
-    assert document["gate"]["answer"] == view.gate.answer
+    assert document["gate"]["answer"] == view.conclusion.document.answer
     assert document["gate"]["max_slowdown"] == pytest.approx(0.02)
     assert [cell["cell"] for cell in document["gate"]["cells"]] == ["oltp_point_select/4", "oltp_read_only/4"]
     assert len(document["tables"]["gate"]["rows"]) == 2
@@ -83,7 +86,9 @@ def test_a_run_that_is_no_gate_says_nothing_of_one(tmp_path):
     study = duel_study(control=False, threads=(4,))
     run = make_run(tmp_path, study, epochs=6)
     view = build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET))
-    assert view.gate is None and "gate" not in json.loads(render_json(view)) and "gate" not in view.tables
+    assert (
+        view.conclusion.document is None and "gate" not in json.loads(render_json(view)) and "gate" not in view.tables
+    )
 
 
 def test_the_summary_begins_with_its_marker_and_holds_the_table(view_of):
@@ -144,8 +149,10 @@ def test_junit_has_a_test_for_each_comparison(view_of, effect, unclear, kinds):
 )
 def test_exit_codes(view_of, tmp_path, monkeypatch, effect, on_unclear, bisect, code):
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
-    end = GateEnd(name="gate", junit=tmp_path / "gate.xml", on_unclear=on_unclear, bisect=bisect)
-    assert write(end, RunDirectory(tmp_path), view_of(effect)) == code
+    end = gate(junit=tmp_path / "gate.xml", on_unclear=on_unclear, bisect=bisect).question
+    view = view_of(effect)
+    write(end, RunDirectory(tmp_path), view)
+    assert exit_code(end, view.conclusion.document) == code
     assert (tmp_path / "gate.md").exists() and (tmp_path / "gate.xml").exists()
 
 
@@ -166,8 +173,7 @@ def test_a_file_that_cannot_be_written_leaves_the_answer(view_of, tmp_path, monk
     (tmp_path / "gate.xml").mkdir()
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "nowhere" / "summary.md"))
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    end = GateEnd(name="gate", junit=tmp_path / "gate.xml")
-    assert write(end, RunDirectory(tmp_path), view_of(SLOWER)) == ExitCode.DIFFERENCE
+    write(gate(junit=tmp_path / "gate.xml").question, RunDirectory(tmp_path), view_of(SLOWER))
     said = capsys.readouterr().err
     assert said.count("bakeoff: not written: ") == 2 and "::error title=bakeoff gate" in said
 
@@ -175,19 +181,19 @@ def test_a_file_that_cannot_be_written_leaves_the_answer(view_of, tmp_path, monk
 @pytest.mark.parametrize(
     ("effect", "end", "code"),
     [
-        (EQUAL, None, ExitCode.DONE),
-        (SLOWER, None, ExitCode.DIFFERENCE),
-        (AT_THE_LIMIT, None, ExitCode.UNCLEAR),
-        (AT_THE_LIMIT, GateEnd(name="reads", on_unclear=OnUnclear.FAIL), ExitCode.DIFFERENCE),
-        (AT_THE_LIMIT, GateEnd(name="reads", bisect=True), ExitCode.BISECT_SKIP),
+        (EQUAL, {}, ExitCode.DONE),
+        (SLOWER, {}, ExitCode.DIFFERENCE),
+        (AT_THE_LIMIT, {}, ExitCode.UNCLEAR),
+        (AT_THE_LIMIT, {"name": "reads", "on_unclear": OnUnclear.FAIL}, ExitCode.DIFFERENCE),
+        (AT_THE_LIMIT, {"name": "reads", "bisect": True}, ExitCode.BISECT_SKIP),
     ],
 )
-def test_a_gate_that_is_resumed_ends_as_it_would_have(inside, shell, monkeypatch, effect, end, code):
-    """All but the measuring; a run of an earlier bakeoff does not say how its gate was to end."""
-    study = as_gate(duel_study(control=False, threads=(4,)), 0.02).model_copy(update={"gate": end})
+def test_a_resumed_gate_ends_as_it_would_have(inside, shell, monkeypatch, effect, end, code):
+    """All but the measuring."""
+    study = gate(**end)
     truth = Truth(effect={"B": effect}, sd_slice=0.02, sd_restart=0.006)
     run = make_run(shell.folder, study, truth, epochs=8)
-    assert run.study().gate == end
+    assert run.study() == study
 
     def ended(study, *_, resume, **__):
         return resume, analyse(resume.load_epochs(), study, ended=Stop.BUDGET)
@@ -196,28 +202,25 @@ def test_a_gate_that_is_resumed_ends_as_it_would_have(inside, shell, monkeypatch
     ran = inside("run", "--resume", str(run.path))
     assert ran.code == code, ran
     assert "The gate " in ran.out
-    name = end.name if end else "gate"
+    name = as_question(study).name
     assert (run.path / "gate.md").read_text().startswith(f"<!-- bakeoff:gate:{name} -->")
 
 
 def test_a_gate_is_not_resumed_whose_files_cannot_be_written(inside, shell):
-    end = GateEnd(name="gate", junit=shell.folder / "nowhere" / "gate.xml")
-    study = as_gate(duel_study(control=False, threads=(4,)), 0.02).model_copy(update={"gate": end})
-    run = make_run(shell.folder, study, epochs=2)
+    run = make_run(shell.folder, gate(junit=shell.folder / "nowhere" / "gate.xml"), epochs=2)
     ran = inside("run", "--resume", str(run.path))
     assert ran.code == ExitCode.USAGE and "gate.xml cannot be written" in ran.complaint
 
 
 @pytest.mark.parametrize(("bisect", "code"), [(False, ExitCode.NOT_READY), (True, ExitCode.BISECT_SKIP)])
 def test_an_error_of_a_resumed_gate_is_that_of_a_gate(inside, shell, monkeypatch, bisect, code):
-    end = GateEnd(name="gate", junit=shell.folder / "gate.xml", bisect=bisect)
-    study = as_gate(duel_study(control=False, threads=(4,)), 0.02).model_copy(update={"gate": end})
-    run = make_run(shell.folder, study, epochs=2)
+    junit_file = shell.folder / "gate.xml"
+    run = make_run(shell.folder, gate(junit=junit_file, bisect=bisect), epochs=2)
 
     def run_study(*_args, **_more):
         raise ServerError("it does not start.")
 
     monkeypatch.setattr("bakeoff.cli.run.run_study", run_study)
     assert inside("run", "--resume", str(run.path)).code == code
-    (error,) = ElementTree.parse(end.junit).getroot().iter("error")
+    (error,) = ElementTree.parse(junit_file).getroot().iter("error")
     assert error.get("message") == "it does not start."

@@ -11,8 +11,8 @@ from synthetic import Truth, duel_study, make_run
 
 from bakeoff.report import build_view, render_html, render_json
 from bakeoff.report.renderers import published_charts
+from bakeoff.search.model import OptionPair, Search
 from bakeoff.spec import parse_server
-from bakeoff.spec.study import OptionPair, Search
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
 
@@ -29,7 +29,7 @@ def of_builds(names="ABCD"):
     first = study.arms[0]
     arms = tuple(first.model_copy(update={"name": name, "label": f"build {name}"}) for name in "ABCD")
     measured = tuple(arm for arm in (arms[0], arms[3], *arms[1:3]) if arm.name in names)
-    return study.model_copy(update={"arms": measured, "search": Search(builds=arms)})
+    return study.model_copy(update={"arms": measured, "question": Search(builds=arms)})
 
 
 def of_options():
@@ -45,7 +45,7 @@ def of_options():
         )
         for name, own in values.items()
     )
-    return study.model_copy(update={"arms": arms, "search": Search(options=OPTIONS)})
+    return study.model_copy(update={"arms": arms, "question": Search(options=OPTIONS)})
 
 
 def test_the_build_that_changed_is_named_with_its_ratio(tmp_path):
@@ -72,7 +72,7 @@ def test_an_epoch_in_which_a_build_completed_nothing_leaves_the_answer(tmp_path)
     idle = slices.with_columns(events=np.where(slices["arm"] == "D", 0, slices["events"]))
     epochs[6] = replace(epochs[6], slices=idle)
     view = build_view(run, analyse(epochs, study, ended=Stop.ANSWERED))
-    assert view.bisection.named == ("build C",)
+    assert view.conclusion.document.named == ("build C",)
     rows = [[value.text for value in row.values] for row in view.tables["bisection"].rows]
     assert [row[2] for row in rows] == ["8", "8", "8", "7"]
 
@@ -80,7 +80,7 @@ def test_an_epoch_in_which_a_build_completed_nothing_leaves_the_answer(tmp_path)
 def test_what_is_not_decided_is_named_as_a_range(tmp_path):
     view = built(tmp_path, of_builds("AD"), {"D": math.log(0.9)}, ended=Stop.BUDGET)
     assert "Not decided" in view.summary[0] and "is one from build B to build D." in view.summary[0]
-    assert view.bisection.named is None
+    assert view.conclusion.document.named is None
 
 
 def test_a_build_that_could_not_be_measured_has_no_ratio(tmp_path):
@@ -101,7 +101,7 @@ def test_a_build_that_could_not_be_measured_has_no_ratio(tmp_path):
 def test_where_nothing_changed_there_is_nothing_to_be_found(tmp_path):
     view = built(tmp_path, of_builds("AD"), {})
     assert view.summary[0] == "Nothing to be found: the last build is as fast as build A within ±1%."
-    assert view.bisection.nothing and view.bisection.named == ()
+    assert view.conclusion.document.nothing and view.conclusion.document.named == ()
 
 
 def test_the_guilty_options_are_named_with_what_they_do(tmp_path):

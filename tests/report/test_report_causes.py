@@ -17,8 +17,8 @@ from bakeoff.report import build_view, render_html
 from bakeoff.report.renderers import render_markdown
 from bakeoff.results import Outcome
 from bakeoff.search.attribution import DOCUMENT, FOLDER, differing, study_in_between
+from bakeoff.search.model import OptionPair, Search
 from bakeoff.spec import parse_server
-from bakeoff.spec.study import OptionPair, Search
 from bakeoff.stats.model import Estimate, Interval, Stop
 
 CELL = "oltp_read_only/4"
@@ -101,7 +101,7 @@ def test_before_it_is_measured_the_settings_and_the_command_are_said(tmp_path):
 def test_where_explaining_is_refused_the_settings_alone_are_said(tmp_path, where):
     study = options_study()
     if where == "bisection":
-        study = study.model_copy(update={"search": Search(options=(OptionPair(name="sort_buffer_size", bad="32K"),))})
+        study = study.model_copy(update={"question": Search(options=(OptionPair(name="sort_buffer_size", bad="32K"),))})
     hosts = {"node": (HOST, 0.0)} if where == "cluster" else None
     run = make_run(tmp_path, study, truth=Truth(effect={"B": -0.3}), hosts=hosts)
     text = render_markdown(build_view(run, plain_analysis(run, study)))

@@ -1,4 +1,4 @@
-"""The tables of docs/servers.md are those of the catalogue."""
+"""The tables of docs/reference/servers.md are those of the catalogue."""
 
 from tools.docs_tables import DOCS, built_in_catalog, servers_page
 

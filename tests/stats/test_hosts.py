@@ -89,21 +89,21 @@ def test_a_value_that_is_not_finite_is_left_to_the_caller():
 
 @pytest.mark.parametrize(("counts", "differ"), [((6, 6), 1), ((50, 1, 1), 1), ((50, *[1] * 9), 1), ([2] * 30, 0)])
 def test_intervals_hold_the_truth(counts, differ):
-    line = simulate(3, "", names(*counts), fixed, times=300, differ=differ)
+    line = simulate(3, "", names(*counts), fixed, runs=300, differ=differ)
     assert line.held > 0.91  # three errors below 95 %
 
 
 def test_with_the_variance_between_hosts_as_it_was_found_the_host_with_most_epochs_decides():
-    line = simulate(3, "", names(50, 1, 1), as_found, times=300, differ=1.0)
+    line = simulate(3, "", names(50, 1, 1), as_found, runs=300, differ=1.0)
     assert line.expected and line.held < 0.9
-    assert simulate(3, "", names(50, 1, 1), fixed, times=300, differ=1.0).expected
+    assert simulate(3, "", names(50, 1, 1), fixed, runs=300, differ=1.0).expected
 
 
 def test_an_interval_without_ends_holds_nothing():
     def nothing(values, hosts):
         return Stop.BUDGET, Interval(low=None, high=None)
 
-    line = simulate(3, "", names(3, 3), nothing, times=20, differ=0.0)
+    line = simulate(3, "", names(3, 3), nothing, runs=20, differ=0.0)
     assert line.held == 0 and not line.holds
 
 

@@ -14,7 +14,7 @@ from bakeoff.stats.interval import t_quantile
 
 RUNS, EPOCHS = 4000, 40
 
-# docs/method-reference.md, "Vectors": multiplier of s/sqrt(n) by n.
+# docs/reference/method.md, "Vectors": multiplier of s/sqrt(n) by n.
 LIVE = {4: 7.21, 5: 5.36, 6: 4.73, 8: 4.20, 10: 3.97, 15: 3.73, 20: 3.63, 40: 3.54}
 DECISIVE = {5: 9.73, 6: 7.13, 8: 5.66, 10: 5.11, 15: 4.57, 20: 4.36, 40: 4.11}
 

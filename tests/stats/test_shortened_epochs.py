@@ -1,4 +1,4 @@
-"""Epochs of unequal length: the interval still holds the truth (docs/decisions/where-time-goes.md)."""
+"""Epochs of unequal length: the interval still holds the truth (docs/explanation/decisions/where-time-goes.md)."""
 
 import math
 

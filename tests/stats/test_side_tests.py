@@ -15,7 +15,7 @@ from bakeoff.stats.diagnostics import is_warm
 from bakeoff.stats.estimate import EpochEstimates
 from bakeoff.stats.model import EpochPoint
 from bakeoff.stats.verdict import disagree
-from validation.simulation import bimodal_quantiles, simulated_study
+from validation.simulation import simulated_study
 
 
 def points(values, builds=1):
@@ -143,6 +143,19 @@ def test_shape_flags_are_rare_on_normal_values():
         samples = [points(row) for row in rng.normal(0, 1, (1500, n))]
         for flag in (diagnostics.outlier_flag, diagnostics.bimodal_flag):
             assert sum(flag(sample) is not None for sample in samples) < 1500 * 0.02
+
+
+def bimodal_quantiles(rng, *, runs, sizes):
+    """Simulate the 99 % quantile, for normal values, of the variance that the best split in two groups explains."""
+    quantiles = {}
+    for n in sizes:
+        x = np.sort(rng.standard_normal((runs, n)), axis=1)
+        x -= x.mean(axis=1, keepdims=True)
+        left = np.arange(2, n - 1)
+        sums = np.cumsum(x, axis=1)[:, left - 1]
+        between = sums**2 / left + sums**2 / (n - left)
+        quantiles[n] = float(np.quantile(between.max(axis=1) / (x**2).sum(axis=1), 0.99))
+    return quantiles
 
 
 def test_bimodal_table_is_the_simulated_one():

@@ -475,12 +475,12 @@ def test_a_merge_key_is_read_and_what_it_merges_has_a_line(tmp_path):
 
 
 def test_the_schema_in_the_documents_is_the_one_in_force():
-    written = (ROOT / "docs" / "study.schema.json").read_text(encoding="utf-8")
+    written = (ROOT / "docs" / "reference" / "study.schema.json").read_text(encoding="utf-8")
     assert written == study_schema(), "write it anew: make docs"
 
 
 def test_the_study_in_the_manual_is_read(tmp_path):
-    text = (ROOT / "docs" / "studies.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "studies.md").read_text(encoding="utf-8")
     example = text.split("```yaml\n")[1].split("```")[0]
     study = made(tmp_path, example)
     assert len(study.arms) == 4

@@ -1,11 +1,11 @@
-"""docs/sysbench.md lists what the program has: no more, no less."""
+"""docs/reference/sysbench.md lists what the program has: no more, no less."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "sysbench.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "sysbench.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `([^`]+)` \| (\w+) \|", PAGE, re.MULTILINE)
 STATES = dict(ROWS)
 

@@ -1,4 +1,4 @@
-"""Every row of docs/sysbench.md that says *same*, and slips: the original and ours on the same input, numbers aside."""
+"""Every row of docs/reference/sysbench.md that says *same*: original and drop-in get the same input."""
 
 import re
 import shlex
@@ -8,7 +8,7 @@ import pytest
 
 from tests.sysbench.conftest import Command
 
-PAGE = (Path(__file__).parents[2] / "docs" / "sysbench.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "sysbench.md").read_text(encoding="utf-8")
 SAME = set(re.findall(r"^\| `([^`]+)` \| same \|", PAGE, re.MULTILINE))
 # Rows that say *same* as sysbench's master, which Debian's package is not: test_layout and test_options have them.
 OF_MASTER = {

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from bakeoff.stats import interval as iv
 from bakeoff.stats.interval import around
 from bakeoff.stats.model import Stop, Word
+from bakeoff.units import parse_precision
 from validation.duels import Judgement, Outcome, ProcessorShares
 from validation.simulation import run_to_end
 
@@ -39,7 +40,7 @@ def simulated_duel(judge=honest, *, spread=0.02, bias=0.0, epochs=7, seed=1):
         judgements = []
         for cell in cells:
             points = [generator.gauss(truth + bias, spread) for _ in range(epochs)]
-            half, claimed = judge(points, duel.target)
+            half, claimed = judge(points, parse_precision(duel.precision))
             mean = sum(points) / len(points)
             word = (Word.FASTER if mean > 0 else Word.SLOWER) if claimed and len(cells) == 1 else Word.INCONCLUSIVE
             judgements.append(

@@ -17,8 +17,8 @@ from validation import __main__ as program
 from validation import campaign as campaigns
 from validation.campaign import (
     Campaign,
-    DuelJournal,
     ever_excludes,
+    first_by_key,
     judged,
     parse_kinds,
     planned,
@@ -27,8 +27,7 @@ from validation.campaign import (
 from validation.causes import Reported
 from validation.duels import Background, Duel, Judgement, LoadClass, Outcome, ProcessorShares, run_bakeoff, run_duel
 from validation.gates_measured import GateOutcome
-from validation.journal import read_entries
-from validation.procedures_measured import Series
+from validation.journal import append_entry, read_entries
 
 RESULTS = Path(__file__).parents[2] / "bench/results"
 
@@ -100,28 +99,27 @@ def test_a_command_that_takes_too_long_is_ended_and_says_so():
 
 def test_a_journal_survives_a_line_that_was_cut_off(tmp_path):
     path = tmp_path / "duels.jsonl"
-    journal = DuelJournal(path)
-    journal.append(outcome())
+    append_entry(path, outcome())
     with path.open("a") as file:
         file.write(outcome().model_dump_json()[:200])
-    again = DuelJournal(path)
-    assert len(again.outcomes) == 1
+    assert len(read_entries(path, Outcome)) == 1
     later = outcome(DUEL.model_copy(update={"number": 4}))
-    again.append(later)
-    assert [each.duel.number for each in read_entries(path, Outcome)] == [3, 4]
-    assert list(DuelJournal(path).finished()) == [DUEL.key, later.duel.key]
+    append_entry(path, later)
+    kept = read_entries(path, Outcome)
+    assert [each.duel.number for each in kept] == [3, 4]
+    assert list(first_by_key(kept)) == [DUEL.key, later.duel.key]
 
 
-def test_a_journal_that_is_none_is_refused(tmp_path):
+def test_a_file_that_is_not_a_journal_is_refused(tmp_path):
     path = tmp_path / "duels.jsonl"
     path.write_text('{"something": "else"}\n')
     with pytest.raises(ResultsError, match=r"duels.jsonl:1"):
-        DuelJournal(path)
+        read_entries(path, Outcome)
 
 
 def test_the_journals_that_ship_can_be_read():
-    others = {"causes": Reported, "gates": GateOutcome, "series": Series}
-    for path in sorted(RESULTS.rglob("*.jsonl")):
+    others = {"causes": Reported, "gates": GateOutcome}
+    for path in sorted({*RESULTS.glob("validation/*.jsonl"), *RESULTS.glob("placement/*.jsonl")}):
         lines = path.read_text(encoding="utf-8").splitlines()
         if "restores" in lines[0] or "called" in lines[0]:  # by bench/method/levels.py
             continue
@@ -136,11 +134,8 @@ def test_a_journal_that_is_not_there_has_no_summary(tmp_path, capsys):
     assert "none.jsonl" in capsys.readouterr().err
 
 
-def test_of_two_outcomes_of_a_duel_the_first_counts(tmp_path):
-    journal = DuelJournal(tmp_path / "duels.jsonl")
-    for mean in (0.01, 0.5):
-        journal.append(outcome(mean=mean))
-    assert journal.finished()[DUEL.key].only.mean == 0.01
+def test_the_first_outcome_of_a_duel_counts():
+    assert first_by_key([outcome(mean=0.01), outcome(mean=0.5)])[DUEL.key].only.mean == 0.01
 
 
 def test_kinds_are_mixed_and_grow_evenly():
@@ -176,12 +171,12 @@ def test_a_campaign_goes_on_where_it_stopped_and_tries_a_failure_once_more(tmp_p
 
     monkeypatch.setattr(campaigns, "run_duel", simulated_duel)
     duels = planned({"aa": 4}, ["mysql:8.0.15"], seed=1)
-    DuelJournal(tmp_path / "duels.jsonl").append(outcome(next(duel for duel in duels if duel.number == 2)))
-    finished = Campaign(tmp_path, lanes=2).run(duels)
+    append_entry(tmp_path / "duels.jsonl", outcome(next(duel for duel in duels if duel.number == 2)))
+    finished = Campaign(tmp_path).run(duels)
     assert sorted(tried) == [0, 1, 1, 3]
     assert sorted(each.duel.number for each in finished.values()) == [0, 2, 3]
-    again = Campaign(tmp_path, lanes=2)
-    assert len(again.journal.outcomes) == 5  # nothing is left out in silence
+    again = Campaign(tmp_path)
+    assert len(again.outcomes) == 5  # nothing is left out in silence
     tried.clear()
     again.stop.set()
     again.run(duels)
@@ -190,7 +185,7 @@ def test_a_campaign_goes_on_where_it_stopped_and_tries_a_failure_once_more(tmp_p
 
 def test_two_campaigns_do_not_share_a_folder(tmp_path, monkeypatch):
     def nested(duel, folder, *, background, stop):
-        with pytest.raises(HostError, match="another one runs"):
+        with pytest.raises(HostError, match="another one is running"):
             Campaign(tmp_path).run([])
         return outcome(duel)
 

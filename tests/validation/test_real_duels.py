@@ -5,8 +5,9 @@ from simulated_duels import simulated_duel, too_narrow
 
 from bakeoff.stats.model import Interval, Word
 from validation import campaign, real_checks
-from validation.campaign import DuelJournal
 from validation.check import Setting, Size, most
+from validation.duels import Outcome
+from validation.journal import read_entries
 
 
 def setting(tmp_path, size=Size.FULL):
@@ -161,7 +162,7 @@ def test_duels_that_cannot_be_run_prove_nothing(tmp_path, monkeypatch):
     for check in real_checks.DUEL_CHECKS:
         finding = check.run(setting(tmp_path))
         assert finding.passed is None and "no such server" in finding.found
-    assert DuelJournal(tmp_path / "duels" / "duels.jsonl").finished() == {}
+    assert campaign.first_by_key(read_entries(tmp_path / "duels" / "duels.jsonl", Outcome)) == {}
 
 
 def test_quick_takes_at_most_five_duels(tmp_path, monkeypatch):
@@ -169,4 +170,4 @@ def test_quick_takes_at_most_five_duels(tmp_path, monkeypatch):
     for check in real_checks.DUEL_CHECKS:
         if Size.QUICK in check.sizes:
             assert check.run(setting(tmp_path, Size.QUICK)).passed
-    assert len(DuelJournal(tmp_path / "duels" / "duels.jsonl").outcomes) <= 5
+    assert len(read_entries(tmp_path / "duels" / "duels.jsonl", Outcome)) <= 5

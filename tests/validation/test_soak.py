@@ -12,7 +12,6 @@ from synthetic import duel_study, make_run
 from bakeoff.errors import ServerError
 from validation import __main__ as program
 from validation import soak as soaking
-from validation import versions
 from validation.soak import soak
 
 
@@ -46,23 +45,11 @@ def test_a_soak_test_that_is_ended_ends_its_duel(tmp_path, monkeypatch, endless)
     assert children() == []
 
 
-def test_versions_that_are_ended_end_their_duel(tmp_path, monkeypatch, endless):
-    class Ended(versions.subprocess.Popen):
-        def wait(self, timeout=None):
-            return super().wait(timeout) if timeout else ended()
-
-    monkeypatch.setattr(versions.subprocess, "Popen", Ended)
-    with pytest.raises(SystemExit):
-        versions.measure(["mysql"], reference="mysql", budget="1m", seed=1, runs=tmp_path)
-    assert children() == []
-
-
 @pytest.mark.parametrize(
     ("words", "module", "name"),
     [
         (["soak", "--folder", "."], program, "soak"),
         (["gates-measured", "--minutes", "1"], program.gates_measured, "series"),
-        (["versions", "--server", "mysql:8.0"], program.versions, "measure"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

@@ -101,6 +101,7 @@ pub enum Answer {
     },
     Error {
         id: Option<u64>,
+        message: String,
         #[serde(flatten)]
         failure: Failure,
     },
@@ -114,9 +115,8 @@ impl Answer {
 
     /// The last answer of a request that failed; `id` is null when the line had none that could be read.
     pub fn error(id: Option<u64>, failure: Failure) -> Self {
-        // One line for a person: a Lua traceback keeps its words and loses its line breaks.
-        let message = failure.message.replace('\n', " | ");
-        Self::Error { id, failure: Failure { message, ..failure } }
+        // One line: a Lua traceback loses its line breaks.
+        Self::Error { id, message: failure.to_string().replace('\n', " | "), failure }
     }
 }
 

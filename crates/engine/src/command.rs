@@ -67,8 +67,7 @@ pub(crate) fn run_to_end(
 ) -> Result<(), Failure> {
     let stuck = pool.run_to_end(|| cancel.is_cancelled());
     if stuck > 0 {
-        let message = format!("{stuck} {stuck_what}");
-        return Err(Failure { fatal: true, ..Failure::new(Code::Internal, message) }.on_arm(&arm.name));
+        return Err(Failure::new(Code::Internal, format!("{stuck} {stuck_what}")).on_arm(&arm.name).fatal());
     }
     pool.take_results();
     match pool.failure() {

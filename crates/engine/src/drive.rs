@@ -100,8 +100,7 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure
     match std::thread::Builder::new().name(name.into()).spawn(work) {
         Ok(_) => Ok(()),
         Err(error) => {
-            let message = format!("the {name} thread cannot be started: {error}");
-            Err(Failure { fatal: true, ..Failure::new(Code::Internal, message) })
+            Err(Failure::new(Code::Internal, format!("cannot start the {name} thread: {error}")).fatal())
         }
     }
 }

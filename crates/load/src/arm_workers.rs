@@ -181,7 +181,7 @@ impl ArmWorkers {
         self.cut();
         match self.join(Duration::ZERO) {
             Err(stuck) if stuck.fatal => {
-                Failure { fatal: true, message: format!("{}; {}", failure.message, stuck.message), ..failure }
+                Failure { message: format!("{}; {stuck}", failure.message), ..failure }.fatal()
             }
             _ => failure,
         }
@@ -221,7 +221,7 @@ impl ArmWorkers {
     }
 
     fn fatal(&self, message: &str) -> Failure {
-        Failure { fatal: true, ..Failure::new(Code::Internal, message) }.on_arm(&self.arm)
+        Failure::new(Code::Internal, message).on_arm(&self.arm).fatal()
     }
 }
 

@@ -23,7 +23,7 @@ pub enum Code {
 
 /// Why a request ended without its usual answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
-#[error("{message}")]
+#[error("{}{message}", arm.as_ref().map(|arm| format!("arm {arm}: ")).unwrap_or_default())]
 pub struct Failure {
     /// The contract's code.
     pub code: Code,
@@ -33,7 +33,8 @@ pub struct Failure {
     pub sql_errno: Option<u16>,
     /// Five characters.
     pub sqlstate: Option<String>,
-    /// One line: what failed, where, why, what to do.
+    /// One line: what failed, why, what to do. `Display` puts the arm in front of it.
+    #[serde(skip)]
     pub message: String,
     /// The engine cannot go on and exits with status 1.
     pub fatal: bool,
@@ -68,14 +69,17 @@ impl Failure {
         }
     }
 
-    /// Names the arm, in the field and at the head of the message; an arm named before is kept.
+    /// Names the arm, unless one is named already.
     #[must_use]
     pub fn on_arm(mut self, name: &str) -> Self {
-        if self.arm.is_none() {
-            self.arm = Some(name.to_owned());
-            self.message = format!("arm {name}: {}", self.message);
-        }
+        self.arm.get_or_insert_with(|| name.to_owned());
         self
+    }
+
+    /// Marks a failure after which the engine cannot go on.
+    #[must_use]
+    pub fn fatal(self) -> Self {
+        Self { fatal: true, ..self }
     }
 }
 

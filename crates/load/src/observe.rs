@@ -226,6 +226,8 @@ pub fn threads_of(pid: i32) -> impl Iterator<Item = i32> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
 }
 
+// libc for these two: rustix has neither getrusage nor the CPU clock of another process.
+
 /// User and system CPU time of this process, all threads [ns].
 fn own_cpu_ns() -> Option<(u64, u64)> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock, unlink};
 use rustix::process::{Pid, geteuid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -103,8 +103,7 @@ pub(crate) fn unpin_everything() {
         }
     }
     if let Some(Some(Record { path, .. })) = RECORD.get() {
-        // SAFETY: the path ends with a zero byte.
-        unsafe { libc::unlink(path.as_ptr()) };
+        let _ = unlink(&**path);
     }
 }
 
@@ -119,8 +118,8 @@ pub(crate) fn unpin_leftovers() {
 
 /// Unpins the threads of a file and removes it, unless the program that wrote it still runs.
 fn unpin_recorded(path: &Path) -> Option<()> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path).ok()?;
     let facts = file.metadata().ok()?;
     // An empty file has not been locked yet. Anyone can put files here.
     if !facts.is_file() || facts.len() == 0 || facts.uid() != geteuid().as_raw() {

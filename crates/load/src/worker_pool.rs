@@ -3,6 +3,7 @@
 //! A worker that fails closes the start gate and breaks the barrier, so the others begin nothing more. Whoever waits for the pool then
 //! cuts the others' connections, and every blocking call returns.
 
+use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -228,8 +229,8 @@ pub fn guarded<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failur
 
 /// Makes this thread's sleeps end on time: the kernel may otherwise add 50 us to each, to save wake-ups.
 fn precise_sleep() {
-    // SAFETY: sets a number of this thread; a kernel that does not know it answers with an error, and nothing is lost.
-    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1_u64) };
+    // Nothing is lost on a kernel that cannot.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
 /// Raises the limit of open files as far as one may: thousands of connections may be more than a login's limit.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::host::SqlError;
+use crate::host::{SqlCall, SqlError};
 
 /// Where in a script something happened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -16,31 +16,6 @@ pub struct Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
-    }
-}
-
-/// The call of the client library's that sysbench would have made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
-pub enum SqlCall {
-    Connect,
-    Prepare,
-    Query,
-    Execute,
-    BulkNext,
-    BulkDone,
-}
-
-impl SqlCall {
-    /// What sysbench's API raises when it fails; none: the error's number and words.
-    pub fn words(self) -> Option<&'static str> {
-        match self {
-            Self::Connect => Some("connection creation failed"),
-            Self::Prepare => Some("SQL API error"),
-            Self::BulkNext => Some("db_bulk_insert_next() failed"),
-            Self::BulkDone => Some("db_bulk_insert_done() failed"),
-            Self::Query | Self::Execute => None,
-        }
     }
 }
 

@@ -7,8 +7,6 @@
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::error::SqlCall;
-
 /// The value of one bound parameter at the moment of execution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
@@ -54,18 +52,52 @@ pub struct Reply {
     pub more_results: bool,
 }
 
-/// An error that a server answered or a connection met.
+/// An error from the server or the connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code} ({sqlstate}): {message}")]
 pub struct SqlError {
     /// Server error number (1213), or a client one (2000-2999: 2002 cannot connect, 2006 server gone, 2013 lost, 2014 out of sync).
     pub code: u16,
-    /// Five characters, `HY000` where the server gave none.
+    /// Five characters, `HY000` if the server gave none.
     pub sqlstate: String,
-    /// The server's message; never holds a password.
+    /// The server's message. Never holds a password.
     pub message: String,
-    /// The connection cannot be used any more.
+    /// The connection is unusable.
     pub fatal: bool,
+    /// The system error with which connecting failed.
+    pub io_errno: Option<i32>,
+}
+
+impl SqlError {
+    /// Creates an error of the client's own, with a number from 2000 to 2999.
+    pub fn client(code: u16, message: impl Into<String>) -> Self {
+        Self { code, sqlstate: "HY000".to_owned(), message: message.into(), fatal: false, io_errno: None }
+    }
+}
+
+/// The client library call that sysbench would have made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum SqlCall {
+    Connect,
+    Prepare,
+    Query,
+    Execute,
+    BulkNext,
+    BulkDone,
+}
+
+impl SqlCall {
+    /// The message that sysbench's API raises when the call fails, or None if it raises the server's.
+    pub fn message(self) -> Option<&'static str> {
+        match self {
+            Self::Connect => Some("connection creation failed"),
+            Self::Prepare => Some("SQL API error"),
+            Self::BulkNext => Some("db_bulk_insert_next() failed"),
+            Self::BulkDone => Some("db_bulk_insert_done() failed"),
+            Self::Query | Self::Execute => None,
+        }
+    }
 }
 
 /// One connection to a server. Dropping it sends COM_QUIT and closes it.
@@ -281,7 +313,7 @@ pub struct NullHost;
 
 impl Host for NullHost {
     fn connect(&self, _target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
-        let message = "the script is only described: there is no server to connect to".to_owned();
-        Err(SqlError { code: 2002, sqlstate: "HY000".to_owned(), message, fatal: true })
+        let error = SqlError::client(2002, "the script is only described: there is no server to connect to");
+        Err(SqlError { fatal: true, ..error })
     }
 }

@@ -23,7 +23,8 @@ mod session;
 pub mod source;
 mod symbols;
 
-pub use error::{ScriptError, SqlCall};
+pub use error::ScriptError;
+pub use host::SqlCall;
 pub use options::{IgnoreErrors, OptionDecl, OptionType, OptionValue, Settings};
 pub use random::{RandKind, RandSettings};
 pub use runtime::{CommandDecl, luajit_version};

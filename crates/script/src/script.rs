@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 
-use crate::error::{ScriptError, nearest, split_place};
+use crate::error::{Place, ScriptError, nearest, split_place};
 use crate::host::{HostRef, NullHost};
 use crate::options::{OptionDecl, OptionType, OptionValue, Settings, general_names, general_values};
 use crate::random::UniquePlace;
 use crate::runtime::{self, CommandDecl, DebugInfo, load_chunk};
-use crate::session::{Failure, Session};
+use crate::session::ScriptSession;
 use crate::source::ScriptSource;
 
 /// Which thread a state serves.
@@ -53,7 +53,7 @@ pub struct Script {
     name: String,
     thread: u32,
     commands: Vec<CommandDecl>,
-    session: Box<Session>,
+    session: Box<ScriptSession>,
     /// Closed before the session: closing runs finalisers, which call C symbols.
     lua: Option<Lua>,
 }
@@ -92,7 +92,7 @@ impl Script {
     ) -> Result<Self, ScriptError> {
         crate::symbols::keep_symbols();
         let thread = role.thread_id(settings.threads);
-        let session = Session::new(settings, thread, host);
+        let session = ScriptSession::new(settings, thread, host);
         let mut script = Self { name: source.name.clone(), thread, commands: Vec::new(), session, lua: None };
         let _entered = script.session.enter();
         script.lua = Some(runtime::new_state(source, settings, thread)?);
@@ -250,19 +250,14 @@ impl Script {
             self.session.survived();
             return Ok(R::from_lua_multi(out, self.lua())?);
         }
-        let (message, traceback) = <(LuaString, LuaString)>::from_lua_multi(out, self.lua())?;
-        Err(self.raised(&message.to_string_lossy(), traceback.to_string_lossy()))
+        let (message, traceback, of_statement) = <(LuaString, LuaString, bool)>::from_lua_multi(out, self.lua())?;
+        let (place, message) = split_place(&message.to_string_lossy());
+        Err(self.raised(place, message, traceback.to_string_lossy(), of_statement))
     }
 
-    /// An error that left the script: a statement's, if it is the last one that failed and its words are those.
-    fn raised(&self, message: &str, traceback: String) -> ScriptError {
-        let (place, message) = split_place(message);
-        let failure = self.session.take_failure();
-        let is_its = |failure: &Failure| {
-            let words = format!("SQL error, errno = {},", failure.error.code);
-            message.starts_with(&words) || failure.call.words() == Some(message.as_str())
-        };
-        match failure.filter(is_its) {
+    /// Converts an error that left the script. `of_statement`: it is the value that the last failed statement raised.
+    fn raised(&self, place: Option<Place>, message: String, traceback: String, of_statement: bool) -> ScriptError {
+        match self.session.take_failure().filter(|_| of_statement) {
             Some(failure) => ScriptError::Sql {
                 place,
                 call: failure.call,

@@ -10,13 +10,12 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
-use crate::error::SqlCall;
-use crate::host::{Connection, HostRef, SqlError};
+use crate::host::{Connection, HostRef, SqlCall, SqlError};
 use crate::options::{IgnoreErrors, OptionDecl, Settings};
 use crate::random::{Distributions, Generator, StreamKind, Texts, Unique, UniquePlace};
 
 thread_local! {
-    static CURRENT: Cell<*const Session> = const { Cell::new(ptr::null()) };
+    static CURRENT: Cell<*const ScriptSession> = const { Cell::new(ptr::null()) };
 }
 
 /// The random streams of one thread.
@@ -27,13 +26,13 @@ pub(crate) struct Random {
 }
 
 /// A failed statement with its error, until it is known whether the script survives it.
-pub(crate) struct Failure {
+pub(crate) struct FailedStatement {
     pub(crate) error: SqlError,
     pub(crate) query: Vec<u8>,
     pub(crate) call: SqlCall,
 }
 
-pub(crate) struct Session {
+pub(crate) struct ScriptSession {
     pub(crate) host: HostRef,
     pub(crate) seed: u64,
     pub(crate) random: RefCell<Random>,
@@ -42,12 +41,12 @@ pub(crate) struct Session {
     pub(crate) connections: ConnectionPool,
     /// The script's own options, once its body has run.
     pub(crate) declared: OnceCell<Vec<OptionDecl>>,
-    failure: RefCell<Option<Failure>>,
+    failure: RefCell<Option<FailedStatement>>,
     undecided: Cell<bool>,
     panic: RefCell<Option<Box<dyn Any + Send>>>,
 }
 
-impl Session {
+impl ScriptSession {
     /// Boxed: the current session is known by its address.
     pub(crate) fn new(settings: &Settings, thread: u32, host: HostRef) -> Box<Self> {
         let unique_from = settings.unique_from.unwrap_or_else(|| UniquePlace::first(settings.seed));
@@ -91,7 +90,7 @@ impl Session {
     pub(crate) fn failed(&self, error: &SqlError, query: &[u8], call: SqlCall) {
         self.survived();
         let shown = &query[..query.len().min(1000)];
-        *self.failure.borrow_mut() = Some(Failure { error: error.clone(), query: shown.to_vec(), call });
+        *self.failure.borrow_mut() = Some(FailedStatement { error: error.clone(), query: shown.to_vec(), call });
         self.undecided.set(true);
     }
 
@@ -106,7 +105,7 @@ impl Session {
     }
 
     /// The last statement's error, for a script that has ended with it.
-    pub(crate) fn take_failure(&self) -> Option<Failure> {
+    pub(crate) fn take_failure(&self) -> Option<FailedStatement> {
         self.undecided.set(false);
         self.failure.borrow_mut().take()
     }
@@ -114,7 +113,7 @@ impl Session {
 
 /// Restores the session that was current before.
 pub(crate) struct Entered {
-    previous: *const Session,
+    previous: *const ScriptSession,
 }
 
 impl Drop for Entered {
@@ -123,23 +122,30 @@ impl Drop for Entered {
     }
 }
 
-/// The current session. C symbols run only while Lua runs or collects, which it does only while its session is entered.
+/// Calls `body` with the current session. C symbols run only while Lua runs or collects, which it does only while its session is entered.
 #[inline]
-pub(crate) fn current<'a>() -> &'a Session {
+pub(crate) fn with_current<T>(body: impl FnOnce(&ScriptSession) -> T) -> T {
     let session = CURRENT.get();
     assert!(!session.is_null(), "a script's C symbol was called outside of a script");
-    // SAFETY: set by `enter` from a live session, which outlives its guard.
-    unsafe { &*session }
+    // SAFETY: set by `enter` from a live session, which outlives its guard and so this call.
+    body(unsafe { &*session })
 }
 
 /// Calls the host for a C symbol. A panic must not unwind into Lua's frames: it is kept, and Lua gets `default`.
 #[inline]
-pub(crate) fn shielded<T>(default: T, call: impl FnOnce(&Session) -> T) -> T {
-    let session = current();
-    catch_unwind(AssertUnwindSafe(|| call(session))).unwrap_or_else(|panic| {
-        session.panicked(panic);
-        default
+pub(crate) fn shielded<T>(default: T, call: impl FnOnce(&ScriptSession) -> T) -> T {
+    with_current(|session| {
+        catch_unwind(AssertUnwindSafe(|| call(session))).unwrap_or_else(|panic| {
+            session.panicked(panic);
+            default
+        })
     })
+}
+
+/// Calls `body` with the random streams of the current session.
+#[inline]
+pub(crate) fn with_random<T>(body: impl FnOnce(&mut Random) -> T) -> T {
+    with_current(|session| body(&mut session.random.borrow_mut()))
 }
 
 /// Restarts the random stream of the script that is running on this thread: the stream follows from the three numbers alone,
@@ -150,8 +156,9 @@ pub(crate) fn shielded<T>(default: T, call: impl FnOnce(&Session) -> T) -> T {
 /// # Panics
 /// When no script is running on this thread.
 pub fn reseed(key_seed: u64, block: u64, thread: u32) {
-    current().random.borrow_mut().generator =
-        Generator::for_stream(key_seed, StreamKind::Block, u64::from(thread), block);
+    with_random(|random| {
+        random.generator = Generator::for_stream(key_seed, StreamKind::Block, u64::from(thread), block)
+    });
 }
 
 /// No error; ignorable; ends the script.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use bakeoff_load::net::TlsMode;
 use bakeoff_script::options::{OPTIONS, OptionSpec, Section, general_option};
 use bakeoff_script::{OptionType, OptionValue, bundled_names, describe, find_on_path};
 
 use crate::option_files::config_file;
-use crate::server::tls_mode;
 
 /// Names of sysbench's built-in tests that are refused here.
 pub(crate) const REFUSED_TESTS: [&str; 4] = ["fileio", "memory", "mutex", "threads"];
@@ -200,6 +200,18 @@ impl CommandLine {
     pub(crate) fn values(&self) -> BTreeMap<String, OptionValue> {
         self.given.keys().map(|name| ((*name).to_owned(), self.value(name))).collect()
     }
+}
+
+/// Parses `--mysql-ssl`, in sysbench 1.0's words and MySQL's.
+pub(crate) fn tls_mode(name: &str) -> Option<TlsMode> {
+    Some(match name {
+        "off" | "disabled" | "false" | "0" => TlsMode::Disabled,
+        "preferred" => TlsMode::Preferred,
+        "required" | "on" | "true" | "1" => TlsMode::Required,
+        "verify_ca" => TlsMode::VerifyCa,
+        "verify_identity" => TlsMode::VerifyIdentity,
+        _ => return None,
+    })
 }
 
 /// What is said of an option that was given without the value that it takes.

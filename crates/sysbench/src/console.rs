@@ -103,7 +103,7 @@ impl Console {
             let known = as_client_library(*errno);
             let (sqlstate, message) = known.map_or((sqlstate.as_str(), message.as_str()), |known| ("HY000", known));
             let place = place.as_ref().map_or_else(String::new, |place| format!("{place}: "));
-            words = match call.words() {
+            words = match call.message() {
                 Some(raised) => place + raised,
                 None => format!("{place}SQL error, errno = {errno}, state = '{sqlstate}': {message}"),
             };

@@ -163,11 +163,11 @@ impl RunOptions {
 
     /// Why a thread could not be started.
     pub(crate) fn no_thread(&self, failure: &Failure) -> String {
-        let words = thread_words(failure);
+        let words = &failure.message;
         if self.stack_bytes > LEAST_STACK_BYTES {
             format!("{words}, or a --thread-stack-size below {}", self.stack_bytes)
         } else {
-            words
+            words.clone()
         }
     }
 
@@ -175,11 +175,6 @@ impl RunOptions {
     pub(crate) fn first_percentile(&self) -> Option<&Percentile> {
         self.percentiles.first()
     }
-}
-
-/// A failure's message without the name of an arm, which a run of sysbench has not.
-pub(crate) fn thread_words(failure: &Failure) -> String {
-    failure.message.strip_prefix("arm sb: ").unwrap_or(&failure.message).to_owned()
 }
 
 /// Does a deprecated option go before its new name? Only with a value that is not its default, as in sysbench.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bakeoff_script::IgnoreErrors;
 
-use crate::command_line::CommandLine;
+use crate::command_line::{CommandLine, tls_mode};
 use crate::option_files::my_cnf;
 use bakeoff_load::connector::Rotation;
 use bakeoff_load::net::{Endpoint, PrepareMode, Secret, ServerAddress, TlsMode, TlsOptions};
@@ -208,18 +208,6 @@ impl<'a> MySqlOptions<'a> {
         }
         Ok(tls)
     }
-}
-
-/// `--mysql-ssl`.
-pub(crate) fn tls_mode(name: &str) -> Option<TlsMode> {
-    Some(match name {
-        "off" | "disabled" | "false" | "0" => TlsMode::Disabled,
-        "preferred" => TlsMode::Preferred,
-        "required" | "on" | "true" | "1" => TlsMode::Required,
-        "verify_ca" => TlsMode::VerifyCa,
-        "verify_identity" => TlsMode::VerifyIdentity,
-        _ => return None,
-    })
 }
 
 fn prepare_mode(name: &str) -> Option<PrepareMode> {

@@ -17,7 +17,6 @@ use bakeoff_script::host::{
 use bakeoff_script::{ScriptError, SqlCall};
 
 use crate::console::Console;
-use crate::run_options::thread_words;
 
 /// sysbench's name for what runs a declared command.
 pub(crate) const CALL_COMMAND: &str = "sysbench.cmdline.call_command";
@@ -114,23 +113,17 @@ impl Environment for Session {
     }
 }
 
-/// A connection that failed, with number and words of the client library that Debian's sysbench is linked with.
+/// Rewords a failed connection as the client library that Debian's sysbench is linked with.
 fn as_client_library(endpoint: &Endpoint, error: SqlError) -> SqlError {
-    if !matches!(error.code, 2002 | 2003) {
-        return error; // of TLS or of the login
-    }
-    let number = error.message.rsplit_once("(os error ").and_then(|(_, end)| end.strip_suffix(')'));
-    let (code, message) = match (endpoint, number) {
-        (Endpoint::Tcp { host, .. }, _) if error.message.contains("failed to lookup address") => {
-            (2005, format!("Unknown server host '{host}' (-2)"))
-        }
+    /// ECONNREFUSED, and EINPROGRESS, which the library reports instead because it connects without blocking.
+    const REFUSED: (i32, i32) = (111, 115);
+    let (code, message) = match (endpoint, error.io_errno) {
+        (Endpoint::Tcp { host, .. }, _) if error.code == 2005 => (2005, format!("Unknown server host '{host}' (-2)")),
         (Endpoint::Unix(path), Some(number)) => {
-            let path = path.display();
-            (2002, format!("Can't connect to local server through socket '{path}' ({number})"))
+            (2002, format!("Can't connect to local server through socket '{}' ({number})", path.display()))
         }
         (Endpoint::Tcp { host, .. }, Some(number)) => {
-            // It waits for its connections, and reports the number that says so instead of "refused".
-            let number = if number == "111" { "115" } else { number };
+            let number = if number == REFUSED.0 { REFUSED.1 } else { number };
             (2002, format!("Can't connect to server on '{host}' ({number})"))
         }
         _ => return error,
@@ -214,8 +207,7 @@ impl IdleConnections {
             let share = count / holders + u32::from(holder < count % holders);
             let (session, opened, release) = (Arc::clone(session), opened.clone(), Arc::clone(&idle.release));
             let body = move || hold(&session, share, opened, &release);
-            let handle =
-                spawn("sb", &format!("idle{holder}"), STACK_BYTES, body).map_err(|failure| thread_words(&failure))?;
+            let handle = spawn("sb", &format!("idle{holder}"), STACK_BYTES, body).map_err(|failure| failure.message)?;
             idle.holders.push(handle);
         }
         drop(opened); // a holder that panicked sends nothing

@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
@@ -39,11 +39,10 @@ from bakeoff.cli.printing import console
 from bakeoff.cluster import Wanted
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.explain.explaining import BUDGET_SHARE, Explaining
-from bakeoff.gate.outputs import codes_for, errors_in, outputs_of
-from bakeoff.gate.view import DEFAULT_NAME
 from bakeoff.replay.answer_rules import ROWS_KINDS
 from bakeoff.report import build_view, render_html, render_json, render_terminal
 from bakeoff.report.live import live_for
+from bakeoff.report.question import Finish, question_of
 from bakeoff.report.renderers import objection, publish
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
@@ -54,7 +53,7 @@ from bakeoff.run.resume import resumed_study
 from bakeoff.run.runner import run_study
 from bakeoff.run.workload_checks import check_workloads
 from bakeoff.spec import Origin, Study
-from bakeoff.spec.study import GateEnd, is_capture
+from bakeoff.spec.study import is_capture
 from bakeoff.stats.model import Analysis, Word
 from bakeoff.stats.progress import Listener
 from bakeoff.stats.stopping import control_name
@@ -73,7 +72,6 @@ class RunOptions:
         samples: of a replay, by digest a statement with its literals; empty unless they may be shown.
         explaining: how differences are explained; None: not at all.
         cluster: where it is measured; None: on this machine.
-        finish: writes what else is written of a finished run; returns its exit code.
     """
 
     runs_root: Path
@@ -88,7 +86,6 @@ class RunOptions:
     samples: Mapping[str, str] = field(default_factory=dict)
     explaining: Explaining | None = None
     cluster: Wanted | None = None
-    finish: Callable[[RunDirectory, ReportView], ExitCode] | None = None
 
 
 def explaining(budget: str | None, *, none: bool, of_s: float) -> Explaining | None:
@@ -141,6 +138,11 @@ def run_and_report(study: Study, options: RunOptions) -> int:
 
     The first Ctrl-C (or SIGTERM) drops the epoch in flight and reports the anytime-valid interval.
     """
+    with question_of(study).ending(study) as finish:
+        return _run_and_report(study, options, finish)
+
+
+def _run_and_report(study: Study, options: RunOptions, finish: Finish) -> int:
     stop = threading.Event()
     with live_for(study, quiet=options.quiet, json=options.json) as live, ending_in_order(stop):
         running = [str(arm.server) for arm in study.arms if arm.server.origin is Origin.URL]
@@ -159,13 +161,11 @@ def run_and_report(study: Study, options: RunOptions) -> int:
         if reason:
             print(f"bakeoff: not yet: {reason}", file=sys.stderr)
             return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DIFFERENCE
-    code = options.finish(run, view) if options.finish else ExitCode.DONE
+    finish(run, view)
     if stop.is_set():
         return ExitCode.INTERRUPTED
-    if code is not ExitCode.DONE:
-        return code
-    if study.search and (view.bisection is None or view.bisection.named is None):
-        return ExitCode.UNCLEAR
+    if view.conclusion and view.conclusion.exit_code is not None:
+        return view.conclusion.exit_code
     return ExitCode.DIFFERENCE if _differences(analysis, view) & (options.fail_on or set()) else ExitCode.DONE
 
 
@@ -331,12 +331,11 @@ def _resume(
         scale = scale or (begun.design.scale if begun.design else "")
         control = control_name(begun) is not None
         named = request_study(name, scale=scale, precision=precision, control=control).study
-    end = begun.gate or GateEnd(name=DEFAULT_NAME)
-    with codes_for(bisect=end.bisect), errors_in(end.junit, end.name):
+    with question_of(begun).ending(begun):
         study = resumed_study(run, budget_s=parse_duration_s(budget) if budget else None, asked=named)
         if not options.cluster:
             require_disk(forecast(study), there_bytes=kept_bytes(run))
-        return run_and_report(study, replace(options, resume=run, finish=outputs_of(study)))
+        return run_and_report(study, replace(options, resume=run))
 
 
 def _explaining_begun(run: RunDirectory, budget: str | None, *, none: bool, of_s: float) -> Explaining | None:
@@ -345,11 +344,12 @@ def _explaining_begun(run: RunDirectory, budget: str | None, *, none: bool, of_s
     Raises: as `explaining`; SpecError also for `--explain-budget` of a gate or a bisection.
     """
     begun = run.study()
-    if begun.limit is None and not begun.search:
+    if begun.question.is_verdict:
         return explaining(budget, none=none, of_s=of_s)
     if budget is not None:
-        what = "bisection" if begun.search else "gate"
-        raise SpecError(f"run: {run.name} is a {what}, which explains nothing.", hint="Leave --explain-budget out.")
+        raise SpecError(
+            f"run: {run.name} is a {begun.question.noun}, which explains nothing.", hint="Leave --explain-budget out."
+        )
     return None
 
 

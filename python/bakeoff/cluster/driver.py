@@ -154,7 +154,7 @@ def require_cluster_run(run: RunDirectory) -> None:
     Raises:
         ResultsError: it is one, or a bisection, whose arms join on one machine only.
     """
-    if run.study().search or any(not run.outcome(epoch).host for epoch in run.finished_epochs()):
+    if run.study().question.adds_arms or any(not run.outcome(epoch).host for epoch in run.finished_epochs()):
         raise ResultsError(
             f"run {run.name} was measured on one machine.", hint=f"Go on there: bakeoff run --resume {run.name}"
         )

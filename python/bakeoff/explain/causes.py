@@ -176,7 +176,7 @@ def _not_measured(context: Context, contender: str) -> Prose | None:
         return Prose(text=f"{labels} differ in {names[0]} alone.") if names else None
     listed = ", ".join([*names, *(["the version itself"] if asked.server else [])])
     text = f"{labels} differ in {listed}."
-    if not context.study.search and not any(context.host_of.values()):
+    if not context.study.question.adds_arms and not any(context.host_of.values()):
         text += f" `bakeoff explain {context.run.name} --attribute` measures which carries the difference."
     return Prose(text=text)
 

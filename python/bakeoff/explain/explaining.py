@@ -98,7 +98,7 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
         SpecError: no arms are named, and nothing is FASTER or SLOWER; it is a bisection; or an arm was running already.
     """
     study = run.study()
-    if study.search:
+    if study.question.adds_arms:
         raise SpecError(
             f"explain: run {run.name} is a bisection, whose arms are hardly ever measured together.",
             hint="Compare the two that matter: bakeoff duel, which explains by itself.",

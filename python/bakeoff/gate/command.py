@@ -5,6 +5,7 @@ import secrets
 import threading
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -34,9 +35,8 @@ from bakeoff.cli.duel import (
 )
 from bakeoff.cli.run import RunOptions, check_study, run_and_report
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
-from bakeoff.gate.outputs import codes_for, errors_in, outputs_of, writable
-from bakeoff.gate.rule import as_gate
-from bakeoff.gate.view import DEFAULT_NAME
+from bakeoff.gate.outputs import codes_for, errors_in, writable
+from bakeoff.gate.rule import DEFAULT_NAME, OnUnclear, as_gate, as_question
 from bakeoff.history.history_file import History
 from bakeoff.report.live import live_for
 from bakeoff.results import runs_root
@@ -45,7 +45,6 @@ from bakeoff.run.reporters import download_reporter
 from bakeoff.servers import install
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, Study
-from bakeoff.spec.study import GateEnd, OnUnclear
 from bakeoff.stats.stopping import contenders
 from bakeoff.units import parse_duration_s, parse_percent
 
@@ -121,9 +120,9 @@ def gate(
         share = _share(max_slowdown)
         if history:
             History(history).check()
-        end = GateEnd(
-            name=name, on_unclear=on_unclear, bisect=bisect, junit=junit_file and junit_file.absolute(),
-            history=writable(history, "--history"),
+        ask = partial(
+            as_gate, max_slowdown=share, name=name, on_unclear=on_unclear, bisect=bisect,
+            junit=junit_file and junit_file.absolute(), history=writable(history, "--history"),
         )  # fmt: skip
         if study is not None and (given := [each for each, value in own_options.items() if value is not None]):
             raise SpecError(f"gate: with --study the file says what {given[0]} would.", hint="Leave it out.")
@@ -133,7 +132,7 @@ def gate(
         if study is not None:
             request = request_study(study, scale="", budget=budget, seed=seed, servers=named)
             with nullcontext() if named else naming_the_line(request):
-                return _run(_as_gate(request.study, share, inject_slowdown, end), options)
+                return _run(ask(_checked(request.study, inject_slowdown)), options)
         own, tables_data, connection = data_and_connection(data)
         made = Study(
             title=" against ".join(map(str, specs)),
@@ -147,11 +146,11 @@ def gate(
             seed=secrets.randbelow(2**31) if seed is None else seed,
         )
         options = replace(options, passwords=passwords_of(made.arms, named, own))
-        return _run(_as_gate(made, share, inject_slowdown, end), options)
+        return _run(ask(_checked(made, inject_slowdown)), options)
 
 
-def _as_gate(study: Study, share: float, inject_slowdown: str | None, end: GateEnd) -> Study:
-    """The study with the gate's question, and with the slowdown that was asked for."""
+def _checked(study: Study, inject_slowdown: str | None) -> Study:
+    """Return the study with the slowdown that was asked for, after checking that a gate can judge it."""
     for arm in study.arms:
         if arm.server.origin is Origin.URL:
             message = f"gate: {arm.server} is a running server, which is not restarted: there would be no answer."
@@ -163,20 +162,19 @@ def _as_gate(study: Study, share: float, inject_slowdown: str | None, end: GateE
         slow, last = {"slowdown_percent": slowdown_percent(inject_slowdown)}, contenders(study)[-1]
         arms = tuple(arm.model_copy(update=slow) if arm.name == last else arm for arm in study.arms)
         study = study.model_copy(update={"arms": arms})
-    return as_gate(study, share).model_copy(update={"gate": end})
+    return study
 
 
 def _run(study: Study, options: RunOptions) -> int:
     """Check that it can be run, say what would spoil the measurement here, then run the gate."""
-    assert study.gate
-    if study.gate.bisect:
+    if as_question(study).bisect:
         _require_builds(study, options)
     check_study(study, options, no_verdict=False)
     with live_for(study, quiet=options.quiet, json=options.json) as live:
         for finding in examine(work_root()):
             if finding.severity >= Severity.WARNING:
                 live.note(f"{finding.subject}: {finding.found}. {finding.advice}".strip())
-    return run_and_report(study, replace(options, finish=outputs_of(study)))
+    return run_and_report(study, options)
 
 
 def _share(text: str) -> float:

@@ -2,20 +2,17 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
 
 from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
-from bakeoff.gate.rule import Answer
-from bakeoff.gate.view import DEFAULT_NAME, annotations, gate_markdown, junit, junit_of_error
+from bakeoff.gate.rule import Answer, Gate, GateQuestion, OnUnclear
+from bakeoff.gate.view import annotations, gate_markdown, junit, junit_of_error
 from bakeoff.history.command import add_run
 from bakeoff.redaction import without_url_passwords
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory
-from bakeoff.spec import Study
-from bakeoff.spec.study import GateEnd, OnUnclear
 
 _CODES = {Answer.PASS: ExitCode.DONE, Answer.FAIL: ExitCode.DIFFERENCE}
 _UNCLEAR_CODES = {OnUnclear.PASS: ExitCode.DONE, OnUnclear.FAIL: ExitCode.DIFFERENCE}
@@ -23,20 +20,6 @@ _UNCLEAR_TESTS = {OnUnclear.PASS: "skipped", OnUnclear.FAIL: "failure"}  # of JU
 
 MARKDOWN = "gate.md"
 """In the run directory: the summary for a pull request."""
-
-
-def outputs_of(study: Study) -> Callable[[RunDirectory, ReportView], ExitCode] | None:
-    """What writes a run's files besides the report, and gives its exit code; None: the study is no gate.
-
-    Raises:
-        SpecError: a file cannot be written there.
-    """
-    if study.limit is None:
-        return None
-    end = study.gate or GateEnd(name=DEFAULT_NAME)
-    writable(end.junit, "--junit")
-    writable(end.history, "--history")
-    return partial(write, end)
 
 
 @contextmanager
@@ -85,9 +68,8 @@ def writable(path: Path | None, option: str) -> Path | None:
     return path and path.absolute()
 
 
-def write(end: GateEnd, run: RunDirectory, view: ReportView) -> ExitCode:
+def write(end: GateQuestion, run: RunDirectory, view: ReportView) -> None:
     """Write the Markdown summary, annotations, JUnit XML and point of a history that were asked for."""
-    assert view.gate is not None
     markdown = gate_markdown(view, end.name)
     run.write_text(MARKDOWN, markdown)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
@@ -103,8 +85,12 @@ def write(end: GateEnd, run: RunDirectory, view: ReportView) -> ExitCode:
             end.junit.write_text(junit(view, end.name, unclear=unclear), encoding="utf-8")
     if end.history:
         remember(run, end.history, series=end.name)
-    if view.gate.answer is not Answer.UNCLEAR:
-        return _CODES[view.gate.answer]
+
+
+def exit_code(end: GateQuestion, gate: Gate) -> ExitCode:
+    """Return what the pipeline is told."""
+    if gate.answer is not Answer.UNCLEAR:
+        return _CODES[gate.answer]
     if end.on_unclear:
         return _UNCLEAR_CODES[end.on_unclear]
     return ExitCode.BISECT_SKIP if end.bisect else ExitCode.UNCLEAR

@@ -10,10 +10,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from statistics import NormalDist
+from typing import ClassVar
+
+from pydantic import Field
 
 from bakeoff.plan import Plan
-from bakeoff.spec import Study
+from bakeoff.spec import Question, Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.hosts import moments
 from bakeoff.stats.model import Comparison, Frozen, Stop
@@ -23,10 +27,41 @@ from bakeoff.units import percent_text
 PRECISION_SHARE = 0.25
 """Half-width at which measuring ends, as a share of the limit: half the limit, and one and a half, are separated."""
 
+DEFAULT_NAME = "gate"
+"""The name of a project's only gate."""
+
 OFTEN = 0.9
 """Probability behind `reach`."""
 
 _ALPHA = iv.ALPHA_PRECISE / 2  # of one side of the t interval
+
+
+class OnUnclear(StrEnum):
+    """What a gate that cannot tell does to the pipeline."""
+
+    PASS = "pass"
+    FAIL = "fail"
+
+
+class GateQuestion(Question):
+    """Whether a contender is slower than allowed; `reference` is the log ratio of the largest slowdown allowed.
+
+    Attributes:
+        name: of this gate, for a project that has several.
+        on_unclear: None: exit code 6.
+        bisect: use the exit codes of git bisect run.
+        junit, history: absolute paths of files that are written, too.
+    """
+
+    noun: ClassVar[str] = "gate"
+
+    kind: str = "gate"
+    reference: float = Field(lt=0)
+    name: str = DEFAULT_NAME
+    on_unclear: OnUnclear | None = None
+    bisect: bool = False
+    junit: Path | None = None
+    history: Path | None = None
 
 
 class Answer(StrEnum):
@@ -68,16 +103,29 @@ class Gate(Frozen):
     why: str = ""
 
 
-def as_gate(study: Study, max_slowdown: float) -> Study:
-    """The study with a gate's question.
-
-    Args:
-        study: arms, cells, budget.
-        max_slowdown: allowed loss of throughput, a share between 0 and 1.
-    """
+def as_gate(
+    study: Study,
+    max_slowdown: float,
+    *,
+    name: str = DEFAULT_NAME,
+    on_unclear: OnUnclear | None = None,
+    bisect: bool = False,
+    junit: Path | None = None,
+    history: Path | None = None,
+) -> Study:
+    """Return the study with a gate's question: is a contender slower by more than `max_slowdown` (0.02 is 2%)?"""
     size = -math.log1p(-max_slowdown)
-    changes = {"limit": -size, "precision": PRECISION_SHARE * size, "equivalence": size, "has_target": False}
+    question = GateQuestion(
+        reference=-size, name=name, on_unclear=on_unclear, bisect=bisect, junit=junit, history=history
+    )
+    changes = {"question": question, "precision": PRECISION_SHARE * size, "equivalence": size, "has_target": False}
     return study.model_copy(update=changes)
+
+
+def as_question(study: Study) -> GateQuestion:
+    """Return what a gate's study asks."""
+    assert isinstance(study.question, GateQuestion), "only a gate asks it"
+    return study.question
 
 
 def limit_text(limit: float) -> str:
@@ -186,14 +234,15 @@ def reach(sd: float, n: int, *, limit: float) -> tuple[float, float]:
 
 def forecast_sentence(card: NoiseCard, study: Study, plan: Plan) -> str:
     """What this gate can tell apart on this machine in its budget; empty while that is unknown."""
-    if study.limit is None or not card.lines:
+    if not card.lines:
         return ""
-    fitting = int((plan.budget_s - plan.load_s) / plan.epoch_s)
+    fitting, limit = int((plan.budget_s - plan.load_s) / plan.epoch_s), study.question.reference
     ends = [
-        reach(line.sd_epoch, max(iv.N_MIN, min(fitting, line.epochs_needed)), limit=study.limit) for line in card.lines
+        reach(line.sd_epoch, max(iv.N_MIN, min(fitting, line.epochs_needed)), limit=study.question.reference)
+        for line in card.lines
     ]
     passes, fails = max(end for end, _ in ends), min(end for _, end in ends)
-    allowed = limit_text(study.limit)
+    allowed = limit_text(limit)
     if passes >= 0:
         return (
             f"this machine is too noisy for {allowed} in this budget: a build as fast as the baseline may not pass; "

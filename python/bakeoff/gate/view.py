@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree
 
-from bakeoff.gate.rule import Answer, Gate, judge, limit_text, reach
+from bakeoff.gate.rule import DEFAULT_NAME, Answer, Gate, GateQuestion, judge, limit_text, reach
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.renderers import render_markdown
@@ -15,17 +15,12 @@ from bakeoff.units import percent_text, visible
 
 ANCHOR = "gate"
 
-DEFAULT_NAME = "gate"
-"""Of a project's only gate."""
-
 _HEADINGS = {Answer.PASS: "passed", Answer.FAIL: "failed", Answer.UNCLEAR: "cannot tell"}
 
 
-def gate_of(context: Context) -> Gate | None:
-    """The gate's answer; None of a run that is none."""
-    limit, analysis = context.study.limit, context.analysis
-    if limit is None:
-        return None
+def gate_of(context: Context) -> Gate:
+    """Judge a gate's run."""
+    limit, analysis = context.study.question.reference, context.analysis
     return judge(analysis.comparisons, limit=limit, family=analysis.family, trusted=analysis.trusted)
 
 
@@ -37,10 +32,8 @@ def question(context: Context) -> str:
 
 
 def lead(context: Context) -> tuple[str, ...]:
-    """The gate's answer in a sentence; nothing of a run that is no gate."""
+    """Return the gate's answer in a sentence."""
     gate = gate_of(context)
-    if gate is None:
-        return ()
     found = list(zip(context.primary, (each.answer for each in gate.cells), strict=True))
     allowed, cells = _allowed(context), f"{len(found)} comparisons"
     heading = f"The gate {_HEADINGS[gate.answer]}"
@@ -60,10 +53,10 @@ def lead(context: Context) -> tuple[str, ...]:
 
 
 def gate_section(context: Context) -> Section | None:
-    """A line for each comparison, and what the gate could tell apart; None of a run that is no gate."""
-    gate = gate_of(context)
-    if gate is None:
+    """List every comparison, and what the gate could tell apart; None if the run is not a gate."""
+    if not isinstance(context.study.question, GateQuestion):
         return None
+    gate = gate_of(context)
     several = len(context.analysis.contenders) > 1
     columns = ("cell", *(["contender"] if several else []), "throughput", "interval", "answer", "restarts")
     rows = []
@@ -85,8 +78,7 @@ def gate_section(context: Context) -> Section | None:
 
 
 def _allowed(context: Context) -> str:
-    assert context.study.limit is not None
-    return limit_text(context.study.limit)
+    return limit_text(context.study.question.reference)
 
 
 def _named(context: Context, comparison: Comparison) -> str:
@@ -103,10 +95,10 @@ def _named(context: Context, comparison: Comparison) -> str:
 
 def _reach(context: Context) -> str:
     """What the gate could tell apart with as many restarts, by the noisiest comparison."""
-    limit = context.study.limit
+    limit = context.study.question.reference
     values = [[point.value for point in each.points] for each in context.primary]
     known = [each for each in values if len(each) > 1]
-    if limit is None or not known:
+    if not known:
         return ""
     ends = [reach(standard_deviation(each), len(each), limit=limit) for each in known]
     passes, fails = max(end for end, _ in ends), min(end for _, end in ends)
@@ -200,5 +192,6 @@ def _junit_text(suite: ElementTree.Element, kinds: Mapping[str, int]) -> str:
 
 
 def _gate(view: ReportView) -> Gate:
-    assert view.gate is not None, "only a gate has an answer"
-    return view.gate
+    gate = view.conclusion and view.conclusion.document
+    assert isinstance(gate, Gate), "only a gate has an answer"
+    return gate

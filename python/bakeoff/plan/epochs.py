@@ -161,6 +161,10 @@ class Plan(Frozen):
     unpaired: str = ""
     epochs: tuple[EpochDraft, ...]
 
+    def with_arms(self, names: Iterable[str]) -> "Plan":
+        """Return the plan with these arms, some of which have joined since it was made."""
+        return self.model_copy(update={"arms": tuple(names)})
+
     @property
     def epoch_s(self) -> float:
         """Expected wall seconds of an epoch with all cells and arms."""

@@ -9,7 +9,8 @@ from bakeoff.gate import view as gate_view
 from bakeoff.replay import queries
 from bakeoff.report import machine, numbers, performance, setups, studies, verdicts
 from bakeoff.report.context import Context
-from bakeoff.report.view import ArmView, ReportView, Role, Section, Status, tables_of
+from bakeoff.report.question import question_of
+from bakeoff.report.view import ArmView, Conclusion, ReportView, Role, Section, Status, tables_of
 from bakeoff.results import RunDirectory
 from bakeoff.search import view as bisection
 from bakeoff.stats.model import Analysis, Stop
@@ -64,21 +65,22 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
     wall = setups.wall_sentence(context)
     arms = _arms(context)
     forest, found = verdicts.forest(context), verdicts.verdicts(context)
-    if context.study.search:  # its answer rests on all arms together
+    conclusion = question_of(context.study).conclude(context)
+    if conclusion.replaces_verdicts:
         forest, found = forest.model_copy(update={"rows": (), "withheld": ()}), ()
     return ReportView(
         run=run.name,
         directory=str(run.path),
         title=context.study.title,
-        question=_question(context),
+        question=conclusion.asks,
         dateline=_dateline(context),
         statuses=_statuses(context),
         arms=arms,
         arms_table=setups.arms_table(context, arms),
-        summary=_summary(context),
+        summary=_summary(context, conclusion),
         on_cards=verdicts.on_cards(context),
         verdicts=found,
-        means=() if context.study.search else verdicts.mean_sentences(context),
+        means=() if conclusion.replaces_verdicts else verdicts.mean_sentences(context),
         conditions=_conditions(context),
         forest=forest,
         sections=sections,
@@ -86,38 +88,22 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
         effort=(performance.epoch_counts(context), *([f"Wall time: {wall}"] if wall else [])),
         command=setups.command(context),
         footnotes=context.footnotes,
-        gate=gate_view.gate_of(context),
-        bisection=bisection.bisected(context),
+        conclusion=conclusion,
         records=verdicts.records(context),
         queries=tuple(queries.records(context)),
         costs=why.records(context),
     )
 
 
-def _summary(context: Context) -> tuple[str, ...]:
-    if context.study.search:
-        return bisection.lead(context)
+def _summary(context: Context, conclusion: Conclusion) -> tuple[str, ...]:
+    if conclusion.replaces_verdicts:
+        return conclusion.lead
     return (
-        *gate_view.lead(context),
+        *conclusion.lead,
         *queries.findings(context),
         *verdicts.summary(context),
         *machine.hosts_findings(context),
     )
-
-
-def _question(context: Context) -> str:
-    if context.study.search:
-        return bisection.question(context)
-    if context.study.limit is not None:
-        return gate_view.question(context)
-    design = context.study.design
-    if design and design.question:
-        return design.question
-    baseline = context.labels[context.analysis.baseline]
-    contenders = [context.labels[name] for name in context.analysis.contenders]
-    if len(contenders) == 1:
-        return f"Is {contenders[0]} faster than {baseline}?"
-    return f"Which is faster than {baseline}: {', '.join(contenders[:-1])} or {contenders[-1]}?"
 
 
 def _dateline(context: Context) -> str:

@@ -27,7 +27,6 @@ from bakeoff.results import Manifest, Outcome, RunDirectory
 from bakeoff.results.epoch_data import COUNTERS, CellCounters
 from bakeoff.results.frame import Frame, quotients
 from bakeoff.results.manifest import Host, kinds_of
-from bakeoff.search.bisection import Believed, beliefs_of, skipped_arms
 from bakeoff.spec import Arm, Origin, Study
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
@@ -312,15 +311,6 @@ class Context:
         An epoch in which an arm completed nothing has none, as in `search_decision`.
         """
         return {each.contender: [point.value for point in each.points] for each in self.primary}
-
-    @cached_property
-    def bisected(self) -> Believed | None:
-        """What a bisection believes of its builds or options; None of a run that is none, or has measured nothing."""
-        if not self.study.search:
-            return None
-        last_tried = bool(self.outcomes) and self.study.arms[-1].name in self.outcomes[-1].start_order
-        skipped = skipped_arms(self.study, self.values, last_tried=last_tried)
-        return beliefs_of(self.study, self.values, skipped=skipped)
 
     @cached_property
     def detail_cells(self) -> tuple[str, ...]:

@@ -252,7 +252,7 @@ def render_terminal(view: ReportView, console: Console) -> None:
     for status in view.statuses:
         style = "bold red" if status.word == "UNTRUSTED" else "yellow"
         console.print(Text.assemble((status.word, style), f": {status.text}"))
-    if len(view.verdicts) > 1 or "queries" in view.tables or view.gate or view.bisection:
+    if len(view.verdicts) > 1 or "queries" in view.tables or (view.conclusion and view.conclusion.lead):
         console.print()
         console.print(Text(" ".join(view.summary)))
     if view.forest.rows:
@@ -370,11 +370,12 @@ def render_csv(view: ReportView) -> str:
 
 def render_json(view: ReportView) -> str:
     """One document: the head, `tables` (by id); unrounded `comparisons`, `costs`, and of a replay `queries`."""
-    unasked = [name for name in ("gate", "bisection") if getattr(view, name) is None]
-    left_out = {"forest", "sections", "records", "queries", "costs", "arms_table", *unasked}
+    left_out = {"forest", "sections", "records", "queries", "costs", "arms_table"}
     document = view.model_dump(mode="json", exclude=left_out)
     document["tables"] = {name: table.model_dump(mode="json") for name, table in view.tables.items()}
     document["comparisons"] = view.records
+    if view.conclusion and view.conclusion.document:
+        document[view.conclusion.key] = view.conclusion.document.model_dump(mode="json")
     document |= {name: found for name in ("queries", "costs") if (found := getattr(view, name))}
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 

@@ -353,7 +353,7 @@ def _ending(context: Context, comparison: Comparison) -> str:
     if comparison.stop is Stop.ABORTED and context.analysis.stopped is Stop.RUNNING:
         return STOPS[Stop.RUNNING]
     if comparison.stop is Stop.DECISIVE and not comparison.verdict.claims:
-        return "" if context.study.limit is None else "limit decided"
+        return "limit decided" if context.study.question.reference else ""
     return STOPS[comparison.stop]
 
 

@@ -4,13 +4,14 @@ A report is a small head, which every form needs by name, and a list of sections
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
 from operator import not_
 from typing import Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import BaseModel, Field, field_validator
 
-from bakeoff.gate.rule import Gate
+from bakeoff.errors import ExitCode
 from bakeoff.stats import model
 from bakeoff.units import visible
 
@@ -159,18 +160,25 @@ class Footnote(Frozen):
     where: tuple[str, ...]
 
 
-class Bisected(Frozen):
-    """The answer of a bisection.
+@dataclass(frozen=True)
+class Conclusion:
+    """What a report says about a question.
 
     Attributes:
-        named: the first changed build, or the guilty options; None: not decided.
-        nothing: good and bad do not differ.
-        probabilities: of every build or option.
+        asks: the question in words.
+        lead: sentences before all others.
+        replaces_verdicts: the answer rests on all arms together, so no comparison has a verdict of its own.
+        document: the answer for programs; None if the verdicts are the answer.
+        key: name of the document in JSON.
+        exit_code: None if the verdicts decide.
     """
 
-    named: tuple[str, ...] | None
-    nothing: bool
-    probabilities: dict[str, float]
+    asks: str
+    lead: tuple[str, ...] = ()
+    replaces_verdicts: bool = False
+    document: BaseModel | None = None
+    key: str = ""
+    exit_code: ExitCode | None = None
 
 
 class Status(Frozen):
@@ -475,8 +483,7 @@ class ReportView(Frozen):
         key_figures: figures with a name of their own, in a line each (`tpmC, 4 threads, mysql:8.0: 19,355 (…)`).
         effort: epochs counted and discarded; where the wall time went.
         command: the command line that repeats the run; empty when unknown.
-        gate: the answer of a gate; None: the run is none.
-        bisection: of a bisection; None: the run is none.
+        conclusion: what is said about the question; None of captures and histories.
         records: one flat record a comparison, unrounded: ratios, times in ns, rates per second.
         queries: of a replay one for each query, and for each table that differs.
         costs: one for each comparison and counter.
@@ -502,8 +509,7 @@ class ReportView(Frozen):
     effort: tuple[str, ...] = ()
     command: str = ""
     footnotes: tuple[Footnote, ...] = ()
-    gate: Gate | None = None
-    bisection: Bisected | None = None
+    conclusion: Conclusion | None = Field(default=None, exclude=True)
     records: tuple[dict[str, str | int | float | bool | None], ...]
     queries: tuple[dict[str, str | int | float | bool | None], ...] = ()
     costs: tuple[dict[str, str | int | float | bool | None], ...] = ()

@@ -89,8 +89,7 @@ def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
     """
     check_source(study)
     study = with_captures(study)
-    if study.search:  # what a resumed one has added is there, or is made anew when it is needed
-        study = study.model_copy(update={"arms": study.arms[:2]})
+    study = study.model_copy(update={"arms": study.starting_arms})  # arms that joined are loaded when they are needed
     if elsewhere:
         share = share_memory(study, available_bytes=sys.maxsize)
     else:
@@ -100,10 +99,11 @@ def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
         preload_libraries(dict(arm.server.env).get("LD_PRELOAD", ""))
     downloads = {arm.name: _check(arm, study, share, elsewhere=elsewhere) for arm in study.arms}
     sizes = {load_key(arm): data_bytes(study, arm.data) for arm in ours}
-    kept = len(sizes) + bool(study.search)  # and one further arm
+    joining = int(study.question.adds_arms)  # one at a time
+    kept = len(sizes) + joining
     load_bytes = max(sizes.values(), default=0)
     fixed = _DATADIR_BYTES + share.memory.redo_bytes
-    snapshots = study.builds * (sum(sizes.values()) + load_bytes * bool(study.search) + kept * fixed)
+    snapshots = study.builds * (sum(sizes.values()) + load_bytes * joining + kept * fixed)
     running = share.at_once * int(load_bytes * _WRITE_GROWTH + fixed)
     taken = {arm.data.source: arm.data.source_bytes for arm in ours if is_url(arm.data.source)}
     plan = _duration(study, share, list(sizes.values()))
@@ -169,7 +169,7 @@ def require_budget(seen: Forecast) -> None:
         return
     study, needed_s = seen.study, seen.plan.budget_needed_s
     cells = "1 cell" if len(seen.plan.cells) == 1 else f"{len(seen.plan.cells)} cells"
-    anyway = "" if study.gate or study.search else "; --no-verdict measures anyway"
+    anyway = "; --no-verdict measures anyway" if study.question.is_verdict else ""
     raise SpecError(
         f"a budget of {format_duration(study.budget_s)} is too small for a verdict: {seen.plan.epochs_min} restarts of "
         f"{len(study.arms)} servers with {cells} take about {format_duration(needed_s)} with loading.",

@@ -89,7 +89,7 @@ class Loader:
 
         The first build is always loaded; each further one only when loading is then expected to end within `limit_s`:
         another build shows how much the data decides, but six epochs of one build are worth more than none of two.
-        Small builds are all loaded, two at a time. Of a bisection the first two setups are: others when needed.
+        Small builds are all loaded, two at a time. Arms that join later are loaded when they are needed.
 
         Raises:
             ServerError, EngineError, HostError: a server did not start, a load failed, the disk is too small.
@@ -97,7 +97,7 @@ class Loader:
             RunInvalid, ResultsError: arms do not hold the same rows, or the run was measured with others.
             KeyboardInterrupt: the stop flag was set.
         """
-        setups = setups[:2] if self.study.search else setups
+        setups = setups[: len(self.study.starting_arms)]
         snapshots: dict[SnapshotKey, Snapshot] = {}
         distinct = {setup.load_key: setup for setup in reversed(setups) if setup.installation is not None}
         if sum(expected_bytes(self.study, setup.arm.data) for setup in distinct.values()) <= _SMALL_BYTES:

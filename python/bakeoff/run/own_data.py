@@ -274,8 +274,9 @@ def _with_data(study: Study, changes: Mapping[str, dict[str, Any]]) -> Study:
             for arm in arms
         )
 
-    search = study.search and study.search.model_copy(update={"builds": changed(study.search.builds)})
-    return study.model_copy(update={"arms": changed(study.arms), "search": search}) if changes else study
+    if not changes:
+        return study
+    return study.model_copy(update={"arms": changed(study.arms), "question": study.question.map_arms(changed)})
 
 
 def _server(source: str, passwords: Mapping[str, str]) -> RemoteServer:

@@ -18,10 +18,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Protocol
 
+from bakeoff import features
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError, ResultsError, RunInvalid
 from bakeoff.explain.explaining import Explaining, explain
-from bakeoff.gate.rule import forecast_sentence
 from bakeoff.plan import Plan, epoch_draft, plan_study, share_seconds, with_longer_slices
 from bakeoff.plan.epochs import turns
 from bakeoff.plan.timing import EpochCost, epoch_time, report_seconds
@@ -29,7 +29,7 @@ from bakeoff.redaction import Redactor
 from bakeoff.replay.answers import compare_answers
 from bakeoff.replay.captures import with_captures
 from bakeoff.results import EpochData, RunDirectory
-from bakeoff.results.epoch_data import wall_time
+from bakeoff.results.epoch_data import loading_seconds, wall_time
 from bakeoff.results.frame import Frame
 from bakeoff.results.manifest import kinds_of
 from bakeoff.run.arms import ArmSetup, MemoryShare, prepare_arms, servers_by_aio, share_memory
@@ -42,6 +42,7 @@ from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.own_data import keep_snapshots, take_snapshots
 from bakeoff.run.reporters import download_reporter
 from bakeoff.run.resume import (
+    Before,
     budget_began,
     check_machine,
     ended_as,
@@ -52,8 +53,6 @@ from bakeoff.run.resume import (
     read_checked,
 )
 from bakeoff.run.workload_checks import check_workloads
-from bakeoff.search.added_arms import Joining, mean_loading_seconds, with_arms
-from bakeoff.search.bisection import search_decision
 from bakeoff.servers import ServerPool
 from bakeoff.servers.client import THIS_MACHINE
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs, work_root
@@ -63,14 +62,15 @@ from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.model import Analysis, Comparison, Stop
 from bakeoff.stats.progress import Listener
+from bakeoff.stats.question import Progress, rule_of
 from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
-from bakeoff.stats.stopping import Decision, decide
+from bakeoff.stats.stopping import Decision
 
 LOADING_SHARE = 0.5
 """Of the budget: while loading takes no more of it, further builds are loaded."""
 
 # An epoch that is discarded again and again is not bad luck; but builds next to a broken one may be broken, too.
-_DISCARDED_IN_A_ROW, _DISCARDED_SEARCHING = 2, 5
+_DISCARDED_IN_A_ROW, _DISCARDED_JOINED = 2, 5
 _DECIDE_S = 1.0
 
 
@@ -113,7 +113,7 @@ def run_study(
     check_workloads(study)
     client = ClientHost.connect(study, listener, stop) if study.client else None
     share = (kept_memory(resume) if resume else None) or share_memory(study, at_most=servers_by_aio())
-    begun_with = study.model_copy(update={"arms": study.arms[:2]}) if study.search else study
+    begun_with = study.model_copy(update={"arms": study.starting_arms})
     setups = prepare_arms(
         begun_with, share.memory, passwords=passwords, on_progress=download_reporter(listener, stop), stop=stop
     )
@@ -148,8 +148,7 @@ def run_study(
                 tools = loading()
                 begin = budget_began(run, before, begin)
                 compare_answers(tools, run)
-                joining = Joining(share.memory, loader, run, before, set(run.builds())) if study.search else None
-                machine = ThisMachine(tools, run, joining)
+                machine = ThisMachine(tools, run, joining(share, loader, run, before))
                 for arms in range(len(begun_with.arms), len(study.arms)):  # that joined before it was resumed
                     machine.join(study.model_copy(update={"arms": study.arms[: arms + 1]}))
                 analysis = StudyRun(
@@ -162,7 +161,7 @@ def run_study(
                     builds=builds_of(tools),
                     at_once=tools.at_once,
                     join=machine.join,
-                    plan=before.plan and with_arms(before.plan, study),
+                    plan=before.plan and before.plan.with_arms(arm.name for arm in study.arms),
                     history=run.load_epochs(),
                 ).run()
                 return run, explain(explaining, run, listener, lambda: tools) if explaining else analysis
@@ -247,8 +246,25 @@ class Hosts(Protocol):
         """Give a host that fails no further epochs; whether others are left."""
 
 
+class Joining(Protocol):
+    """How arms join a run: `Joining` in the `added_arms.py` of a feature whose question adds arms."""
+
+    def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
+        """Install the study's last arm; return the tools with it."""
+
+    def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> tuple[str, float]:
+        """Load what these arms lack of a build; return why one cannot be loaded, and seconds of repeated loads."""
+
+
+def joining(share: MemoryShare, loader: Loader, run: RunDirectory, before: Before) -> Joining | None:
+    """Return how arms join the loader's study; None if its question adds none."""
+    module = features.part(loader.study.question.kind, "added_arms")
+    found: Joining | None = module and module.Joining(share.memory, loader, run, before, set(run.builds()))
+    return found
+
+
 class ThisMachine:
-    """The `Hosts` of a run without a cluster: an epoch is measured while it is waited for."""
+    """The `Hosts` of a run without a cluster: it measures an epoch while it is waited for."""
 
     def __init__(self, tools: EpochTools, run: RunDirectory, joining: Joining | None = None) -> None:
         self._tools = tools
@@ -270,12 +286,7 @@ class ThisMachine:
         self._order = order
 
     def wait(self) -> EpochDone | None:
-        """Measure the epoch.
-
-        Raises:
-            Interrupted: the user ended it.
-            BakeoffError: as `run_epoch`.
-        """
+        """Measure the epoch."""
         assert self._order
         order, self._order = self._order, None
         failure = next((self._unusable[arm] for arm in order.arms if arm in self._unusable), "")
@@ -294,11 +305,7 @@ class ThisMachine:
     def join(self, study: Study) -> None:
         """Install the study's last arm; its data is loaded when an epoch needs it.
 
-        Epochs of one that cannot be installed are discarded, as those of one that does not start.
-
-        Raises:
-            KeyboardInterrupt: the user ended the run.
-            ResultsError: its finished epochs are of another binary or other options.
+        Epochs of an arm that cannot be installed are discarded.
         """
         assert self._joining
         try:
@@ -336,6 +343,7 @@ class StudyRun:
     history: InitVar[Iterable[EpochData]] = ()
 
     def __post_init__(self, history: Iterable[EpochData]) -> None:
+        self._rule = rule_of(self.study)
         self._costs: list[EpochCost] = []  # of the valid epochs measured by this process
         self._given: set[int] = set()
         self._numbers = count()
@@ -444,7 +452,7 @@ class StudyRun:
             self.join(study)
         except KeyboardInterrupt:
             raise Interrupted from None
-        self.study, self.plan = study, with_arms(plan, study)
+        self.study, self.plan = study, plan.with_arms(each.name for each in study.arms)
         self.listener.arm_joins(arm)
         self.run_directory.write_json("plan.json", self.plan)
         begun = self.run_directory.study()  # of a resumed run with the budget that it began with
@@ -473,7 +481,7 @@ class StudyRun:
             discarded.clear()
         else:
             discarded.append(done.number)
-        limit = _DISCARDED_SEARCHING if self.study.search else _DISCARDED_IN_A_ROW
+        limit = _DISCARDED_JOINED if self.study.question.adds_arms else _DISCARDED_IN_A_ROW
         if len(discarded) >= limit and not self.hosts.leave_out(done.host):
             raise RunInvalid(
                 f"epochs {discarded[-2]} and {discarded[-1]} both had to be discarded: {data.discard_reason}.",
@@ -522,9 +530,9 @@ class StudyRun:
             _note_other_bakeoffs(self.listener)
             card = noise_card(estimates, self.study, self.plan, slices=slices)
             self.listener.noise_card(card)
-            if sentence := forecast_sentence(card, self.study, self.plan):
+            if sentence := self._rule.forecast(card, self.study, self.plan):
                 self.listener.note(sentence)
-            if decision.stop is Stop.RUNNING and not (self._resumed or self.study.search):
+            if decision.stop is Stop.RUNNING and not (self._resumed or self.study.question.adds_arms):
                 seconds = better_seconds(estimates, self.study, self.plan, elapsed_s=elapsed_s)
                 if seconds is not None:
                     self._start_anew(self.plan, seconds)
@@ -533,26 +541,24 @@ class StudyRun:
 
     def _decide(self) -> Decision:
         assert self.plan
-        if self.study.search:
-            newest = self.run_directory.outcome(self.run_directory.finished_epochs()[-1])
-            return search_decision(
+        directory, load_s = self.run_directory, 0.0
+        newest: tuple[str, ...] = ()
+        if self.study.question.adds_arms:
+            newest = directory.outcome(directory.finished_epochs()[-1]).start_order
+            builds = directory.builds().values()
+            load_s = loading_seconds(builds) / max(len(builds), 1)
+        return self._rule.decide(
+            Progress(
                 self._estimates,
                 self.study,
                 self.plan,
                 elapsed_s=self._elapsed_s() + report_seconds(len(self.plan.cells)),
+                kinds=self._kinds,
                 epoch_time=epoch_time(self._costs),
-                load_s=mean_loading_seconds(self.run_directory),
-                last_tried=self.study.arms[-1].name in newest.start_order,
+                load_s=load_s,
+                newest=newest,
                 aborted=self.stop.is_set(),
             )
-        return decide(
-            self._estimates,
-            self.study,
-            self.plan,
-            kinds=self._kinds,
-            elapsed_s=self._elapsed_s() + report_seconds(len(self.plan.cells)),
-            epoch_time=epoch_time(self._costs),
-            aborted=self.stop.is_set(),
         )
 
     def _lengthen_slices(self, comparisons: Sequence[Comparison]) -> None:

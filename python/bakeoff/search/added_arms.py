@@ -7,15 +7,14 @@ from dataclasses import dataclass, field, replace
 
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError
-from bakeoff.plan import Plan
 from bakeoff.results import RunDirectory
-from bakeoff.results.epoch_data import loading_seconds
 from bakeoff.run.arms import prepare_arms
 from bakeoff.run.epoch import Interrupted, broken_off, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.loading import Loader
 from bakeoff.run.reporters import download_reporter
 from bakeoff.run.resume import Before, check_setups, check_versions, setup_digests, versions_of
+from bakeoff.search.model import search_of
 from bakeoff.servers import ServerMemory
 from bakeoff.spec import Study
 
@@ -65,7 +64,7 @@ class Joining:
             BakeoffError: no arm could be loaded.
         """
         needed = [setup for setup in tools.setups if setup.arm.name in arms]
-        if tools.study.search and tools.study.search.options:
+        if search_of(tools.study).options:
             kept = {setup.load_key for setup in (*tools.setups[:2], *needed)}
             for key in [key for key in tools.snapshots if key[0] not in kept]:
                 shutil.rmtree(tools.snapshots.pop(key).path, ignore_errors=True)
@@ -90,14 +89,3 @@ class Joining:
                 self.reloads.remove(name)
                 reload_s += time.monotonic() - began_s
         return "", reload_s
-
-
-def with_arms(plan: Plan, study: Study) -> Plan:
-    """The plan with the study's arms, some of which have joined since it was made."""
-    return plan.model_copy(update={"arms": tuple(arm.name for arm in study.arms)})
-
-
-def mean_loading_seconds(run: RunDirectory) -> float:
-    """Of one load."""
-    builds = run.builds().values()
-    return loading_seconds(builds) / len(builds) if builds else 0.0

@@ -21,7 +21,7 @@ from statistics import fmean
 from bakeoff.errors import SpecError
 from bakeoff.plan.epochs import workload_names
 from bakeoff.plan.factorial import FACTORS_MIN, arm_names, generators, points, words
-from bakeoff.spec import Arm, Origin, Study, Workload
+from bakeoff.spec import Arm, Origin, Question, Study, Workload
 from bakeoff.spec.study import Design, Factor, Fraction, Part
 from bakeoff.stats import interval as iv
 from bakeoff.stats.differences import DifferenceOrigin, differences, same_value, variable_of
@@ -360,8 +360,7 @@ def study_in_between(study: Study, analysis: Analysis, asked: Attribution, *, bu
             or study.threads,
             "precision": max([study.precision, *_wanted_precision(analysis, asked, claimed)]),
             "has_target": False,
-            "limit": None,
-            "gate": None,
+            "question": Question(),
             "budget_s": budget_s,
             "design": design,
         }

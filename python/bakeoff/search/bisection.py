@@ -11,16 +11,16 @@ from statistics import fmean
 
 import numpy as np
 
-from bakeoff.plan import Plan
 from bakeoff.plan.epochs import seed_for
 from bakeoff.plan.factorial import arm_names
 from bakeoff.plan.timing import EpochTime
 from bakeoff.search import first_slow_build, guilty
+from bakeoff.search.model import Search, search_of
 from bakeoff.spec import Arm, Study
-from bakeoff.spec.study import Search
 from bakeoff.stats import interval as iv
-from bakeoff.stats.estimate import EpochEstimates, by_comparison
+from bakeoff.stats.estimate import by_comparison
 from bakeoff.stats.model import Estimate, Stop
+from bakeoff.stats.question import Progress
 from bakeoff.stats.stopping import Decision
 
 _LABELLED = 3  # options that an arm's label names
@@ -60,12 +60,12 @@ def beliefs_of(study: Study, values: Values, *, skipped: Collection[str] = ()) -
         values: see `Values`.
         skipped: of `skipped_arms`.
     """
-    assert study.search
+    search = search_of(study)
     if not values.get(study.arms[1].name):
         return None
-    if not study.search.builds:
+    if not search.builds:
         return _of_options(study, values)
-    return _of_builds(study, study.search, values, _build_numbers(study.search, skipped))
+    return _of_builds(study, search, values, _build_numbers(search, skipped))
 
 
 def by_build(search: Search, values: Values) -> dict[int, list[float]]:
@@ -98,9 +98,8 @@ def _of_builds(study: Study, search: Search, values: Values, without: Collection
 
 
 def _of_options(study: Study, values: Values) -> Believed:
-    assert study.search
     arms = [arm for arm in study.arms[1:] if values.get(arm.name)]
-    rows = [(subset(arm, study.search), value) for arm in arms for value in values[arm.name]]
+    rows = [(subset(arm, search_of(study)), value) for arm in arms for value in values[arm.name]]
     believed = guilty.beliefs([row for row, _ in rows], [value for _, value in rows])
     whole = list(values[study.arms[1].name])
     named = believed.named() if len(whole) >= first_slow_build.EPOCHS_FIRST else None
@@ -122,44 +121,24 @@ def _is_nothing(values: Sequence[float], study: Study) -> bool:
     return n >= iv.N_MIN and half_width <= study.precision and abs(fmean(values)) < half_width
 
 
-def search_decision(
-    history: Sequence[EpochEstimates],
-    study: Study,
-    plan: Plan,
-    *,
-    elapsed_s: float,
-    epoch_time: EpochTime | None,
-    load_s: float,
-    last_tried: bool,
-    aborted: bool,
-) -> Decision:
-    """Decide what the next epoch measures, as `bakeoff.stats.stopping.decide` does for other studies.
-
-    Args:
-        history: one entry a valid epoch.
-        study: with the arms so far.
-        plan: its cell and expected seconds.
-        elapsed_s: wall seconds used of the budget, loading included.
-        epoch_time: of the epochs so far; None: as planned.
-        load_s: of one load, which a further arm takes.
-        last_tried: as in `skipped_arms`.
-        aborted: the user ended the run.
-    """
+def search_decision(progress: Progress) -> Decision:
+    """Decide what the next epoch measures: the baseline, and the arm that tells most."""
+    study, plan = progress.study, progress.plan
     (cell,) = plan.cells
     values = {
         arm: [pair.value for pair in pairs if math.isfinite(pair.value)]
-        for (_, arm), pairs in by_comparison(history).items()
+        for (_, arm), pairs in by_comparison(progress.history).items()
     }
-    skipped = skipped_arms(study, values, last_tried=last_tried)
+    skipped = skipped_arms(study, values, last_tried=study.arms[-1].name in progress.newest)
     believed = beliefs_of(study, values, skipped=skipped)
-    epoch_time = epoch_time or EpochTime(overhead_s=plan.overhead_s, wall_per_planned=1.0)
-    next_s = load_s + epoch_time.epoch_s(plan.measuring_seconds({cell.name: 2}))
+    epoch_time = progress.epoch_time or EpochTime(overhead_s=plan.overhead_s, wall_per_planned=1.0)
+    next_s = progress.load_s + epoch_time.epoch_s(plan.measuring_seconds({cell.name: 2}))
     stop = Stop.RUNNING
-    if aborted:
+    if progress.aborted:
         stop = Stop.ABORTED
     elif believed and believed.named is not None:
         stop = Stop.ANSWERED
-    elif elapsed_s + next_s > study.budget_s:
+    elif progress.elapsed_s + next_s > study.budget_s:
         stop = Stop.BUDGET
     arm = study.arms[1]
     if stop is Stop.RUNNING and believed:
@@ -179,7 +158,7 @@ def _is_begun(study: Study, values: Values) -> bool:
     if len(first) < first_slow_build.EPOCHS_FIRST:
         return False
     sd, n = iv.standard_deviation(first), len(first)
-    return bool(study.search and study.search.builds) or abs(fmean(first)) > iv.precision_half_width(sd, n)
+    return bool(search_of(study).builds) or abs(fmean(first)) > iv.precision_half_width(sd, n)
 
 
 def skipped_arms(study: Study, values: Values, *, last_tried: bool) -> set[str]:
@@ -206,8 +185,7 @@ def next_arm(study: Study, believed: Believed, values: Values, *, skipped: Colle
     """
     if not _is_begun(study, values):
         return study.arms[1]
-    search = study.search
-    assert search
+    search = search_of(study)
     if search.builds:
         probabilities, without = np.array(believed.probabilities), _build_numbers(search, skipped)
         # Which build it is is known; that there is a difference at all is not shown yet.
@@ -233,8 +211,7 @@ def subset(arm: Arm, search: Search) -> tuple[bool, ...]:
 
 def arm_with(study: Study, chosen: Sequence[bool]) -> Arm:
     """The baseline with these options at their bad value, as the study's next arm."""
-    assert study.search
-    bad = [pair for pair, is_bad in zip(study.search.options, chosen, strict=True) if is_bad]
+    bad = [pair for pair, is_bad in zip(search_of(study).options, chosen, strict=True) if is_bad]
     options = {name: value for name, value in study.baseline.server.options if name not in {pair.name for pair in bad}}
     options |= {pair.name: pair.bad for pair in bad if pair.bad is not None}
     server = study.baseline.server.model_copy(update={"options": tuple(options.items())})

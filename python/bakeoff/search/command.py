@@ -29,11 +29,11 @@ from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import arm_names
 from bakeoff.results import runs_root
 from bakeoff.search.bisection import arm_with
+from bakeoff.search.model import OptionPair, Search
 from bakeoff.servers import find_entry, install
 from bakeoff.servers.cnf import Asked, read_cnf
 from bakeoff.servers.options import Target, translate
 from bakeoff.spec import Arm, Origin, ServerSpec, Study, parse_server
-from bakeoff.spec.study import OptionPair, Search
 from bakeoff.units import parse_duration_s, parse_precision
 
 _BUILDS_MIN, _BUILDS_MAX = 3, 500
@@ -89,7 +89,7 @@ def bisect(
         precision=parse_precision(precision or "1%"),
         budget_s=parse_duration_s(budget),
         seed=secrets.randbelow(2**31) if seed is None else seed,
-        search=search,
+        question=search,
     )
     if len(study.workloads) * len(study.threads) > 1:
         raise SpecError("bisect: it takes one workload and one number of threads.", hint="Name the clearest one.")
@@ -161,6 +161,6 @@ def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[t
         }
     )
     search = Search(options=tuple(pairs))
-    study = Study.model_construct(arms=(baseline,), search=search)
+    study = Study.model_construct(arms=(baseline,), question=search)
     last = arm_with(study, [True] * len(pairs)).model_copy(update={"label": f"B: {files[1]}"})
     return (baseline, last), search

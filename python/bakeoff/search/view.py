@@ -2,10 +2,11 @@
 
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.view import Bisected, Row, Section, Table
-from bakeoff.search.bisection import Believed, by_build
+from bakeoff.report.view import Row, Section, Table
+from bakeoff.search.bisection import Believed, beliefs_of, by_build, skipped_arms
 from bakeoff.search.guilty import CONFIDENCE, SMALL_SHARE
-from bakeoff.spec.study import Search
+from bakeoff.search.model import Search, search_of
+from bakeoff.spec import Frozen
 from bakeoff.stats import interval as iv
 from bakeoff.units import percent_text
 
@@ -14,20 +15,38 @@ _ROWS_LEAST = 0.001  # probability from which a build that was not measured has 
 _LISTED = 6
 
 
+class Bisected(Frozen):
+    """The answer of a bisection.
+
+    Attributes:
+        named: the first changed build, or the options that matter; None if not decided.
+        nothing: good and bad do not differ.
+        probabilities: of every build or option.
+    """
+
+    named: tuple[str, ...] | None
+    nothing: bool
+    probabilities: dict[str, float]
+
+
+def believed_of(context: Context) -> Believed | None:
+    """Return what a bisection's run says of its builds or options; None if nothing was measured."""
+    last_tried = bool(context.outcomes) and context.study.arms[-1].name in context.outcomes[-1].start_order
+    skipped = skipped_arms(context.study, context.values, last_tried=last_tried)
+    return beliefs_of(context.study, context.values, skipped=skipped)
+
+
 def question(context: Context) -> str:
     """`Which of 9 builds is the first slow one?`."""
-    search = context.study.search
-    assert search
+    search = search_of(context.study)
     if search.builds:
         return f"With which of {len(search.builds)} builds did the throughput change?"
     return f"Which of {len(search.options)} options change the throughput?"
 
 
 def lead(context: Context) -> tuple[str, ...]:
-    """The answer in two sentences; nothing of a run that is no bisection."""
-    search, believed = context.study.search, context.bisected
-    if search is None:
-        return ()
+    """Return the answer in two sentences."""
+    search, believed = search_of(context.study), believed_of(context)
     if believed is None:
         return ("Nothing was measured yet.",)
     answer = (_of_builds if search.builds else _of_options)(context, search, believed)
@@ -36,18 +55,20 @@ def lead(context: Context) -> tuple[str, ...]:
 
 
 def bisection_section(context: Context) -> Section | None:
-    """A line for each build or option; None of a run that is no bisection."""
-    search, believed = context.study.search, context.bisected
-    if search is None or believed is None:
+    """List the builds or options; None if the run is not a bisection or has measured nothing."""
+    if not isinstance(context.study.question, Search):
+        return None
+    search, believed = search_of(context.study), believed_of(context)
+    if believed is None:
         return None
     table = _builds_table(context, search, believed) if search.builds else _options_table(search, believed)
     return Section.of("Bisection", table, anchor="bisection", nav="Bisection", in_terminal=True)
 
 
 def bisected(context: Context) -> Bisected | None:
-    """The answer for programs; None of a run that is no bisection, or has measured nothing."""
-    search, believed = context.study.search, context.bisected
-    if search is None or believed is None:
+    """Return the answer for programs; None if nothing was measured."""
+    search, believed = search_of(context.study), believed_of(context)
+    if believed is None:
         return None
     names = [arm.label for arm in search.builds] or [pair.name for pair in search.options]
     return Bisected(

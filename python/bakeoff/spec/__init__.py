@@ -1,9 +1,9 @@
 """What the user asked for, as frozen values: servers, arms, workloads, a stopping rule."""
 
 from bakeoff.spec.server_name import Frozen, Origin, ServerSpec, parse_server
-from bakeoff.spec.study import Arm, Connection, Data, Placement, Profile, Study, Workload, control_of
+from bakeoff.spec.study import Arm, Connection, Data, Placement, Profile, Question, Study, Workload, control_of
 
 __all__ = [
-    "Arm", "Connection", "Data", "Frozen", "Origin", "Placement", "Profile", "ServerSpec", "Study", "Workload",
-    "control_of", "parse_server",
+    "Arm", "Connection", "Data", "Frozen", "Origin", "Placement", "Profile", "Question", "ServerSpec", "Study",
+    "Workload", "control_of", "parse_server",
 ]  # fmt: skip

@@ -2,13 +2,16 @@
 
 import math
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from itertools import combinations
 from pathlib import Path
+from typing import Annotated, ClassVar
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
+from bakeoff import features
 from bakeoff.errors import SpecError
 from bakeoff.spec.server_name import Frozen, Origin, ServerSpec
 
@@ -280,54 +283,40 @@ class Workload(Frozen):
     writes: bool | None = None
 
 
-class OptionPair(Frozen):
-    """An option of the server with its two values; None: it is not set."""
+class Question(Frozen):
+    """What a study asks; a feature has a record of its own (`question.py`), whose kind is the feature's name.
 
-    name: str
-    good: str | None = None
-    bad: str | None = None
+    Attributes:
+        reference: the log ratio that a comparison is measured against: measuring may end once it is excluded.
+    """
+
+    adds_arms: ClassVar[bool] = False
+    """Whether arms join while it is measured; the first two start it."""
+
+    noun: ClassVar[str] = "duel"
+
+    kind: str = "verdict"
+    reference: float = 0.0
 
     @property
-    def shown(self) -> str:
-        """`name: good → bad`, as a reader sees it."""
-        good, bad = ("(not set)" if each is None else each or "(set)" for each in (self.good, self.bad))
-        return f"{self.name}: {good} → {bad}"
+    def is_verdict(self) -> bool:
+        """Whether it is the core's own: FASTER, SLOWER or EQUIVALENT."""
+        return self.kind == "verdict"
+
+    def map_arms(self, _change: Callable[[tuple[Arm, ...]], tuple[Arm, ...]]) -> "Question":
+        """The question with the arms that it holds itself changed."""
+        return self
 
 
-class Search(Frozen):
-    """What a bisection looks for, one of the two.
-
-    Attributes:
-        builds: arms in order, the first good and the last bad: which is the first bad one?
-        options: in which good and bad differ: which of them are guilty?
-    """
-
-    builds: tuple[Arm, ...] = ()
-    options: tuple[OptionPair, ...] = ()
-
-
-class OnUnclear(StrEnum):
-    """What a gate that cannot tell does to the pipeline."""
-
-    PASS = "pass"
-    FAIL = "fail"
-
-
-class GateEnd(Frozen):
-    """What a gate does with its answer.
-
-    Attributes:
-        name: of this gate, where a project has several.
-        on_unclear: None: exit code 6.
-        bisect: exit codes are those of git bisect run.
-        junit, history: files that are written, too; absolute.
-    """
-
-    name: str
-    on_unclear: OnUnclear | None = None
-    bisect: bool = False
-    junit: Path | None = None
-    history: Path | None = None
+def _as_question(value: object) -> object:
+    """Read a question as the record of its feature."""
+    kind = value.get("kind", "verdict") if isinstance(value, dict) else "verdict"
+    if kind == "verdict":
+        return value
+    module = features.part(kind, "question") if kind in features.NAMES else None
+    if module is None:
+        raise SpecError(f"study: it asks a question of kind {kind!r}, which this bakeoff does not know.")
+    return module.QUESTION.record.model_validate(value)
 
 
 class Study(Frozen):
@@ -342,8 +331,7 @@ class Study(Frozen):
         precision: half-width w at which measuring ends, natural-log units.
         has_target: the precision was asked for, so that a report remarks when the budget ends before it is reached.
         equivalence: margin Delta of the verdict EQUIVALENT, natural-log units.
-        limit: of a gate: log ratio of the largest slowdown allowed; None: it asks about a ratio of 1.
-        gate: of a gate: what it does with its answer.
+        question: what is asked of the arms: a verdict, unless a feature asks something else.
         warm_s: seconds of load before each workload's measuring, after every start.
         budget_s: wall time from loading to verdict, downloads left out.
         builds: independent loads of the data per arm, rotated over epochs.
@@ -352,7 +340,6 @@ class Study(Frozen):
         placement: None: paired where that is better and possible.
         seed: everything random in the run follows from it.
         design: the factors and levels behind the arms, and published figures; None: a duel.
-        search: of a bisection, which adds arms as it goes; the baseline is good, and the second arm is bad.
         client: host of the client, for ssh; None: client and servers share this machine.
     """
 
@@ -367,8 +354,7 @@ class Study(Frozen):
     precision: float = Field(default=math.log(1.01), gt=0)
     has_target: bool = False
     equivalence: float = Field(default=math.log(1.01), gt=0)
-    limit: float | None = Field(default=None, lt=0)
-    gate: GateEnd | None = Field(default=None, exclude_if=lambda gate: gate is None)
+    question: Annotated[SerializeAsAny[Question], BeforeValidator(_as_question)] = Question()
     budget_s: float = Field(default=600.0, gt=0)
     builds: int = Field(default=2, ge=1)
     combine_hosts: bool = Field(default=False, exclude_if=lambda combined: not combined)
@@ -378,13 +364,17 @@ class Study(Frozen):
     placement: Placement | None = None
     seed: int = 0
     design: Design | None = None
-    search: Search | None = None
     client: str | None = Field(default=None, pattern=r"^[^\s-]\S*$", exclude_if=lambda client: client is None)
 
     @property
     def baseline(self) -> Arm:
         """The arm that every ratio is over."""
         return self.arms[0]
+
+    @property
+    def starting_arms(self) -> tuple[Arm, ...]:
+        """The arms that are there from the start: all, unless arms join while it is measured."""
+        return self.arms[:2] if self.question.adds_arms else self.arms
 
     @property
     def has_running_server(self) -> bool:

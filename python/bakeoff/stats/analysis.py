@@ -49,7 +49,7 @@ def analyse(
         ended: how measuring ended. After ABORTED (also of a run that was killed), EXTENDED and RUNNING only the
             anytime-valid interval is shown; anything else means that the stopping rule came to its end.
         kinds: of machine, by host (`bakeoff.results.manifest.kinds_of`).
-        network: between client and servers on hosts of their own; None: both were on one.
+        network: between client and servers; None if they shared a machine.
     """
     plan = plan or plan_study(study, overhead_s=0.0, load_s=0.0)
     run = reduced(epochs, study)

@@ -32,7 +32,7 @@ _ROUNDING = 1e-9  # of values that differ by no more of their size nothing is le
 _SHAPE_ALPHA = 0.01  # of the outlier and bimodality tests, stricter because every comparison is tested
 
 # 99 % quantiles, for normal values, of the largest share of the sum of squares that a split into two groups of at
-# least two values explains. From the simulation in validation/simulation.py (`bimodal_quantiles`).
+# least two values explains. From the simulation in tests/stats/test_side_tests.py (`bimodal_quantiles`).
 _BIMODAL_N = (6, 7, 8, 10, 12, 15, 20, 30, 40, 60)
 _BIMODAL_SHARE = (0.967, 0.952, 0.938, 0.908, 0.886, 0.860, 0.829, 0.794, 0.772, 0.746)
 

@@ -7,11 +7,10 @@ that cell any more. A cell is finished when all its comparisons are settled; the
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from bakeoff.gate.rule import Answer, Sample, answers
 from bakeoff.plan import Plan
 from bakeoff.plan.timing import GRACE, EpochTime
 from bakeoff.spec import Arm, Study
@@ -62,7 +61,7 @@ def stop_state(
     *,
     precision: float,
     family: int,
-    limit: float | None = None,
+    reference: float = 0.0,
 ) -> Stop:
     """PRECISE, DECISIVE or RUNNING for one comparison's values; always RUNNING with a value that is not finite.
 
@@ -71,7 +70,7 @@ def stop_state(
         hosts: of each the host that measured it; empty: the same one.
         precision: target half-width.
         family: how many comparisons there are.
-        limit: the log ratio that DECISIVE excludes, of a gate; None: that of equality.
+        reference: the log ratio that DECISIVE excludes.
     """
     n = len(values)
     if n < iv.N_MIN_DECISIVE or not all(map(math.isfinite, values)):
@@ -80,7 +79,7 @@ def stop_state(
     # Fewer hosts than the fewest epochs are often so close by chance that stopping then would be wrong.
     if found.degrees + 1 >= iv.N_MIN and iv.precision_half_width(*found[1:]) <= precision:
         return Stop.PRECISE
-    if abs(found.mean - (limit or 0.0)) > iv.anytime_half_width(*found[1:], alpha=iv.ALPHA_DECISIVE / family):
+    if abs(found.mean - reference) > iv.anytime_half_width(*found[1:], alpha=iv.ALPHA_DECISIVE / family):
         return Stop.DECISIVE
     return Stop.RUNNING
 
@@ -94,7 +93,7 @@ def stop_of(pairs: Sequence[PairEstimate], kinds: Kinds, study: Study, *, family
             [pair.host for pair in group],
             precision=study.precision,
             family=family * len(groups),
-            limit=study.limit,
+            reference=study.question.reference,
         )
         for group in groups.values()
     }
@@ -110,6 +109,7 @@ def decide(
     elapsed_s: float,
     epoch_time: EpochTime | None = None,
     aborted: bool = False,
+    answered: Callable[[Sequence["ComparisonState"]], bool] | None = None,
 ) -> Decision:
     """Decide what to do next; the same history always gives the same decision, so that a resumed run can ask again.
 
@@ -121,6 +121,7 @@ def decide(
         elapsed_s: wall seconds used of the budget, loading included.
         epoch_time: of the epochs so far; None: as planned.
         aborted: the user ended the run.
+        answered: whether the question is answered, whatever further epochs will say.
     """
     states = _states(history, study, plan, {} if study.combine_hosts else kinds)
     finished = frozenset(cell.name for cell in plan.cells if _is_finished(cell.name, states))
@@ -140,7 +141,7 @@ def decide(
     share = epoch_time.share(planned_s, room_s=limit_s - elapsed_s, epochs=epochs, cells=len(arms_left), turns=turns)
     next_s = epoch_time.epoch_s(share * planned_s)
     stop = _overall(states, going_on=bool(open_states), aborted=aborted)
-    if stop is Stop.RUNNING and _has_failed(states, study, plan):
+    if stop is Stop.RUNNING and answered and answered(states):
         stop = Stop.ANSWERED
     if stop is Stop.RUNNING and elapsed_s + next_s > limit_s:
         stop = Stop.BUDGET
@@ -155,7 +156,7 @@ def decide(
 
 
 @dataclass(frozen=True)
-class _State:
+class ComparisonState:
     """One comparison after n valid epochs.
 
     Attributes:
@@ -176,7 +177,7 @@ class _State:
     epochs_left: int | None
 
 
-def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan, kinds: Kinds) -> list[_State]:
+def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan, kinds: Kinds) -> list[ComparisonState]:
     pairs = by_comparison(history)
     family = family_size(study, len(plan.cells))
     states = []
@@ -196,29 +197,23 @@ def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan, kinds: 
             elif len(values) >= 2 and all(map(math.isfinite, values)):
                 needed = epochs_needed(values, hosts, study.precision)
                 left = None if needed is None else max(1, needed - n)
-            states.append(_State(cell.name, arm.name, arm.name == control_name(study), n, values, hosts, stop, left))
+            states.append(
+                ComparisonState(cell.name, arm.name, arm.name == control_name(study), n, values, hosts, stop, left)
+            )
     return states
-
-
-def _has_failed(states: Sequence[_State], study: Study, plan: Plan) -> bool:
-    """A comparison of a gate has failed, whatever the others will say."""
-    if study.limit is None:
-        return False
-    samples = [Sample(state.values, state.stop, state.hosts) for state in states if not state.is_control]
-    return Answer.FAIL in answers(samples, limit=study.limit, family=family_size(study, len(plan.cells)))
 
 
 def _is_together(study: Study) -> bool:
     return study.design is not None and study.design.together
 
 
-def _is_finished(cell: str, states: Sequence[_State]) -> bool:
+def _is_finished(cell: str, states: Sequence[ComparisonState]) -> bool:
     here = [state for state in states if state.cell == cell]
     waited_for = [state for state in here if not state.is_control] or here
     return all(state.stop is not Stop.RUNNING for state in waited_for)
 
 
-def _overall(states: Sequence[_State], *, going_on: bool, aborted: bool) -> Stop:
+def _overall(states: Sequence[ComparisonState], *, going_on: bool, aborted: bool) -> Stop:
     if going_on:
         return Stop.ABORTED if aborted else Stop.RUNNING
     stops = {state.stop for state in states if not state.is_control}

@@ -22,7 +22,7 @@ fn a_failing_worker_ends_the_request_and_names_its_arm() {
     let (outcome, said) = run(&cell(&["A", "B"], 100), &[arm("A"), arm("B")], &[sleeping(1.0), failing]);
     let failure = outcome.unwrap_err();
     assert_eq!((failure.code, failure.arm.as_deref(), failure.fatal), (Code::SqlError, Some("B"), false));
-    assert_eq!(failure.message, "arm B: 1146 (42S02): no such table");
+    assert_eq!(failure.to_string(), "arm B: 1146 (42S02): no such table");
     assert!(said.of_type("done").is_empty());
     assert!(begun.elapsed() < Duration::from_secs(5));
 }

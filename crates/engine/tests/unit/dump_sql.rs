@@ -3,7 +3,7 @@
 use super::*;
 
 fn refusal(code: u16, message: &str) -> SqlError {
-    SqlError { code, sqlstate: "HY000".into(), message: message.into(), fatal: false }
+    SqlError::client(code, message)
 }
 
 fn text(sql: &[u8]) -> String {

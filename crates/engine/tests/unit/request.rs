@@ -18,7 +18,7 @@ const OPEN: &str = r#"{"type": "open", "id": 1, "arms": [{"name": "A", "address"
 fn refused(line: &str) -> (Option<u64>, String) {
     let (id, failure) = Request::parse(line).expect_err(line);
     assert_eq!(failure.code, Code::BadRequest);
-    (id, failure.message)
+    (id, failure.to_string())
 }
 
 #[test]

@@ -419,9 +419,6 @@ fn silent(endpoint: &Endpoint, error: &io::Error) -> SqlError {
     if error.kind() != io::ErrorKind::TimedOut {
         return errors::lost(format!("during the login: {error}"));
     }
-    let code = match endpoint {
-        Endpoint::Unix(_) => errors::CANNOT_CONNECT_UNIX,
-        Endpoint::Tcp { .. } => errors::CANNOT_CONNECT_TCP,
-    };
-    errors::fatal(code, format!("the server at {endpoint} took the connection and did not answer in time"))
+    let message = format!("the server at {endpoint} took the connection and did not answer in time");
+    SqlError { message, io_errno: None, ..errors::cannot_connect(endpoint, error) }
 }

@@ -1,12 +1,18 @@
 //! Errors of the client's own, with the numbers that MySQL's client library gives them.
 
+use std::io;
+
 use bakeoff_script::host::SqlError;
 use bakeoff_wire::{LoginError, Malformed, ServerError};
+
+use super::Endpoint;
 
 /// Cannot connect to a unix socket.
 pub(super) const CANNOT_CONNECT_UNIX: u16 = 2002;
 /// Cannot connect over TCP.
 pub(super) const CANNOT_CONNECT_TCP: u16 = 2003;
+/// The host's name cannot be resolved.
+const UNKNOWN_HOST: u16 = 2005;
 /// The server is gone before the statement was sent.
 pub(super) const SERVER_GONE: u16 = 2006;
 /// The connection broke while a reply was awaited.
@@ -29,17 +35,30 @@ const NO_AUTH_PLUGIN: u16 = 2059;
 const SERVER_CLOSES: [u16; 15] =
     [1053, 1152, 1153, 1154, 1155, 1156, 1157, 1158, 1159, 1160, 1161, 1184, 1927, 3169, 4031];
 
-fn error(code: u16, message: impl Into<String>, fatal: bool) -> SqlError {
-    SqlError { code, sqlstate: "HY000".into(), message: message.into(), fatal }
-}
-
 /// An error that ends the connection.
 pub(super) fn fatal(code: u16, message: impl Into<String>) -> SqlError {
-    let mut error = error(code, message, true);
+    let mut error = SqlError { fatal: true, ..SqlError::client(code, message) };
     if matches!(code, SERVER_GONE | SERVER_LOST | CANNOT_CONNECT_TCP) {
         error.sqlstate = "08S01".into();
     }
     error
+}
+
+pub(super) fn cannot_connect(endpoint: &Endpoint, error: &io::Error) -> SqlError {
+    let code = match endpoint {
+        Endpoint::Unix(_) => CANNOT_CONNECT_UNIX,
+        Endpoint::Tcp { .. } => CANNOT_CONNECT_TCP,
+    };
+    connecting(code, endpoint, error)
+}
+
+pub(super) fn unknown_host(endpoint: &Endpoint, error: &io::Error) -> SqlError {
+    connecting(UNKNOWN_HOST, endpoint, error)
+}
+
+fn connecting(code: u16, endpoint: &Endpoint, error: &io::Error) -> SqlError {
+    let message = format!("cannot connect to the server at {endpoint}: {error}");
+    SqlError { io_errno: error.raw_os_error(), ..fatal(code, message) }
 }
 
 pub(super) fn lost(why: impl std::fmt::Display) -> SqlError {
@@ -64,28 +83,27 @@ pub(super) fn bad_row(error: Malformed, kept: bool) -> SqlError {
 }
 
 pub(super) fn out_of_sync() -> SqlError {
-    error(
+    SqlError::client(
         OUT_OF_SYNC,
         "commands out of sync: more results of the last statement wait; fetch them with next_result first",
-        false,
     )
 }
 
 pub(super) fn parameters(given: usize, expected: usize) -> SqlError {
-    error(PARAMETERS, format!("the statement has {expected} parameters and was given {given} values"), false)
+    SqlError::client(PARAMETERS, format!("the statement has {expected} parameters and was given {given} values"))
 }
 
 pub(super) fn no_such_statement() -> SqlError {
-    error(PARAMETERS, "the statement was closed, or is of another connection", false)
+    SqlError::client(PARAMETERS, "the statement was closed, or belongs to another connection")
 }
 
 pub(super) fn unsupported_value() -> SqlError {
-    error(UNSUPPORTED_VALUE, "a DOUBLE parameter is infinite or not a number, which SQL cannot hold", false)
+    SqlError::client(UNSUPPORTED_VALUE, "a DOUBLE parameter is infinite or not a number, which SQL cannot hold")
 }
 
 pub(super) fn server(error: ServerError) -> SqlError {
     let fatal = SERVER_CLOSES.contains(&error.code);
-    SqlError { code: error.code, sqlstate: error.sqlstate, message: error.message, fatal }
+    SqlError { code: error.code, sqlstate: error.sqlstate, message: error.message, fatal, io_errno: None }
 }
 
 /// Whatever ends a login is fatal: there is no connection.

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::{Domain, SockAddr, Type};
 
-use super::errors::{CANNOT_CONNECT_TCP, CANNOT_CONNECT_UNIX, fatal};
+use super::errors::{cannot_connect, unknown_host};
 use super::{Endpoint, ServerAddress};
 use crate::lock;
 
@@ -70,16 +70,11 @@ impl Socket {
         traffic: Rc<Traffic>,
     ) -> Result<Self, SqlError> {
         let endpoint = &address.endpoint;
-        let code = match endpoint {
-            Endpoint::Unix(_) => CANNOT_CONNECT_UNIX,
-            Endpoint::Tcp { .. } => CANNOT_CONNECT_TCP,
-        };
-        let failed = |error: io::Error| fatal(code, format!("cannot connect to the server at {endpoint}: {error}"));
+        let failed = |error: io::Error| cannot_connect(endpoint, &error);
         let socket = match endpoint {
-            Endpoint::Unix(path) => connect_unix(path, deadline),
-            Endpoint::Tcp { host, port } => connect_tcp(host, *port, deadline, &address.learned.resolved),
-        }
-        .map_err(failed)?;
+            Endpoint::Unix(path) => connect_unix(path, deadline).map_err(failed)?,
+            Endpoint::Tcp { host, port } => connect_tcp((host, *port), endpoint, deadline, &address.learned.resolved)?,
+        };
         socket.set_write_timeout(Some(address.read_timeout)).map_err(failed)?;
         // SAFETY: `drop` detaches the socket, and closes it afterwards.
         unsafe { canceller.attach(socket.as_fd()) };
@@ -183,29 +178,29 @@ fn connect_unix(path: &std::path::Path, deadline: Instant) -> io::Result<socket2
     }
 }
 
-/// Connects to what the name resolves to. `resolved` keeps that for the next connection, unless none could be made.
+/// Connects to what the name resolves to. `resolved` keeps the addresses until no connection can be made to them.
 fn connect_tcp(
-    host: &str,
-    port: u16,
+    name: (&str, u16),
+    endpoint: &Endpoint,
     deadline: Instant,
     resolved: &Mutex<Option<Arc<[SocketAddr]>>>,
-) -> io::Result<socket2::Socket> {
-    if let Ok(address) = host.parse::<IpAddr>() {
-        return connect_any(&[(address, port).into()], deadline);
-    }
+) -> Result<socket2::Socket, SqlError> {
     let known = lock(resolved).clone();
-    let addresses = match known {
-        Some(addresses) => addresses,
-        None => {
-            let name = (host.to_owned(), port);
-            within(deadline, "the name of the host was not resolved in time", move || {
-                name.to_socket_addrs().map(Iterator::collect)
-            })?
-        }
-    };
+    let addresses = known.map_or_else(|| resolve(name, deadline), Ok).map_err(|error| match error.kind() {
+        io::ErrorKind::TimedOut => cannot_connect(endpoint, &error),
+        _ => unknown_host(endpoint, &error),
+    })?;
     let connected = connect_any(&addresses, deadline);
     *lock(resolved) = connected.is_ok().then_some(addresses);
-    connected
+    connected.map_err(|error| cannot_connect(endpoint, &error))
+}
+
+fn resolve((host, port): (&str, u16), deadline: Instant) -> io::Result<Arc<[SocketAddr]>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok([(address, port).into()].into());
+    }
+    let name = (host.to_owned(), port);
+    within(deadline, "the host name was not resolved in time", move || name.to_socket_addrs().map(Iterator::collect))
 }
 
 /// Runs a blocking call that knows no time limit on a thread of its own, and leaves it to itself when the time is over.

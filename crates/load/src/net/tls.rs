@@ -1,9 +1,8 @@
-//! TLS 1.2 and 1.3 by rustls: what is verified in which mode, and errors that say what to do.
+//! TLS 1.2 and 1.3 by rustls, plus finite-field DHE, which must stay: MySQL 5.7 servers negotiate DHE-RSA-AES128.
 //!
-//! MySQL 8.0.12 and 8.0.15 as their archives ship (OpenSSL 1.0) offer plain RSA and finite-field Diffie-Hellman only, and always the same
-//! group; rustls has neither. The group of those servers is added here, behind everything that rustls prefers. Its arithmetic does not run
-//! in constant time. The secret serves one connection and is then forgotten, and what travels are benchmark rows: good enough for
-//! measuring what TLS costs, and no pattern for anything that must stay secret.
+//! The archives' builds of 5.7, 8.0.12 and 8.0.15 (OpenSSL 1.0) offer only plain RSA and DHE, always with the same group, and rustls has
+//! neither. Their group is added here, after everything that rustls prefers. Its arithmetic is not constant-time, which is fine for
+//! measuring what TLS costs on benchmark data. Do not copy it for anything that must stay secret.
 
 use std::io::{self, Read as _, Write as _};
 use std::path::Path;

@@ -3,7 +3,7 @@
 use super::*;
 
 fn error(code: u16, fatal: bool) -> SqlError {
-    SqlError { code, sqlstate: "HY000".into(), message: "words".into(), fatal }
+    SqlError { fatal, ..SqlError::client(code, "words") }
 }
 
 #[test]
@@ -27,5 +27,5 @@ fn codes_follow_the_contract() {
 fn the_arm_is_named_once() {
     let failure = Failure::running(&error(2013, true)).on_arm("B").on_arm("A");
     assert_eq!(failure.arm.as_deref(), Some("B"));
-    assert_eq!(failure.message, "arm B: 2013 (HY000): words");
+    assert_eq!(failure.to_string(), "arm B: 2013 (HY000): words");
 }

@@ -86,7 +86,8 @@ fn a_name_is_resolved_once_until_no_connection_can_be_made() {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();
     let resolved = Mutex::default();
-    let connect = || connect_tcp("localhost", port, Instant::now() + Duration::from_secs(10), &resolved);
+    let endpoint = Endpoint::Tcp { host: "localhost".into(), port };
+    let connect = || connect_tcp(("localhost", port), &endpoint, Instant::now() + Duration::from_secs(10), &resolved);
     connect().unwrap();
     let first = lock(&resolved).clone().unwrap();
     connect().unwrap();

@@ -72,7 +72,7 @@ impl Connection for Line {
 }
 
 fn error(code: u16, message: &str, fatal: bool) -> SqlError {
-    SqlError { code, sqlstate: "HY000".to_owned(), message: message.to_owned(), fatal }
+    SqlError { fatal, ..SqlError::client(code, message) }
 }
 
 struct Silent;

@@ -7,7 +7,7 @@ fn a_lost_server_is_distinguished_from_a_bad_statement() {
     let sql = |errno, fatal| ScriptError::Sql {
         place: None,
         call: bakeoff_script::SqlCall::Query,
-        error: SqlError { code: errno, sqlstate: "HY000".into(), message: "words".into(), fatal },
+        error: SqlError { fatal, ..SqlError::client(errno, "words") },
         query: String::new(),
     };
     assert_eq!(failure(sql(2013, true)).code, Code::ServerLost);

@@ -30,15 +30,18 @@ function runtime.missing_symbol()
   end
 end
 
--- Calls a script's function for Rust: true and its results, or false, a message and a traceback.
+-- Calls a script's function for Rust: true and its results, or false, a message, a traceback, and whether the error is a statement's.
 function runtime.call(func, ...)
   runtime.traceback = nil
+  local of_statement = false
   local function on_error(err)
     runtime.traceback = runtime.traceback or debug.traceback("", 2)
     if type(err) == "table" and err.errcode == sysbench.error.RESTART_EVENT then
       -- An ignorable error where nothing can be run again: a command, or thread_init.
-      return runtime.sql_message(err) or "event restart asked for outside of an event"
+      of_statement = err.message ~= nil
+      return err.message or "event restart asked for outside of an event"
     end
+    of_statement = err == runtime.statement_error
     return (type(err) == "string" or type(err) == "number") and tostring(err) or "(not a string)"
   end
   local function finish(ok, ...)
@@ -46,7 +49,7 @@ function runtime.call(func, ...)
     if ok then
       return true, ...
     end
-    return false, (...), runtime.traceback
+    return false, (...), runtime.traceback, of_statement
   end
   return finish(xpcall(func, on_error, ...))
 end

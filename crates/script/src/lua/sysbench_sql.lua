@@ -21,15 +21,20 @@ local function text(pointer)
   return pointer == nil and "" or ffi.string(pointer)
 end
 
-function runtime.sql_message(err)
-  if err.sql_errno then
-    return string.format("SQL error, errno = %d, state = '%s': %s", err.sql_errno, err.sql_state, err.sql_errmsg)
+-- Raises the message of a failed statement as error() would. Rust recognises the error by this very value.
+-- `level` is that of the script's own line.
+local function raise_message(message, level)
+  local at = debug.getinfo(level + 1, "Sl")
+  if at and at.currentline >= 0 then
+    message = string.format("%s:%d: %s", at.short_src, at.currentline, message)
   end
+  runtime.statement_error = message
+  error(message, 0)
 end
 
--- Raises what the connection's last statement left behind: a table that makes the event run again, or a message that ends it.
--- `level` is that of the script's own line, `words` the message if not the server's.
-local function raise(con, query, level, words)
+-- Raises the error of the connection's last statement: a table that makes the event run again, or a message that ends it.
+-- `message` replaces the server's.
+local function raise(con, query, level, message)
   local err = {
     connection = con,
     query = query,
@@ -37,6 +42,7 @@ local function raise(con, query, level, words)
     sql_state = text(con.sql_state),
     sql_errmsg = text(con.sql_errmsg),
   }
+  err.message = string.format("SQL error, errno = %d, state = '%s': %s", err.sql_errno, err.sql_state, err.sql_errmsg)
   local ignorable = con.error == IGNORABLE
   if not ignorable and sysbench.hooks.sql_error_ignorable then
     ignorable = sysbench.hooks.sql_error_ignorable(err)
@@ -45,7 +51,7 @@ local function raise(con, query, level, words)
     err.errcode = sysbench.error.RESTART_EVENT
     error(err)
   end
-  error(words or runtime.sql_message(err), level + 1)
+  raise_message(message or err.message, level + 1)
 end
 
 -- Drivers ------------------------------------------------------------------------------------------------------------
@@ -76,7 +82,7 @@ function driver_methods:connect(target)
     con = C.bakeoff_connect(self, where)
   end
   if con == nil then
-    error("connection creation failed", 2)
+    raise_message("connection creation failed", 2)
   end
   return ffi.gc(con, C.bakeoff_connection_collect)
 end
@@ -133,7 +139,7 @@ end
 function connection_methods:prepare(query)
   local stmt = C.db_prepare(self, query, #query)
   if stmt == nil then
-    error("SQL API error", 2)
+    raise_message("SQL API error", 2)
   end
   stmt = ffi.gc(stmt, C.bakeoff_statement_free)
   anchors[stmt] = { connection = self, query = query }

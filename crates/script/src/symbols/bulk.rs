@@ -3,9 +3,9 @@
 use std::ffi::{c_char, c_int};
 
 use super::bytes_of;
-use crate::error::SqlCall;
+use crate::host::SqlCall;
 use crate::random::{Generator, SbtestRow, StreamKind, Texts, push_row};
-use crate::session::{Bulk, NONE, SqlConnection, current};
+use crate::session::{Bulk, NONE, Random, SqlConnection, with_current, with_random};
 
 pub(super) const CDEF: &str = r"
 int db_bulk_insert_init(sql_connection *con, const char *query, size_t len);
@@ -137,24 +137,23 @@ pub(super) unsafe extern "C" fn bakeoff_bulk_sbtest_rows(
 ) -> c_int {
     // SAFETY: as the caller promises.
     let connection = unsafe { &mut *connection };
-    let session = current();
-    let mut generator = Generator::for_stream(session.seed, StreamKind::Rows, u64::from(table), piece as u64);
+    let seed = with_current(|session| session.seed);
+    let mut generator = Generator::for_stream(seed, StreamKind::Rows, u64::from(table), piece as u64);
     connection.error = NONE;
     let row_bytes = connection.bulk.sbtest_row_bytes();
     for id in first as u64..=last as u64 {
         if connection.bulk.is_full_for(row_bytes) && flush(connection, SqlCall::BulkNext) != NONE {
             return connection.error;
         }
-        let distributions = &mut session.random.borrow_mut().distributions;
         connection.bulk.separate();
         let Bulk { statement, texts, .. } = &mut connection.bulk;
-        match texts {
+        with_random(|Random { distributions, .. }| match texts {
             None => SbtestRow::draw(&mut generator, distributions, key_range).push_tuple(id, statement),
             Some((texts, lengths)) => {
                 let k = distributions.default(&mut generator, 1, key_range);
                 push_row(id, k, *lengths, statement, |characters, out| texts.draw(&mut generator, characters, out));
             }
-        }
+        });
     }
     NONE
 }

@@ -7,10 +7,9 @@ use std::ffi::{c_char, c_int};
 use std::ptr;
 
 use super::text_of;
-use crate::error::SqlCall;
-use crate::host::{ConnectTarget, Connection, Counter, LogLevel, Reply, SqlError};
+use crate::host::{ConnectTarget, Connection, Counter, LogLevel, Reply, SqlCall, SqlError};
 use crate::session::{
-    Bulk, FATAL, IGNORABLE, NONE, RowBuffer, Session, SqlConnection, SqlDriver, c_text, current, shielded,
+    Bulk, FATAL, IGNORABLE, NONE, RowBuffer, ScriptSession, SqlConnection, SqlDriver, c_text, shielded, with_current,
 };
 
 pub(super) const CDEF: &str = r"
@@ -45,7 +44,7 @@ impl SqlConnection {
             session.survived();
             reply = match link {
                 Some(link) => command(link),
-                None => Err(client_error(2006, "the connection is closed")),
+                None => Err(SqlError::client(2006, "the connection is closed")),
             }
             .map_err(|error| Some(Box::new(error)))?;
             if let Some(reply) = &reply {
@@ -62,7 +61,7 @@ impl SqlConnection {
             }
             Err(error) => {
                 let error = error.unwrap_or_else(|| Box::new(internal_error()));
-                self.fail(current(), &error, query, call);
+                self.fail(&error, query, call);
                 None
             }
         }
@@ -82,23 +81,25 @@ impl SqlConnection {
     }
 
     #[cold]
-    pub(super) fn fail(&mut self, session: &Session, error: &SqlError, query: &[u8], call: SqlCall) {
-        session.failed(error, query, call);
+    pub(super) fn fail(&mut self, error: &SqlError, query: &[u8], call: SqlCall) {
         self.more_results = false;
         self.code = c_int::from(error.code);
         self.texts = [c_text(&error.sqlstate), c_text(&error.message)];
         self.state = self.texts[0].as_ptr();
         self.message = self.texts[1].as_ptr();
-        let ignorable = session.ignore_errors.contains(error.code) && !session.has_panicked();
-        let usable = ignorable && (!error.fatal || self.reconnect(session));
+        let usable = with_current(|session| {
+            session.failed(error, query, call);
+            let ignorable = session.ignore_errors.contains(error.code) && !session.has_panicked();
+            ignorable && (!error.fatal || self.reconnect(session))
+        });
         self.error = if usable { IGNORABLE } else { FATAL };
         if !usable {
             shielded((), |session| session.host.statement_failed(call, error, query));
         }
     }
 
-    /// As [`crate::host::Host::reconnect`]; true when the connection is open again.
-    fn reconnect(&mut self, session: &Session) -> bool {
+    /// Reconnects as [`crate::host::Host::reconnect`] does. Returns true if the connection is open again.
+    fn reconnect(&mut self, session: &ScriptSession) -> bool {
         let Some(link) = self.link.as_deref_mut() else { return false };
         session.host.reconnect(&mut || guarded(|_| link.reconnect()).is_ok())
     }
@@ -114,17 +115,13 @@ impl SqlConnection {
 
 /// Calls a connection or the host: a panic of theirs ends the script as an error would, and is resumed afterwards.
 #[inline]
-pub(super) fn guarded<T>(call: impl FnOnce(&Session) -> Result<T, SqlError>) -> Result<T, SqlError> {
+pub(super) fn guarded<T>(call: impl FnOnce(&ScriptSession) -> Result<T, SqlError>) -> Result<T, SqlError> {
     shielded(None, |session| Some(call(session))).unwrap_or_else(|| Err(internal_error()))
 }
 
 /// What a script sees of a panic, which is resumed when Lua has returned.
 fn internal_error() -> SqlError {
-    client_error(2000, "internal error")
-}
-
-pub(super) fn client_error(code: u16, message: &str) -> SqlError {
-    SqlError { code, sqlstate: "HY000".to_owned(), message: message.to_owned(), fatal: false }
+    SqlError::client(2000, "internal error")
 }
 
 /// The driver of that name, or null, when the host has said why; an empty name is the default.
@@ -139,7 +136,7 @@ pub(super) unsafe extern "C" fn db_create(name: *const c_char) -> *const SqlDriv
         let driver = session.host.driver(&name);
         driver.inspect_err(|words| session.host.log(LogLevel::Fatal, words)).is_ok()
     });
-    if known { &raw const current().driver } else { ptr::null() }
+    if known { with_current(|session| &raw const session.driver) } else { ptr::null() }
 }
 
 /// The driver lives as long as its session.
@@ -187,12 +184,11 @@ pub(super) unsafe extern "C" fn bakeoff_connect(
 }
 
 fn connect(target: &ConnectTarget) -> *mut SqlConnection {
-    let session = current();
     let opened = guarded(|session| {
         session.survived();
         session.host.connect(target)
     });
-    match opened {
+    with_current(|session| match opened {
         Ok(link) => {
             let connection = session.connections.take();
             // SAFETY: the pool's boxes live as long as the session, and nobody else holds this one.
@@ -207,7 +203,7 @@ fn connect(target: &ConnectTarget) -> *mut SqlConnection {
             session.failed(&error, b"", SqlCall::Connect);
             ptr::null_mut()
         }
-    }
+    })
 }
 
 /// # Safety
@@ -262,5 +258,5 @@ pub(super) unsafe extern "C" fn db_connection_free(connection: *mut SqlConnectio
 pub(super) unsafe extern "C" fn bakeoff_connection_collect(connection: *mut SqlConnection) {
     // SAFETY: as the caller promises.
     unsafe { db_connection_free(connection) };
-    current().connections.free.borrow_mut().push(connection);
+    with_current(|session| session.connections.free.borrow_mut().push(connection));
 }

@@ -6,7 +6,7 @@ use std::ptr;
 use super::bytes_of;
 use crate::error::nearest;
 use crate::random::{Content, Distributions, Encoding, Generator, Texts, fill_template, fill_varied};
-use crate::session::{SqlConnection, current};
+use crate::session::{SqlConnection, with_random};
 
 pub(super) const CDEF: &str = r"
 uint32_t sb_rand_default(uint32_t a, uint32_t b);
@@ -35,8 +35,7 @@ macro_rules! draws {
         /// A number of `low`..=`high`.
         #[unsafe(no_mangle)]
         pub(super) extern "C" fn $name(low: u32, high: u32) -> u32 {
-            let random = &mut *current().random.borrow_mut();
-            random.distributions.$method(&mut random.generator, low, high)
+            with_random(|random| random.distributions.$method(&mut random.generator, low, high))
         }
     )*};
 }
@@ -52,30 +51,30 @@ draws! {
 /// A number of `low`..=`high`, all alike.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_rand_uniform(low: u32, high: u32) -> u32 {
-    Distributions::uniform(&mut current().random.borrow_mut().generator, low, high)
+    with_random(|random| Distributions::uniform(&mut random.generator, low, high))
 }
 
 /// A number that neither this thread nor another has drawn before.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_rand_unique() -> u32 {
-    current().random.borrow_mut().unique.draw()
+    with_random(|random| random.unique.draw())
 }
 
 /// The same below `bound`.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn bakeoff_rand_unique_below(bound: u32) -> u32 {
-    current().random.borrow_mut().unique.draw_below(bound)
+    with_random(|random| random.unique.draw_below(bound))
 }
 
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_rand_uniform_uint64() -> u64 {
-    current().random.borrow_mut().generator.next_u64()
+    with_random(|random| random.generator.next_u64())
 }
 
 /// In [0, 1).
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_rand_uniform_double() -> f64 {
-    current().random.borrow_mut().generator.next_f64()
+    with_random(|random| random.generator.next_f64())
 }
 
 /// Fills `buffer` from the template (`#` a digit, `@` a letter), without a zero byte at the end.
@@ -100,7 +99,7 @@ pub(super) unsafe extern "C" fn bakeoff_rand_str(format: *const c_char, buffer: 
     let (template, out) = unsafe {
         (std::slice::from_raw_parts(format.cast(), length), std::slice::from_raw_parts_mut(buffer.cast(), length))
     };
-    fill_template(&mut current().random.borrow_mut().generator, template, out);
+    with_random(|random| fill_template(&mut random.generator, template, out));
 }
 
 /// Fills `buffer` with `minimum` to `maximum` characters and returns how many; no zero byte at the end.
@@ -111,7 +110,7 @@ pub(super) unsafe extern "C" fn bakeoff_rand_str(format: *const c_char, buffer: 
 pub(super) unsafe extern "C" fn sb_rand_varstr(buffer: *mut c_char, minimum: u32, maximum: u32) -> u32 {
     // SAFETY: as the caller promises.
     let out = unsafe { std::slice::from_raw_parts_mut(buffer.cast(), minimum.max(maximum) as usize) };
-    fill_varied(&mut current().random.borrow_mut().generator, minimum, maximum, out)
+    with_random(|random| fill_varied(&mut random.generator, minimum, maximum, out))
 }
 
 /// What Lua holds: texts, and room for one.
@@ -185,9 +184,8 @@ pub(super) unsafe extern "C" fn bakeoff_texts_draw(
     buffer: *mut c_char,
     room: usize,
 ) -> usize {
-    let mut random = current().random.borrow_mut();
     // SAFETY: as the caller promises.
-    unsafe { fill(texts, &mut random.generator, characters, buffer, room) }
+    with_random(|random| unsafe { fill(texts, &mut random.generator, characters, buffer, room) })
 }
 
 /// Fills `buffer` with the text that belongs to `number`, whatever the seed, and returns its bytes.

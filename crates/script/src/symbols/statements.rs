@@ -5,10 +5,9 @@ use std::mem;
 use std::ptr;
 
 use super::bytes_of;
-use super::connections::{client_error, guarded};
-use crate::error::SqlCall;
-use crate::host::{QueryClass, Reply, StatementId, Value};
-use crate::session::{NONE, SqlConnection, SqlResult, SqlRow, SqlValue, current};
+use super::connections::guarded;
+use crate::host::{QueryClass, Reply, SqlCall, SqlError, StatementId, Value};
+use crate::session::{NONE, SqlConnection, SqlResult, SqlRow, SqlValue};
 
 pub(super) const CDEF: &str = r"
 typedef struct { uint32_t len; const char *ptr; } sql_value;
@@ -107,7 +106,7 @@ pub(super) unsafe extern "C" fn db_fetch_row(result: *mut SqlResult) -> *mut Sql
         }
         Ok(false) => ptr::null_mut(),
         Err(error) => {
-            connection.fail(current(), &error, b"", SqlCall::Query);
+            connection.fail(&error, b"", SqlCall::Query);
             ptr::null_mut()
         }
     }
@@ -308,8 +307,7 @@ pub(super) unsafe extern "C" fn db_execute(statement: *mut SqlStatement) -> *mut
         Some(id) if connection.generation == owner.generation => id,
         _ => {
             connection.fail(
-                current(),
-                &client_error(2030, "the statement or its connection is closed"),
+                &SqlError::client(2030, "the statement or its connection is closed"),
                 &owner.query,
                 SqlCall::Query,
             );

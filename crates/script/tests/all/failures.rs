@@ -93,6 +93,7 @@ fn other_sql_errors_end_the_run_with_statement_and_line() {
             sqlstate: "42000".into(),
             message: "error 1146 of the fake".into(),
             fatal: false,
+            io_errno: None,
         },
         query: "UPDATE t".into(),
     };

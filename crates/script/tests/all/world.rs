@@ -209,7 +209,7 @@ impl Drop for Line {
 }
 
 fn error(code: u16, fatal: bool) -> SqlError {
-    SqlError { code, sqlstate: "42000".to_owned(), message: format!("error {code} of the fake"), fatal }
+    SqlError { sqlstate: "42000".to_owned(), fatal, ..SqlError::client(code, format!("error {code} of the fake")) }
 }
 
 impl Line {

@@ -1,0 +1,63 @@
+"""The gate as a question: measuring ends as soon as one comparison has failed, and the exit code is for a pipeline."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from bakeoff import spec
+from bakeoff.gate import outputs, view
+from bakeoff.gate.rule import Answer, GateQuestion, Sample, answers, as_question, forecast_sentence
+from bakeoff.plan import Plan
+from bakeoff.report.context import Context
+from bakeoff.report.question import Finish
+from bakeoff.report.view import Conclusion
+from bakeoff.spec import Study
+from bakeoff.stats.question import Progress
+from bakeoff.stats.resolution import NoiseCard
+from bakeoff.stats.stopping import ComparisonState, Decision, decide, family_size
+
+
+class _Gate:
+    record: type[spec.Question] = GateQuestion
+
+    def decide(self, progress: Progress) -> Decision:
+        study, family = progress.study, family_size(progress.study, len(progress.plan.cells))
+
+        def failed(states: Sequence[ComparisonState]) -> bool:
+            samples = [Sample(state.values, state.stop, state.hosts) for state in states if not state.is_control]
+            return Answer.FAIL in answers(samples, limit=study.question.reference, family=family)
+
+        return decide(
+            progress.history,
+            study,
+            progress.plan,
+            kinds=progress.kinds,
+            elapsed_s=progress.elapsed_s,
+            epoch_time=progress.epoch_time,
+            aborted=progress.aborted,
+            answered=failed,
+        )
+
+    def forecast(self, card: NoiseCard, study: Study, plan: Plan) -> str:
+        return forecast_sentence(card, study, plan)
+
+    def conclude(self, context: Context) -> Conclusion:
+        gate = view.gate_of(context)
+        return Conclusion(
+            view.question(context),
+            lead=view.lead(context),
+            document=gate,
+            key="gate",
+            exit_code=outputs.exit_code(as_question(context.study), gate),
+        )
+
+    @contextmanager
+    def ending(self, study: Study) -> Iterator[Finish]:
+        question = as_question(study)
+        with outputs.codes_for(bisect=question.bisect), outputs.errors_in(question.junit, question.name):
+            outputs.writable(question.junit, "--junit")
+            outputs.writable(question.history, "--history")
+            yield partial(outputs.write, question)
+
+
+QUESTION = _Gate()

@@ -1,0 +1,45 @@
+"""The first slow build, or the options that matter, as a question: every epoch measures what tells most about it."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+from bakeoff import spec
+from bakeoff.errors import ExitCode
+from bakeoff.plan import Plan
+from bakeoff.report.context import Context
+from bakeoff.report.question import Finish
+from bakeoff.report.view import Conclusion
+from bakeoff.search import view
+from bakeoff.search.bisection import search_decision
+from bakeoff.search.model import Search
+from bakeoff.spec import Study
+from bakeoff.stats.question import Progress
+from bakeoff.stats.resolution import NoiseCard
+from bakeoff.stats.stopping import Decision
+
+
+class _Search:
+    record: type[spec.Question] = Search
+
+    def decide(self, progress: Progress) -> Decision:
+        return search_decision(progress)
+
+    def forecast(self, _card: NoiseCard, _study: Study, _plan: Plan) -> str:
+        return ""
+
+    def conclude(self, context: Context) -> Conclusion:
+        found = view.bisected(context)
+        decided = found is not None and found.named is not None
+        return Conclusion(
+            view.question(context),
+            lead=view.lead(context),
+            replaces_verdicts=True,
+            document=found,
+            key="bisection",
+            exit_code=None if decided else ExitCode.UNCLEAR,
+        )
+
+    def ending(self, _study: Study) -> AbstractContextManager[Finish]:
+        return nullcontext(lambda _run, _view: None)
+
+
+QUESTION = _Search()

@@ -1,0 +1,28 @@
+"""Change points in simulated and published histories."""
+
+from validation.histories import KINDS, Kind, judge, places_found, published_table, read_published, simulate
+
+
+def test_what_is_found_is_judged_by_the_truth():
+    kind = Kind("a step", steps=((10, -0.02),), series=2)
+    judged = judge(kind, [[[10], []], [[11], []], [[12], []], [[10], [3]], [[], []]])
+    assert (judged.any_false, judged.right) == (2 / 5, 3 / 5)
+    stationary = judge(KINDS[0], [[[]], [[4]]])
+    assert stationary.any_false == 0.5
+
+
+def test_a_single_bad_run_is_no_change_and_hides_none():
+    for kind in KINDS[-2:]:
+        judged = judge(kind, places_found(simulate(kind, seed=2, runs=20)))
+        assert judged.any_false <= 0.15 and judged.right >= 0.9
+
+
+def test_published_series_change_where_their_authors_say():
+    series = read_published()
+    assert [len(each.values) for each in series] == [365, 173, 132]
+    heading, _, *rows = published_table().splitlines()
+    assert heading == "| series | points | its authors | bakeoff |"
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    found = [[int(place) for place in each[-1].split(", ") if place != "none"] for each in cells]
+    assert all(min(abs(at - place) for at in found[0]) <= 1 for place in series[0].said)
+    assert found[2] == []
