@@ -15,8 +15,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from bakeoff.errors import RunInvalid
+from bakeoff.explain.explained import Explained
 from bakeoff.explain.named_causes import Evidence, causes, sentence
-from bakeoff.explain.why import evidence
+from bakeoff.explain.sections import evidence
 from bakeoff.report.context import Context
 from bakeoff.results import open_run
 from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
@@ -239,7 +240,7 @@ def found_in(path: Path) -> Evidence:
     """What the run directory of a study of two arms and one cell says."""
     run = open_run(path)
     context = Context.read(run, Analysis.model_validate(run.read_json("analysis.json")))
-    (explanation,) = context.explanations
+    (explanation,) = context.once(Explained).explanations
     return evidence(context, explanation)
 
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from bakeoff.results import RunDirectory
 from bakeoff.results.frame import Frame
-from bakeoff.stats.model import Analysis, Comparison, Flag, Frozen, Interval, Stop, Word
+from bakeoff.stats.model import Analysis, Comparison, Frozen, Interval, Stop, Word
 from bakeoff.units import parse_duration_s
 
 _OTHERS_LIMIT_S = 300.0  # beyond three times the budget, for downloading and loading on a crowded machine
@@ -94,6 +94,13 @@ class Duel(Frozen):
         )  # fmt: skip
 
 
+class RecordedFlag(Frozen):
+    """A flag in a journal, of any kind that bakeoff had when it was written."""
+
+    kind: str
+    text: str
+
+
 class Judgement(Frozen):
     """What bakeoff's analysis says of one cell; log ratios, contender over baseline.
 
@@ -113,7 +120,7 @@ class Judgement(Frozen):
     points: tuple[float, ...]
     sd_restart: float | None
     sd_within: float | None
-    flags: tuple[Flag, ...]
+    flags: tuple[RecordedFlag, ...]
 
     @classmethod
     def of(cls, comparison: Comparison) -> "Judgement":
@@ -129,7 +136,7 @@ class Judgement(Frozen):
             points=tuple(point.value for point in comparison.points),
             sd_restart=comparison.sd_restart,
             sd_within=comparison.sd_within,
-            flags=comparison.flags,
+            flags=tuple(RecordedFlag(kind=flag.kind, text=flag.text) for flag in comparison.flags),
         )
 
     @property

@@ -22,7 +22,7 @@ from bakeoff.run.epoch import discards_epoch
 from bakeoff.run.runner import run_study
 from bakeoff.spec import Arm, Origin, ServerSpec, Study, Workload
 from bakeoff.stats.analysis import analyse
-from bakeoff.stats.model import Analysis, Comparison, Stop, Word
+from bakeoff.stats.model import Analysis, Comparison, Obstacle, Stop, Word
 from bakeoff.stats.progress import Listener
 from validation.check import Check, Finding, Setting, Size
 from validation.fake_server import MS, FakeArm, FakeBench, FakeServer, Load, judge, on_fake_server
@@ -105,7 +105,7 @@ def negative_controls(setting: Setting) -> Finding:
     once = judge(epochs[:1], load).comparisons[0]
     restarted = judge(epochs, load).comparisons[0]  # the same figures, as of servers that were started anew
     refused = _without_verdict(never) and _without_verdict(once)
-    flagged = any(flag.kind == "NO RESTARTS" for flag in never.flags)
+    flagged = never.obstacle is Obstacle.NOT_RESTARTED
     return Finding(
         found=(
             f"ratio {math.exp(never.estimate.mean):.2f}: {_verdict(never)} without a restart, "

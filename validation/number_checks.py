@@ -11,7 +11,7 @@ from bakeoff.spec import Study, parse_server
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.interval import t_quantile
-from bakeoff.stats.model import Comparison, Stop, Word
+from bakeoff.stats.model import Comparison, Obstacle, Stop, Word
 from bakeoff.stats.verdict import AnalysisContext
 from validation.check import Check, Finding, Setting, Size, seed_of
 from validation.methods import SOUND, Method
@@ -74,7 +74,7 @@ def no_restarts(setting: Setting, method: Method = SOUND, scale: float = 1.0) ->
     for name, (asked, epochs, alike) in cases.items():
         values = (-0.1 + (1 - alike) * rng.normal(0, 0.002, epochs)).tolist()
         comparison = _judged(values, asked, method)
-        labelled = epochs < iv.N_MIN or any(flag.kind == "NO RESTARTS" for flag in comparison.flags)
+        labelled = epochs < iv.N_MIN or comparison.obstacle is Obstacle.NOT_RESTARTED
         if comparison.verdict.words != (Word.INCONCLUSIVE,) or not labelled:
             wrong.append(f"{name}: {comparison.verdict.sentence}")
     return Finding(

@@ -23,7 +23,7 @@ from bakeoff.stats.analysis import analyse
 from bakeoff.stats.diagnostics import carry_over, carry_over_flag
 from bakeoff.stats.differences import differences, undeclared
 from bakeoff.stats.interval import standard_deviation, t_quantile
-from bakeoff.stats.model import Stop, Word
+from bakeoff.stats.model import FlagKind, Obstacle, Stop, Word
 from validation.campaign import BUDGET, Campaign, Judged, Summary, describe, ever_excludes, judged, planned
 from validation.check import TOO_BUSY, Check, Finding, Setting, Size, fewest, most
 from validation.duels import LoadClass, Outcome
@@ -377,7 +377,7 @@ def _rows_are_refused() -> bool:
     rng = np.random.default_rng(1)
     epochs = [simulate_epoch(rng, epoch=number, effects={"A": 0.0, "B": -0.3}, noise=QUIET) for number in range(8)]
     (found,) = analyse(epochs, _study(urls[0], urls[1]), ended=Stop.BUDGET).comparisons
-    return set(found.verdict.words) == {Word.INCONCLUSIVE} and any(flag.kind == "NO RESTARTS" for flag in found.flags)
+    return set(found.verdict.words) == {Word.INCONCLUSIVE} and found.obstacle is Obstacle.NOT_RESTARTED
 
 
 # G12 and G13 for workloads that write: pending background work (dirty pages, purge lag) that one arm's slice leaves
@@ -467,7 +467,7 @@ def client_bound(setting: Setting) -> Finding:
     with FakeBench(setting, "no-op") as bench:
         epochs = [bench.epoch({"A": _NO_OP, "B": _NO_OP}, load) for _ in range(3)]
     analysis = judge(epochs, load)
-    flags = [flag for flag in analysis.comparisons[0].flags if flag.kind == "CLIENT"]
+    flags = [flag for flag in analysis.comparisons[0].flags if flag.kind is FlagKind.CLIENT_BOUND]
     rate = analysis.arms[0].tps
     return Finding(
         found=f"{rate:,.0f} events/s from a server that does nothing: " + (str(flags[0]) if flags else "NOT FLAGGED"),
@@ -493,7 +493,7 @@ def client_cpus_doubled(setting: Setting) -> Finding:
         last = one.epoch({"A": _WORKING, "B": _WORKING}, load)
     mean = math.fsum(values) / pairs
     half = t_quantile(0.975, pairs - 1) * standard_deviation(values) / math.sqrt(pairs)
-    bound = any(flag.kind == "CLIENT" for flag in judge([last], load).comparisons[0].flags)
+    bound = any(flag.kind is FlagKind.CLIENT_BOUND for flag in judge([last], load).comparisons[0].flags)
     unchanged = abs(mean) - half < _CHANGE
     too_noisy = not bound and half > _CHANGE and unchanged
     return Finding(

@@ -18,12 +18,14 @@ from typing import Self
 
 from bakeoff.engine import Engine, Message
 from bakeoff.errors import ServerError
-from bakeoff.plan.epochs import database_of, seed_for, shuffled
+from bakeoff.plan.epochs import seed_for, shuffled
 from bakeoff.plan.timing import guard_ns
+from bakeoff.plan.workloads import database_of
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import EpochData, slices_frame
 from bakeoff.run.arms import ArmSetup, address_of, prepare_arms, share_memory
-from bakeoff.run.loading import Loader, families, script_options
+from bakeoff.run.loading import Loader, families
+from bakeoff.run.measuring import script_options
 from bakeoff.servers import Instance, ServerPool, readiness
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server

@@ -5,7 +5,7 @@
     bench/capture/run.py --megabytes 50 --rounds 1
     bench/capture/run.py --peer-megabytes 0      # without pt-query-digest (Debian: apt-get install percona-toolkit)
 
-The log is made first (`make.py`). In every round each program reads it in a process of its own, in a random order; wall
+The log is made first (`make.py`). In every round each program reads it in a separate process, in a random order; wall
 time, CPU and peak resident memory are the kernel's. Medians over the rounds count. pt-query-digest reads the log's
 beginning, since the whole would take it many minutes; its speed does not depend on the size.
 """

@@ -11,7 +11,7 @@ class Server:
 
     Attributes:
         port: of 127.0.0.1; 0: none.
-        pid: of the server's process; None: not to be seen.
+        pid: the server's process; None if it is not visible.
         cpus: that connections are paired on (pairing.py); empty: they are left free.
     """
 

@@ -19,7 +19,7 @@ from case import Case, Server
 
 @dataclass(frozen=True)
 class Latencies:
-    """Of whole events, in nanoseconds; None where the client does not tell."""
+    """Latency of whole events in nanoseconds; None if the client does not report it."""
 
     p50_ns: float | None
     p95_ns: float | None
@@ -159,7 +159,7 @@ class Sysbench(Client):
             f"--table-size={case.table_size}",
             f"--threads={case.threads}",
             f"--db-ps-mode={'auto' if case.statements == 'prepared' else 'disable'}",
-            # Its own default draws few hot rows; all clients here draw uniformly.
+            # The default draws few hot rows; all clients here draw uniformly.
             "--rand-type=uniform",
             "--histogram=on",
             # It takes whole seconds only.
@@ -168,7 +168,7 @@ class Sysbench(Client):
         ]
 
     def _program(self, case: Case, server: Server) -> list[str]:
-        """Its script as it is, or within the one that pairs connections."""
+        """The client's script, wrapped in the one that pairs connections if asked."""
         if not server.cpus:
             return ["sysbench", case.workload]
         settings = [f"CLIENT_COST_SCRIPT={case.workload}", f"CLIENT_COST_CPUS={_listed(server.cpus)}"]

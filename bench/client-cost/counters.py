@@ -1,7 +1,7 @@
 """Instructions that a process executes outside the kernel, by the CPU's own counters (perf_event_open).
 
 They hardly depend on what else the machine does, so they tell two clients apart on a busy one. Counting makes every
-context switch dearer: it is done in windows of its own, never in those that CPU time is taken from.
+context switch dearer: it is done in separate windows, never in those that CPU time is taken from.
 """
 
 import ctypes

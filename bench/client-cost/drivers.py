@@ -29,7 +29,7 @@ class Driver(BareLoop):
 class GoDriver(Driver):
     """database/sql with go-sql-driver/mysql: a goroutine and a connection each. Built once into bakeoff's cache.
 
-    Not paired: a goroutine has no thread of its own.
+    Not paired: a goroutine is not bound to a thread.
     """
 
     pairs = False

@@ -30,7 +30,7 @@ def cpu_ns_per_query(windows: Sequence[Window]) -> float:
 
 
 def user_share(windows: Sequence[Window]) -> float:
-    """Of the client's CPU, spent outside the kernel."""
+    """Share of the client's CPU time spent outside the kernel."""
     user = sum(w.client.user_ticks for w in windows)
     return user / max(1, user + sum(w.client.system_ticks for w in windows))
 

@@ -68,7 +68,7 @@ def paired(client_pid: int, serving: Iterable[int]) -> int:
 
 
 def _only_cpu(thread: int) -> int | None:
-    """None: it may use several, or has ended."""
+    """Return the thread's CPU, or None if it may use several or has ended."""
     with suppress(ProcessLookupError):
         cpus = os.sched_getaffinity(thread)
         return cpus.pop() if len(cpus) == 1 else None

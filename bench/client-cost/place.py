@@ -1,4 +1,4 @@
-"""Where the server comes from: one that runs already, or one of bakeoff's catalogue, started and removed here."""
+"""Find the server to measure: a running one, or one from bakeoff's catalogue, started and removed here."""
 
 import os
 import socket

@@ -41,7 +41,7 @@ class Cell:
         return sorted(names, key=lambda name: (name not in REFERENCES, name))
 
     def windows(self, client: str) -> list[Window]:
-        """Of all rounds."""
+        """All rounds together."""
         return [window for each in self.rounds for window in each[client]]
 
     def ratio(self, metric: str, client: str, reference: str) -> estimate.Ratio | None:
@@ -76,7 +76,7 @@ def _median(values: Sequence[float | None]) -> float | None:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the two threads of a connection ran.
+    """Describe on which CPUs the two threads of a connection ran.
 
     Attributes:
         paired, free: names of clients whose connections were paired (pairing.py), and of the others.

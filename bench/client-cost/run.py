@@ -148,7 +148,7 @@ def to_be_paired(server: Server) -> tuple[Server, str]:
 
 
 def usable_clients(chosen: argparse.Namespace) -> tuple[list[Client], list[str]]:
-    """Those that were asked for and are here, and a note for each that is not."""
+    """Return the requested clients that are installed, and a note for each that is not."""
     binaries, notes = (chosen.binaries, []) if chosen.binaries else built()
     every = [*clients.every(binaries), drivers.GoDriver(), drivers.PyMySql()]
     names = [client.name for client in every]

@@ -98,7 +98,7 @@ class Stage:
         return second.since(first)
 
     def user_instructions_per_query(self, name: str, *, guard_s: float, window_s: float) -> float | None:
-        """Counted in a window of its own; None where the CPU's counters cannot be had."""
+        """Count instructions in a separate window; None if the CPU has no counters."""
         pid = self._processes[name].pid
         try:
             with UserInstructions(pid) as instructions:

@@ -45,7 +45,7 @@ class Daemons:
 
     def __init__(self):
         ours = psutil.Process().children(recursive=True)
-        # An idle worker is no daemon: in a run it is what measures.
+        # Idle workers do not count as daemons: in a run they do the measuring.
         commands = {each: " ".join(each.cmdline()) for each in ours}
         self.processes = [each for each, command in commands.items() if "ray" in command and "ray::IDLE" not in command]
         self.used_s = self.ran_s = 0.0

@@ -18,12 +18,12 @@ class Shape:
 
     @property
     def rows(self) -> int:
-        """Of all tables."""
+        """Rows in all tables."""
         return self.tables * self.table_size
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the tables."""
+        """Names of the tables."""
         return tuple(f"sbtest{number + 1}" for number in range(self.tables))
 
     def __str__(self) -> str:

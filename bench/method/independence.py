@@ -3,7 +3,7 @@
 
     bench/method/independence.py bench/results/placement/*.jsonl bench/results/validation/duels.jsonl
 
-Of independent epochs, the log ratios less the truth have no correlation from one epoch to the next, and a duel's
+If epochs are independent, log ratios minus the truth have no correlation from one epoch to the next, and a duel's
 t² (mean over its standard error) is (n - 1) / (n - 3) on average; it is printed over that expectation.
 """
 

@@ -56,7 +56,7 @@ def duel(path: str, called: str) -> dict[str, Any]:
 
 
 def _log_ratio(slices: Frame, above: str, below: str) -> float:
-    """Of a quotient of sums, arm B over arm A."""
+    """Log ratio of sums, arm B over arm A."""
     quotients = []
     for arm in ("B", "A"):
         own = slices["arm"] == arm
@@ -65,7 +65,7 @@ def _log_ratio(slices: Frame, above: str, below: str) -> float:
 
 
 def table(duels: list[dict[str, Any]]) -> str:
-    """Of each name: epochs in bands of throughput, the mean of their log ratios (± 95 %), the root mean square.
+    """For each name: epochs in bands of throughput, the mean of their log ratios (± 95 %), the root mean square.
 
     The same of epochs whose CPUs were near each other and far apart, where that is known. Below it, how the ratios go
     with those of CPU time per event, and how an epoch's halves go with each other.

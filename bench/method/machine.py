@@ -61,7 +61,7 @@ def switching(bench: RealBench) -> Result:
 
 
 def placement(bench: RealBench) -> Result:
-    """Threads of a connection on one CPU, wherever the kernel puts them, and on CPUs of their own."""
+    """Threads of a connection on one CPU, wherever the kernel puts them, and on separate CPUs."""
     cpus = usable_cpus()
     split = max(1, len(cpus) // 4)
     apart = {"client_cpus": frozenset(cpus[:split]), "server_cpus": frozenset(cpus[split:])}
@@ -78,7 +78,7 @@ def placement(bench: RealBench) -> Result:
 
     both, own = [], []
     for number in range(_STARTS):
-        # Servers have CPUs of their own from their start on, so these are epochs of their own, in the other order in
+        # Servers get separate CPUs at start-up, so these are separate epochs, in the other order in
         # every other start: what the machine does meanwhile meets all three alike.
         for places in ("shared", "apart") if number % 2 == 0 else ("apart", "shared"):
             if places == "shared":

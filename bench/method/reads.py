@@ -75,7 +75,7 @@ def connections(bench: RealBench) -> Result:
 
 
 def slice_length(bench: RealBench) -> Result:
-    """Of two kinds of reads two long series of slices that just hold enough events, put together to longer ones."""
+    """Measure two kinds of reads in slices just long enough, and combine these into longer ones."""
     rows, says = [], []
     for name, workload, base_ms in (("oltp_point_select", 0, 5), ("oltp_read_only", 2, 8)):
         found = _widths(bench, workload, base_ms)
@@ -116,7 +116,7 @@ def _widths(bench: RealBench, workload: int, base_ms: int) -> list[tuple[int, fl
 
 
 def carry_over(bench: RealBench) -> Result:
-    """Whether a slice is faster or slower right after one of its own arm."""
+    """Whether a slice is faster or slower right after a slice of the same arm."""
     lengths = (50, 200, 500)
     variants = [Variant(f"{ms} ms", ms * MS, 5.0) for ms in lengths]
     found = by_variant([bench.epoch(variants, arms=EQUAL, warm_s=2.0) for _ in range(5)])

@@ -1,4 +1,4 @@
-"""The TPC-C clients that are compared. Each loads a database of its own kind, and runs for so many seconds."""
+"""The TPC-C clients that are compared. Each loads its own schema and runs for a given time."""
 
 import abc
 import json
@@ -31,10 +31,10 @@ class Load:
 
 @dataclass(frozen=True)
 class Reported:
-    """What a client says of its own run, and what it burned.
+    """What a client reports about its run, and the CPU time it used.
 
     Attributes:
-        new_orders_per_min: its own tpmC; None where it does not tell.
+        new_orders_per_min: the tpmC it reports; None if it reports none.
         p95_ms: 95th percentile of New-Order; None likewise.
         cpu_s: user and system of all its threads, start and end included.
         wall_s: from its start to its end.
@@ -114,7 +114,7 @@ class Bakeoff(Client):
 
 
 class Process(Client):
-    """A client that is a program of its own: what it burned is what the kernel says at its end."""
+    """A client that is a separate program: the kernel reports its CPU time when it ends."""
 
     def _run(self, command: list[str], cwd: Path | None = None) -> tuple[str, float, float]:
         """Output, CPU seconds, wall seconds."""
@@ -146,7 +146,7 @@ class GoTpc(Process):
         self._run(self._command(server, load, "prepare", "--no-check"))
 
     def run(self, server: Server, load: Load) -> Reported:
-        # Its cards are weights in per cent; these are the deck's, as near as whole per cents come.
+        # HammerDB takes weights in whole percent; these are closest to the card deck's.
         more = ("--time", f"{load.seconds:g}s", "--output", "json", "--ignore-error", "--weight", "45,43,4,4,4")
         said, cpu_s, wall_s = self._run(self._command(server, load, "run", *more))
         lists = [json.loads(line) for line in said.splitlines() if line.startswith("[{")]

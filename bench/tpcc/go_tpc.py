@@ -11,7 +11,7 @@ MODULE, VERSION = "github.com/pingcap/go-tpc", "v1.0.12"
 
 
 def find() -> tuple[Path | None, str]:
-    """Its path, or None and why there is none. $GO_TPC names one of your own.
+    """Return go-tpc's path, or None and the reason. $GO_TPC overrides it.
 
     `go install` of its command asks the proxy for a module of that longer path first; where the proxy refuses that with
     anything but "not found" it gives up. So the module is downloaded and built in a copy of its folder.

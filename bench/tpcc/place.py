@@ -10,7 +10,7 @@ from bakeoff.spec import Data, Profile, parse_server
 
 @dataclass(frozen=True)
 class Server:
-    """Where it listens and who may enter; `instance` answers questions about it."""
+    """Address and account of the server; `instance` answers questions about it."""
 
     instance: Instance
     host: str

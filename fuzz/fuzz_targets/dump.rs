@@ -2,7 +2,7 @@
 
 use bakeoff_capture::{Dialect, ReadProgress};
 use bakeoff_capture::event::{Event, Sink};
-use bakeoff_capture::input::Format;
+use bakeoff_capture::logs::Format;
 use bakeoff_capture::sql_file::read_statements;
 use bakeoff_engine::dump_sql::{
     beginning, disable_event, left_out, read_rows, sets_time_zone, translate, without_definer,

@@ -2,9 +2,9 @@
 
 use bakeoff_capture::capture_file::Header;
 use bakeoff_capture::event::{Event, Sink};
-use bakeoff_capture::input::{Format, detect};
+use bakeoff_capture::logs::{Format, detect};
 use bakeoff_capture::recorder::Recorder;
-use bakeoff_capture::secrets::Redactor;
+use bakeoff_capture::redact::Redactor;
 use libfuzzer_sys::fuzz_target;
 
 /// Each format with an event that must be found behind anything; what opens a quote in a file of SQL swallows the rest.

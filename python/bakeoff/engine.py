@@ -21,7 +21,6 @@ from typing import IO, Any, Protocol, Self
 
 from bakeoff.errors import BakeoffError, EngineError, HostError, SpecError
 from bakeoff.find_engine import require_engine
-from bakeoff.spec.study import is_capture
 
 CONTRACT = 5
 _HELLO_LIMIT_S = 15.0
@@ -158,15 +157,9 @@ def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
 
 
 @cache
-def declared_by(script: str) -> Message | None:
-    """As `describe_workloads`, of one script; None of a capture."""
-    return None if is_capture(script) else describe_workloads([script])[0]
-
-
-def declares(script: str, kind: str, name: str) -> bool:
-    """Whether `declared_by` has an option (`kind` "options") or a command ("commands") of that name."""
-    declared = declared_by(script)
-    return declared is not None and any(each["name"] == name for each in declared[kind])
+def declared_by(script: str) -> Message:
+    """Like `describe_workloads`, for one script."""
+    return describe_workloads([script])[0]
 
 
 def make_capture(

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bakeoff.replay.queries import LEFT_OUT, REASONS
+from bakeoff.replay.capture_view import REASONS
+from bakeoff.replay.sections import LEFT_OUT
 from tests.capture.test_command import LOG
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "capture.md").read_text(encoding="utf-8")

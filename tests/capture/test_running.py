@@ -11,7 +11,7 @@ import pymysql
 import pytest
 
 from bakeoff import servers
-from bakeoff.replay import captures
+from bakeoff.replay import kept_statements
 from bakeoff.spec import parse_server
 from tests.capture.captured import capture, read
 from tests.capture.test_servers import check, run_statements, versions
@@ -111,7 +111,7 @@ def test_a_command_is_none_of_the_statements_as_whatever_server_writes_it(tmp_pa
     row = {"query_time": b"00:00:00", "lock_time": b"00:00:00", "end_time": b"2026-11-27T10:00:00.000000Z"}
     row |= dict.fromkeys(("rows_sent", "rows_examined", "last_insert_id", "insert_id"), b"0")
     row |= {"user_host": b"root[root] @ localhost []", "thread_id": b"8", "db": b"shop"}
-    log = b"".join(captures._logged_event(row | {"sql_text": sql}) for sql in (b"SELECT 1", text))
+    log = b"".join(kept_statements._logged_event(row | {"sql_text": sql}) for sql in (b"SELECT 1", text))
     (tmp_path / "slow.log").write_bytes(log)
     captured = capture(tmp_path / "slow.log", output=tmp_path / "it.capture", log_format="slow")
     assert [(each["command"], each.get("not_replayable", "")) for each in captured.events if "command" in each] == [
@@ -126,7 +126,7 @@ def is_utf8mb3(sql):
 
 @pytest.mark.server
 def test_digests_have_the_counts_of_the_server(mysql8, inside, shell, monkeypatch):
-    monkeypatch.setattr(captures, "_EVENTS_MAX", 50)
+    monkeypatch.setattr(kept_statements, "_EVENTS_MAX", 50)
     long = b"SELECT 1 FROM t WHERE id IN (1, 2, 3) AND s = '" + b"x" * 2000 + b"'"
     send(mysql8, b"CREATE TABLE t (id INT PRIMARY KEY, s VARCHAR(20))", b"BEGIN", long, long)
     send(mysql8, *(b"SELECT s FROM t WHERE id = %d" % n for n in range(200)))

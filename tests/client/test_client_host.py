@@ -121,16 +121,18 @@ def test_scripts_and_captures_are_copied_with_the_files_beside_them(sshd, tmp_pa
     workloads = tuple(Workload(script=str(tmp_path / name)) for name in ("shop.lua", "shop.capture"))
     asked = study().model_copy(update={"workloads": (*workloads, Workload(script="oltp_read_only"))})
     client = connect(asked=asked)
-    folders = {path.name.split("-")[0]: path for path in (sshd.cache / "bakeoff" / "client").iterdir()}
-    assert {path.name for path in folders["scripts"].iterdir()} == {"shop.lua", "helper.lua", ".complete"}
-    assert {path.name for path in folders["capture"].iterdir()} == {"shop.capture", ".complete"}
-    assert {name: path for name, path in client._paths.items() if "shop" in name} == {
-        str(tmp_path / "shop.lua"): str(folders["scripts"] / "shop.lua"),
-        str(tmp_path / "shop.capture"): str(folders["capture"] / "shop.capture"),
+    folders = sorted((sshd.cache / "bakeoff" / "client").glob("workload-*"), key=lambda each: len([*each.iterdir()]))
+    assert [{path.name for path in folder.iterdir()} for folder in folders] == [
+        {"shop.capture", ".complete"},
+        {"shop.lua", "helper.lua", ".complete"},
+    ]
+    assert client._paths == {
+        str(tmp_path / "shop.lua"): str(folders[1] / "shop.lua"),
+        str(tmp_path / "shop.capture"): str(folders[0] / "shop.capture"),
     }
     with engine_of(client) as engine:
         environment = psutil.Process(engine.pid).environ()
-    assert environment["LUA_PATH"] == f"{folders['scripts']}/?.lua;;"
+    assert environment["LUA_PATH"] == f"{folders[1]}/?.lua;{folders[0]}/?.lua;;"
 
 
 def test_a_copy_that_was_cut_short_is_made_again(sshd, monkeypatch):
@@ -257,9 +259,7 @@ def test_an_ssh_that_fails_is_one_line(sshd, monkeypatch, host, options, words):
 
 def test_a_machine_without_ssh_is_one_line(monkeypatch):
     monkeypatch.setenv("BAKEOFF_SSH", "/no/such/ssh -v")
-    with pytest.raises(
-        HostError, match=r"/no/such/ssh cannot be run: No such file or directory\. Install an ssh client"
-    ):
+    with pytest.raises(HostError, match=r"/no/such/ssh cannot be run: No such file or directory\. Install"):
         connect()
 
 

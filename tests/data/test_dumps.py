@@ -10,7 +10,7 @@ import pytest
 from made_dumps import mydumper, mysql_shell, renamed_mydumper, study_of, zstd
 
 from bakeoff.errors import HostError, SpecError
-from bakeoff.plan.epochs import data_bytes, database_of
+from bakeoff.plan.workloads import data_bytes, database_of
 from bakeoff.run.forecast import forecast
 from bakeoff.run.own_data import check_source, own_data
 from bakeoff.spec import Workload, dumps

@@ -31,7 +31,7 @@ from bakeoff.search import added_arms, guilty
 from bakeoff.search.added_arms import Joining
 from bakeoff.search.bisection import arm_with, beliefs_of, next_arm, search_decision, subset
 from bakeoff.search.model import Search
-from bakeoff.search.view import believed_of
+from bakeoff.search.sections import believed_of
 from bakeoff.spec import Data, parse_server
 from bakeoff.stats.estimate import EpochEstimates
 from bakeoff.stats.model import Stop
@@ -397,7 +397,7 @@ def test_a_search_that_was_killed_goes_on_with_its_arms(shell):
     process.communicate()
     (run,) = shell.runs
     begun = json.loads((run / "study.json").read_text())
-    assert len(begun["arms"]) == 3 and len(begun["search"]["builds"]) == 4
+    assert len(begun["arms"]) == 3 and len(begun["question"]["builds"]) == 4
     ran = shell.run("run", "--resume", run.name, "--format", "json", limit_s=400)
     assert ran.code == ExitCode.DONE, ran
     document = json.loads(ran.out)

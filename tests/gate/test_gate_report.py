@@ -9,9 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from bakeoff.errors import ExitCode, ServerError
+from bakeoff.gate.ci import annotations, gate_markdown, junit
 from bakeoff.gate.outputs import exit_code, write
 from bakeoff.gate.rule import OnUnclear, as_gate, as_question
-from bakeoff.gate.view import annotations, gate_markdown, junit
 from bakeoff.report import build_view, render_html, render_json, render_markdown
 from bakeoff.report.numbers import change_interval
 from bakeoff.results import RunDirectory

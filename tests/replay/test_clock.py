@@ -5,7 +5,8 @@ import pytest
 from bakeoff.engine import make_capture
 from bakeoff.errors import SpecError
 from bakeoff.plan import Cell, SliceLength
-from bakeoff.replay.captures import _Work, capture_facts, check_capture, chunk_events
+from bakeoff.replay.captures import _Work, capture_facts, chunk_events
+from bakeoff.replay.measuring import MEASURING
 from bakeoff.spec import Workload
 from bakeoff.spec.study import Placement
 
@@ -28,7 +29,7 @@ def log_of(folder, seconds, sql="SELECT 1", connections=4):
 def chunk(path, *, speed=None, slice_s=1.0, reads_only=True, threads=4, events_per_s=None):
     cell = Cell(
         name="shop/4", workload="shop", workload_index=0, script=str(path), threads=threads, writes=not reads_only,
-        freeze=False, placement=Placement.FREE, open_loop=speed is not None, replay=True, speed=speed,
+        freeze=False, placement=Placement.FREE, open_loop=speed is not None, fixed_work=True, speed=speed,
         slices=SliceLength(slice_ns=round(slice_s * 1e9), guard_ns=0),
     )  # fmt: skip
     return chunk_events(cell, cell.slices, reads_only=reads_only, events_per_s=events_per_s)
@@ -119,7 +120,7 @@ def test_by_the_clock_no_chunk_waits_for_minutes(tmp_path):
     busy = [number / 1_000 for number in range(5_000)]
     path = log_of(tmp_path, [*busy, *(30 + 25 * number for number in range(5))])
     assert chunk(path, speed=1, slice_s=60) == 3, "of the last ones three take 50 s, four 75 s"
-    check_capture(Workload(script=str(path), speed=1))
+    MEASURING.check(None, Workload(script=str(path), speed=1))
 
 
 def test_a_log_that_is_silent_for_long_is_refused_by_the_clock(tmp_path):
@@ -127,10 +128,10 @@ def test_a_log_that_is_silent_for_long_is_refused_by_the_clock(tmp_path):
     with pytest.raises(
         SpecError, match=r"silent for 14 min from 10:03:00 UTC on; .* would wait 28 min there"
     ) as refused:
-        check_capture(Workload(script=str(path), speed=0.5))
+        MEASURING.check(None, Workload(script=str(path), speed=0.5))
     assert refused.value.hint == "Replay it at speed 28 or more, or as fast as it goes."
-    check_capture(Workload(script=str(path), speed=28))
-    check_capture(Workload(script=str(path)))
+    MEASURING.check(None, Workload(script=str(path), speed=28))
+    MEASURING.check(None, Workload(script=str(path)))
 
 
 def test_by_the_clock_a_log_without_times_is_refused(tmp_path):
@@ -138,7 +139,7 @@ def test_by_the_clock_a_log_without_times_is_refused(tmp_path):
     logs = [str(tmp_path / "shop.sql")]
     make_capture(logs, tmp_path / "x.capture", redact=False, log_format=None, on_progress=lambda _done, _total: None)
     with pytest.raises(SpecError, match="the log has no times to replay it by"):
-        check_capture(Workload(script=str(tmp_path / "x.capture"), speed=1))
+        MEASURING.check(None, Workload(script=str(tmp_path / "x.capture"), speed=1))
 
 
 def test_a_chunk_of_reads_is_as_long_as_all_copies_of_its_connections(tmp_path):

@@ -5,8 +5,8 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from bakeoff import servers
-from bakeoff.plan.epochs import database_on
 from bakeoff.plan.factorial import make_study
+from bakeoff.plan.workloads import database_on
 from bakeoff.results import open_run
 from bakeoff.spec import parse_server
 from bakeoff.spec.study_file import read_study

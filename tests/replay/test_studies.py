@@ -6,13 +6,15 @@ from bakeoff.engine import make_capture
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import make_study
 from bakeoff.replay import command as replay
-from bakeoff.replay.captures import capture_facts, with_captures
+from bakeoff.replay.captures import capture_facts
+from bakeoff.replay.workload import is_capture
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import SLICE_SCHEMA
 from bakeoff.results.frame import Frame
 from bakeoff.run.epoch import _now_and_then
+from bakeoff.run.measuring import resolved
 from bakeoff.run.resume import resumed_study
-from bakeoff.spec.study import Data, is_capture
+from bakeoff.spec.study import Data
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.estimate import _carry_over, with_rates
 
@@ -54,14 +56,14 @@ def test_a_capture_beside_the_study_is_found_and_known_to_write_or_not(tmp_path)
     assert is_capture(str(path))
     assert not is_capture(str(tmp_path / "shop.sql"))
     assert not is_capture("oltp_read_only")
-    (workload,) = with_captures(study_of(tmp_path)).workloads
+    (workload,) = resolved(study_of(tmp_path)).workloads
     assert (workload.script, workload.speed, workload.writes) == (str(path), 2.0, False)
     capture_facts.cache_clear()
     made(tmp_path, "SELECT 1", "DELETE FROM t")
-    (workload,) = with_captures(study_of(tmp_path)).workloads
+    (workload,) = resolved(study_of(tmp_path)).workloads
     assert workload.writes is True
     urls = "'mysql://root@db1/', 'mysql://root@db2/'"
-    (workload,) = with_captures(study_of(tmp_path, urls)).workloads
+    (workload,) = resolved(study_of(tmp_path, urls)).workloads
     assert workload.writes is False
     with pytest.raises(SpecError, match=r"shop\.yaml:4: .*only the reads of a capture are replayed"):
         study_of(tmp_path, urls, ", writes: true")
@@ -70,7 +72,7 @@ def test_a_capture_beside_the_study_is_found_and_known_to_write_or_not(tmp_path)
 def test_a_run_of_a_capture_is_resumed_by_the_file_that_it_was_begun_with(tmp_path):
     made(tmp_path, "SELECT 1", "DELETE FROM t")
     asked = study_of(tmp_path)
-    run = RunDirectory.create(tmp_path, with_captures(asked))
+    run = RunDirectory.create(tmp_path, resolved(asked))
     assert resumed_study(run, budget_s=None, asked=asked) == run.study()
     begun, asked = (
         asked.model_copy(
@@ -78,7 +80,7 @@ def test_a_run_of_a_capture_is_resumed_by_the_file_that_it_was_begun_with(tmp_pa
         )
         for place in ("/var/cache/taken", "mysql://root@db1/shop")
     )
-    run = RunDirectory.create(tmp_path, with_captures(begun))
+    run = RunDirectory.create(tmp_path, resolved(begun))
     assert resumed_study(run, budget_s=None, asked=asked) == run.study()
     with pytest.raises(SpecError, match="begun with another study: threads differ"):
         resumed_study(run, budget_s=None, asked=asked.model_copy(update={"threads": (7,)}))

@@ -10,7 +10,7 @@ import numpy as np
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.report import build_view, render_html, render_json
-from bakeoff.report.renderers import published_charts
+from bakeoff.report.markdown import published_charts
 from bakeoff.search.model import OptionPair, Search
 from bakeoff.spec import parse_server
 from bakeoff.stats.analysis import analyse

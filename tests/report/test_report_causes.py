@@ -9,12 +9,11 @@ from profiled import add_profiles
 from synthetic import HOST, Truth, duel_study, make_run
 
 from bakeoff.errors import BakeoffError, SpecError
+from bakeoff.explain.after_verdict import Explaining, require_explainable
 from bakeoff.explain.causes import _ratio
-from bakeoff.explain.explaining import Explaining, require_explainable
 from bakeoff.explain.profiles import PMU_FILE
 from bakeoff.explain.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, StatementPlans, Wait
-from bakeoff.report import build_view, render_html
-from bakeoff.report.renderers import render_markdown
+from bakeoff.report import build_view, render_html, render_markdown
 from bakeoff.results import Outcome
 from bakeoff.search.attribution import DOCUMENT, FOLDER, differing, study_in_between
 from bakeoff.search.model import OptionPair, Search

@@ -15,7 +15,7 @@ from view_parts import panels_of
 from bakeoff.errors import SpecError
 from bakeoff.report import build_view, charts, render_html
 from bakeoff.report.charts import VERDICTS, picture_png, picture_svg
-from bakeoff.report.renderers import _arm_shape
+from bakeoff.report.html import _swatch
 from bakeoff.report.view import Panel, Role, Series
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Analysis, Stop
@@ -85,7 +85,7 @@ def test_many_arms_differ_in_colour_or_shape_and_only_the_control_is_grey(tmp_pa
     arms = build_view(run, plain_analysis(run, study)).arms
     keys = [f"arm-{arm.slot}" for arm in arms]
     assert len({(charts.css_key(key), charts._shape(key)) for key in keys}) == len(arms) == 18
-    assert len({_arm_shape(arm.slot) for arm in arms}) == 18, "swatches"
+    assert len({_swatch(arm.slot) for arm in arms}) == 18, "swatches"
     assert [arm.role for arm, key in zip(arms, keys, strict=True) if charts.css_key(key) == "arm-6"] == [Role.CONTROL]
 
 

@@ -16,7 +16,7 @@ from bakeoff.report.view import Role
 from bakeoff.results import SLICE_SCHEMA, RunDirectory
 from bakeoff.results.frame import read_parquet, write_parquet
 from bakeoff.spec import Study, parse_server
-from bakeoff.stats.model import Analysis, Flag, Stop
+from bakeoff.stats.model import Analysis, Flag, FlagKind, Stop
 
 
 def view_of(tmp_path, study: Study, truth: Truth | None = None, *, change=None, **options):
@@ -160,17 +160,24 @@ def test_an_untrusted_report_says_so_first(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("stop", "word"), [(Stop.ABORTED, "ENDED BY HAND"), (Stop.RUNNING, "NOT FINISHED"), (Stop.BUDGET, "TIME RAN OUT")]
+    ("stop", "text"),
+    [
+        (Stop.ABORTED, "ended by hand"),
+        (Stop.RUNNING, "goes on or was broken off"),
+        (Stop.BUDGET, "The budget ended"),
+        (Stop.EXTENDED, "went on with an answer in sight"),
+    ],
 )
-def test_how_measuring_ended_is_said(tmp_path, stop, word):
+def test_how_measuring_ended_is_said(tmp_path, stop, text):
     study = one_cell().model_copy(update={"has_target": True})
     view = view_of(tmp_path, study, epochs=3, change={"stopped": stop})
-    assert word in [status.word for status in view.statuses]
+    said = [status.text for status in view.statuses if status.word == "NOT FINISHED"]
+    assert any(text in each for each in said)
 
 
 def test_time_does_not_run_out_where_no_precision_was_asked_for(tmp_path):
     view = view_of(tmp_path, one_cell(), epochs=3, change={"stopped": Stop.BUDGET})
-    assert "TIME RAN OUT" not in [status.word for status in view.statuses]
+    assert "NOT FINISHED" not in [status.word for status in view.statuses]
 
 
 def test_an_injected_slowdown_is_never_hidden(tmp_path):
@@ -204,13 +211,13 @@ def test_a_busy_machine_is_shown_beside_the_verdict(tmp_path, cpus):
 def test_another_bakeoff_beside_the_measurement_is_reported(tmp_path):
     run = make_run(tmp_path, one_cell(), epochs=3)
     alone = build_view(run, plain_analysis(run, run.study()))
-    assert "ANOTHER BAKEOFF" not in [status.word for status in alone.statuses]
+    assert "BUSY MACHINE" not in [status.word for status in alone.statuses]
     for epoch in (0, 2):
         path = run.path / f"epochs/{epoch:03}/outcome.json"
         path.write_text(json.dumps(json.loads(path.read_text()) | {"other_bakeoffs": [4711]}))
         path.with_name("SHA256SUMS").unlink()
     view = build_view(run, plain_analysis(run, run.study()))
-    (status,) = [status for status in view.statuses if status.word == "ANOTHER BAKEOFF"]
+    (status,) = [status for status in view.statuses if status.word == "BUSY MACHINE"]
     assert "In 2 of 3 epochs another bakeoff" in status.text
     assert status.text in render_markdown(view)
 
@@ -265,7 +272,7 @@ def test_settings_asked_for_and_not_asked_for_are_kept_apart(view):
     assert [row.values[0].text for row in view.tables["undeclared"].rows] == ["character_set_server", "log_bin"]
     (others,) = folded(view, "Other variables")
     assert "log_bin" not in [row.values[0].text for row in others.rows]
-    assert "UNDECLARED DIFFERENCES" in [status.word for status in view.statuses]
+    assert "SETTINGS" in [status.word for status in view.statuses]
 
 
 def test_options_that_were_left_out_or_ignored_stand_beside_those_asked_for(tmp_path):
@@ -293,11 +300,11 @@ def test_the_options_of_a_file_stand_among_those_asked_for(tmp_path):
 def test_flags_become_footnotes_shown_once(tmp_path):
     run = make_run(tmp_path, duel_study(), epochs=3)
     analysis = plain_analysis(run, run.study())
-    flag = Flag(kind="CARRY-OVER", text="the slice before still weighs on this one.")
+    flag = Flag(kind=FlagKind.UNSTABLE, text="the slice before still weighs on this one.")
     flagged = tuple(c if c.is_control else c.model_copy(update={"flags": (flag,)}) for c in analysis.comparisons)
     view = build_view(run, analysis.model_copy(update={"comparisons": flagged}))
     (note,) = view.footnotes
-    assert (note.number, note.word, len(note.where)) == (1, "CARRY-OVER", 6)
+    assert (note.number, note.word, len(note.where)) == (1, "UNSTABLE", 6)
     assert all(verdict.notes == (1,) for verdict in view.verdicts)
     page = render_html(view)
     assert 'href="#note-1"' in page and 'id="note-1"' in page

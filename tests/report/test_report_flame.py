@@ -14,6 +14,7 @@ from profiled import BASE, SERVER, Function, add_profiles
 from synthetic import Truth, duel_study, make_run
 
 from bakeoff.errors import ResultsError
+from bakeoff.explain.explained import Explained
 from bakeoff.explain.flame import flame_script, profile_section
 from bakeoff.explain.profiles import PROFILE_FILE
 from bakeoff.report import build_view, render_html, render_json, render_markdown
@@ -74,7 +75,7 @@ def test_the_last_arms_that_were_asked_for_are_shown_and_all_that_was_profiled_i
         add_profiles(run, cells=cells, arms=arms)
     run.write_json("explain/asked.json", [["A", "B"], ["B", "C"]])
     context = Context.read(run, plain_analysis(run, run.study()))
-    arms = [(pair.baseline, pair.contender) for pair in context.profiles]
+    arms = [(pair.baseline, pair.contender) for pair in context.once(Explained).profiles]
     assert arms == [("B", "C")] * 2 + [("A", "B")] * 2 + [("A", "C")] * 2
     shown = profile_section(context)
     assert sum(isinstance(part, Section) for part in shown.parts) == 4

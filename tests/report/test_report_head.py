@@ -13,10 +13,10 @@ from view_parts import panels_of
 
 from bakeoff.history.page import points_of
 from bakeoff.report import build_view, render_html, render_json, render_markdown
-from bakeoff.spec import Data, parse_server
+from bakeoff.spec import Data, Question, parse_server
 from bakeoff.spec.study import Design, Factor, Part
 from bakeoff.stats.analysis import analyse
-from bakeoff.stats.model import Flag, Interval, Stop, Word
+from bakeoff.stats.model import Flag, FlagKind, Interval, Obstacle, Stop, Word
 
 
 def built(root, study, truth=None, *, change=None, epochs=6):
@@ -123,16 +123,16 @@ def test_short_notes_stand_on_their_card_and_long_ones_are_linked(tmp_path):
     study = duel_study(workloads=("oltp_read_only",), threads=(1, 4), control=False)
     run = make_run(tmp_path, study, epochs=6, blocks=2)
     analysis = plain_analysis(run, study)
-    own = Flag(kind="STOOD STILL", text="arm B stood still for 3 s in epoch 2.")
-    long = Flag(kind="CARRY-OVER", text="the slice before weighs on the next. " * 6)
+    own = Flag(kind=FlagKind.UNSTABLE, text="arm B stood still for 3 s in epoch 2.")
+    long = Flag(kind=FlagKind.UNSTABLE, text="the slice before weighs on the next. " * 6)
     first, second = analysis.comparisons
     flagged = first.model_copy(update={"flags": (own, long)}), second.model_copy(update={"flags": (long,)})
     view = build_view(run, analysis.model_copy(update={"comparisons": flagged}))
     one, two = render_html(view).partition("</section>")[0].split("<article")[1:]
     label = view.verdicts[0].contender
-    assert f"<b>STOOD STILL</b>: {label} stood still for 3 s in epoch 2." in one, "arms have labels, not letters"
+    assert f"<b>UNSTABLE</b>: {label} stood still for 3 s in epoch 2." in one, "arms have labels, not letters"
     assert 'href="#note-1"' not in one
-    assert "STOOD STILL" not in two
+    assert "stood still" not in two
     for card in (one, two):
         assert 'href="#note-2"' in card and "weighs on the next" not in card
 
@@ -288,16 +288,16 @@ def test_no_difference_is_called_the_largest_where_each_may_be_chance(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "limit", "said"),
+    ("words", "reference", "said"),
     [
-        ((Word.SLOWER,), None, "6 restarts · difference decisive"),
+        ((Word.SLOWER,), 0.0, "6 restarts · difference decisive"),
         ((Word.EQUIVALENT,), math.log(0.9), "6 restarts · limit decided"),
-        ((Word.INCONCLUSIVE,), None, "6 restarts"),
+        ((Word.INCONCLUSIVE,), 0.0, "6 restarts"),
     ],
 )
-def test_a_difference_is_decisive_only_where_one_is_claimed(tmp_path, words, limit, said):
+def test_a_difference_is_decisive_only_where_one_is_claimed(tmp_path, words, reference, said):
     study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
-    study = study.model_copy(update={"limit": limit})
+    study = study.model_copy(update={"question": Question(reference=reference)})
     run = make_run(tmp_path, study, epochs=6, blocks=2)
     analysis = plain_analysis(run, study)
     (first,) = analysis.comparisons
@@ -307,16 +307,15 @@ def test_a_difference_is_decisive_only_where_one_is_claimed(tmp_path, words, lim
     assert card.basis == said
 
 
-@pytest.mark.parametrize("kind", ["NOTHING DONE", "UNLIKE MACHINES", "OTHER"])
-def test_a_verdict_that_will_not_come_is_not_announced(tmp_path, kind):
+@pytest.mark.parametrize("obstacle", [Obstacle.NOTHING_DONE, Obstacle.UNLIKE_MACHINES, None])
+def test_a_verdict_that_will_not_come_is_not_announced(tmp_path, obstacle):
     study = duel_study(workloads=("oltp_read_only",), threads=(4,), control=False)
     run = make_run(tmp_path, study, epochs=6, blocks=2)
     analysis = plain_analysis(run, study)
     (first,) = analysis.comparisons
     nothing = first.estimate.model_copy(update={"interval": Interval(low=None, high=None), "n": 0})
     verdict = first.verdict.model_copy(update={"words": (Word.INCONCLUSIVE,), "at_least": None})
-    flags = (Flag(kind=kind, text=""),)
-    without = first.model_copy(update={"estimate": nothing, "verdict": verdict, "flags": flags})
+    without = first.model_copy(update={"estimate": nothing, "verdict": verdict, "obstacle": obstacle})
     view = build_view(run, analysis.model_copy(update={"comparisons": (without,)}))
-    assert view.verdicts[0].headline == ("has no verdict yet" if kind == "OTHER" else "has no verdict")
+    assert view.verdicts[0].headline == ("has no verdict" if obstacle else "has no verdict yet")
     assert not any("ratios differ" in sentence for sentence in view.summary)

@@ -14,7 +14,7 @@ from bakeoff.report import build_view, render_csv, render_html, render_json, ren
 from bakeoff.results.manifest import kinds_of
 from bakeoff.stats import interval as iv
 from bakeoff.stats.analysis import analyse
-from bakeoff.stats.model import Stop, Word
+from bakeoff.stats.model import Obstacle, Stop, Word
 
 STUDY = duel_study(workloads=("oltp_point_select",), threads=(1, 4), control=False)
 OTHER = HOST.model_copy(update={"cpu_model": "Another CPU 3000"})
@@ -102,7 +102,7 @@ def test_unlike_machines_have_verdicts_of_their_own(unlike):
     for comparison in analysis.comparisons:
         assert comparison.verdict.words == (Word.INCONCLUSIVE,)
         assert comparison.estimate.interval.low is None
-        assert "UNLIKE MACHINES" in {flag.kind for flag in comparison.flags}
+        assert comparison.obstacle is Obstacle.UNLIKE_MACHINES
     found = {kind: [each.estimate.mean for each in own] for kind, own in analysis.by_machine.items()}
     assert found["4 × Another CPU 3000, 17.2 GB"] == pytest.approx([-0.01] * 2, abs=0.02)
     assert found["4 × Example CPU 9000 @ 2.40GHz, 17.2 GB"] == pytest.approx([-0.11] * 2, abs=0.02)

@@ -9,8 +9,9 @@ from plain_analysis import plain_analysis
 from synthetic import duel_study, make_run
 
 from bakeoff.report import build_view
-from bakeoff.report.renderers import objection, publish, published_charts, render_markdown
-from bakeoff.stats.model import Flag
+from bakeoff.report.markdown import published_charts, render_markdown
+from bakeoff.report.publish import objection, publish
+from bakeoff.stats.model import Obstacle
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_a_markdown_file_has_its_pictures_beside_it_and_a_pipe_has_none(run_and_
     [
         (True, None, None),
         (False, "UNTRUSTED", "came out different from the baseline"),
-        (None, "CONTROL TOO SHORT", "fewer than five usable epochs"),
+        (None, "NOT FINISHED", "fewer than five usable epochs"),
     ],
 )
 def test_a_report_is_marked_by_its_own_control(run_and_analysis, trusted, word, why):
@@ -72,7 +73,7 @@ def test_a_report_is_marked_by_its_own_control(run_and_analysis, trusted, word, 
     analysis = analysis.model_copy(update={"trusted": trusted})
     view = build_view(run, analysis)
     words = {status.word for status in view.statuses}
-    assert words & {"UNTRUSTED", "CONTROL TOO SHORT"} == ({word} if word else set())
+    assert words & {"UNTRUSTED", "NOT FINISHED"} == ({word} if word else set())
     assert (objection(analysis) is None) == (why is None)
     if why:
         assert why in objection(analysis)
@@ -85,9 +86,9 @@ def test_without_a_control_nothing_can_be_published(run_and_analysis):
 
 def test_a_control_that_completed_nothing_in_an_epoch_needs_no_larger_budget(run_and_analysis):
     run, analysis = run_and_analysis
-    idle = Flag(kind="NOTHING DONE", text="")
-    comparisons = [each.model_copy(update={"flags": (idle,)}) for each in analysis.comparisons]
+    idle = {"obstacle": Obstacle.NOTHING_DONE}
+    comparisons = [each.model_copy(update=idle) for each in analysis.comparisons]
     analysis = analysis.model_copy(update={"trusted": None, "comparisons": tuple(comparisons)})
     assert "completed nothing in an epoch" in objection(analysis)
-    (status,) = [each for each in build_view(run, analysis).statuses if each.word == "CONTROL TOO SHORT"]
+    (status,) = [each for each in build_view(run, analysis).statuses if each.word == "UNTRUSTED"]
     assert "has an epoch without a completed event" in status.text

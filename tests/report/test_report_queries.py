@@ -17,9 +17,9 @@ from synthetic import HOST, Truth, duel_study, make_run
 
 from bakeoff.replay.answer_rules import DOCUMENT, Answers, Compared, DigestAnswers
 from bakeoff.replay.digests import DigestTimes, digest_times
-from bakeoff.replay.queries import _coverage, _lost, _short, different_work, findings
+from bakeoff.replay.replayed import Query
+from bakeoff.replay.sections import _coverage, _lost, _short, different_work, findings
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
-from bakeoff.report.context import Query
 from bakeoff.results.manifest import kinds_of
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
@@ -111,6 +111,12 @@ def test_it_leads_with_what_differs(view):
     assert view.lead[0] == view.summary[0]
 
 
+def of_queries(queries, *, answers=None, **fields):
+    """A context of which only these queries and answers are known."""
+    replayed = SimpleNamespace(queries=queries, answers=answers or {}, answers_of=lambda cell: None, failures={})
+    return SimpleNamespace(once=lambda make: replayed, cell_title=str, **fields)
+
+
 def found_in(*queries):
     """The sentence of a replay with queries of these verdicts (None: not timed) and these answers."""
     listed = []
@@ -127,7 +133,7 @@ def found_in(*queries):
             word=word,
         )
         listed.append(Query("shop/4", "B", digest, "SELECT ?", times, compared, None))
-    context = SimpleNamespace(queries=listed, cell_title=str, labels={"B": "B"}, primary=(), cells_planned=())
+    context = of_queries(listed, labels={"B": "B"}, primary=(), cells_planned=())
     (sentence,) = findings(context)
     return sentence.removeprefix("Total work has no ratio. ")
 
@@ -187,7 +193,7 @@ def test_the_work_of_the_side_that_does_not_refuse_counts(run, analysis, refuses
         Query(each.cell, "B", each.digest, "", each, compared if each.digest == FAILS else SAME_ANSWERS, None)
         for each in of_baseline
     ]
-    context = SimpleNamespace(queries=queries, cell_title=str, labels={"B": "mysql:8.0"})
+    context = of_queries(queries, labels={"B": "mysql:8.0"})
     (status,) = different_work(context)
     assert f"20% of the {whose}'s time" in status.text
 
@@ -261,7 +267,7 @@ def test_every_form_shows_it_and_literals_only_when_asked(run, analysis, view):
 
 def test_answers_after_which_data_may_differ_say_so():
     ended = answers().model_copy(update={"ended_by": "ALTER TABLE `orders` FORCE", "tables": 0})
-    said = next(iter(_coverage(SimpleNamespace(answers={CAPTURE: ended}))))
+    said = next(iter(_coverage(of_queries((), answers={CAPTURE: ended}))))
     assert said.endswith(
         "; 9 were not reached, since data may differ after a query that took too long on one side only: "
         "ALTER TABLE orders FORCE."

@@ -130,7 +130,7 @@ def test_the_data_is_what_was_loaded_and_no_default_of_tables_that_nobody_made(w
     ]
     context = SimpleNamespace(
         study=study.model_copy(update={"arms": tuple(arms)}),
-        cells_planned=[SimpleNamespace(workload_index=0, replay=workload == "shop")],
+        cells_planned=[SimpleNamespace(workload_index=0, fixed_work=workload == "shop")],
     )
     assert _data_text(context, 2) == said
 

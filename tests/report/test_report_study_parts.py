@@ -9,6 +9,7 @@ from plain_analysis import plain_analysis
 from synthetic import Truth, duel_study, make_run
 from view_parts import panels_of
 
+from bakeoff.gate.rule import as_gate
 from bakeoff.report import build_view, render_html, render_markdown, studies
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
@@ -42,7 +43,7 @@ def test_the_summary_is_three_sentences(view, ladder):
 @pytest.mark.parametrize(("threads", "left"), [((1, 4), [0, 1, 3]), ((4,), [0, 3])])
 def test_the_lead_of_a_gate_leaves_out_only_what_the_cards_show(tmp_path, threads, left):
     study = duel_study(workloads=("oltp_point_select",), threads=threads, control=False)
-    study = study.model_copy(update={"limit": math.log(0.97)})
+    study = as_gate(study, 0.03)
     view = build_view(run := make_run(tmp_path, study, Truth(), epochs=6, blocks=4), plain_analysis(run, study))
     gate, direction, _, basis = view.summary
     assert gate.startswith("The gate") and "SLOWER" in direction.upper() and basis.startswith("This rests on")

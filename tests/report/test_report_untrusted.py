@@ -12,7 +12,7 @@ from synthetic import duel_study, make_run
 from bakeoff.cli.main import run as command
 from bakeoff.report import build_view, render_csv, render_html, render_markdown, render_terminal
 from bakeoff.report.view import Section
-from bakeoff.stats.model import Flag
+from bakeoff.stats.model import Flag, FlagKind
 
 EVIL = '</svg></style></title><script>alert("1")</script>{{ 7*7 }}|`x`*<img src=x onerror=y>\'\x1b[2J\u202e\x00\x9b'
 
@@ -27,7 +27,8 @@ def page(tmp_path_factory):
         path.write_text(EVIL)
     analysis = plain_analysis(run, study)
     flagged = tuple(
-        c.model_copy(update={"flags": (Flag(kind="ODD", text=EVIL),), "workload": EVIL}) for c in analysis.comparisons
+        c.model_copy(update={"flags": (Flag(kind=FlagKind.UNSTABLE, text=EVIL),), "workload": EVIL})
+        for c in analysis.comparisons
     )
     undeclared = {"B": {EVIL: (EVIL, EVIL)}}
     return build_view(run, analysis.model_copy(update={"comparisons": flagged, "undeclared": undeclared}))

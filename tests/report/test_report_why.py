@@ -8,8 +8,7 @@ import pytest
 from plain_analysis import plain_analysis
 from synthetic import duel_study, make_run
 
-from bakeoff.report import build_view, render_html
-from bakeoff.report.renderers import render_json, render_markdown
+from bakeoff.report import build_view, render_html, render_json, render_markdown
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop, Word
 
@@ -88,7 +87,7 @@ def test_an_arm_that_completed_nothing_in_one_epoch_has_no_costs(tmp_path):
     epochs[6] = replace(epochs[6], slices=idle)
     view = build_view(run, analyse(epochs, study, ended=Stop.BUDGET))
     assert "completed nothing in epoch 6" in view.verdicts[0].sentence
-    assert view.costs == ()
+    assert view.records_of("costs") == ()
 
 
 def test_a_run_without_counters_has_no_table_of_costs(view):

@@ -9,10 +9,10 @@ import pytest
 from messages import study
 
 from bakeoff.errors import RunInvalid, ServerError, UnreachableError
-from bakeoff.explain import explaining
-from bakeoff.explain.explaining import Explaining
+from bakeoff.explain import after_verdict
+from bakeoff.explain.after_verdict import Explaining
 from bakeoff.plan import epoch_draft, plan_study
-from bakeoff.replay.answers import _started
+from bakeoff.replay.before_epochs import _started
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import epoch_servers, runner
 from bakeoff.run.arms import ArmSetup
@@ -119,8 +119,8 @@ def test_an_explaining_epoch_that_the_stop_signal_broke_off_is_dropped(tmp_path)
     run, stop = RunDirectory.create(tmp_path, study()), threading.Event()
     tools, plan = tools_of(SignalledPool(stop), stop)
     cells = {plan.cells[0].name: ("A", "B")}
-    asked = explaining._Explanation(Explaining(60.0), run, tools.listener, lambda: tools, plan, cells)
-    kind = explaining.Kind("plans", lambda _: None)
+    asked = after_verdict._Explanation(Explaining(60.0), run, tools.listener, lambda: tools, plan, cells)
+    kind = after_verdict.Kind("plans", lambda _: None)
     assert asked._run_epoch(kind, tools, 1.0) == "interrupted"
     assert run.explaining("plans").finished_epochs() == ()
 

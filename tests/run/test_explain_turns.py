@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from bakeoff.explain import explaining, statement_plans, waits
-from bakeoff.explain.explaining import KINDS, Explaining
+from bakeoff.explain import after_verdict, statement_plans, waits
+from bakeoff.explain.after_verdict import KINDS, Explaining
 from bakeoff.explain.waits_and_plans import CellPlans, CellWaits
 
 TOOLS = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False))
@@ -20,11 +20,11 @@ def kinds_run(monkeypatch, budget_s, epoch_s, failing=(), failing_s=None, note=l
         clock[0] += failing_s if failing_s and kind.name in failing else epoch_s
         return "it failed" if kind.name in failing else ""
 
-    monkeypatch.setattr(explaining, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr(explaining._Explanation, "_overhead_s", lambda self: 8.0)
-    monkeypatch.setattr(explaining._Explanation, "_run_epoch", run_epoch)
+    monkeypatch.setattr(after_verdict, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(after_verdict._Explanation, "_overhead_s", lambda self: 8.0)
+    monkeypatch.setattr(after_verdict._Explanation, "_run_epoch", run_epoch)
     listener, cells = SimpleNamespace(note=note), {"cell": ("A", "B")}
-    asked = explaining._Explanation(Explaining(budget_s), None, listener, load, None, cells)
+    asked = after_verdict._Explanation(Explaining(budget_s), None, listener, load, None, cells)
     asked._take_turns([kind for kind in KINDS if not kind.spare], {kind.name: [] for kind in KINDS})
     assert clock[0] <= budget_s
     return begun
@@ -73,7 +73,7 @@ def test_plans_of_every_round_are_kept(monkeypatch, tmp_path):
         ours = {arm: SimpleNamespace(home=tmp_path, query=lambda *_: None) for arm in arms}
         setups = tuple(SimpleNamespace(arm=SimpleNamespace(name=arm)) for arm in arms)
         for cell in ("c", "d"):
-            with watch(SimpleNamespace(ours=ours, setups=setups), SimpleNamespace(name=cell, replay=False)):
+            with watch(SimpleNamespace(ours=ours, setups=setups), SimpleNamespace(name=cell, fixed_work=False)):
                 pass
     assert {arm: [(cell, set(found["counts"])) for cell, found in cells.items()] for arm, cells in kept.items()} == {
         contender: [("c", {"A", contender}), ("d", {"A", contender})] for contender in ("B", "C")

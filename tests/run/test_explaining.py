@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bakeoff.explain.explained import Explained
 from bakeoff.explain.perf import permission
 from bakeoff.explain.profiles import PROFILES
 from bakeoff.report.context import Context
@@ -31,7 +32,7 @@ def needs_perf():
 def profiles_of(run):
     """By cell what the profiles found in the only comparison."""
     context = Context.read(run, run.read("analysis.json", Analysis))
-    return {pair.cell: found for pair, found in context.profiles.items()}
+    return {pair.cell: found for pair, found in context.once(Explained).profiles.items()}
 
 
 def digests(folder):

@@ -67,6 +67,7 @@ def pretended(monkeypatch):
     monkeypatch.setattr(loading, "address_of", lambda *_, **__: None)
     monkeypatch.setattr(loading, "script_options", lambda *_: {})
     monkeypatch.setattr(loading, "arm_options", lambda *_: {})
+    monkeypatch.setattr(ArmSetup, "table_engine", "innodb")
 
 
 def setups():

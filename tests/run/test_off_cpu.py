@@ -10,7 +10,7 @@ import pymysql
 import pytest
 
 from bakeoff.errors import HostError
-from bakeoff.explain import explaining, off_cpu, perf
+from bakeoff.explain import after_verdict, off_cpu, perf
 from bakeoff.explain.off_cpu import Fold, Pause, Recording, recorded
 from bakeoff.explain.off_cpu_time import LOCK, compare_off_cpu
 from bakeoff.explain.perf import Window
@@ -112,10 +112,10 @@ def test_user_code_alone_has_no_switches(monkeypatch):
 
 @pytest.mark.parametrize(("budget_s", "left_out"), [(39.0, True), (40.0, False)])
 def test_a_budget_that_does_not_hold_three_epochs_of_every_kind_leaves_it_out(budget_s, left_out):
-    said, notes = [], {kind.name: [] for kind in explaining.KINDS}
+    said, notes = [], {kind.name: [] for kind in after_verdict.KINDS}
     listener = SimpleNamespace(note=said.append)
-    explanation = explaining._Explanation(explaining.Explaining(budget_s), None, listener, None, None, {})
-    kinds = explanation._affordable(list(explaining.KINDS), notes, 4.0)
+    explanation = after_verdict._Explanation(after_verdict.Explaining(budget_s), None, listener, None, None, {})
+    kinds = explanation._affordable(list(after_verdict.KINDS), notes, 4.0)
     assert ("off-cpu" not in [kind.name for kind in kinds]) is left_out and len(kinds) == 4 - left_out
     assert notes["off-cpu"] == said == (["Off-CPU time is measured from --explain-budget 40s on."] * left_out)
 

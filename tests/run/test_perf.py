@@ -195,7 +195,7 @@ def needs_rights_to_lose():
 
 def test_root_without_capabilities_sees_user_code_only_and_says_so(needs_rights_to_lose):
     said = without_rights(
-        "from bakeoff.run import off_cpu, perf; print(perf.permission().event, '|', off_cpu.hindrance())"
+        "from bakeoff.explain import off_cpu, perf; print(perf.permission().event, '|', off_cpu.hindrance())"
     )
     event, _, why = said.partition(" | ")
     if event:

@@ -9,10 +9,11 @@ import pymysql
 import pytest
 from messages import study
 
-from bakeoff.replay import answers
+from bakeoff.replay import answers, before_epochs
 from bakeoff.replay.answer_rules import Answers, Reply
 from bakeoff.replay.answers import AnswersPass
 from bakeoff.replay.sessions import TOO_LONG, Sessions, _Session
+from bakeoff.replay.workload import WORKLOAD
 from bakeoff.results import RunDirectory
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.spec import Workload
@@ -124,7 +125,7 @@ def test_a_statement_that_took_too_long_has_not_failed(monkeypatch, arms):
     compared = found.digests["SELECT 1"].compared["B"]
     assert (compared.executed, compared.failed, compared.differences) == (1, {}, {})
     assert compared.listed == {"too long": 1}
-    answers._check_that_some_work(found, on_running=False)
+    before_epochs._check_that_some_work(found, on_running=False)
 
 
 @pytest.mark.parametrize(
@@ -217,16 +218,16 @@ def test_a_capture_that_is_measured_at_several_speeds_is_compared_once_with_its_
             given = dict.fromkeys(("seconds", "limit_s", "executed", "not_reached"), 0)
             return Answers(capture=passes[-1][0], skipped={}, digests={}, **given)
 
-    monkeypatch.setattr(answers, "AnswersPass", Pass)
-    monkeypatch.setattr(answers, "is_capture", lambda _: True)
-    monkeypatch.setattr(answers, "capture_totals", lambda _: None)
-    monkeypatch.setattr(answers, "capture_events", lambda _: contextlib.ExitStack())
-    monkeypatch.setattr(answers, "_started", lambda *_: contextlib.nullcontext({}))
+    monkeypatch.setattr(before_epochs, "AnswersPass", Pass)
+    monkeypatch.setattr(before_epochs, "kind_of", lambda _: WORKLOAD)
+    monkeypatch.setattr(before_epochs, "capture_totals", lambda _: None)
+    monkeypatch.setattr(before_epochs, "capture_events", lambda _: contextlib.ExitStack())
+    monkeypatch.setattr(before_epochs, "_started", lambda *_: contextlib.nullcontext({}))
     named = [("shop", 1.0, False), ("shop", 10.0, True), ("shop", None, False), ("blog", None, False)]
     workloads = tuple(Workload(script=script, speed=speed, writes=writes) for script, speed, writes in named)
     asked = study().model_copy(update={"workloads": workloads, "budget_s": 400.0})
     tools = EpochTools(asked, (), None, {}, Listener(), threading.Event(), at_once=2)
     run = RunDirectory.create(tmp_path, asked)
-    answers.compare_answers(tools, run)
+    before_epochs.before_epochs(tools, run)
     assert passes == [("shop", 20.0, False), ("blog", 20.0, True)]
     assert list(run.read_json("answers.json")) == ["shop", "blog"]

@@ -9,9 +9,8 @@ import bakeoff
 from bakeoff.engine import ArmAddress, Engine, describe_workloads
 from bakeoff.errors import EngineError, SpecError
 from bakeoff.run.arms import ArmSetup
-from bakeoff.run.epoch import Epoch
-from bakeoff.run.loading import arm_options, script_options
-from bakeoff.run.workload_checks import check_value, check_workloads, first_unknown, remedy_for, takes
+from bakeoff.run.measuring import ScriptMeasuring, arm_options, script_options, takes
+from bakeoff.run.workload_checks import check_value, check_workloads, first_unknown, remedy_for
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 from validation.fake_server import FakeServer
 
@@ -162,7 +161,11 @@ def test_what_nobody_has_typed_is_given_to_scripts_that_take_it(tmp_path, declar
     check_workloads(study)
     (workload,) = study.workloads
     setup = ArmSetup(study.baseline)
-    assert script_options(study, workload, setup.arm.data) | arm_options(setup, takes(workload.script)) == given
+    assert (
+        script_options(study, workload, setup.arm.data)
+        | arm_options(setup.arm, setup.table_engine, takes(workload.script))
+        == given
+    )
 
 
 @pytest.mark.parametrize(
@@ -226,8 +229,11 @@ def test_each_arm_is_told_how_its_tables_are_made_when_a_script_is_run(tmp_path)
         study.arms[0].model_copy(update={"name": name, "data": data})
         for name, data in {"A": Data(table_options="ROW_FORMAT=COMPACT"), "B": Data(engine="MyISAM")}.items()
     ]
-    (workload,), epoch = study.workloads, SimpleNamespace(_tools=SimpleNamespace(study=study))
-    fields = Epoch._script(epoch, workload, [ArmSetup(arm) for arm in arms])
+    run = SimpleNamespace(
+        study=study, workload=study.workloads[0], arms={arm.name: arm for arm in arms},
+        engines={arm.name: ArmSetup(arm).table_engine for arm in arms},
+    )  # fmt: skip
+    fields = ScriptMeasuring().request(run)
     assert fields["options"] == {}
     assert fields["arm_options"] == {
         "A": {"mysql_storage_engine": "innodb", "create_table_options": "ROW_FORMAT=COMPACT"},

@@ -274,7 +274,7 @@ def test_a_binary_log_gets_the_server_id_it_needs():
         target("5.6.24"), {"gtid_mode": "ON", "enforce_gtid_consistency": "ON", "log_bin": "bl", "server_id": "7"}
     )
     assert done.options["log_slave_updates"] == "1"
-    with pytest.raises(SpecError, match="of its own"):
+    with pytest.raises(SpecError, match="its own global transaction ids"):
         translate(target("M10.11.19"), {"gtid_mode": "ON"})
 
 

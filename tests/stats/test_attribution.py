@@ -8,7 +8,7 @@ import pytest
 
 from bakeoff.errors import SpecError
 from bakeoff.gate.rule import as_gate
-from bakeoff.plan.epochs import workload_names
+from bakeoff.plan.workloads import workload_names
 from bakeoff.search.attribution import (
     SERVER,
     _claimed_workloads,

@@ -29,7 +29,7 @@ def comparison(log_ratios, word=Word.SLOWER, by=()):
         estimate=Estimate(mean=mean, interval=interval, n=len(log_ratios)), live=interval, stop=Stop.BUDGET,
         verdict=Verdict(words=(word,), at_least=None, sentence=""),
         trimmed=Estimate(mean=mean, interval=interval, n=len(log_ratios)), disagree=False, p_value=None,
-        p_adjusted=None, p_signflip=None, check=False, sd_restart=None, sd_within=None,
+        p_adjusted=None, sd_restart=None, sd_within=None,
         carry_over=CarryOver(common=None, bias=None),
         trend=None, build_effect=None, flags=(), more_epochs=None, more_s=None,
     )  # fmt: skip

@@ -28,7 +28,6 @@ def test_one_host_is_the_plain_mean_to_the_last_bit(measured_by):
         == iv.moments(VALUES)
         == iv.Moments(math.fsum(VALUES) / 12, iv.standard_deviation(VALUES), 12, 11)
     )
-    assert hosts.draws(VALUES, measured_by) is VALUES
     assert hosts.without_hosts(VALUES, measured_by) is VALUES
     assert hosts.spread(VALUES, measured_by) is None
     assert hosts.epochs_needed(VALUES, measured_by, 0.002) == iv.epochs_needed(iv.standard_deviation(VALUES), 0.002)
@@ -151,10 +150,3 @@ def test_the_sequence_with_its_own_degrees_is_the_plain_one():
         assert iv.anytime_multiplier(n, 0.05, n - 1) == iv.anytime_multiplier(n, 0.05)
     assert math.isinf(iv.anytime_multiplier(20, 0.01, 1))
     assert iv.anytime_multiplier(100, 0.05, 9) > iv.anytime_multiplier(100, 0.05)
-
-
-def test_the_sign_flip_test_of_many_epochs_takes_no_memory_and_agrees():
-    values = np.random.default_rng(1).normal(0.05, 1.0, 999).tolist()
-    drawn = iv.sign_flip_p(values)
-    assert iv.sign_flip_p([*values, 0.0]) == pytest.approx(drawn, abs=0.01)
-    assert iv.sign_flip_p([0.0] * 2000) == 1.0

@@ -19,7 +19,7 @@ from validation.simulation import Noise, simulate_epoch, simulated_study
 def card_of(values, *, within=1e-7, seconds=20.0, overhead_s=10.0, budget_s=600.0, precision=0.01, replay=False):
     study = simulated_study(precision=precision, budget_s=budget_s)
     plan = plan_study(study, overhead_s=overhead_s, load_s=20, seconds_per_cell=seconds)
-    plan = plan.model_copy(update={"cells": tuple(c.model_copy(update={"replay": replay}) for c in plan.cells)})
+    plan = plan.model_copy(update={"cells": tuple(c.model_copy(update={"fixed_work": replay}) for c in plan.cells)})
     entries = []
     for e, value in enumerate(values):
         one = replace(pair(CELL, "B", e, value), variance_of_mean=within, seconds=seconds)

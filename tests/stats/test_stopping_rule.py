@@ -61,7 +61,7 @@ def test_decisive_from_five_epochs_on_and_not_before():
 def test_a_replay_goes_on_to_six_epochs_which_the_verdicts_on_its_queries_take():
     study = simulated_study(precision=0.01, budget_s=600.0)
     plan = plan_study(study, overhead_s=10, load_s=20)
-    plan = plan.model_copy(update={"cells": tuple(c.model_copy(update={"replay": True}) for c in plan.cells)})
+    plan = plan.model_copy(update={"cells": tuple(c.model_copy(update={"fixed_work": True}) for c in plan.cells)})
     for n, stop in ((5, Stop.RUNNING), (6, Stop.DECISIVE)):
         values = history({(CELL, "B"): alternating(0.02, around=-0.5)}, n)
         assert decide(values, study, plan, elapsed_s=100).stop is stop

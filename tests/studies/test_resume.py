@@ -14,7 +14,8 @@ from messages import study
 from bakeoff.cli import main
 from bakeoff.cli import run as run_command
 from bakeoff.errors import HostError, ResultsError
-from bakeoff.explain.explaining import Explaining
+from bakeoff.explain.after_verdict import Explaining
+from bakeoff.gate.rule import as_gate
 from bakeoff.plan import plan_study
 from bakeoff.plan.factorial import make_study
 from bakeoff.results import Outcome, RunDirectory, open_run
@@ -192,7 +193,7 @@ def test_what_the_run_has_already_may_be_said_again(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("begun", "what"),
     [
-        (study().model_copy(update={"limit": -0.02}), "gate"),
+        (as_gate(study(), 0.02), "gate"),
         (bisections.study_of_builds(3), "bisection"),
         (study(), ""),
     ],

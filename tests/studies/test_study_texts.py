@@ -13,10 +13,10 @@ from study_files import assert_refused, study_of
 from bakeoff import servers
 from bakeoff.cli.arguments import request_study
 from bakeoff.errors import SpecError
-from bakeoff.plan.epochs import workload_bytes
 from bakeoff.plan.factorial import make_study
+from bakeoff.plan.workloads import kind_of
 from bakeoff.run.arms import ArmSetup, address_of, load_key
-from bakeoff.run.loading import script_options
+from bakeoff.run.measuring import script_options
 from bakeoff.servers import install
 from bakeoff.servers.client import ROOT
 from bakeoff.spec import Arm, Data, parse_server
@@ -57,8 +57,10 @@ def test_texts_are_data_and_reach_the_script(tmp_path):
     assert "content" not in script_options(
         study, study.workloads[0], study.arms[0].data.model_copy(update={"options": ()})
     )
-    small = workload_bytes("oltp_read_write", {"content": "ascii"})
-    assert workload_bytes("oltp_read_write", {"content": "japanese"}) > small + 10_000 * 2 * 119
+    small = kind_of("oltp_read_write").loaded_bytes("oltp_read_write", {"content": "ascii"})
+    assert (
+        kind_of("oltp_read_write").loaded_bytes("oltp_read_write", {"content": "japanese"}) > small + 10_000 * 2 * 119
+    )
 
 
 LEVELS = """\

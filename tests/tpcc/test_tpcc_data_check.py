@@ -6,8 +6,8 @@ import pytest
 from tpcc_epochs import CELL, epoch_of
 
 from bakeoff.results.epoch_data import Reading, ServerCounts
-from bakeoff.run.data_check import read_counts
 from bakeoff.run.epoch import UnreliableCountError, discards_epoch
+from bakeoff.tpcc.measuring import read_counts
 from bakeoff.tpcc.results import compare_counts, cross_checks
 
 COUNTED = {

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 from tpcc_epochs import CELL, epoch_of
 
-from bakeoff.report.studies import _sets_table, _transactions_table
 from bakeoff.results.frame import Frame
 from bakeoff.tpcc.results import Judgement, tpcc_summaries
+from bakeoff.tpcc.sections import _sets_table, _transactions_table
 
 DECKS = {"new_order": 10_000, "payment": 10_000, "order_status": 1_000, "delivery": 1_000, "stock_level": 1_000}
 MS = 1_000_000

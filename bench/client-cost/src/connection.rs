@@ -259,7 +259,7 @@ impl Connection {
 struct Reply {
     /// Bytes in the buffer.
     filled: usize,
-    /// Of them, walked over.
+    /// Bytes already scanned.
     position: usize,
     progress: Progress,
 }

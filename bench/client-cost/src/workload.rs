@@ -47,7 +47,7 @@ pub(crate) struct Step<S = Statement> {
 
 const RANGE_ROWS: u64 = 100;
 
-/// The steps of an event; None: no such workload.
+/// The steps of an event, or `None` for an unknown workload.
 pub(crate) fn steps(workload: &str, tables: u32, random: &mut Random) -> Option<Vec<Step>> {
     use Parameter::{Plus, RowId};
     let mut groups = |count| Parameter::Text((0..count).map(|_| random.digits(11)).collect::<Vec<_>>().join("-"));

@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::Error;
+use crate::error::Error;
 use crate::event::Event;
 
 /// Of the file's form; a change that a reader could notice raises it.

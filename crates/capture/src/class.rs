@@ -10,10 +10,9 @@ use std::sync::LazyLock;
 
 use bakeoff_wire::dialect::{Dialect, MultiByte};
 
-use crate::digest::unquoted;
 use crate::event::number;
 use crate::keywords;
-use crate::lexer::{Kind, Lexer, code_tokens, is_ident, is_word};
+use crate::lexer::{Kind, Lexer, code_tokens, is_ident, is_word, unquoted};
 
 /// What a statement does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,14 +5,12 @@
 //! 9.x drops a sign after `=` and a `;` at the end, 8.0 keeps them. The server digests the first 1024 bytes
 //! (`max_digest_length`), this the whole statement.
 
-use std::borrow::Cow;
-
 use bakeoff_wire::dialect::{Dialect, MultiByte};
 use sha2::{Digest as _, Sha256};
 
-use crate::keywords::{self, Id, NAMED};
-use crate::lexer::{Kind, Lexer, Token, ending_texts};
-use crate::secrets::Watch;
+use crate::facts::{Facts, Watch};
+use crate::keywords::{self, Id, NAMED, SYMBOLS, SYMBOLS_FROM, symbol};
+use crate::lexer::{Kind, Lexer, Token, ending_texts, unquoted};
 
 const VALUE: Id = 300;
 const VALUES: Id = 301;
@@ -30,10 +28,6 @@ const HINT_NAME: Id = 311;
 /// Stands for what does not exist.
 const NONE: Id = 0;
 
-/// Symbols of several characters; the number of one is its index and this.
-const SYMBOLS_FROM: Id = 256;
-const SYMBOLS: [&str; 12] = ["<=>", "->>", "<=", ">=", "!=", "<<", ">>", "&&", "||", ":=", "->", "@@"];
-
 /// Names that `_utf8mb4'…'` may have.
 const CHARSETS: &[&str] = &[
     "armscii8", "ascii", "big5", "binary", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "cp932",
@@ -41,35 +35,6 @@ const CHARSETS: &[&str] = &[
     "koi8u", "latin1", "latin2", "latin5", "latin7", "macce", "macroman", "sjis", "swe7", "tis620", "ucs2", "ujis",
     "utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4",
 ];
-
-/// What a statement is, beside its digest.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Facts {
-    /// The dialect in which its texts end.
-    pub(crate) dialect: Dialect,
-    /// Number of its first keyword; 0 when there is none.
-    pub(crate) first: Id,
-    /// It has no token: comments only, or nothing.
-    pub empty: bool,
-    /// A `?` stands where a value was bound.
-    pub parameter: bool,
-    /// It ends within a quote or a comment.
-    pub cut: bool,
-    /// It gives or changes a password.
-    pub secret: bool,
-    /// A comment in it speaks of passwords.
-    pub secret_comment: bool,
-    /// It names the user of an account: `bob@db1`.
-    pub(crate) account: bool,
-    /// `LOAD … LOCAL`: it wants a file of the client.
-    pub local_file: bool,
-    /// It is for the server itself, its logs, settings, accounts, files or other connections: `RESET`, `SET GLOBAL`, `KILL 5`.
-    pub for_server: bool,
-    /// It takes or gives back a lock that no transaction ends: `GET_LOCK`, `FLUSH TABLES WITH READ LOCK`.
-    pub locks: bool,
-    /// `COMMIT`, or `ROLLBACK` of all.
-    pub ends_transaction: bool,
-}
 
 /// Makes digests; keeps its buffer from one statement to the next.
 #[derive(Debug, Default)]
@@ -246,15 +211,6 @@ const CLOSE: Id = b')' as Id;
 const PLUS: Id = b'+' as Id;
 const MINUS: Id = b'-' as Id;
 
-pub(crate) fn symbol(text: &[u8]) -> Id {
-    let text = if text == b"<>" { b"!=" } else { text };
-    if let [byte] = text {
-        return Id::from(*byte);
-    }
-    let found = SYMBOLS.iter().position(|each| each.as_bytes() == text).unwrap_or(0);
-    SYMBOLS_FROM + Id::try_from(found).unwrap_or(0)
-}
-
 fn is_charset(word: &[u8]) -> bool {
     word.first() == Some(&b'_') && CHARSETS.iter().any(|name| word[1..].eq_ignore_ascii_case(name.as_bytes()))
 }
@@ -292,21 +248,6 @@ fn is_value_after(id: Id) -> bool {
     let named = &*NAMED;
     let also = [named.WHERE, named.HAVING, named.BY, named.DISTINCT, named.ALL, named.ON, named.BINARY];
     (begins_expression(id) && id != named.NOT) || also.contains(&id) || id == symbol(b":=")
-}
-
-/// The name between backticks.
-pub(crate) fn unquoted(text: &[u8], multi_byte: MultiByte) -> Cow<'_, [u8]> {
-    let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
-    let (mut plain, mut rest) = (Vec::new(), inner);
-    while let Some(at) = multi_byte.find_either(rest, 0, b'`', b'`') {
-        plain.extend_from_slice(&rest[..=at]);
-        rest = rest.get(at + 2..).unwrap_or_default();
-    }
-    if plain.is_empty() {
-        return Cow::Borrowed(inner);
-    }
-    plain.extend_from_slice(rest);
-    Cow::Owned(plain)
 }
 
 /// The digest's text as the server writes it: ``SELECT * FROM `t` WHERE `id` = ?``.

@@ -10,8 +10,8 @@ use crate::event::{
     Event, LogCommand, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, moment, number,
     without_line_end,
 };
-use crate::lexer::statements;
 use crate::session::SessionState;
+use crate::split::statements;
 
 /// Names of commands; what is not among them begins no event. `Reset connection` is MariaDB's.
 #[rustfmt::skip]

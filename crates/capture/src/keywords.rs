@@ -122,6 +122,19 @@ pub(crate) fn text(id: Id) -> &'static str {
     TABLE.words.get(usize::from(id.saturating_sub(FIRST))).map_or("", |word| word.text)
 }
 
+/// Symbols of several characters; the number of one is its index and this.
+pub(crate) const SYMBOLS_FROM: Id = 256;
+pub(crate) const SYMBOLS: [&str; 12] = ["<=>", "->>", "<=", ">=", "!=", "<<", ">>", "&&", "||", ":=", "->", "@@"];
+
+pub(crate) fn symbol(text: &[u8]) -> Id {
+    let text = if text == b"<>" { b"!=" } else { text };
+    if let [byte] = text {
+        return Id::from(*byte);
+    }
+    let found = SYMBOLS.iter().position(|each| each.as_bytes() == text).unwrap_or(0);
+    SYMBOLS_FROM + Id::try_from(found).unwrap_or(0)
+}
+
 /// Declares numbers of keywords that code asks for by name.
 macro_rules! named {
     ($($name:ident),* $(,)?) => {

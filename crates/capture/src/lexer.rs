@@ -3,11 +3,10 @@
 //! It never fails: what is not ended ends with the text and is [`Kind::Cut`]. Where texts and names end depends on the session's
 //! [`Dialect`]; `"…"` is always a text.
 
-use bakeoff_wire::dialect::{Dialect, MultiByte};
-use memchr::{memchr, memmem};
+use std::borrow::Cow;
 
-use crate::event::number;
-use crate::session::SessionState;
+use bakeoff_wire::dialect::{Dialect, MultiByte, Opaque, code_comment, opening};
+use memchr::memchr;
 
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,9 +45,6 @@ pub struct Token {
     /// One beyond the last byte.
     pub end: usize,
 }
-
-/// Versions of comments that no server runs: `/*!99999 … */`, and the line `/*M!999999\- enable the sandbox mode */` of a dump.
-const NEVER: [u64; 2] = [99_999, 999_999];
 
 /// Bytes that names and keywords without quotes are made of.
 const IDENT: [bool; 256] = {
@@ -118,6 +114,16 @@ impl<'a> Lexer<'a> {
         self.in_hint
     }
 
+    /// Whether the next token belongs to a hint or to code in a comment.
+    pub(crate) fn is_within_comment(&self) -> bool {
+        self.in_hint || self.in_version
+    }
+
+    /// Reads what follows in another dialect.
+    pub(crate) fn set_dialect(&mut self, dialect: Dialect) {
+        self.dialect = dialect;
+    }
+
     fn peek(&self, ahead: usize) -> u8 {
         self.sql.get(self.at + ahead).copied().unwrap_or(0)
     }
@@ -132,34 +138,31 @@ impl<'a> Lexer<'a> {
         &self.sql[self.at..]
     }
 
-    /// A text or a name in quotes whose content begins `from` bytes ahead.
-    fn quoted(&mut self, kind: Kind, from: usize, quote: u8) -> Token {
-        match self.dialect.end_of_quoted(self.rest(), from, quote) {
+    /// A quoted text or comment whose content begins `from` bytes ahead.
+    fn opaque(&mut self, kind: Kind, opaque: Opaque, from: usize) -> Token {
+        match self.dialect.end_of(opaque, self.rest(), from) {
             Some(len) => self.token(kind, len),
+            None if opaque == Opaque::LineComment => self.token(kind, self.rest().len()),
             None => self.token(Kind::Cut, self.rest().len()),
         }
     }
 
-    fn line_comment(&mut self) -> Token {
-        let len = memchr(b'\n', self.rest()).unwrap_or(self.rest().len());
-        self.token(Kind::Comment, len)
-    }
-
-    /// What begins with `/*`.
-    fn block_comment(&mut self) -> Token {
-        if self.peek(2) == b'+' && self.takes_hint {
+    /// A comment, the frame around code in one, or the beginning of a hint.
+    fn comment(&mut self) -> Option<Token> {
+        let rest = self.rest();
+        if rest.starts_with(b"/*+") && self.takes_hint {
             self.in_hint = true;
-            return self.token(Kind::HintBegin, 3);
+            return Some(self.token(Kind::HintBegin, 3));
         }
-        if !self.in_version
-            && let Some(len) = code_comment(self.rest())
-        {
+        if let Some(len) = code_comment(rest).filter(|_| !self.in_version) {
             self.in_version = true;
-            return self.token(Kind::Comment, len);
+            return Some(self.token(Kind::Comment, len));
         }
-        match memmem::find(&self.rest()[2..], b"*/") {
-            Some(end) => self.token(Kind::Comment, end + 4),
-            None => self.token(Kind::Cut, self.rest().len()),
+        match rest {
+            // Code comments do not nest.
+            [b'/', b'*', ..] => Some(self.opaque(Kind::Comment, Opaque::BlockComment, 2)),
+            [b'#', ..] if self.in_hint => None,
+            _ => opening(rest).map(|(opaque, from)| self.opaque(Kind::Comment, opaque, from)),
         }
     }
 
@@ -222,19 +225,21 @@ impl<'a> Lexer<'a> {
         self.token(Kind::Symbol, len)
     }
 
-    /// The token that begins at a byte that is no space.
+    /// Reads the token that begins here; spaces have been skipped.
     fn read(&mut self) -> Token {
         let byte = self.peek(0);
         let next = self.peek(1);
+        if matches!(byte, b'/' | b'-' | b'#')
+            && let Some(comment) = self.comment()
+        {
+            return comment;
+        }
         match byte {
-            b'\'' | b'"' => self.quoted(Kind::Text, 1, byte),
-            b'`' => self.quoted(Kind::Quoted, 1, byte),
+            b'\'' | b'"' => self.opaque(Kind::Text, Opaque::Quoted(byte), 1),
+            b'`' => self.opaque(Kind::Quoted, Opaque::Quoted(byte), 1),
             b'n' | b'N' | b'x' | b'X' | b'b' | b'B' if next == b'\'' && !self.after_dot => {
-                self.quoted(Kind::Text, 2, next)
+                self.opaque(Kind::Text, Opaque::Quoted(next), 2)
             }
-            b'#' if !self.in_hint => self.line_comment(),
-            b'-' if next == b'-' && (self.at + 2 >= self.sql.len() || is_space(self.peek(2))) => self.line_comment(),
-            b'/' if next == b'*' => self.block_comment(),
             b'*' if next == b'/' && self.in_hint => {
                 self.in_hint = false;
                 self.token(Kind::HintEnd, 2)
@@ -295,17 +300,6 @@ pub fn code_tokens(sql: &[u8]) -> impl Iterator<Item = Token> + '_ {
     Lexer::new(sql).code()
 }
 
-/// Length of the beginning of a comment whose content is code for some server: `/*!`, `/*!50003`, `/*M!100616`.
-///
-/// MySQL skips those with an `M`, MariaDB those of versions 50700 to 99999; each runs what it does not skip.
-pub(crate) fn code_comment(text: &[u8]) -> Option<usize> {
-    let marker = if text.starts_with(b"/*M!") { 4 } else { 3 };
-    let digits = text.get(marker..)?.iter().take(6).take_while(|byte| byte.is_ascii_digit()).count();
-    let digits = if digits < 5 { 0 } else { digits };
-    let version = number(&text[marker..marker + digits]).unwrap_or(0);
-    (text[marker - 1] == b'!' && !NEVER.contains(&version)).then_some(marker + digits)
-}
-
 /// Returns the dialect, or if it leaves a text open, the first other one in which every text ends. The session may have set
 /// NO_BACKSLASH_ESCAPES or a character set before the log began. Valid UTF-8 is never read as another character set.
 pub(crate) fn ending_texts(sql: &[u8], dialect: Dialect) -> Dialect {
@@ -320,65 +314,29 @@ pub(crate) fn ending_texts(sql: &[u8], dialect: Dialect) -> Dialect {
     sets.chain([plain]).find(ends).unwrap_or(dialect)
 }
 
+/// Whether `word` is one of these words, in capitals or not.
+pub(crate) fn is_one_of(word: &[u8], words: &[&str]) -> bool {
+    words.iter().any(|each| word.eq_ignore_ascii_case(each.as_bytes()))
+}
+
+/// The name between backticks.
+pub(crate) fn unquoted(text: &[u8], multi_byte: MultiByte) -> Cow<'_, [u8]> {
+    let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
+    let (mut plain, mut rest) = (Vec::new(), inner);
+    while let Some(at) = multi_byte.find_either(rest, 0, b'`', b'`') {
+        plain.extend_from_slice(&rest[..=at]);
+        rest = rest.get(at + 2..).unwrap_or_default();
+    }
+    if plain.is_empty() {
+        return Cow::Borrowed(inner);
+    }
+    plain.extend_from_slice(rest);
+    Cow::Owned(plain)
+}
+
 /// Whether the token is this word, in capitals or not.
 pub fn is_word(sql: &[u8], token: Token, word: &str) -> bool {
     sql[token.start..token.end].eq_ignore_ascii_case(word.as_bytes())
-}
-
-/// Objects of `CREATE` and `ALTER` whose definition may hold statements.
-const WITH_BODY: [&str; 5] = ["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE"];
-/// Objects whose definition holds none, but may have one of those words as a name.
-const WITHOUT_BODY: [&str; 6] = ["TABLE", "VIEW", "INDEX", "DATABASE", "SCHEMA", "USER"];
-/// Tokens of a statement by which it is known whether it may hold others: `CREATE DEFINER = CURRENT_USER() EVENT`.
-const BEGINNING: usize = 16;
-
-/// The statements of a text, which a client can send in one. One that may hold others goes on to the text's end.
-///
-/// `session`: its state before the text.
-pub(crate) fn statements(sql: &[u8], mut session: SessionState) -> Vec<&[u8]> {
-    let mut found = Vec::new();
-    let (mut from, mut beginning) = (0, Vec::new());
-    let mut lexer = Lexer::in_dialect(sql, ending_texts(sql, session.dialect()));
-    while let Some(token) = lexer.next() {
-        if &sql[token.start..token.end] != b";" || lexer.in_version || lexer.in_hint {
-            if token.kind != Kind::Comment && beginning.len() < BEGINNING {
-                beginning.push(token);
-            }
-            continue;
-        }
-        if holds_statements(sql, &beginning) {
-            break;
-        }
-        if let Some(first) = beginning.first() {
-            let statement = sql[from..token.start].trim_ascii();
-            if is_word(sql, *first, "SET") {
-                session.set(statement);
-                lexer.dialect = ending_texts(&sql[token.end..], session.dialect());
-            }
-            found.push(statement);
-        }
-        from = token.end;
-        beginning.clear();
-    }
-    if !beginning.is_empty() {
-        found.push(sql[from..].trim_ascii());
-    }
-    found
-}
-
-/// Whether a statement that begins so may hold others: it makes a routine, trigger or event, or is MariaDB's program.
-fn holds_statements(sql: &[u8], beginning: &[Token]) -> bool {
-    let is = |at: usize, words: &[&str]| {
-        beginning.get(at).is_some_and(|token| words.iter().any(|word| is_word(sql, *token, word)))
-    };
-    if is(0, &["CREATE", "ALTER"]) {
-        let object = (1..beginning.len()).find(|at| is(*at, &WITH_BODY) || is(*at, &WITHOUT_BODY));
-        return object.is_some_and(|at| is(at, &WITH_BODY));
-    }
-    let is_transaction = beginning.len() == 1 || is(1, &["WORK"]);
-    is(0, &["BEGIN"]) && !is_transaction
-        || is(0, &["DECLARE", "IF", "CASE", "LOOP", "REPEAT", "WHILE", "FOR"])
-        || is(1, &[":"])
 }
 
 fn takes_hint(word: &[u8]) -> bool {

@@ -1,78 +1,39 @@
-//! Query logs of MySQL and MariaDB in, one compact capture file out: events, digests, totals (docs/capture.md).
+//! Reads the query logs of MySQL and MariaDB and writes a compact capture file: events, digests, totals (docs/capture.md).
 //!
-//! Everything streams: memory grows with the number of connections and digests, not with the log. The crate knows nothing of
-//! connections to servers, of scripts or of load.
+//! Everything streams: memory grows with the number of connections and digests, not with the size of the log.
+//! Nothing here opens a connection to a server or runs a script.
 //!
 //! ```text
-//! input ─► slow_log, general_log, sql_file ─► recorder ─► capture_file
-//!                                              │ digest (lexer, keywords), secrets, session
+//! input ─► logs (slow_log, general_log, sql_file) ─► recorder ─► capture_file
+//!                                                      │ digest, facts, redact, session ─► lexer, keywords
 //! ```
 
-use std::path::PathBuf;
+#![forbid(unsafe_code)]
 
 pub mod capture_file;
 pub mod class;
 pub mod digest;
 mod encoding;
+mod error;
 pub mod event;
+mod facts;
 pub mod general_log;
 pub mod input;
 mod keywords;
 pub mod lexer;
+pub mod logs;
 pub mod recorder;
-pub mod secrets;
+pub mod redact;
 pub mod session;
 pub mod slow_log;
+mod split;
 pub mod sql_file;
 
 pub use bakeoff_wire::dialect::{Dialect, MultiByte};
 pub use capture_file::{EventLine, Summary, read_summary};
 pub use class::{Class, Effect, Statement, class, effect, used_schema};
-pub use input::{Format, ReadProgress};
+pub use error::Error;
+pub use facts::Facts;
+pub use input::ReadProgress;
+pub use logs::Format;
 pub use recorder::{CaptureJob, capture};
-
-/// Why a capture cannot be made or read.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// No such file, or no right to read it.
-    #[error("{}: cannot be opened: {reason}", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        reason: String,
-    },
-    /// Reading fails, mostly because a compressed file is damaged.
-    #[error("{}: cannot be read: {reason}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system or the decompressor says.
-        reason: String,
-    },
-    /// The content has the marks of no format.
-    #[error("{}: it is no slow log, general log or file of SQL", path.display())]
-    Unknown {
-        /// The file.
-        path: PathBuf,
-    },
-    /// All logs are empty files.
-    #[error("the logs are empty")]
-    Empty,
-    /// The capture cannot be written.
-    #[error("{}: cannot be written: {reason}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        reason: String,
-    },
-    /// A capture that cannot be read.
-    #[error("{}: {reason}", path.display())]
-    Capture {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-}

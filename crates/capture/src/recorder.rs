@@ -9,13 +9,15 @@ use std::thread::JoinHandle;
 use hdrhistogram::Histogram;
 use sha2::{Digest as _, Sha256};
 
-use crate::Error;
 use crate::capture_file::{DigestTotals, EventLine, Header, Overall, Summary, VERSION, WholeFile, Writer, add_line};
-use crate::digest::{Digester, Facts, name_of, text_of};
+use crate::digest::{Digester, name_of, text_of};
+use crate::error::Error;
 use crate::event::{Event, LogCommand, Sink};
-use crate::input::{Format, ReadProgress, read_logs};
+use crate::facts::Facts;
+use crate::input::ReadProgress;
 use crate::keywords::NAMED;
-use crate::secrets::{Redactor, strike_out, without_comments};
+use crate::logs::{Format, read_logs};
+use crate::redact::{Redactor, strike_out, without_comments};
 use crate::session::SessionState;
 
 /// Bytes of lines that go to the writer's thread at once, and how many such pieces may wait.

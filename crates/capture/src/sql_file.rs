@@ -3,37 +3,25 @@
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use bakeoff_wire::dialect::Dialect;
+use bakeoff_wire::dialect::{Dialect, Opaque, code_comment, opening};
 
-use crate::Error;
 use crate::class::used_schema;
+use crate::error::Error;
 use crate::event::{Event, LogReader, STATEMENT_MAX, Sink, without_line_end};
 use crate::input::{self, ReadProgress};
-use crate::lexer::{Kind, Lexer, Token, code_comment};
+use crate::lexer::{Kind, Lexer, Token};
 use crate::session::SessionState;
 
 const DELIMITER: &[u8] = b"DELIMITER";
 /// Most bytes that decide together what they are.
 const LONGEST: usize = b"/*M!999999".len();
 
-/// What the reader stands in.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Inside {
-    #[default]
-    Nothing,
-    /// A text or name, by its quote.
-    Quote(u8),
-    /// `/* … */`
-    Comment,
-    /// `-- …` or `# …`, up to the line's end.
-    LineComment,
-}
-
 /// Reads statements; they are one connection's.
 #[derive(Debug)]
 pub struct SqlFile {
     event: Event,
-    inside: Inside,
+    /// The quoted text or comment that the last piece ended in.
+    inside: Option<Opaque>,
     /// Within `/*! … */` or `/*M! … */`, whose content is code.
     in_code_comment: bool,
     delimiter: Vec<u8>,
@@ -58,7 +46,7 @@ impl Default for SqlFile {
         event.clear();
         Self {
             event,
-            inside: Inside::Nothing,
+            inside: None,
             in_code_comment: false,
             delimiter: b";".to_vec(),
             schema: Vec::new(),
@@ -74,7 +62,7 @@ impl Default for SqlFile {
 
 impl LogReader for SqlFile {
     fn piece(&mut self, piece: &[u8], begins: bool, sink: &mut dyn Sink) {
-        let between = begins && self.inside == Inside::Nothing && self.is_between_statements();
+        let between = begins && self.inside.is_none() && self.is_between_statements();
         if between && !self.event.sql.is_empty() {
             self.event.clear(); // only comments: there may be many
         }
@@ -93,8 +81,8 @@ impl LogReader for SqlFile {
     fn finish(&mut self, sink: &mut dyn Sink) {
         let held = std::mem::take(&mut self.held);
         self.scan(&held, true, sink);
-        self.event.cut |= self.in_code_comment || !matches!(self.inside, Inside::Nothing | Inside::LineComment);
-        (self.inside, self.in_code_comment) = (Inside::Nothing, false);
+        self.event.cut |= self.in_code_comment || !matches!(self.inside, None | Some(Opaque::LineComment));
+        (self.inside, self.in_code_comment) = (None, false);
         self.end_statement(sink);
     }
 }
@@ -133,7 +121,7 @@ impl SqlFile {
         let mut kept = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
-            let begins_statement = kept == at && self.event.sql.is_empty() && self.inside == Inside::Nothing;
+            let begins_statement = kept == at && self.event.sql.is_empty() && self.inside.is_none();
             let may_use = self.begins_line && at == 0 && may_begin_with(rest, b"USE");
             if begins_statement && (may_use || may_begin_with(rest, DELIMITER)) {
                 if !last && !rest.ends_with(b"\n") {
@@ -147,22 +135,20 @@ impl SqlFile {
             if !last && rest.len() < self.delimiter.len().max(LONGEST) && !rest.contains(&b'\n') {
                 break;
             }
-            let step = match self.inside {
-                Inside::Quote(quote) => self.step_in_quote(rest, quote),
-                Inside::Comment => self.step_in_comment(rest),
-                Inside::LineComment => self.step_in_line_comment(rest),
-                Inside::Nothing => {
-                    if let Some(len) = self.delimiter_at(rest).filter(|_| !self.in_code_comment) {
-                        self.event.add_sql_up_to(self.limit, &bytes[kept..at]);
-                        self.end_statement(sink);
-                        kept = at + len;
-                        len
-                    } else {
-                        self.step_outside(rest)
-                    }
+            at += if let Some(opaque) = self.inside {
+                let (len, ended) = self.dialect.advance(opaque, rest);
+                if ended {
+                    self.inside = None;
                 }
+                len
+            } else if let Some(len) = self.delimiter_at(rest).filter(|_| !self.in_code_comment) {
+                self.event.add_sql_up_to(self.limit, &bytes[kept..at]);
+                self.end_statement(sink);
+                kept = at + len;
+                len
+            } else {
+                self.step_outside(rest)
             };
-            at += step;
         }
         let at = at.min(bytes.len());
         self.event.add_sql_up_to(self.limit, &bytes[kept.min(at)..at]);
@@ -178,72 +164,24 @@ impl SqlFile {
     }
 
     fn step_outside(&mut self, rest: &[u8]) -> usize {
-        match rest {
-            [quote @ (b'\'' | b'"' | b'`'), ..] => {
-                self.inside = Inside::Quote(*quote);
-                1
-            }
-            [b'/', b'*', b'!' | b'M', ..] if !self.in_code_comment && code_comment(rest).is_some() => {
-                self.in_code_comment = true;
-                3
-            }
-            [b'*', b'/', ..] if self.in_code_comment => {
-                self.in_code_comment = false;
-                2
-            }
-            [b'/', b'*', ..] => {
-                self.inside = Inside::Comment;
-                2
-            }
-            [b'#', ..] | [b'-', b'-', b' ' | b'\t' | b'\n' | b'\r', ..] => {
-                self.inside = Inside::LineComment;
-                1
-            }
-            _ => {
-                let first = self.delimiter[0];
-                self.step_to(rest, |byte| {
-                    matches!(byte, b'\'' | b'"' | b'`' | b'/' | b'*' | b'#' | b'-' | b'\\') || byte == first
-                })
-            }
-        }
-    }
-
-    /// Passes over the first character and all up to the next one that `stops`, or whose rest is in the next piece.
-    fn step_to(&self, rest: &[u8], stops: impl Fn(u8) -> bool) -> usize {
-        let multi_byte = self.dialect.multi_byte;
-        let first = multi_byte.character_bytes(rest).unwrap_or(1);
-        multi_byte.find(rest, first, |byte| stops(byte) || multi_byte.is_lead(byte)).unwrap_or(rest.len())
-    }
-
-    fn step_in_quote(&mut self, rest: &[u8], quote: u8) -> usize {
-        match rest[0] {
-            b'\\' if self.dialect.escapes_in(quote) => 2,
-            // A doubled quote ends one text and begins another, which comes to the same.
-            byte if byte == quote => {
-                self.inside = Inside::Nothing;
-                1
-            }
-            _ if self.dialect.multi_byte.is_single() => {
-                memchr::memchr2(quote, b'\\', &rest[1..]).map_or(rest.len(), |ahead| ahead + 1)
-            }
-            _ => self.step_to(rest, |byte| byte == quote || byte == b'\\'),
-        }
-    }
-
-    fn step_in_comment(&mut self, rest: &[u8]) -> usize {
-        if rest.starts_with(b"*/") {
-            self.inside = Inside::Nothing;
+        if rest.starts_with(b"*/") && self.in_code_comment {
+            self.in_code_comment = false;
             return 2;
         }
-        memchr::memchr(b'*', &rest[1..]).map_or(rest.len(), |ahead| ahead + 1)
-    }
-
-    fn step_in_line_comment(&mut self, rest: &[u8]) -> usize {
-        let Some(end) = memchr::memchr(b'\n', rest) else {
-            return rest.len();
-        };
-        self.inside = Inside::Nothing;
-        end + 1
+        // Code comments do not nest.
+        let nested = (self.in_code_comment && rest.starts_with(b"/*")).then_some((Opaque::BlockComment, 2));
+        if let Some((opaque, len)) = nested.or_else(|| opening(rest)) {
+            self.inside = Some(opaque);
+            return len;
+        }
+        if let Some(len) = code_comment(rest) {
+            self.in_code_comment = true;
+            return len;
+        }
+        let delimiter = self.delimiter[0];
+        self.dialect.run_of(rest, |byte| {
+            matches!(byte, b'\'' | b'"' | b'`' | b'/' | b'*' | b'#' | b'-' | b'\\') || byte == delimiter
+        })
     }
 
     /// The client executes `USE my-db` itself, to which servers want quotes.
@@ -381,7 +319,7 @@ fn start_of_statement(sql: &[u8]) -> usize {
 
 /// Whether a file begins with a statement: the first word that is no comment is one that begins statements. Where the
 /// head is comments alone and the file goes on, it is taken for one.
-pub(crate) fn looks_like_sql(head: &[u8]) -> bool {
+pub(crate) fn looks_like_sql(head: &[u8], goes_on: bool) -> bool {
     const FIRST: &str = "ALTER ANALYZE BEGIN CALL CHANGE CHECK CHECKSUM COMMIT CREATE DELETE DELIMITER DESC DESCRIBE DO DROP \
         EXECUTE EXPLAIN FLUSH GRANT HANDLER INSERT KILL LOAD LOCK OPTIMIZE PREPARE PURGE RENAME REPAIR REPLACE RESET REVOKE \
         ROLLBACK SAVEPOINT SELECT SET SHOW START STOP TABLE TRUNCATE UNLOCK UPDATE USE VALUES WITH XA";
@@ -392,7 +330,7 @@ pub(crate) fn looks_like_sql(head: &[u8]) -> bool {
         token.kind != Kind::Comment && text != b"(" && !text.starts_with(b"/*")
     };
     let word = Lexer::new(head).find(is_word);
-    word.map_or(head.len() as u64 >= input::HEAD, |token| {
+    word.map_or(goes_on, |token| {
         let word = &head[token.start..token.end];
         FIRST.split_whitespace().any(|each| each.as_bytes().eq_ignore_ascii_case(word))
     })

@@ -3,10 +3,10 @@
 use bakeoff_capture::capture_file::Header;
 use bakeoff_capture::digest::Digester;
 use bakeoff_capture::event::{Event, Sink};
-use bakeoff_capture::input::{Format, detect};
 use bakeoff_capture::lexer::{Kind, Lexer};
+use bakeoff_capture::logs::{Format, detect};
 use bakeoff_capture::recorder::Recorder;
-use bakeoff_capture::secrets::Redactor;
+use bakeoff_capture::redact::Redactor;
 use bakeoff_capture::{Dialect, MultiByte};
 use proptest::prelude::*;
 

@@ -2,6 +2,8 @@
 //!
 //! Owns no thread, socket or file. Nothing here allocates or locks when an event is recorded. Times are integers of nanoseconds.
 
+#![forbid(unsafe_code)]
+
 mod counters;
 mod histogram;
 
@@ -14,9 +16,7 @@ pub use histogram::LatencyHistogram;
 /// `clock_nanosleep` time limits use.
 #[inline]
 pub fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid place to write to. CLOCK_MONOTONIC exists on every Linux, so the call cannot fail.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 

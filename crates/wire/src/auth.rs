@@ -11,7 +11,7 @@ use mysql_common::crypto::rsa::{GetRandom, Pkcs1OaepPadding, PublicKey};
 use mysql_common::num_bigint::BigUint;
 
 use crate::bytes::{Malformed, Reader};
-use crate::login::LoginError;
+use crate::reply::ServerError;
 
 /// How bytes travel to the server; decides what may be said in clear text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,31 @@ pub enum Channel {
     UnixSocket,
     /// TLS over either.
     Tls,
+}
+
+/// Why there is no session.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LoginError {
+    /// The server's own words.
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    /// TLS is a must and the server has none.
+    #[error("TLS was asked for, and the server {version} does not offer it")]
+    TlsNotOffered {
+        /// The server's version.
+        version: String,
+    },
+    /// The server asks for a plugin that is not spoken here.
+    #[error("the server asks for authentication plugin '{0}', which bakeoff does not speak")]
+    UnknownPlugin(String),
+    /// `mysql_clear_password` without TLS.
+    #[error(
+        "the server asks for the password in clear text, and the connection has no TLS: refused; set tls mode to required"
+    )]
+    ClearTextRefused,
+    /// The server broke the protocol, or there is no MySQL server.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
 }
 
 /// The plugins spoken here.

@@ -1,26 +1,76 @@
-//! How a server reads SQL text: what a backslash and `"` mean, and which bytes are one character.
+//! Where quotes, names and comments begin and end in SQL text, as the server reads it.
+//!
+//! Templates, the lexer of `bakeoff-capture` and its reader of SQL files all divide text by these rules.
 
-use memchr::memchr2;
+use memchr::{memchr, memchr2, memmem};
 
-/// The settings of a session that decide where its texts and names end.
+/// Session settings that decide where quoted text ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dialect {
     /// SQL mode NO_BACKSLASH_ESCAPES: a backslash is an ordinary character.
     pub no_backslash_escapes: bool,
     /// SQL mode ANSI_QUOTES: `"` quotes names, in which a backslash is an ordinary character.
     pub ansi_quotes: bool,
-    /// Character set of its statements, `character_set_client`.
+    /// Character set of the statements, `character_set_client`.
     pub multi_byte: MultiByte,
 }
 
+/// Text that holds no code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opaque {
+    /// A string or a name in this quote.
+    Quoted(u8),
+    /// `/* … */`
+    BlockComment,
+    /// `-- …` or `# …`, up to the newline.
+    LineComment,
+}
+
+/// Returns what begins at the start of `sql` and the length of its opening mark, or None if that is code.
+///
+/// `/*!50003` and `/*M!` are code; see [`code_comment`].
+#[inline]
+pub fn opening(sql: &[u8]) -> Option<(Opaque, usize)> {
+    match *sql {
+        [quote @ (b'\'' | b'"' | b'`'), ..] => Some((Opaque::Quoted(quote), 1)),
+        [b'#', ..] => Some((Opaque::LineComment, 1)),
+        // The server wants white space or a control character after the dashes.
+        [b'-', b'-'] | [b'-', b'-', 0..=b' ' | 0x7f, ..] => Some((Opaque::LineComment, 2)),
+        [b'/', b'*', ..] if code_comment(sql).is_none() => Some((Opaque::BlockComment, 2)),
+        _ => None,
+    }
+}
+
+/// Versions that no server has: `/*!99999 … */`, and the `/*M!999999\- enable the sandbox mode */` of a dump.
+const NEVER: [&[u8]; 2] = [b"99999", b"999999"];
+
+/// Returns the length of `/*!`, `/*!50003` or `/*M!100616` at the start of `sql`: some server runs what follows as code.
+///
+/// MySQL skips comments with an `M`; MariaDB skips those of versions 50700 to 99999.
+pub fn code_comment(sql: &[u8]) -> Option<usize> {
+    let rest = sql.strip_prefix(b"/*")?;
+    let rest = rest.strip_prefix(b"M").unwrap_or(rest).strip_prefix(b"!")?;
+    let digits = rest.iter().take(6).take_while(|byte| byte.is_ascii_digit()).count();
+    let version = if digits < 5 { b"" } else { &rest[..digits] };
+    (!NEVER.contains(&version)).then_some(sql.len() - rest.len() + version.len())
+}
+
 impl Dialect {
-    /// Whether a backslash escapes the byte after it within this quote.
-    pub fn escapes_in(self, quote: u8) -> bool {
+    fn escapes_in(self, quote: u8) -> bool {
         !self.no_backslash_escapes && (quote == b'\'' || quote == b'"' && !self.ansi_quotes)
     }
 
-    /// Where the text or name ends whose content begins at `from`, its quote included; None if it does not end.
-    pub fn end_of_quoted(self, sql: &[u8], from: usize, quote: u8) -> Option<usize> {
+    /// Returns where `opaque` ends, whose content begins at `from`; the closing mark is included. None if it does not end.
+    pub fn end_of(self, opaque: Opaque, sql: &[u8], from: usize) -> Option<usize> {
+        let rest = sql.get(from..)?;
+        match opaque {
+            Opaque::Quoted(quote) => self.end_of_quoted(sql, from, quote),
+            Opaque::BlockComment => memmem::find(rest, b"*/").map(|at| from + at + 2),
+            Opaque::LineComment => memchr(b'\n', rest).map(|at| from + at),
+        }
+    }
+
+    fn end_of_quoted(self, sql: &[u8], from: usize, quote: u8) -> Option<usize> {
         let escape = if self.escapes_in(quote) { b'\\' } else { quote };
         let mut at = from;
         loop {
@@ -31,17 +81,42 @@ impl Dialect {
             at += 2;
         }
     }
+
+    /// Moves on within `opaque`, for text that arrives in pieces. Returns how many bytes to skip, and whether it has ended.
+    ///
+    /// `rest` must hold the whole of the next character, escape or mark. A doubled quote counts as an end and a new beginning.
+    pub fn advance(self, opaque: Opaque, rest: &[u8]) -> (usize, bool) {
+        let up_to = |found: Option<usize>| found.unwrap_or(rest.len());
+        match opaque {
+            Opaque::Quoted(quote) if rest[0] == quote => (1, true),
+            Opaque::Quoted(quote) if rest[0] == b'\\' && self.escapes_in(quote) => (2, false),
+            Opaque::Quoted(quote) if self.multi_byte.is_single() => {
+                (up_to(self.multi_byte.find_either(rest, 1, quote, b'\\')), false)
+            }
+            Opaque::Quoted(quote) => (self.run_of(rest, |byte| byte == quote || byte == b'\\'), false),
+            Opaque::BlockComment if rest.starts_with(b"*/") => (2, true),
+            Opaque::BlockComment => (up_to(memchr(b'*', &rest[1..]).map(|at| at + 1)), false),
+            Opaque::LineComment => memchr(b'\n', rest).map_or((rest.len(), false), |at| (at, true)),
+        }
+    }
+
+    /// Returns the length of the first character and all that follow, up to one that `stops` or that may be incomplete.
+    pub fn run_of(self, rest: &[u8], stops: impl Fn(u8) -> bool) -> usize {
+        let first = self.multi_byte.character_bytes(rest).unwrap_or(1);
+        let stops = |byte| stops(byte) || self.multi_byte.is_lead(byte);
+        self.multi_byte.find(rest, first, stops).unwrap_or(rest.len())
+    }
 }
 
-/// Which bytes begin a character whose second byte may be taken for ASCII (a backslash, a backtick, a letter).
+/// Character sets by the bytes that can begin a character whose second byte looks like ASCII (a backslash, a backtick, a letter).
 ///
-/// Source: the standards' own tables for lead and trail bytes.
+/// Source: each standard's tables of lead and trail bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum MultiByte {
-    /// The character set is not known; bytes are read as for [`MultiByte::Safe`].
+    /// The character set is not known. Read like [`MultiByte::Safe`].
     #[default]
     Unknown,
-    /// None: ASCII bytes are always ASCII characters (latin1, utf8, ujis, euckr, …).
+    /// ASCII bytes are always ASCII characters (latin1, utf8, ujis, euckr, …).
     Safe,
     /// sjis and cp932.
     Sjis,
@@ -54,10 +129,10 @@ pub enum MultiByte {
 }
 
 impl MultiByte {
-    /// Sets that differ in where a text or a name ends; gb18030 is read as gbk is.
+    /// Sets in which quoted text can end in different places. gb18030 is missing because it divides text like gbk.
     pub const DIFFERENT: [Self; 3] = [Self::Sjis, Self::Gbk, Self::Big5];
 
-    /// By the character set's name, or by the number of one of its collations, which `SET character_set_client` takes, too.
+    /// Looks up a character set by name, or by collation number, which `SET character_set_client` also takes.
     pub fn of(charset: &str) -> Self {
         match charset.to_ascii_lowercase().as_str() {
             "sjis" | "cp932" | "13" | "88" | "95" | "96" => Self::Sjis,
@@ -68,12 +143,11 @@ impl MultiByte {
         }
     }
 
-    /// Every byte is looked at by itself.
-    pub fn is_single(self) -> bool {
+    fn is_single(self) -> bool {
         matches!(self, Self::Unknown | Self::Safe)
     }
 
-    /// May `byte` begin a character of several bytes?
+    /// Whether `byte` can begin a character of several bytes.
     pub fn is_lead(self, byte: u8) -> bool {
         match self {
             Self::Unknown | Self::Safe => false,
@@ -83,7 +157,7 @@ impl MultiByte {
         }
     }
 
-    /// Length of the character of several bytes that `bytes` begins with, if it does.
+    /// Returns the length of the character that `bytes` begins with, or None if it is a single byte.
     pub fn character_bytes(self, bytes: &[u8]) -> Option<usize> {
         let (&lead, &trail) = (bytes.first()?, bytes.get(1)?);
         if !self.is_lead(lead) {
@@ -104,7 +178,7 @@ impl MultiByte {
         }
     }
 
-    /// Offset of the first byte from `from` on that `stops`, those of characters of several bytes left out.
+    /// Finds the first single-byte character at or after `from` that `stops`.
     pub fn find(self, bytes: &[u8], from: usize, stops: impl Fn(u8) -> bool) -> Option<usize> {
         let mut at = from;
         if self.is_single() {
@@ -120,7 +194,7 @@ impl MultiByte {
         None
     }
 
-    /// As [`MultiByte::find`] for two bytes, and faster.
+    /// Finds the first of two single-byte characters at or after `from`. Faster than [`MultiByte::find`].
     pub fn find_either(self, bytes: &[u8], from: usize, one: u8, other: u8) -> Option<usize> {
         if self.is_single() {
             return memchr2(one, other, bytes.get(from..)?).map(|ahead| from + ahead);

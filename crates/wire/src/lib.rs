@@ -7,6 +7,8 @@
 //!
 //! Every parser takes bytes from a server that may be hostile: a read past the end is [`Malformed`], never a panic (`fuzz/`).
 
+#![forbid(unsafe_code)]
+
 mod auth;
 mod bytes;
 pub mod command;
@@ -17,11 +19,10 @@ mod reply;
 pub mod row;
 pub mod template;
 
-pub use auth::Channel;
+pub use auth::{Channel, LoginError};
 pub use bytes::Malformed;
 pub use login::{
-    Greeting, Login, LoginError, LoginOptions, LoginStep, Negotiated, TlsWish, UTF8MB4_GENERAL_CI, capability,
-    collation_id,
+    Greeting, Login, LoginOptions, LoginStep, Negotiated, TlsWish, UTF8MB4_GENERAL_CI, capability, collation_id,
 };
 pub use packet::{Inbox, Slack};
 pub use reply::{Answering, Done, Outcome, Prepared, ReplyScanner, ResultSet, ServerError};

@@ -5,7 +5,7 @@
 
 use mysql_common::collations::CollationId;
 
-use crate::auth::{Channel, Plugin};
+use crate::auth::{Channel, LoginError, Plugin};
 use crate::bytes::{Malformed, Reader, put_lenenc};
 use crate::packet::{self, HEADER_BYTES, Header};
 use crate::reply::ServerError;
@@ -195,31 +195,6 @@ impl Negotiated {
     pub fn deprecate_eof(&self) -> bool {
         self.capabilities & capability::DEPRECATE_EOF != 0
     }
-}
-
-/// Why there is no session.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LoginError {
-    /// The server's own words.
-    #[error(transparent)]
-    Server(#[from] ServerError),
-    /// TLS is a must and the server has none.
-    #[error("TLS was asked for, and the server {version} does not offer it")]
-    TlsNotOffered {
-        /// The server's version.
-        version: String,
-    },
-    /// The server asks for a plugin that is not spoken here.
-    #[error("the server asks for authentication plugin '{0}', which bakeoff does not speak")]
-    UnknownPlugin(String),
-    /// `mysql_clear_password` without TLS.
-    #[error(
-        "the server asks for the password in clear text, and the connection has no TLS: refused; set tls mode to required"
-    )]
-    ClearTextRefused,
-    /// The server broke the protocol, or there is no MySQL server.
-    #[error(transparent)]
-    Malformed(#[from] Malformed),
 }
 
 /// The longest packet of a login that is believed; real ones have some hundred bytes.

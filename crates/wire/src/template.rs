@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use crate::command::Parameter;
-use crate::dialect::Dialect;
+use crate::dialect::{Dialect, opening};
 
 /// A statement and the places of its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,31 +14,24 @@ pub struct Template {
 }
 
 impl Template {
-    /// Finds the parameters: each `?` outside of quotes, backticks and comments. The inside of `/*! … */` is code, as the server has
-    /// it (whatever version it names).
+    /// Finds the parameters: each `?` outside of quotes and comments.
     pub fn new(sql: &[u8], dialect: Dialect) -> Self {
         let mut parameters_at = Vec::new();
         let mut at = 0;
         while let Some(&byte) = sql.get(at) {
             let rest = &sql[at..];
-            at += match byte {
-                b'\'' | b'"' | b'`' => dialect.end_of_quoted(rest, 1, byte).unwrap_or(rest.len()),
-                b'#' => line_bytes(rest),
-                b'-' if starts_dash_comment(rest) => line_bytes(rest),
-                b'/' if rest.starts_with(b"/*") && !rest.starts_with(b"/*!") && !rest.starts_with(b"/*M!") => {
-                    comment_bytes(rest)
-                }
-                b'?' => {
-                    parameters_at.push(at);
-                    1
-                }
-                _ => dialect.multi_byte.character_bytes(rest).unwrap_or(1),
+            at += match opening(rest) {
+                Some((opaque, from)) => dialect.end_of(opaque, rest, from).unwrap_or(rest.len()),
+                None => dialect.multi_byte.character_bytes(rest).unwrap_or(1),
             };
+            if byte == b'?' {
+                parameters_at.push(at - 1);
+            }
         }
         Self { sql: sql.into(), parameters_at: parameters_at.into() }
     }
 
-    /// Number of parameters.
+    /// The number of parameters.
     pub fn parameters(&self) -> usize {
         self.parameters_at.len()
     }
@@ -65,19 +58,6 @@ impl Template {
 
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.' | 0x80..)
-}
-
-fn line_bytes(text: &[u8]) -> usize {
-    text.iter().position(|&byte| byte == b'\n').map_or(text.len(), |newline| newline + 1)
-}
-
-/// Two dashes begin a comment only before white space, a control character or the end.
-fn starts_dash_comment(text: &[u8]) -> bool {
-    text.starts_with(b"--") && text.get(2).is_none_or(|&byte| byte.is_ascii_whitespace() || byte.is_ascii_control())
-}
-
-fn comment_bytes(text: &[u8]) -> usize {
-    text.windows(2).skip(2).position(|pair| pair == b"*/").map_or(text.len(), |end| end + 4)
 }
 
 fn put_literal(value: Parameter<'_>, dialect: Dialect, out: &mut Vec<u8>) {

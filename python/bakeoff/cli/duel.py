@@ -34,7 +34,7 @@ from bakeoff.cli.arguments import (
 )
 from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.errors import SpecError
-from bakeoff.plan.epochs import is_tpcc
+from bakeoff.plan.workloads import kind_of
 from bakeoff.results import runs_root
 from bakeoff.run.own_data import OwnData, own_data
 from bakeoff.spec import (
@@ -52,7 +52,7 @@ from bakeoff.spec import (
 )
 from bakeoff.spec.factors import DEFAULT, ArmParts, check_level, rows_of
 from bakeoff.spec.server_name import running_at, url_password
-from bakeoff.spec.study import CONNECTION_WORDS, LOADS_MAX, RATE_MAX, THREADS_MAX, OptionValue, is_capture
+from bakeoff.spec.study import CONNECTION_WORDS, LOADS_MAX, RATE_MAX, THREADS_MAX, OptionValue
 from bakeoff.units import parse_duration_s, parse_percent, parse_precision
 
 
@@ -172,8 +172,8 @@ def duel(
     specs = parse_servers(servers, "duel")
     if not allow_same:
         hint = "Name another server, or write --allow-same to test the method."
-        replays = any(map(is_capture, _split(workload, "--workload")))
-        refuse_twins(specs, "duel", hint=hint, with_database=replays)
+        by_url = any(not kind_of(each).fills_tables for each in _split(workload, "--workload"))
+        refuse_twins(specs, "duel", hint=hint, with_database=by_url)
     own, tables_data, connection = data_and_connection(
         data,
         charset=DEFAULT if charset == "server" else charset,
@@ -358,7 +358,7 @@ def workloads_of(
     named = _split(scripts, "--workload")
     said = next((name for name, _ in parsed if name in ("scale", "warehouses")), None)
     if warehouses is not None:
-        if not any(map(is_tpcc, named)):
+        if not any(map(_has_warehouses, named)):
             raise SpecError("--warehouses: no workload is TPC-C.", hint="Leave it out, or write -w tpcc.")
         if said:
             raise SpecError(f"--warehouses and -o {said} say the same.", hint="Leave one out.")
@@ -368,14 +368,22 @@ def workloads_of(
     return tuple(
         Workload(
             script=script,
-            # Only of the bundled script it is known that it has this option.
-            options=(("scale", warehouses or 2), *parsed)
-            if (script == "tpcc" and not said) or (warehouses and is_tpcc(script))
-            else parsed,
+            options=(*(() if said else _size_of(script, warehouses)), *parsed),
             rate_per_s=rate,
         )
         for script in named
     )
+
+
+def _has_warehouses(script: str) -> bool:
+    return "warehouses" in kind_of(script).sizes({})
+
+
+def _size_of(script: str, warehouses: int | None) -> tuple[tuple[str, OptionValue], ...]:
+    """Return the option that sizes a script's data: what was asked for, else what keeps it small."""
+    if warehouses and _has_warehouses(script):
+        return (("scale", warehouses),)
+    return kind_of(script).small_options(script)
 
 
 def _tls(text: str) -> str:

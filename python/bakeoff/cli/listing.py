@@ -13,16 +13,16 @@ from typing import Annotated, Any
 
 import typer
 
+from bakeoff import features
 from bakeoff.cli.arguments import Format, Runs, format_option
 from bakeoff.cli.help import Command
 from bakeoff.cli.printing import console, print_table
 from bakeoff.engine import describe_workloads
 from bakeoff.errors import ResultsError, SpecError
-from bakeoff.replay.captures import capture_lock
 from bakeoff.results import RunDirectory, RunSummary, find_run, list_runs, runs_root
 from bakeoff.run.kept_loads import delete_kept, kept_bytes
 from bakeoff.servers import Catalog, free_cache, is_installed
-from bakeoff.servers.paths import allocated_bytes, bytes_on_disk, cache_root, locked_if_free, remove_lock
+from bakeoff.servers.paths import allocated_bytes, bytes_on_disk, cache_root
 from bakeoff.spec.study_file import read_study, shipped_studies
 from bakeoff.stats.model import Analysis
 from bakeoff.units import format_bytes, format_duration
@@ -221,7 +221,8 @@ def prune_runs(
     Captures that `bakeoff replay` has made go too, unless a run that stays uses them.
     """
     found = [run.path for run in list_runs(runs) if _is_of_bakeoff(run.path)]
-    old = found[keep:] + _unused_captures(runs_root(runs), found[:keep])
+    root, kept = runs_root(runs), found[:keep]
+    old = found[keep:] + [path for each in features.parts("prune") for path in each.unused(root, kept)]
     for path in () if yes else old:
         typer.echo(path)
     if old and not yes and not _agreed("Delete them?"):
@@ -247,12 +248,6 @@ def prune_cache(
     typer.echo(f"{format_bytes(max(0, before - left))} freed; {cache_root()} has {format_bytes(left)} left")
 
 
-def _unused_captures(root: Path, kept: list[Path]) -> list[Path]:
-    studies = [(run / "study.json").read_text(errors="replace") for run in kept if (run / "study.json").is_file()]
-    captures = sorted((root / "captures").glob("*.capture"))
-    return [each for each in captures if not any(each.name in study for study in studies)]
-
-
 def _agreed(question: str) -> bool:
     try:
         return typer.confirm(question)
@@ -265,13 +260,8 @@ def _delete(paths: list[Path]) -> None:
     for path in paths:
         size = allocated_bytes([path]) if path.is_file() else bytes_on_disk(path)
         if path.is_file():
-            lock = capture_lock(path)
-            with locked_if_free(lock) as free:
-                if not free:  # its run is about to begin
-                    continue
-                path.unlink()
-                for name in (lock, f"{lock}.making"):
-                    remove_lock(name)
+            if not any(each.delete(path) for each in features.parts("prune")):
+                continue
         else:
             run = RunDirectory(path)
             with run.hold():

@@ -22,7 +22,7 @@ from bakeoff.history.page import compare_series
 from bakeoff.plan import Plan
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
 from bakeoff.report.charts import VERDICTS, picture_png, picture_svg
-from bakeoff.report.renderers import markdown_files
+from bakeoff.report.markdown import markdown_files
 from bakeoff.report.view import ReportView
 from bakeoff.results import open_run
 from bakeoff.results.manifest import kinds_of

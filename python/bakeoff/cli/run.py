@@ -13,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from bakeoff import features
 from bakeoff.cli.arguments import (
     Client,
     ExplainBudget,
@@ -38,22 +39,20 @@ from bakeoff.cli.plan import show
 from bakeoff.cli.printing import console
 from bakeoff.cluster import Wanted
 from bakeoff.errors import ExitCode, SpecError
-from bakeoff.explain.explaining import BUDGET_SHARE, Explaining
-from bakeoff.replay.answer_rules import ROWS_KINDS
+from bakeoff.plan.workloads import kind_of
 from bakeoff.report import build_view, render_html, render_json, render_terminal
 from bakeoff.report.live import live_for
+from bakeoff.report.publish import objection, publish
 from bakeoff.report.question import Finish, question_of
-from bakeoff.report.renderers import objection, publish
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run.forecast import forecast, require_budget, require_disk
 from bakeoff.run.kept_loads import kept_bytes
 from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
-from bakeoff.run.runner import run_study
+from bakeoff.run.runner import AfterVerdict, run_study
 from bakeoff.run.workload_checks import check_workloads
 from bakeoff.spec import Origin, Study
-from bakeoff.spec.study import is_capture
 from bakeoff.stats.model import Analysis, Word
 from bakeoff.stats.progress import Listener
 from bakeoff.stats.stopping import control_name
@@ -84,12 +83,12 @@ class RunOptions:
     publish: bool = False
     fail_on: frozenset[FailOn] | None = None
     samples: Mapping[str, str] = field(default_factory=dict)
-    explaining: Explaining | None = None
+    explaining: AfterVerdict | None = None
     cluster: Wanted | None = None
 
 
-def explaining(budget: str | None, *, none: bool, of_s: float) -> Explaining | None:
-    """How differences with a verdict are explained after a run.
+def explaining(budget: str | None, *, none: bool, of_s: float) -> AfterVerdict | None:
+    """Return how differences are explained after a run, or None if they are not.
 
     Args:
         budget: `--explain-budget`.
@@ -97,13 +96,15 @@ def explaining(budget: str | None, *, none: bool, of_s: float) -> Explaining | N
         of_s: the run's own budget.
 
     Raises:
-        SpecError: both options are given, or the budget is no duration.
+        SpecError: the options contradict each other, the budget is not a duration, or explain is not installed.
     """
-    if none and budget is not None:
-        raise SpecError("--explain-budget and --no-explain contradict each other.", hint="Leave one out.")
-    if none:
+    explain = features.part("explain", "after_verdict")
+    if explain is None:
+        if budget is not None:
+            raise SpecError("--explain-budget: explain is not installed.", hint="Leave the option out.")
         return None
-    return Explaining(parse_duration_s(budget) if budget else BUDGET_SHARE * of_s)
+    asked: AfterVerdict | None = explain.asked(budget, none=none, of_s=of_s)
+    return asked
 
 
 def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_run: bool = False) -> int:
@@ -191,7 +192,7 @@ def _run(study: Study, options: RunOptions, live: Listener, stop: threading.Even
         passwords=options.passwords,
         command_line=options.command_line,
         resume=options.resume,
-        explaining=options.explaining,
+        after_verdict=options.explaining,
     )
 
 
@@ -208,10 +209,12 @@ def show_report(run: RunDirectory, view: ReportView, options: RunOptions) -> Non
 def _differences(analysis: Analysis, view: ReportView) -> frozenset[FailOn]:
     """What was found that a run may fail on: by the verdicts, and by a replay's queries and tables."""
     found = {FailOn.SLOWER} if _is_slower(analysis) else set()
-    for record in view.queries:
+    replay = features.part("replay", "answer_rules")
+    rows_kinds = set(replay.ROWS_KINDS) if replay else set()
+    for record in view.records_of("queries"):
         kinds = str(record.get("differs", "")).split()
         found |= {FailOn(kind) for kind in kinds if kind in list(FailOn)}
-        found |= {FailOn.ROWS} if set(ROWS_KINDS) & set(kinds) else set()
+        found |= {FailOn.ROWS} if rows_kinds & set(kinds) else set()
         found |= {FailOn.SLOWER} if "digest" in record and record["verdict"] == Word.SLOWER else set()
     return frozenset(found)
 
@@ -309,7 +312,7 @@ def run(
 
 def _check_fail_on(study: Study, options: RunOptions) -> None:
     of_replays = (options.fail_on or frozenset()) - {FailOn.SLOWER}
-    if of_replays and not any(is_capture(workload.script) for workload in study.workloads):
+    if of_replays and not any(kind_of(workload.script).fixed_work for workload in study.workloads):
         raise SpecError(
             f"--fail-on: {', '.join(sorted(of_replays))} can only be seen in a replay.", hint="Write --fail-on slower."
         )
@@ -338,7 +341,7 @@ def _resume(
         return run_and_report(study, replace(options, resume=run))
 
 
-def _explaining_begun(run: RunDirectory, budget: str | None, *, none: bool, of_s: float) -> Explaining | None:
+def _explaining_begun(run: RunDirectory, budget: str | None, *, none: bool, of_s: float) -> AfterVerdict | None:
     """How differences of a resumed run are explained: those of a gate or a bisection are not, as if it had not ended.
 
     Raises: as `explaining`; SpecError also for `--explain-budget` of a gate or a bisection.

@@ -31,12 +31,12 @@ from bakeoff.cluster.nodes import (
 )
 from bakeoff.cluster.worker import Answer, Parcel, Preparation, Ready, Reports, Worker, unpack
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, ServerError, SpecError
-from bakeoff.replay.captures import with_captures
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.data_check import other_answers
 from bakeoff.run.epoch import Interrupted
+from bakeoff.run.measuring import resolved
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import (
     Before,
@@ -91,7 +91,7 @@ def run_over_cluster(
         KeyboardInterrupt: `stop` was set before an epoch was finished.
     """
     refuse_running_servers(study)
-    study = with_captures(study)
+    study = resolved(study)
     check_workloads(study)
     if resume:
         require_cluster_run(resume)

@@ -24,18 +24,17 @@ from pydantic import ValidationError
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError, RunInvalid
 from bakeoff.files import sync_file_system
-from bakeoff.replay.answers import compare_answers
-from bakeoff.replay.captures import with_captures
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import bakeoff_version, checkout_commit, gather_host
 from bakeoff.run.arms import MemoryShare, prepare_arms, servers_by_aio, share_memory
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.loading import Loader
+from bakeoff.run.measuring import resolved
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.reporters import download_reporter
 from bakeoff.run.resume import script_digests, setup_digests, versions_of
-from bakeoff.run.runner import LOADING_SHARE, builds_of, load
+from bakeoff.run.runner import LOADING_SHARE, before_epochs, builds_of, load
 from bakeoff.run.workload_checks import check_workloads
 from bakeoff.servers import ServerPool
 from bakeoff.servers.paths import boot_id, work_root
@@ -253,7 +252,7 @@ class Worker:
 
     def _prepare(self, given: Preparation) -> Ready:
         reports, stop = self._reports, self._stop
-        study = with_captures(given.study)
+        study = resolved(given.study)
         check_workloads(study)
         require_disk(forecast(study))
         reset_niceness()
@@ -271,7 +270,7 @@ class Worker:
             loader = Loader(study, pool, run, reports, engine, stop)
             tools = load(loader, setups, given.share, limit_s=limit_s, host=given.name)
         if given.first:
-            compare_answers(tools, run)
+            before_epochs(tools, run)
         self._tools, self._run = tools, run
         builds = builds_of(tools)
         return Ready(

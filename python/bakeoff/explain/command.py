@@ -8,7 +8,7 @@ import typer
 from bakeoff.cli.arguments import ExplainBudget, Format, Open, Quiet, Runs, format_option
 from bakeoff.cli.run import RunOptions, ending_in_order, run_and_report, show_report
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
-from bakeoff.explain.explaining import BUDGET_SHARE, Explaining, explained_pairs, require_explainable
+from bakeoff.explain.after_verdict import BUDGET_SHARE, Explaining, explained_pairs, require_explainable
 from bakeoff.report import build_view, render_html
 from bakeoff.report.live import live_for
 from bakeoff.results import RunDirectory, open_run, runs_root

@@ -3,26 +3,29 @@
 The graphs are HTML that needs no script to be seen; the page's one script (`templates/flame.js`) adds zoom and search.
 """
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from markupsafe import Markup
 
 from bakeoff.explain.cpu_profile import ProfileComparison, Tree, compare_processors
+from bakeoff.explain.explained import Explained, Pair, sides_of
 from bakeoff.explain.profiles import PMU_FILE, PROFILES
 from bakeoff.report import numbers
-from bakeoff.report.charts import TEMPLATES
-from bakeoff.report.context import Context, Pair, sides_of
-from bakeoff.report.view import Flame, FlameFrame, FlameSide, Row, Section, Table, Value
+from bakeoff.report.context import Context
+from bakeoff.report.html import environment
+from bakeoff.report.view import Drawing, Row, Section, Table, Value
 from bakeoff.results.epoch_data import CellCounters
 from bakeoff.stats.interval import Paired
-from bakeoff.units import format_ns
+from bakeoff.units import format_ns, visible
+
+TEMPLATES = Path(__file__).parent / "templates"
 
 COMPARISONS_MAX = 4
-"""Comparisons that are shown: the first of those that were measured (`Context.explained_pairs`)."""
+"""Comparisons that are shown: the first of those that were measured (`Explained.pairs`)."""
 
 _FUNCTIONS_MAX = 12
 _GROUPS_MAX = 12
@@ -37,13 +40,14 @@ _LABEL_SHARE = 0.06  # of the width: narrower frames get their name from the scr
 
 def profile_section(context: Context) -> Section | None:
     """The first comparisons that were profiled, at most `COMPARISONS_MAX`; why there is none, where that was noted."""
-    counted = context.explaining(PROFILES, PMU_FILE, dict[str, CellCounters]) if context.profiles else {}
-    shown = [*context.profiles.items()][:COMPARISONS_MAX]
+    explained = context.once(Explained)
+    counted = explained.recorded(PROFILES, PMU_FILE, dict[str, CellCounters]) if explained.profiles else {}
+    shown = [*explained.profiles.items()][:COMPARISONS_MAX]
     parts = [
         _comparison_section(context, pair, found, _processors_table(context, pair, counted, number), number)
         for number, (pair, found) in enumerate(shown, start=1)
     ]
-    return Section.of("Where the CPU goes", *context.explaining_notes(PROFILES), *parts, anchor="profiles")
+    return Section.of("Where the CPU goes", *explained.notes(PROFILES), *parts, anchor="profiles")
 
 
 def title_of(context: Context, pair: Pair) -> str:
@@ -185,33 +189,62 @@ def _signed(cost: Paired) -> str:
 # ---- the graphs ------------------------------------------------------------------------------------------------------
 
 
-def _flame(context: Context, pair: Pair, found: ProfileComparison, number: int) -> Flame:
+@dataclass(frozen=True)
+class _Side:
+    """One arm's half: its frames as HTML, and how many levels they have."""
+
+    label: str
+    slot: int
+    total: str
+    frames: Markup
+    levels: int
+
+
+def _flame(context: Context, pair: Pair, found: ProfileComparison, number: int) -> Drawing:
+    """Two graphs on one scale; the script adds zoom and search."""
     axis_ns = max(found.all.baseline, found.all.contender)
     functions = {each.name: each.total for each in found.functions}
     numbered: dict[str, int] = {}
+    totals = (found.all.baseline, found.all.contender)
     sides = []
-    for arm, tree, total_ns in zip(
-        (pair.baseline, pair.contender), found.trees, (found.all.baseline, found.all.contender), strict=True
-    ):
-        frames = tuple(
-            FlameFrame(
-                function=numbered.setdefault(name, len(numbered)), level=level, left=left, width=width,
-                step=_step(functions[name].difference.mean / axis_ns),
-            )
-            for name, level, left, width in _frames(tree, axis_ns)
-        )  # fmt: skip
-        sides.append(
-            FlameSide(label=context.labels[arm], slot=context.slots[arm], total=format_ns(total_ns), frames=frames)
+    for arm, tree, total_ns in zip((pair.baseline, pair.contender), found.trees, totals, strict=True):
+        frames, levels = [], 0
+        for name, level, left, width in _frames(tree, axis_ns):
+            number_of_it = numbered.setdefault(name, len(numbered))
+            step = _step(functions[name].difference.mean / axis_ns)
+            frames.append(_paint(visible(name), number_of_it, step, (left, width, level)))
+            levels = max(levels, level + 1)
+        label, slot = visible(context.labels[arm]), context.slots[arm]
+        sides.append(_Side(label, slot, format_ns(total_ns), Markup("").join(frames), levels))
+    of_functions = [
+        (visible(name), round(functions[name].baseline, 1), round(functions[name].contender, 1)) for name in numbered
+    ]
+    html = (
+        environment(TEMPLATES)
+        .get_template("flame.html.j2")
+        .render(
+            id=f"flame-{number}",
+            title=visible(context.cell_title(pair.cell)),
+            axis_ns=axis_ns,
+            functions=json.dumps(of_functions, ensure_ascii=False, separators=(",", ":")),
+            sides=sides,
         )
-    return Flame(
-        id=f"flame-{number}",
-        title=context.cell_title(pair.cell),
-        axis_ns=axis_ns,
-        sides=(sides[0], sides[1]),
-        functions=tuple(
-            (name, round(functions[name].baseline, 1), round(functions[name].contender, 1)) for name in numbered
-        ),
     )
+    return Drawing(html=Markup(html), script=Markup(flame_script()))  # safe: the template escapes, the script is ours
+
+
+def _paint(name: str, function: int, step: int, box: tuple[float, float, int]) -> Markup:
+    """A frame; a narrow one gets its name from the script."""
+    left, width, level = box
+    tone = f"{'p' if step > 0 else 'm'}{abs(step)}" if step else "e"
+    shown = name if width >= 100 * _LABEL_SHARE else ""
+    paint = Markup('<i class="{}" data-f="{}" style="--x:{:.3f};--w:{:.3f};--y:{}">{}</i>')
+    return paint.format(tone, function, left, width, level, shown)
+
+
+def flame_script() -> str:
+    """The script of a page with flame graphs."""
+    return (TEMPLATES / "flame.js").read_text("utf-8").strip()
 
 
 def _step(share: float) -> int:
@@ -237,30 +270,3 @@ def _frames(tree: Tree, axis_ns: float) -> Iterator[tuple[str, int, float, float
             if totals[child] >= 100 * _FRAME_SHARE and level < _DEPTH_MAX:
                 waiting.append((child, level + 1, left))
             left += float(totals[child])
-
-
-def flame_frames(flame: Flame, side: FlameSide) -> Markup:
-    """The frames of one side as HTML."""
-    paint = Markup('<i class="{}" data-f="{}" style="--x:{:.3f};--w:{:.3f};--y:{}">{}</i>')
-    parts = []
-    for frame in side.frames:
-        name = flame.functions[frame.function][0] if frame.width >= 100 * _LABEL_SHARE else ""
-        tone = f"{'p' if frame.step > 0 else 'm'}{abs(frame.step)}" if frame.step else "e"
-        parts.append(paint.format(tone, frame.function, frame.left, frame.width, frame.level, name))
-    return Markup("").join(parts)
-
-
-def flame_functions(flame: Flame) -> str:
-    """Name and time on both sides of every function, for the script."""
-    return json.dumps(flame.functions, ensure_ascii=False, separators=(",", ":"))
-
-
-def flame_script() -> str:
-    """The script of a page with flame graphs."""
-    return (TEMPLATES / "flame.js").read_text("utf-8").strip()
-
-
-def flame_policy() -> str:
-    """What the page's content security policy allows for it: this one script, by its digest."""
-    digest = hashlib.sha256(flame_script().encode()).digest()
-    return f"; script-src 'sha256-{base64.b64encode(digest).decode()}'"

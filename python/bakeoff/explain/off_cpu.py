@@ -1,4 +1,4 @@
-"""Record where the threads of servers wait off the CPU, in epochs that explain (`bakeoff.explain.explaining`).
+"""Record where the threads of servers wait off the CPU, in epochs that explain (`bakeoff.explain.after_verdict`).
 
 The kernel notes every switch from one thread to another, and whether the thread that leaves could have run on: so how
 long threads were off the CPU is known of all. Why, the stacks say that perf keeps of some switches, each for the number

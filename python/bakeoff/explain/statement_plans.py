@@ -1,4 +1,4 @@
-"""Record how servers run the statements of a workload, in epochs that explain (`bakeoff.explain.explaining`).
+"""Record how servers run the statements of a workload, in epochs that explain (`bakeoff.explain.after_verdict`).
 
 One server writes its general log while a cell is measured, which slows it down; the statements in it are explained on
 every arm.
@@ -43,7 +43,7 @@ class Plans:
     @contextlib.contextmanager
     def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
         """Have the first arm's server log its statements meanwhile; then explain them on every arm."""
-        if cell.replay:
+        if cell.fixed_work:
             yield lambda _message: None
             return
         # In the study's order, not in that in which they were started: plans are compared with the first arm's.

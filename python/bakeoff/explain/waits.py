@@ -1,4 +1,4 @@
-"""Record what servers wait for while a cell is measured, in epochs that explain (`bakeoff.explain.explaining`).
+"""Record what servers wait for while a cell is measured, in epochs that explain (`bakeoff.explain.after_verdict`).
 
 Servers are started with the instruments of performance_schema for waits and stages, which slow them down; their
 summaries are read before and after the measuring of each cell.

@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
+from bakeoff.gate.ci import annotations, gate_markdown, junit, junit_of_error
 from bakeoff.gate.rule import Answer, Gate, GateQuestion, OnUnclear
-from bakeoff.gate.view import annotations, gate_markdown, junit, junit_of_error
 from bakeoff.history.command import add_run
 from bakeoff.redaction import without_url_passwords
 from bakeoff.report.view import ReportView

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from bakeoff import spec
-from bakeoff.gate import outputs, view
+from bakeoff.gate import outputs, sections
 from bakeoff.gate.rule import Answer, GateQuestion, Sample, answers, as_question, forecast_sentence
 from bakeoff.plan import Plan
 from bakeoff.report.context import Context
@@ -42,10 +42,10 @@ class _Gate:
         return forecast_sentence(card, study, plan)
 
     def conclude(self, context: Context) -> Conclusion:
-        gate = view.gate_of(context)
+        gate = sections.gate_of(context)
         return Conclusion(
-            view.question(context),
-            lead=view.lead(context),
+            sections.question(context),
+            lead=sections.lead(context),
             document=gate,
             key="gate",
             exit_code=outputs.exit_code(as_question(context.study), gate),

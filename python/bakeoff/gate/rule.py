@@ -20,7 +20,7 @@ from bakeoff.plan import Plan
 from bakeoff.spec import Question, Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.hosts import moments
-from bakeoff.stats.model import Comparison, Frozen, Stop
+from bakeoff.stats.model import Comparison, Frozen, Obstacle, Stop
 from bakeoff.stats.resolution import NoiseCard
 from bakeoff.units import percent_text
 
@@ -189,7 +189,7 @@ def judge(comparisons: Sequence[Comparison], *, limit: float, family: int, trust
     own = [each for each in comparisons if not each.is_control]
     # An arm that completed nothing has no ratio in some epoch, which leaves those of the others without meaning.
     dead = [not each.estimate.n for each in own]
-    unlike = [any(flag.kind == "UNLIKE MACHINES" for flag in each.flags) for each in own]
+    unlike = [each.obstacle is Obstacle.UNLIKE_MACHINES for each in own]
     usable = [not (nothing or several) for nothing, several in zip(dead, unlike, strict=True)]
     points = [each.points if may else () for each, may in zip(own, usable, strict=True)]
     samples = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from bakeoff.errors import ResultsError
-from bakeoff.plan.epochs import workload_names
+from bakeoff.plan.workloads import workload_names
 from bakeoff.report import numbers
 from bakeoff.report.context import read_analysis
 from bakeoff.report.setups import data_parts

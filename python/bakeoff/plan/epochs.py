@@ -1,8 +1,6 @@
 """The plan of a study (`plan.json`): cells, epochs and rounds, their random orders and seeds.
 
 Nothing here is measured; all follows from the study, its seed and the expected seconds of loading and restarting.
-At the end: the bytes and rows that its workloads are expected to load, for memory, disk and the buffer pool.
-
 Every random choice of a run follows from one number. The scheme (version 1): a choice has a path, such as
 `("start", 3, "A")`. Its number is the first 53 bits of SHA-256 of the text `bakeoff/1/SEED/start/3/A`; 53 bits are
 exact in every JSON reader. A random order sorts items by their numbers. So a choice depends on the study's seed and on
@@ -11,23 +9,13 @@ its own path alone: adding a cell or an epoch changes no other choice, and any l
 
 import hashlib
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from pathlib import PurePath
 
-from bakeoff.spec import Data, Frozen, Origin, Placement, ServerSpec, Study, Workload
-from bakeoff.spec.dumps import read_dump
-from bakeoff.spec.server_name import is_url, url_database
-from bakeoff.spec.study import OptionValue, is_capture
-from bakeoff.units import parse_scaled
+from bakeoff.spec import Frozen, Placement
 
 ROUND_BLOCKS = 1_000_000
 """Blocks of round r are numbered from r times this, so that the rounds of an epoch can be distinguished."""
-
-# Bundled scripts whose run only reads. Every other script may write: one that bakeoff does not know is treated as the
-# dangerous kind.
-READ_ONLY = frozenset({"oltp_point_select", "oltp_read_only", "select_random_points", "select_random_ranges"})
 
 
 class SliceLength(Frozen):
@@ -55,8 +43,8 @@ class Cell(Frozen):
         freeze: the resting server is stopped (SIGSTOP) while the other has its turn.
         placement: where the two threads of every connection run, on all arms alike.
         open_loop: events come at a given rate.
-        replay: the workload is a capture, each of whose queries gets a verdict.
-        speed: of a capture that is replayed by the clock: captured seconds in a second.
+        fixed_work: every pass runs the same list of events (`bakeoff.plan.workloads.WorkloadKind`).
+        speed: captured seconds replayed per second; None if it does not follow the capture's clock.
         slices: the length before the pilot, or the one that the pilot chose.
         seconds: wall seconds that all arms together are measured in an epoch; None: the plan's `seconds_per_cell`.
     """
@@ -72,13 +60,13 @@ class Cell(Frozen):
     open_loop: bool
     slices: SliceLength
     seconds: float | None = None
-    replay: bool = False
+    fixed_work: bool = False
     speed: float | None = None
 
     @property
     def guard_ns(self) -> int:
-        """Of every measured slice; a replay has none, since all of its statements count."""
-        return 0 if self.replay else self.slices.guard_ns
+        """Guard of every measured slice; 0 for fixed work, all of whose events count."""
+        return 0 if self.fixed_work else self.slices.guard_ns
 
 
 class CellDraft(Frozen):
@@ -215,23 +203,6 @@ class Plan(Frozen):
         return self.model_copy(update={"cells": cells})
 
 
-def writes(workload: Workload) -> bool:
-    """Whether a workload changes data, as it says itself; else False only for the bundled scripts that only read."""
-    return workload.script not in READ_ONLY if workload.writes is None else workload.writes
-
-
-def workload_names(workloads: tuple[Workload, ...]) -> tuple[str, ...]:
-    """A short name for each: its own, or the file's without `.lua` and `.capture`, with `#2` where it comes again."""
-    seen: Counter[str] = Counter()
-    names = []
-    for workload in workloads:
-        file = PurePath(workload.script).name
-        stem = workload.name or file.removesuffix(".lua").removesuffix(".capture") or "script"
-        seen[stem] += 1
-        names.append(stem if seen[stem] == 1 else f"{stem}#{seen[stem]}")
-    return tuple(names)
-
-
 def seed_for(seed: int, *path: int | str) -> int:
     """The number of one choice, uniform in [0, 2**53)."""
     text = "/".join(["bakeoff", "1", str(seed), *map(str, path)])
@@ -269,117 +240,3 @@ def turns(arms: int, *, at_once: int) -> int:
     if arms <= at_once:
         return arms
     return arms - 1 + -(-(arms - 1) // (at_once - 1))
-
-
-_BYTES_PER_ROW = 250
-"""Of an sbtest row in InnoDB: 200 to 260 with both indexes and pages 15/16 full (measured)."""
-
-_C_CHARACTERS, _PAD_CHARACTERS = 119, 59
-_BYTES_PER_CHARACTER = {"latin": 1.5, "cyrillic": 2, "japanese": 3, "chinese": 3, "emoji": 4}
-"""Of texts in UTF-8; the others take 1. A character set of fewer bytes needs less than is expected."""
-
-_BYTES_PER_WAREHOUSE = 110 * 2**20
-"""Of TPC-C with all indexes in InnoDB (docs/tpcc.md)."""
-
-_ROW_BYTES_OF_STUDIES = {"ucs2_vs_utf8": 5_600, "index_charset": 260}
-"""Of the scripts that ship with studies: all tables of the script, in utf8 (measured)."""
-
-
-def workload_bytes(script: str, options: Mapping[str, OptionValue]) -> int:
-    """Bytes that a script's `prepare` is expected to load."""
-    each = _ROW_BYTES_OF_STUDIES.get(_stem(script)) or _row_bytes(options)
-    return math.prod(table_sizes(script, options).values()) * (_BYTES_PER_WAREHOUSE if is_tpcc(script) else each)
-
-
-def table_sizes(script: str, options: Mapping[str, OptionValue]) -> dict[str, int]:
-    """What a script's `prepare` makes: `tables` (of TPC-C: sets of them) with a `table_size`, or `warehouses`, each."""
-    tables = {"tables": _number(options.get("tables"), 1)}
-    if is_tpcc(script):
-        return tables | {"warehouses": warehouses(options)}
-    return tables | {"table_size": _number(options.get("table_size"), 10_000)}
-
-
-def is_tpcc(script: str) -> bool:
-    """Whether a script's data is sized in warehouses."""
-    return _stem(script).startswith("tpcc")
-
-
-def warehouses(options: Mapping[str, OptionValue]) -> int:
-    """Of one set of TPC-C's tables."""
-    return _number(options.get("warehouses"), 0) or _number(options.get("scale"), 10)
-
-
-def _row_bytes(options: Mapping[str, OptionValue]) -> int:
-    """Of an sbtest row with the texts that are asked for."""
-    each = _BYTES_PER_CHARACTER.get(str(options.get("content")), 1)
-    texts = each * (_number(options.get("text_length"), _C_CHARACTERS) + _PAD_CHARACTERS)
-    return int(_BYTES_PER_ROW - _C_CHARACTERS - _PAD_CHARACTERS + texts)
-
-
-def data_bytes(study: Study, data: Data) -> int:
-    """Bytes that one load of an arm with this data is expected to take, all workloads together."""
-    if data.source:
-        return data.source_bytes if is_url(data.source) else read_dump(data.source).server_bytes
-    sizes: dict[str, int] = {}
-    for workload in study.workloads:
-        if is_capture(workload.script):
-            continue
-        database = database_of(study, workload)
-        loaded = workload_bytes(workload.script, options_of(study, workload, data))
-        sizes[database] = max(sizes.get(database, 0), loaded)
-    return sum(sizes.values())
-
-
-def row_count(study: Study, data: Data) -> int | None:
-    """Rows of the tables that the first workload asks for on an arm with this data; None: own data, or TPC-C's."""
-    if data.source or is_tpcc(study.workloads[0].script):
-        return None
-    options = options_of(study, study.workloads[0], data)
-    return _number(options.get("tables"), study.tables) * _number(options.get("table_size"), study.table_size)
-
-
-def options_of(study: Study, workload: Workload, data: Data) -> dict[str, OptionValue]:
-    """Options of a script on one arm: the study's sizes, what the workload says, then what the arm's data says."""
-    return sized_options(workload, data, tables=study.tables, table_size=study.table_size)
-
-
-def sized_options(workload: Workload, data: Data, *, tables: int, table_size: int) -> dict[str, OptionValue]:
-    """As `options_of`, for a study of these sizes; TPC-C has warehouses where the others have tables and rows."""
-    options: dict[str, OptionValue] = {"tables": tables, "table_size": table_size}
-    return ({} if is_tpcc(workload.script) else options) | dict(workload.options) | dict(data.options)
-
-
-def database_of(study: Study, workload: Workload) -> str:
-    """The study's (`sbtest`) for captures and sysbench's scripts that use the same tables, else the script's own.
-
-    With own data it is the study's for every script. It is ASCII: `Instance.data_bytes` finds the folders of such.
-    """
-    if study.baseline.data.source:
-        return study.database
-    if uses_sysbench_tables(workload) or is_capture(workload.script):
-        return study.database
-    return f"{study.database}_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in _stem(workload.script))
-
-
-def uses_sysbench_tables(workload: Workload) -> bool:
-    """Whether a script shares the tables of sysbench's own, which it says by its name."""
-    return _stem(workload.script).startswith(("oltp_", "select_random_"))
-
-
-def database_on(study: Study, workload: Workload, server: ServerSpec) -> str:
-    """As `database_of`, but captured statements on a running server have its URL's, or what was asked for, or none."""
-    if server.origin is Origin.URL and is_capture(workload.script):
-        return url_database(server.location) or study.capture_database
-    return database_of(study, workload)
-
-
-def _stem(script: str) -> str:
-    return PurePath(script).name.removesuffix(".lua")
-
-
-def _number(value: OptionValue | None, default: int) -> int:
-    number = parse_scaled(value) if isinstance(value, str) else value
-    try:
-        return int(number) if number is not None else default
-    except (ValueError, OverflowError):
-        return default

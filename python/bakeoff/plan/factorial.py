@@ -18,12 +18,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bakeoff.errors import KeyPath, SpecError
-from bakeoff.plan.epochs import sized_options, workload_bytes, workload_names
+from bakeoff.plan.workloads import kind_of, sized_options, workload_names
 from bakeoff.spec import Arm, Origin, Study, Workload, control_of
 from bakeoff.spec.dumps import default_database, read_dump
 from bakeoff.spec.factors import DEFAULT, ArmParts, fields_set_by, part_of
 from bakeoff.spec.server_name import is_url, running_at
-from bakeoff.spec.study import Data, Design, Factor, Fraction, Published, PublishedFigure, is_capture
+from bakeoff.spec.study import Data, Design, Factor, Fraction, Published, PublishedFigure
 from bakeoff.spec.study_file import LoadedStudy, PublishedForm, StudyFile, WorkloadForm
 
 ARMS_MAX = 64
@@ -69,7 +69,7 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
     arms = _arms(loaded, levels, workloads)
     running = any(arm.server.origin is Origin.URL for arm in arms)
     for index, workload in enumerate(workloads):
-        if running and workload.writes and is_capture(workload.script):
+        if running and workload.writes and not kind_of(workload.script).fills_tables:
             reason = "on running servers only the reads of a capture are replayed."
             raise loaded.error("workloads", index, reason=reason, hint="Leave `writes` out.")
     threads = tuple(form.threads or _DEFAULTS["threads"])
@@ -186,13 +186,13 @@ def _fractioned(
 def _arms(loaded: LoadedStudy, levels: Mapping[str, Combination], workloads: tuple[Workload, ...]) -> list[Arm]:
     """The arms of these combinations; two of them on one running server have the same data and other connections."""
     arms = [_arm(loaded, name, combination, workloads) for name, combination in levels.items()]
-    replays = any(is_capture(workload.script) for workload in workloads)
+    by_url = any(not kind_of(workload.script).fills_tables for workload in workloads)
     seen: set[object] = set()
     data: dict[object, Data] = {}
     for arm in arms:
         if arm.server.origin is not Origin.URL:
             continue
-        place = running_at(arm.server, with_database=replays)
+        place = running_at(arm.server, with_database=by_url)
         setup = (place, arm.connection.model_copy(update={"transport": "socket"}))  # its URL says how it is reached
         reason = ""
         if data.setdefault(place, arm.data) != arm.data:
@@ -269,7 +269,7 @@ def _words(combination: Combination) -> str:
 def _workload(written: str | WorkloadForm, folder: Path) -> Workload:
     form = WorkloadForm(script=written) if isinstance(written, str) else written
     beside = folder / form.script
-    is_file = form.script.endswith(".lua") or is_capture(str(beside))
+    is_file = form.script.endswith(".lua") or not kind_of(str(beside)).fills_tables
     script = str(beside.resolve()) if is_file and beside.is_file() else form.script
     options = tuple((name.replace("-", "_"), value) for name, value in form.options.items())
     return Workload(script=script, options=options, **form.model_dump(exclude={"script", "options"}))
@@ -280,8 +280,10 @@ def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...], data: Data
     if data.source:
         return None if is_url(data.source) else read_dump(data.source).server_bytes
     sizes = {name: getattr(form, name) or _DEFAULTS[name] for name in ("tables", "table_size")}
-    loaded = [workload for workload in workloads if not is_capture(workload.script)]
-    return max((workload_bytes(each.script, sized_options(each, data, **sizes)) for each in loaded), default=0)
+    return max(
+        (kind_of(each.script).loaded_bytes(each.script, sized_options(each, data, **sizes)) for each in workloads),
+        default=0,
+    )
 
 
 def _factor(name: str, bundles: Mapping[str, Mapping[str, str]]) -> Factor:

@@ -12,11 +12,9 @@ from bakeoff.plan.epochs import (
     SliceLength,
     seed_for,
     shuffled,
-    workload_names,
-    writes,
 )
+from bakeoff.plan.workloads import kind_of, workload_names, writes
 from bakeoff.spec import Placement, Study, Workload
-from bakeoff.spec.study import is_capture
 
 _NO_RECONNECT = ("0", "off", "false")  # values of the script option `reconnect` with which connections stay
 _PAIRED_MAX = 1024  # connections: 256 are paired in half a second, and the time grows with the square of the number
@@ -193,7 +191,7 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
                 placement=Placement.FREE if study.client else study.placement or _placement(study, workload, threads),
                 open_loop=open_loop,
                 slices=slices,
-                replay=is_capture(workload.script),
+                fixed_work=kind_of(workload.script).fixed_work,
                 speed=workload.speed,
             )
             for threads in study.threads

@@ -16,8 +16,8 @@ from bakeoff.cli.help import Command
 from bakeoff.cli.printing import console, print_sentence
 from bakeoff.engine import capture_totals, make_capture, make_capture_of
 from bakeoff.errors import SpecError
-from bakeoff.replay.captures import KeptIn, kept_statements
-from bakeoff.replay.queries import capture_view
+from bakeoff.replay.capture_view import capture_view
+from bakeoff.replay.kept_statements import KeptIn, kept_statements
 from bakeoff.report import render_csv, render_html, render_markdown, render_terminal
 from bakeoff.servers import RemoteServer
 from bakeoff.spec import parse_server

@@ -31,14 +31,16 @@ from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.engine import capture_totals, make_capture
 from bakeoff.errors import HostError, SpecError
 from bakeoff.replay.capture_command import reading
-from bakeoff.replay.captures import CaptureFacts, capture_facts, capture_lock
-from bakeoff.replay.queries import capture_view
+from bakeoff.replay.capture_view import capture_view
+from bakeoff.replay.captures import CaptureFacts, capture_facts
+from bakeoff.replay.prune import capture_lock
+from bakeoff.replay.workload import is_capture
 from bakeoff.report import render_terminal
 from bakeoff.results import runs_root
 from bakeoff.servers.paths import locked, share
 from bakeoff.spec import Origin, Profile, Study, Workload
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
-from bakeoff.spec.study import DATABASE_PATTERN, THREADS_MAX, is_capture
+from bakeoff.spec.study import DATABASE_PATTERN, THREADS_MAX
 from bakeoff.units import parse_duration_s, parse_precision
 
 _THREADS_MOST = 64

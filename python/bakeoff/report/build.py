@@ -1,52 +1,43 @@
 """Build the content of a report from a run directory and its analysis: the head, and the list of sections."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from bakeoff.explain import why
-from bakeoff.gate import view as gate_view
-from bakeoff.replay import queries
+from bakeoff.features import parts
 from bakeoff.report import machine, numbers, performance, setups, studies, verdicts
 from bakeoff.report.context import Context
 from bakeoff.report.question import question_of
-from bakeoff.report.view import ArmView, Conclusion, ReportView, Role, Section, Status, tables_of
+from bakeoff.report.sections import Place, SectionSource
+from bakeoff.report.view import ArmView, Conclusion, RecordList, ReportView, Role, Status
 from bakeoff.results import RunDirectory
-from bakeoff.search import view as bisection
-from bakeoff.stats.model import Analysis, Stop
+from bakeoff.stats.model import Analysis, FlagKind, Stop
 from bakeoff.units import format_duration, percent_text
 
 _MOVED = 2.0  # times as long for a cache line
 BUSY_SHARE = 0.10
 """Share of all processors used by others from which the report says so at its head."""
 
-
-def section_makers() -> tuple[Callable[[Context], Section | None], ...]:
-    """Return the section makers in the order of the report; each returns None when it has nothing to show."""
-    return (
-        gate_view.gate_section,
-        bisection.bisection_section,
-        why.why_section,
-        queries.queries_section,
-        performance.throughput_section,
-        performance.stability_section,
-        performance.epochs_section,
-        machine.hosts_section,
-        performance.latency_section,
-        studies.published_section,
-        studies.effects_section,
-        studies.pairs_section,
-        studies.tpcc_section,
-        machine.costs_section,
-        machine.sizes_section,
-        machine.machine_section,
-        setups.data_section,
-        setups.settings_section,
-        setups.environment_section,
-        setups.method_section,
-        setups.again_section,
-        setups.appendix_section,
-    )
+SECTIONS = (
+    SectionSource(Place.THROUGHPUT, performance.throughput_section),
+    SectionSource(Place.THROUGHPUT, performance.stability_section),
+    SectionSource(Place.THROUGHPUT, performance.epochs_section),
+    SectionSource(Place.THROUGHPUT, machine.hosts_section, findings=machine.hosts_findings),
+    SectionSource(Place.LATENCY, performance.latency_section),
+    SectionSource(Place.STUDY, studies.published_section),
+    SectionSource(Place.STUDY, studies.effects_section),
+    SectionSource(Place.STUDY, studies.pairs_section),
+    SectionSource(Place.COSTS, machine.costs_section),
+    SectionSource(Place.COSTS, machine.sizes_section),
+    SectionSource(Place.COSTS, machine.machine_section),
+    SectionSource(Place.SETUP, setups.data_section),
+    SectionSource(Place.SETUP, setups.settings_section),
+    SectionSource(Place.SETUP, setups.environment_section),
+    SectionSource(Place.SETUP, setups.method_section),
+    SectionSource(Place.SETUP, setups.again_section),
+    SectionSource(Place.SETUP, setups.appendix_section),
+)
+"""The core's sections; features add theirs (`report/sections.py`)."""
 
 
 def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, str] | None = None) -> ReportView:
@@ -55,17 +46,19 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
     Args:
         run: where the measurements are.
         analysis: of that run.
-        samples: by digest a statement with its literals, shown in place of the digest's text.
+        samples: digest -> a statement with its literals, shown in place of the digest's text.
 
     Raises:
         ResultsError: a document of the run is missing or damaged.
     """
     context = Context.read(run, analysis, samples)
-    sections = tuple(section for make in section_makers() if (section := make(context)))
+    added = (source for module in parts("sections") for source in module.SECTIONS)
+    sources = sorted((*SECTIONS, *added), key=lambda source: source.place)
+    conclusion = question_of(context.study).conclude(context)
+    summary, says_more = _summary(context, conclusion, sources)
     wall = setups.wall_sentence(context)
     arms = _arms(context)
     forest, found = verdicts.forest(context), verdicts.verdicts(context)
-    conclusion = question_of(context.study).conclude(context)
     if conclusion.replaces_verdicts:
         forest, found = forest.model_copy(update={"rows": (), "withheld": ()}), ()
     return ReportView(
@@ -74,36 +67,41 @@ def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, s
         title=context.study.title,
         question=conclusion.asks,
         dateline=_dateline(context),
-        statuses=_statuses(context),
+        statuses=(*_statuses(context), *(status for source in sources for status in source.statuses(context))),
         arms=arms,
         arms_table=setups.arms_table(context, arms),
-        summary=_summary(context, conclusion),
+        summary=summary,
         on_cards=verdicts.on_cards(context),
+        says_more=says_more,
         verdicts=found,
         means=() if conclusion.replaces_verdicts else verdicts.mean_sentences(context),
         conditions=_conditions(context),
         forest=forest,
-        sections=sections,
-        key_figures=studies.tpmc_lines(tables_of(sections)),
+        sections=tuple(section for source in sources if (section := source.make(context))),
+        key_figures=tuple(line for source in sources for line in source.key_figures(context)),
         effort=(performance.epoch_counts(context), *([f"Wall time: {wall}"] if wall else [])),
         command=setups.command(context),
         footnotes=context.footnotes,
         conclusion=conclusion,
         records=verdicts.records(context),
-        queries=tuple(queries.records(context)),
-        costs=why.records(context),
+        more_records=tuple(
+            RecordList(name=each.name, rows=rows, in_csv=each.in_csv)
+            for source in sources
+            if (each := source.records) and (rows := tuple(each.make(context)))
+        ),
     )
 
 
-def _summary(context: Context, conclusion: Conclusion) -> tuple[str, ...]:
+def _summary(
+    context: Context, conclusion: Conclusion, sources: Sequence[SectionSource]
+) -> tuple[tuple[str, ...], bool]:
+    """The summary, and whether it says more than the verdicts below it."""
     if conclusion.replaces_verdicts:
-        return conclusion.lead
-    return (
-        *conclusion.lead,
-        *queries.findings(context),
-        *verdicts.summary(context),
-        *machine.hosts_findings(context),
-    )
+        return conclusion.lead, True
+    first = [sentence for each in sources if each.place < Place.THROUGHPUT for sentence in each.findings(context)]
+    last = [sentence for each in sources if each.place >= Place.THROUGHPUT for sentence in each.findings(context)]
+    says_more = bool(conclusion.lead or first) or len(context.primary) > 1
+    return (*conclusion.lead, *first, *verdicts.summary(context), *last), says_more
 
 
 def _dateline(context: Context) -> str:
@@ -172,16 +170,17 @@ def _statuses(context: Context) -> tuple[Status, ...]:
 def _control_statuses(analysis: Analysis) -> Iterator[Status]:
     if analysis.trusted is False:
         yield Status(
-            word="UNTRUSTED",
+            word=FlagKind.UNTRUSTED,
             text="The control, a second instance of the baseline, came out different from the baseline. Something "
             "other than the settings moved the numbers; no line of this report should be relied on.",
         )
     if analysis.trusted is None and analysis.control is not None:
-        why = "has an epoch without a completed event, in it or in the baseline"
-        if not analysis.control_is_idle:
-            why = "has fewer than five usable epochs"
+        idle = analysis.control_is_idle
+        why = "has fewer than five usable epochs"
+        if idle:
+            why = "has an epoch without a completed event, in it or in the baseline"
         yield Status(
-            word="CONTROL TOO SHORT",
+            word=FlagKind.UNTRUSTED if idle else FlagKind.NOT_FINISHED,
             text=f"The control, a second instance of the baseline, {why}: it neither supports this report nor speaks "
             "against it.",
         )
@@ -189,13 +188,14 @@ def _control_statuses(analysis: Analysis) -> Iterator[Status]:
 
 _ENDINGS = {
     Stop.ABORTED: Status(
-        word="ENDED BY HAND", text="Only intervals that are valid at any moment of stopping are shown."
+        word=FlagKind.NOT_FINISHED,
+        text="It was ended by hand; only intervals that are valid at any moment of stopping are shown.",
     ),
     Stop.RUNNING: Status(
-        word="NOT FINISHED", text="Measuring goes on or was broken off; intervals are anytime-valid ones."
+        word=FlagKind.NOT_FINISHED, text="Measuring goes on or was broken off; intervals are anytime-valid ones."
     ),
     Stop.EXTENDED: Status(
-        word="EXTENDED",
+        word=FlagKind.NOT_FINISHED,
         text="The run went on with an answer in sight, or with another budget than it began with. Only intervals that "
         "are valid at any moment of stopping are shown.",
     ),
@@ -208,7 +208,7 @@ def _ending_statuses(context: Context) -> Iterator[Status]:
     ]
     if injected:
         yield Status(
-            word="INJECTED",
+            word=FlagKind.INJECTED,
             text=f"A slowdown was injected to prove the method: uncounted events on {', '.join(injected)}.",
         )
     stopped = context.analysis.stopped
@@ -217,31 +217,30 @@ def _ending_statuses(context: Context) -> Iterator[Status]:
     if stopped in (Stop.BUDGET, Stop.EXTENDED) and context.study.has_target:
         precision = percent_text(context.study.precision)
         yield Status(
-            word="TIME RAN OUT",
+            word=FlagKind.NOT_FINISHED,
             text=f"The budget ended before every cell reached its target precision of ±{precision}.",
         )
 
 
 def _circumstances(context: Context) -> Iterator[Status]:
-    yield from queries.different_work(context)
     others = _others(context)
     if others is not None and others > BUSY_SHARE:
         yield Status(
-            word="BUSY MACHINE",
+            word=FlagKind.BUSY_MACHINE,
             text=f"Other work took {numbers.share(others)} of the processors while measuring. The intervals allow "
             "for it, and the ratios are those of a busy machine.",
         )
     disturbed = [bool(outcome.other_bakeoffs) for outcome in context.outcomes if outcome.valid]
     if any(disturbed):
         yield Status(
-            word="ANOTHER BAKEOFF",
+            word=FlagKind.BUSY_MACHINE,
             text=f"In {sum(disturbed)} of {len(disturbed)} epochs another bakeoff had servers on this machine: each "
             "disturbs the other's measurement. Rerun it alone.",
         )
     count = len({name for differences in context.analysis.undeclared.values() for name in differences})
     if count:
         yield Status(
-            word="UNDECLARED DIFFERENCES",
+            word=FlagKind.SETTINGS,
             text=f"{count} {'setting differs' if count == 1 else 'settings differ'} between the arms although the "
             "study did not ask for it; the ratios include what they do. See Settings.",
         )

@@ -2,32 +2,23 @@
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bakeoff.explain.costs import Explanation, explain
-from bakeoff.explain.cpu_profile import ProfileComparison, compare_profiles
-from bakeoff.explain.off_cpu_time import OffCpuComparison, compare_off_cpu
-from bakeoff.explain.profiles import OFF_CPU, PROFILE_FILE, PROFILES, Profile
-from bakeoff.explain.waits_and_plans import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference, wait_differences
 from bakeoff.plan import Cell, Plan
-from bakeoff.replay.answer_rules import DOCUMENT, ROWS_KINDS, Answers, Compared, DigestAnswers
-from bakeoff.replay.digests import OTHER, DigestTimes, digest_times
 from bakeoff.report import numbers
 from bakeoff.report.charts import ARM_SLOTS
-from bakeoff.report.view import Footnote, Prose, Series
+from bakeoff.report.view import Footnote, Series
 from bakeoff.results import Manifest, Outcome, RunDirectory
-from bakeoff.results.epoch_data import COUNTERS, CellCounters
 from bakeoff.results.frame import Frame, quotients
 from bakeoff.results.manifest import Host, kinds_of
-from bakeoff.spec import Arm, Origin, Study
+from bakeoff.spec import Arm, Study
 from bakeoff.stats.estimate import epoch_rates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Flag
 from bakeoff.units import format_bytes, format_ns
@@ -42,7 +33,6 @@ DRAWN_EPOCHS = 12
 
 ByArm = TypeVar("ByArm", bound=Collection[str])
 T = TypeVar("T")
-_Profiles = Mapping[int, Profile]
 
 CPU_KINDS = ("user", "system", "iowait", "steal", "idle")
 _NEEDED = (
@@ -113,69 +103,11 @@ def cpu_shares(slices: Frame) -> Frame:
     return by.keys.with_columns(**shares, seconds=by.sum(slices["length_ns"]) / 1e9)
 
 
-class Pair(NamedTuple):
-    """Two arms in a cell, by name."""
-
-    cell: str
-    baseline: str
-    contender: str
-
-
-def sides_of(pair: Pair, epochs: Mapping[int, Mapping[str, Mapping[str, T]]]) -> tuple[dict[int, T], dict[int, T]]:
-    """What the baseline and the contender have of a cell, by epoch."""
-    baseline, contender = (
-        {epoch: by_arm[arm][pair.cell] for epoch, by_arm in epochs.items() if pair.cell in by_arm.get(arm, {})}
-        for arm in (pair.baseline, pair.contender)
-    )
-    return baseline, contender
-
-
 CONTROL_SLOT = 6
 """Number of the colour and shape that a control has: the palette's grey."""
 
 DETAIL_CELLS = 12
 """Cells whose course over time and whose percentiles get a chart of their own; tables and forest hold all."""
-
-
-@dataclass(frozen=True)
-class Query:
-    """One digest in one cell on one contender: its times, its answers, or both.
-
-    Attributes:
-        text: of the digest.
-    """
-
-    cell: str
-    contender: str
-    digest: str
-    text: str
-    times: DigestTimes | None
-    compared: Compared
-    answers: DigestAnswers | None
-
-    @property
-    def differs(self) -> tuple[str, ...]:
-        """Kinds of difference, the gravest first."""
-        kinds = ("errors", *ROWS_KINDS, "columns", "warnings")
-        found = [kind for kind in kinds if kind in self.compared.differences]
-        return (*found, *(["plan"] if self.compared.plan else []))
-
-    @property
-    def word(self) -> str:
-        """The verdict on its times; `fails` where an arm refuses it, so that they are not those of the query."""
-        if self.failing_arms:
-            return "fails"
-        return self.times.word if self.times else ""
-
-    @property
-    def failing_arms(self) -> int:
-        """How many of the two arms refused at least half of what was compared."""
-        return sum(2 * failed >= max(1, self.compared.executed) for failed in self.compared.failed.values())
-
-    @property
-    def is_flagged(self) -> bool:
-        """Whether it has a part of its own in the report."""
-        return bool(self.differs) or self.word == "SLOWER"
 
 
 def read_analysis(run: RunDirectory) -> Analysis | None:
@@ -236,6 +168,7 @@ class Context:
     plan: Plan | None
     outcomes: tuple[Outcome, ...]
     samples: Mapping[str, str] = field(default_factory=dict)
+    _made: dict[Callable[["Context"], Any], Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def read(cls, run: RunDirectory, analysis: Analysis, samples: Mapping[str, str] | None = None) -> "Context":
@@ -434,140 +367,17 @@ class Context:
         return self.run.newest_variables()
 
     @cached_property
-    def explanations(self) -> tuple[Explanation, ...]:
-        """What an event cost, for the comparisons that the question is about; none of a run without counters."""
-        run, epochs = self.run, self.valid_epochs
-        counters = {epoch: run.server_json(epoch, COUNTERS, dict[str, CellCounters]) for epoch in epochs}
-        if not any(counters.values()):
-            return ()
-        for by_arm in counters.values():
-            self.of_the_study(COUNTERS, by_arm)
-        status = run.server_json(epochs[0], "status-before.json", dict[str, str])
-        exist = {arm: frozenset(f"status.{name}" for name in names) for arm, names in status.items()}
-        ended, cpus = self.analysis.stopped, self.host.cpus_usable
-        return explain(self.primary, counters, self.slices, exist=exist, ended=ended, cpus=cpus)
-
-    @cached_property
-    def explained_pairs(self) -> tuple[Pair, ...]:
-        """What is explained: the arms that were asked for, the last ones first, and every claim; then by difference.
-
-        Raises:
-            ResultsError: an arm that was asked for is not of the study.
-        """
-        mine, sizes = self.analysis.baseline, dict[Pair, float]()
-        for each in self.primary:
-            if each.verdict.claims:
-                sizes[Pair(each.cell, mine, each.contender)] = abs(each.estimate.mean)
-        asked = self.run.read("explain/asked.json", list[tuple[str, str]]) or []
-        for baseline, contender in asked:
-            self.of_the_study("explain/asked.json", (baseline, contender))
-            known = {each.cell: abs(each.estimate.mean) for each in self.primary if each.contender == contender}
-            for cell in self.cells:
-                sizes.setdefault(Pair(cell, baseline, contender), known.get(cell, 0.0) if baseline == mine else 0.0)
-        when = {arms: at for at, arms in enumerate(asked, start=1)}
-        return tuple(sorted(sizes, key=lambda pair: (-when.get((pair.baseline, pair.contender), 0), -sizes[pair])))
-
-    def explaining_notes(self, kind: str) -> tuple[Prose, ...]:
-        """Why epochs of a kind that explains are missing or fewer, a sentence each."""
-        notes = self.run.read("explain/notes.json", dict[str, list[str]]) or {}
-        return tuple(Prose(text=note) for note in notes.get(kind, ()))
-
-    def explaining(self, kind: str, name: str, shape: type[T]) -> dict[int, dict[str, T]]:
-        """Epoch -> arm -> what valid epochs of a kind that explains have in a file of each server."""
-        run = self.run.explaining(kind)
-        valid = [epoch for epoch in run.finished_epochs() if run.outcome(epoch).valid]
-        return {epoch: self.of_the_study(name, run.server_json(epoch, name, shape)) for epoch in valid}
-
-    @cached_property
-    def profiles(self) -> dict[Pair, ProfileComparison]:
-        """Every comparison that was profiled, in the order of `explained_pairs`."""
-        return self._compared(PROFILES, compare_profiles)
-
-    @cached_property
-    def pauses(self) -> dict[Pair, OffCpuComparison]:
-        """Every comparison of which switches were recorded, in the same order."""
-        return self._compared(OFF_CPU, compare_off_cpu)
-
-    def _compared(self, kind: str, compare: Callable[[_Profiles, _Profiles], T | None]) -> dict[Pair, T]:
-        epochs = self.explaining(kind, PROFILE_FILE, dict[str, Profile]) if self.explained_pairs else {}
-        found = {pair: compare(*sides_of(pair, epochs)) for pair in self.explained_pairs}
-        return {pair: each for pair, each in found.items() if each}
-
-    @cached_property
-    def waits(self) -> dict[Pair, tuple[WaitDifference, ...]]:
-        """What was waited for in every comparison whose arms were recorded in the same epoch."""
-        epochs = [*self.explaining(WAITS, WAITS_DOCUMENT, dict[str, CellWaits]).values()]
-        return {
-            pair: wait_differences(epochs, **pair._asdict(), event_ns=self.event_ns.get((pair.cell, pair.baseline)))
-            for pair in self.explained_pairs
-            if any(all(pair.cell in epoch.get(arm, {}) for arm in pair[1:]) for epoch in epochs)
-        }
-
-    @cached_property
-    def event_ns(self) -> dict[tuple[str, str], float]:
-        """(cell, arm) -> time of an event of one connection."""
-        worked = self.slices.rows(self.slices["events"] > 0)
-        by = worked.by("cell", "arm")
-        return by.by_key(by.sum(worked["busy_ns"]) / by.sum(worked["events"]))
-
-    @cached_property
     def histograms(self) -> dict[int, list[dict[str, Any]]]:
         """The engine's histograms of the epochs that count."""
         return {epoch: self.run.histograms(epoch) for epoch in self.valid_epochs}
 
-    @cached_property
-    def failures(self) -> dict[tuple[str, str, str], Counter[str]]:
-        """(cell, digest, error) -> arm -> statements of a replay that failed while they were timed, in all epochs."""
-        found: dict[tuple[str, str, str], Counter[str]] = {}
-        for epoch in self.valid_epochs:
-            for row in self.run.failures(epoch):
-                error = f"{row['sql_errno']} {row['message']}"
-                found.setdefault((row["cell"], row["operation"], error), Counter())[row["arm"]] += row["count"]
-        return found
-
-    @cached_property
-    def digests(self) -> tuple[DigestTimes, ...]:
-        """The times of every digest, of runs that replay a capture."""
-        running = [arm.name for arm in self.study.arms if arm.server.origin is Origin.URL]
-        analysis = self.analysis
-        found = digest_times(
-            self.histograms,
-            baseline=analysis.baseline,
-            ended=analysis.stopped,
-            running=running,
-            host_of=self.host_of,
-            kinds=self.kinds if analysis.by_machine else {},
-        )
-        return tuple(each for each in found if each.contender in analysis.contenders)
-
-    @cached_property
-    def answers(self) -> dict[str, Answers]:
-        """By the path of a capture, what its statements answered."""
-        return self.run.read(DOCUMENT, dict[str, Answers]) or {}
-
     @property
     def cells_planned(self) -> tuple[Cell, ...]:
-        """Cells of the plan; none of a run that ended before it was planned."""
+        """Cells of the plan; none if the run ended before it was planned."""
         return self.plan.cells if self.plan else ()
 
-    def answers_of(self, cell: Cell) -> Answers | None:
-        """What the statements of a cell's capture answered."""
-        return self.answers.get(self.study.workloads[cell.workload_index].script)
-
-    @cached_property
-    def queries(self) -> tuple[Query, ...]:
-        """Every digest of every cell and contender, by time lost; none of a study without captures."""
-        times = {(each.cell, each.contender, each.digest): each for each in self.digests}
-        found = []
-        for cell in self.cells_planned:
-            answers = self.answers_of(cell)
-            judged = answers.digests if answers else {}
-            for contender in self.analysis.contenders:
-                timed = [digest for at, arm, digest in times if (at, arm) == (cell.name, contender)]
-                for digest in dict.fromkeys([*timed, *judged]):
-                    known = judged.get(digest)
-                    text = known.text if known else "all other queries" if digest == OTHER else digest
-                    compared = known.compared.get(contender, Compared()) if known else Compared()
-                    own = times.get((cell.name, contender, digest))
-                    found.append(Query(cell.name, contender, digest, text, own, compared, known))
-        return tuple(sorted(found, key=lambda q: (-((q.times and q.times.time_lost) or 0.0), not q.differs, q.text)))
+    def once(self, make: Callable[["Context"], T]) -> T:
+        """What `make` returns for this run, computed once: features keep what several sections need."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        return self._made[make]  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from typing import Any
 
 from bakeoff.files import from_here
-from bakeoff.plan.epochs import is_tpcc, options_of, table_sizes
+from bakeoff.plan.workloads import kind_of, options_of
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import ArmView, Charts, Code, Fold, Panel, Prose, Row, Section, Series, Status, Steps, Table
@@ -16,6 +16,7 @@ from bakeoff.spec import Arm, Data, Placement, Study, Workload
 from bakeoff.spec.dumps import TEXTS_DIFFER, as_loaded
 from bakeoff.spec.server_name import values_of
 from bakeoff.stats.differences import AllAnswers, Answer, row_differences
+from bakeoff.stats.model import FlagKind
 from bakeoff.stats.slice_length import SliceChoice
 from bakeoff.units import format_bytes, format_duration, format_ns, shortened
 
@@ -341,7 +342,7 @@ def data_check_status(context: Context) -> Iterator[Status]:
         if differences:
             more = f" and {len(differences) - 1} more" if len(differences) > 1 else ""
             yield Status(
-                word="DIFFERENT ROWS",
+                word=FlagKind.DIFFERENT_WORK,
                 text=f"The arms do not hold the same rows ({moment}): table {differences[0].table}, query "
                 f"{differences[0].query}: {differences[0].text(context.labels)}{more}. Ratios compare different "
                 "work.",
@@ -466,7 +467,7 @@ def _data_text(context: Context, builds: int) -> str:
     """What was loaded, as the study says it, and how often; an arm's own sizes stand in its settings."""
     study = context.study
     loaded = [PurePath(arm.data.source).name for arm in study.arms if arm.data.source]
-    replayed = {cell.workload_index for cell in context.cells_planned if cell.replay}
+    replayed = {cell.workload_index for cell in context.cells_planned if cell.fixed_work}
     if not loaded:
         loaded = [_sizes(study, each) for at, each in enumerate(study.workloads) if at not in replayed]
     found = [*dict.fromkeys(loaded)]
@@ -478,8 +479,8 @@ def _data_text(context: Context, builds: int) -> str:
 
 def _sizes(study: Study, workload: Workload) -> str:
     """Tables and rows, or warehouses."""
-    sizes = table_sizes(workload.script, options_of(study, workload, Data()))
-    if not is_tpcc(workload.script):
+    sizes = kind_of(workload.script).sizes(options_of(study, workload, Data()))
+    if "warehouses" not in sizes:
         return f"{sizes['tables']} tables of {sizes['table_size']:,} rows"
     scale = sizes["warehouses"]
     return f"{scale} warehouse{'s' * (scale > 1)}"
@@ -499,7 +500,8 @@ def method_section(context: Context) -> Section | None:
 
 
 def _words_table() -> Table:
-    rows = tuple(Row.of(word, meaning) for word, meaning in WORDS.items())
+    meanings = WORDS | {kind.value: kind.advice for kind in FlagKind}
+    rows = tuple(Row.of(word, meaning) for word, meaning in meanings.items())
     return Table(id="words", columns=("word", "meaning"), rows=rows, all_text=True)
 
 

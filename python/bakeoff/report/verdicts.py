@@ -9,11 +9,11 @@ from typing import Any
 
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.view import Forest, ForestRow, Tone, VerdictView
+from bakeoff.report.view import Forest, ForestRow, Record, Tone, VerdictView
 from bakeoff.stats.effects import Interaction, interactions
 from bakeoff.stats.hosts import without_hosts
 from bakeoff.stats.interval import excludes_zero
-from bakeoff.stats.model import Comparison, Estimate, Stop, Word
+from bakeoff.stats.model import Comparison, Estimate, Obstacle, Stop, Word
 from bakeoff.stats.verdict import leaning
 from bakeoff.units import format_duration, percent_text
 
@@ -26,8 +26,6 @@ STOPS = {
     Stop.EXTENDED: "time ran out again after an answer had been seen: anytime-valid interval",
     Stop.RUNNING: "not finished: anytime-valid interval",
 }
-
-Record = dict[str, str | int | float | bool | None]
 
 _TICKS_PERCENT = (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 _NOISY = math.log(1.1)  # spread of a ratio between restarts
@@ -173,7 +171,7 @@ def _cost(effect: Estimate) -> str:
 
 def _is_restarted(comparison: Comparison) -> bool:
     """Both servers were; one that runs already is not."""
-    return not any(flag.kind == "NO RESTARTS" for flag in comparison.flags)
+    return comparison.obstacle is not Obstacle.NOT_RESTARTED
 
 
 def _repeats(n: int, *, restarted: bool) -> str:
@@ -289,8 +287,7 @@ def _headline(context: Context, comparison: Comparison) -> str:
     if Word.EQUIVALENT in comparison.verdict.words:
         return f"is as fast, {negligible}"
     if interval.low is None or interval.high is None:
-        never = {"NOTHING DONE", "UNLIKE MACHINES"}.intersection(flag.kind for flag in comparison.flags)
-        return "has no verdict" if never else "has no verdict yet"
+        return "has no verdict" if comparison.obstacle else "has no verdict yet"
     if lean := leaning(interval):
         restarted = _is_restarted(comparison)
         reason = "not enough for a verdict" if restarted else "a server that runs already gets no verdict"
@@ -510,7 +507,6 @@ def _record(context: Context, comparison: Comparison) -> Record:
         "epochs": estimate.n,
         "stop": comparison.stop.value,
         "p_adjusted": comparison.p_adjusted,
-        "p_signflip": comparison.p_signflip,
         "ratio_trimmed": ratio(comparison.trimmed.mean) if comparison.trimmed.n else None,
         "sd_restart": comparison.sd_restart,
         "sd_within": comparison.sd_within,

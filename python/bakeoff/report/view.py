@@ -3,17 +3,22 @@
 A report is a small head, which every form needs by name, and a list of sections, which the forms walk through.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import zip_longest
 from operator import not_
 from typing import Literal, Self
 
-from pydantic import BaseModel, Field, field_validator
+from markupsafe import Markup
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bakeoff.errors import ExitCode
 from bakeoff.stats import model
 from bakeoff.units import visible
+
+Record = dict[str, str | int | float | bool | None]
+"""A flat record for programs, unrounded."""
 
 
 class Frozen(model.Frozen):
@@ -22,7 +27,7 @@ class Frozen(model.Frozen):
     @field_validator("*")
     @classmethod
     def _visible(cls, value: object) -> object:
-        if isinstance(value, str) and not isinstance(value, StrEnum):
+        if isinstance(value, str) and not isinstance(value, StrEnum | Markup):
             return visible(value)
         if isinstance(value, tuple):
             return tuple(cls._visible(each) for each in value)
@@ -263,6 +268,11 @@ class Table(Frozen):
         return not any(self.columns)
 
 
+def step_rows(plans: Iterable[Sequence[str]]) -> list[Row]:
+    """A row for each step, with that of every plan; a plan may have ended before."""
+    return [Row.of(str(at), *step) for at, step in enumerate(zip_longest(*plans, fillvalue=""), start=1)]
+
+
 class Series(Frozen):
     """Points of one line, in columns of equal length.
 
@@ -351,51 +361,19 @@ class Bars(Frozen):
     bars: tuple[Bar, ...]
 
 
-class FlameFrame(Frozen):
-    """One function in a flame graph, called on one path.
+class Drawing(Frozen):
+    """A feature's own HTML, on the page only.
 
     Attributes:
-        function: which of the graph's.
-        level: callers above it.
-        left, width: per cent of the axis.
-        step: −4 (the contender takes much less in this function) to 4 (much more).
+        html: safe to be shown as it is.
+        script: added to the page once, however many drawings need it.
     """
 
-    function: int
-    level: int
-    left: float
-    width: float
-    step: int
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
-
-class FlameSide(Frozen):
-    """One arm's half of a flame graph."""
-
-    label: str
-    slot: int
-    total: str
-    frames: tuple[FlameFrame, ...]
-
-    @property
-    def levels(self) -> int:
-        """How deep it is."""
-        return max((frame.level for frame in self.frames), default=-1) + 1
-
-
-class Flame(Frozen):
-    """Flame graphs of two arms on one scale, on the page only.
-
-    Attributes:
-        axis_ns: CPU time an event that the whole width stands for.
-        functions: name, and time an event with all it calls on either side, ns.
-    """
-
-    kind: Literal["flame"] = "flame"
-    id: str
-    title: str
-    axis_ns: float
-    sides: tuple[FlameSide, FlameSide]
-    functions: tuple[tuple[str, float, float], ...]
+    kind: Literal["drawing"] = "drawing"
+    html: Markup
+    script: Markup = Markup("")
 
 
 class Fold(Frozen):
@@ -440,7 +418,7 @@ class Section(Frozen):
                 yield from part.sections()
 
 
-Part = Prose | Steps | Code | Table | Charts | Bars | Flame | Fold | Section
+Part = Prose | Steps | Code | Table | Charts | Bars | Drawing | Fold | Section
 
 
 def _is_empty(part: Part) -> bool:
@@ -471,6 +449,14 @@ CARDS_MAX = 12
 _SHORT_NOTE = 160  # characters of a footnote that stands on its card
 
 
+class RecordList(Frozen):
+    """Flat records of a feature, and whether the CSV file has them, too."""
+
+    name: str
+    rows: tuple[Record, ...]
+    in_csv: bool = False
+
+
 class ReportView(Frozen):
     """Everything a report shows, in the order in which it is shown. Captures and histories have no verdicts, no arms.
 
@@ -484,9 +470,9 @@ class ReportView(Frozen):
         effort: epochs counted and discarded; where the wall time went.
         command: the command line that repeats the run; empty when unknown.
         conclusion: what is said about the question; None of captures and histories.
-        records: one flat record a comparison, unrounded: ratios, times in ns, rates per second.
-        queries: of a replay one for each query, and for each table that differs.
-        costs: one for each comparison and counter.
+        says_more: the summary says more than the verdicts do.
+        records: one flat record per comparison, unrounded: ratios, times in ns, rates per second.
+        more_records: those of features.
     """
 
     format: int = 2
@@ -500,6 +486,7 @@ class ReportView(Frozen):
     arms_table: Table | None = None
     summary: tuple[str, ...] = ()
     on_cards: tuple[str, ...] = Field(default=(), exclude=True)
+    says_more: bool = Field(default=False, exclude=True)
     verdicts: tuple[VerdictView, ...] = ()
     means: tuple[str, ...] = ()
     conditions: str = ""
@@ -510,9 +497,8 @@ class ReportView(Frozen):
     command: str = ""
     footnotes: tuple[Footnote, ...] = ()
     conclusion: Conclusion | None = Field(default=None, exclude=True)
-    records: tuple[dict[str, str | int | float | bool | None], ...]
-    queries: tuple[dict[str, str | int | float | bool | None], ...] = ()
-    costs: tuple[dict[str, str | int | float | bool | None], ...] = ()
+    records: tuple[Record, ...]
+    more_records: tuple[RecordList, ...] = ()
 
     @property
     def cards(self) -> tuple[tuple[VerdictView, ForestRow], ...]:
@@ -543,15 +529,20 @@ class ReportView(Frozen):
         return tuple(panel for part in self._parts() if isinstance(part, Charts) for panel in part.panels)
 
     @property
-    def has_flames(self) -> bool:
-        """Whether there is a flame graph, which needs the page's script."""
-        return any(isinstance(part, Flame) for part in self._parts())
+    def scripts(self) -> tuple[Markup, ...]:
+        """Scripts that the page's drawings need, each once."""
+        found = (part.script for part in self._parts() if isinstance(part, Drawing) and part.script)
+        return tuple(dict.fromkeys(found))
 
     @property
     def has_words(self) -> bool:
         """Whether the page has the list of the report's own words."""
         folded = (part.content for part in self._parts() if isinstance(part, Fold))
         return any(isinstance(content, Table) and content.id == "words" for content in folded)
+
+    def records_of(self, name: str) -> tuple[Record, ...]:
+        """A feature's records; empty if the run has none."""
+        return next((each.rows for each in self.more_records if each.name == name), ())
 
     def _parts(self) -> Iterator["Part"]:
         return (part for section in self.sections for inner in section.sections() for part in inner.parts)

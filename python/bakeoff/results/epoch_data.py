@@ -327,6 +327,7 @@ class EpochWriter:
         self.host_samples: list[Mapping[str, Any]] = []
         self._redactor = redactor
         self._digests: dict[str, str] = {}
+        self._readings: dict[tuple[str, str], dict[str, list[Any]]] = {}
 
     def server_directory(self, arm: str) -> Path:
         """Where an arm's server files of this epoch go; made when it is not there."""
@@ -342,6 +343,12 @@ class EpochWriter:
     def write_server_json(self, arm: str, name: str, values: Mapping[str, Any]) -> None:
         """`variables.json`, `notes.json`, `status-before.json`, `data-check.json` …: a server's values by name."""
         write_atomically(self.server_directory(arm) / name, self._redactor.json_bytes(dict(sorted(values.items()))))
+
+    def add_server_reading(self, arm: str, name: str, cell: str, reading: Any) -> None:  # noqa: ANN401 — JSON
+        """Append a cell's reading to a server's document, which holds one list per cell."""
+        cells = self._readings.setdefault((arm, name), {})
+        cells.setdefault(cell, []).append(reading)
+        self.write_server_json(arm, name, cells)
 
     def write_server_gz(self, arm: str, name: str, values: Mapping[str, Any]) -> None:
         """`profile.json.gz`: likewise, compressed."""

@@ -14,8 +14,8 @@ import psutil
 
 from bakeoff.engine import ArmAddress
 from bakeoff.errors import BakeoffError, HostError, KeyPath, SpecError, within
-from bakeoff.plan.epochs import data_bytes, writes
-from bakeoff.run.workload_checks import require_transactions
+from bakeoff.plan.workloads import data_bytes, writes
+from bakeoff.run.measuring import measuring_of
 from bakeoff.servers import (
     Installation,
     RemoteServer,
@@ -89,6 +89,11 @@ class ArmSetup:
         """What the loaded data depends on."""
         return load_key(self.arm)
 
+    @property
+    def table_engine(self) -> str:
+        """Storage engine of the tables that scripts make."""
+        return table_engine(self.arm.server, self.arm.data, self.installation)
+
 
 def load_key(arm: Arm) -> tuple[object, ...]:
     """What an arm's loaded data depends on: binaries, the options that touch it, what the tables hold."""
@@ -103,7 +108,7 @@ def settings_of(arm: Arm, installation: Installation, study: Study, memory: Serv
         SpecError: an option that the server does not know, or a workload that its storage engine cannot run.
     """
     for workload in study.workloads:
-        require_transactions(workload, arm, table_engine(arm.server, arm.data, installation))
+        measuring_of(workload.script).check_engine(workload, arm, table_engine(arm.server, arm.data, installation))
     return settings_for(
         installation,
         arm.server,

@@ -30,7 +30,6 @@ from bakeoff.results.manifest import NETWORK, Network
 from bakeoff.servers.client import THIS_MACHINE, Access
 from bakeoff.servers.paths import boot_id
 from bakeoff.spec import Study
-from bakeoff.spec.study import is_capture
 from bakeoff.stats.progress import Listener
 from bakeoff.units import format_bytes
 
@@ -142,19 +141,17 @@ class ClientHost:
         client = cls(study.client, listener, stop)
         listener.stage(f"connecting to {client.name}")
         engine = _Folder.of("engine", [engine_path().resolve()])
-        scripts, captures = _own_files(study)
-        facts = client._look([engine, *scripts.values(), *captures.values()])
+        own = _own_files(study)
+        facts = client._look([engine, *own.values()])
         address = client._servers_address(facts)
         client._check_system(facts)
         client._cache = facts["cache"]
-        for folder in (engine, *scripts.values(), *captures.values()):
+        for folder in (engine, *own.values()):
             if facts.get(folder.name) != "there":
                 client._copy(folder)
         client._engine = client._path(engine, engine.files[0].name)
-        found = scripts | captures
-        client._paths = {path: client._path(folder, Path(path).name) for path, folder in found.items()}
-        folders = dict.fromkeys(f"{facts['cache']}/{folder.name}/?.lua" for folder in scripts.values())
-        client._lua_path = ";".join((*folders, ";"))
+        client._paths = {path: client._path(folder, Path(path).name) for path, folder in own.items()}
+        client._lua_path = "".join(f"{facts['cache']}/{folder.name}/?.lua;" for folder in own.values())
         client.network = client._measure_network(address, facts)
         if facts.get("boot") == boot_id():
             listener.note(f"{client.name} is this machine: client and servers share its CPUs")
@@ -173,8 +170,8 @@ class ClientHost:
             EngineError: the connection fails, or the engine does not start.
         """
         command = f"exec {shlex.quote(self._engine)} drive --silence-limit {_SILENCE_S}"
-        if self._lua_path != ";":
-            command = f"LUA_PATH={shlex.quote(self._lua_path)}; export LUA_PATH; {command}"
+        if self._lua_path:
+            command = f"LUA_PATH={shlex.quote(f'{self._lua_path};')}; export LUA_PATH; {command}"
         process = subprocess.Popen(
             self._ssh(command),
             stdin=subprocess.PIPE,
@@ -396,17 +393,13 @@ def _bytes(peer: socket.socket, count: int) -> Iterator[bytes]:
         yield peer.recv(1)
 
 
-def _own_files(study: Study) -> tuple[dict[str, _Folder], dict[str, _Folder]]:
-    """Scripts and captures that are files, by path; with each script the Lua files beside it, which it may require."""
-    scripts: dict[str, _Folder] = {}
-    captures: dict[str, _Folder] = {}
+def _own_files(study: Study) -> dict[str, _Folder]:
+    """Workloads that are files, by path; with a Lua script the ones beside it, which it may require."""
+    found: dict[str, _Folder] = {}
     for name in dict.fromkeys(workload.script for workload in study.workloads):
         path = Path(name)
-        if not path.is_file() or (_BUNDLED / f"{name}.lua").exists():  # as the engine looks for a script
-            continue
-        if is_capture(name):
-            captures[name] = _Folder.of("capture", [path])
-        else:
-            beside = {each.name: each for each in sorted(path.absolute().parent.glob("*.lua")) if each.is_file()}
-            scripts[name] = _Folder.of("scripts", (beside | {path.name: path}).values())
-    return scripts, captures
+        if path.is_file() and not (_BUNDLED / f"{name}.lua").exists():  # a bundled name wins, as in the engine
+            beside = path.absolute().parent.glob("*.lua") if path.suffix == ".lua" else ()
+            files = {each.name: each for each in sorted(beside) if each.is_file()} | {path.name: path}
+            found[name] = _Folder.of("workload", files.values())
+    return found

@@ -1,6 +1,6 @@
-"""Check that all arms hold the same rows, and that servers did what the engine counted (docs/method-reference.md).
+"""Check that all arms hold the same rows (docs/method-reference.md).
 
-Rows: questions to every table whose answers must be equal on every arm. Texts are compared as utf8mb4, whatever they
+The answers to questions about every table must be equal on every arm. Texts are compared as utf8mb4, whatever they
 are stored in. Columns of times and floating-point numbers are left out: scripts fill the first with the time of
 loading, versions print the second differently. So are JSON, which is a text on MariaDB, BIT and geometry.
 """
@@ -9,11 +9,9 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any
 
 from bakeoff.errors import ResultsError, RunInvalid
 from bakeoff.results import RunDirectory
-from bakeoff.results.epoch_data import ServerCounts
 from bakeoff.servers import Server
 from bakeoff.spec import Study
 from bakeoff.spec.dumps import TABLE_TYPES, quoted
@@ -239,26 +237,3 @@ def _stretches(server: Server, name: str, key: str, low: int, high: int) -> str:
 def _digest(rows: list[tuple[object, ...]]) -> str:
     text = "\n".join("|".join(str(value) for value in row) for row in rows)
     return f"{len(rows)} rows, {hashlib.sha256(text.encode()).hexdigest()[:12]}"
-
-
-def read_counts(server: Server, database: str, options: Mapping[str, Any]) -> ServerCounts:
-    """TPC-C transactions as the server itself counts them, at this moment.
-
-    Args:
-        server: under no load.
-        database: where the tables are.
-        options: of the script; they name the tables.
-
-    Raises:
-        ServerError: the server is gone.
-    """
-    sets = int(options.get("tables") or 1)
-    plain = sets == 1 and options.get("table_suffix", "auto") == "auto"
-    districts = ["district"] if plain else [f"district{number}" for number in range(1, sets + 1)]
-    sums = " + ".join(f"(SELECT SUM(d_next_o_id) FROM `{database}`.{table})" for table in districts)
-    status = server.status()
-    return ServerCounts(
-        next_order_ids=int(server.query(f"SELECT {sums}")[0][0]),
-        commits=int(status["Com_commit"]),
-        rollbacks=int(status["Com_rollback"]),
-    )

@@ -6,8 +6,7 @@ The epoch is the unit of replication: a mechanical failure inside it discards it
 import contextlib
 import threading
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -15,26 +14,23 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
-from bakeoff.engine import Engine, Measurement, Message, declares
+from bakeoff.engine import Engine, Measurement, Message
 from bakeoff.errors import EngineError, RunInvalid, ServerError, UnreachableError
 from bakeoff.plan import Cell, EpochDraft, Plan, SliceLength, guard_ns, whole_blocks
-from bakeoff.plan.epochs import ROUND_BLOCKS, database_of
+from bakeoff.plan.epochs import ROUND_BLOCKS
 from bakeoff.plan.timing import warm_seconds
-from bakeoff.replay.captures import capture_facts, chunk_events
 from bakeoff.results import EpochWriter, Outcome
-from bakeoff.results.epoch_data import CHANGES, CellChanges, Reading, ServerCounts
+from bakeoff.results.epoch_data import CHANGES, CellChanges
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.counters import CellCounts, read_after, read_before
-from bakeoff.run.data_check import ask_tables, judge_rows, read_counts
+from bakeoff.run.data_check import ask_tables, judge_rows
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, HostWatch, Phases
-from bakeoff.run.loading import arm_options, check_data, databases, families, script_options
+from bakeoff.run.loading import check_data, databases, families
+from bakeoff.run.measuring import CellRun, UnreliableCountError, declares, measuring_of
 from bakeoff.run.reporters import ThroughputReporter
-from bakeoff.run.workload_checks import takes
 from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
-from bakeoff.spec import Data, Workload
 from bakeoff.stats.diagnostics import is_warm
 from bakeoff.stats.differences import changes, changes_text
-from bakeoff.tpcc.results import compare_counts
 
 _WARM_LIMIT = 4  # times the study's warm-up, while the arms are seen to move apart
 _WARM_SLICES = SliceLength(slice_ns=20_000_000, guard_ns=2_000_000)
@@ -42,8 +38,6 @@ _WARM_SLICES = SliceLength(slice_ns=20_000_000, guard_ns=2_000_000)
 _WARM_WRITE_SLICES = SliceLength(slice_ns=50_000_000, guard_ns=5_000_000)
 _ASKED_EVERY_S = 0.1
 _BLOCKS_MIN = 2  # of a cell in a round, each arm twice in each
-# Errors per event: above this an arm measures failing rather than working.
-_ERROR_SHARE = 0.01
 _SIGNAL_S = 0.1  # within which a signal to all processes of a job has reached this one, too
 # Errors of one epoch; all others (refused password, bad script) would be the same in every epoch and end the run.
 _DISCARDING = frozenset(
@@ -57,10 +51,6 @@ class Interrupted(Exception):
 
 Watch = Callable[[EpochServers, Cell], contextlib.AbstractContextManager[Callable[[Message], None]]]
 """Around the measuring of a cell in an epoch that explains: what it gives receives each slice as it ends."""
-
-
-class UnreliableCountError(Exception):
-    """An arm's statements failed too often, or its server has fewer transactions than the engine counted."""
 
 
 def discards_epoch(error: Exception) -> bool:
@@ -115,7 +105,6 @@ class Epoch:
         self._loaded: int | None = None  # the workload that the servers of this round have run last
         self._cell_order: dict[str, None] = {}
         self._ends_ns: dict[str, int] = {}  # by cell, of the rounds before
-        self._server_counts: dict[str, dict[str, list[Any]]] = {}
         self._costs = CellCounts(writer)
         self._changes: dict[str, CellChanges] = {}  # by arm
         self._readiness: dict[str, dict[str, Any]] = {}
@@ -197,9 +186,6 @@ class Epoch:
                     self._writer.warm_up.extend(self.warmed[cell.workload_index])
                     continue
                 self._report(f"warming {cell.name}")
-                if cell.replay and not capture_facts(cell.script).reads:
-                    self.warmed[cell.workload_index] = []
-                    continue
                 reads = not (cell.writes or cell.open_loop)
                 warmed = self._measure(
                     cell,
@@ -271,9 +257,9 @@ class Epoch:
         self._report(f"measuring {cell.name}")
         if self._measured and cell.writes:
             self.servers.flush()
-        before = self._read_counts(cell, setups)
+        end = measuring_of(cell.script).begin(self._cell_run(cell, setups, cell.slices))
         slices, blocks = cell.slices, None
-        if not cell.replay:  # whose work is no multiple of any time
+        if not cell.fixed_work:
             slices, blocks = whole_blocks(slices, seconds=seconds, turns=len(setups))
         ours = {setup.arm.name: server for setup in setups if (server := self.servers.ours.get(setup.arm.name))}
         if cache_line_ns := self._engine.cache_line_ns():
@@ -299,11 +285,7 @@ class Epoch:
         mark = {"round": self._round} if self._round else {}
         self._writer.histograms.extend(message | mark for message in measured.histograms)
         self._writer.failures.extend(measured.failures)
-        if cell.replay:
-            self._note_limits(cell, measured.slices)
-        else:
-            _check_errors(measured.slices)
-        self._compare_counts(cell, measured.histograms, before, self._read_counts(cell, setups))
+        end(measured)
 
     def _keep_changes(self, cell: Cell) -> None:
         """Compare the servers' variables with those at their start: a script may set them, on one arm alone."""
@@ -364,40 +346,6 @@ class Epoch:
     def _report(self, text: str) -> None:
         self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: {text}")
 
-    def _read_counts(self, cell: Cell, setups: Sequence[ArmSetup]) -> dict[str, ServerCounts]:
-        """The servers' own counts of TPC-C's transactions until now; empty for other workloads."""
-        study = self._tools.study
-        workload = study.workloads[cell.workload_index]
-        if workload.script != "tpcc":
-            return {}
-        database = database_of(study, workload)
-        return {
-            setup.arm.name: read_counts(
-                self.servers.all[setup.arm.name], database, script_options(study, workload, setup.arm.data)
-            )
-            for setup in setups
-        }
-
-    def _compare_counts(
-        self,
-        cell: Cell,
-        histograms: Sequence[Message],
-        before: Mapping[str, ServerCounts],
-        after: Mapping[str, ServerCounts],
-    ) -> None:
-        """Keep the servers' counts, and compare the engine's with them."""
-        wrong = []
-        for arm, counts in before.items():
-            kept = self._server_counts.setdefault(arm, {}).setdefault(cell.name, [])
-            reading = Reading(before=counts, after=after[arm])
-            kept.append(reading.model_dump())
-            self._writer.write_server_json(arm, "data-check.json", self._server_counts[arm])
-            compared = compare_counts([each for each in histograms if each["arm"] == arm], [reading])
-            if not compared.agrees:
-                wrong.append(f"arm {arm}, {cell.name}: {compared}")
-        if wrong:
-            raise UnreliableCountError("; ".join(wrong))
-
     def _in_this_round(self, cell: str, slices: list[Message]) -> list[Message]:
         """Slices with blocks and times that follow those of the rounds before."""
         begin_ns = self._ends_ns.get(cell, 0)
@@ -421,24 +369,26 @@ class Epoch:
         on_slice: Callable[[Message], None] | None = None,
         changes_nothing: bool = False,
     ) -> Measurement:
-        """Have the engine measure one cell; so many blocks, or else so many seconds, or less when `until` says so.
+        """Have the engine measure one cell for so many blocks, or else seconds, or less if `until` says so.
 
-        With `changes_nothing` only the plain reads of a capture are replayed.
+        With `changes_nothing` only what reads is run. Returns nothing measured if that leaves nothing to run.
         """
         workload = self._tools.study.workloads[cell.workload_index]
-        replays = cell.replay
-        reads_only = replays and (changes_nothing or not cell.writes)
+        run = self._cell_run(cell, setups, slices, changes_nothing=changes_nothing)
+        fields = measuring_of(cell.script).request(run)
+        if fields is None:
+            return Measurement([], [])
         self._engine.open(self.servers.addresses(workload))
         measured = self._engine.measure(
             {
                 "cell": cell.name,
-                **(self._replay(cell, slices, reads_only) if replays else self._script(workload, setups)),
+                **fields,
                 "threads": cell.threads,
                 "arms": [setup.arm.name for setup in setups],
                 "seconds": None if blocks else seconds,
                 "blocks": blocks,
                 "slice_ns": slices.slice_ns,
-                "guard_ns": 0 if replays else slices.guard_ns,
+                "guard_ns": 0 if cell.fixed_work else slices.guard_ns,
                 "order_seed": order_seed,
                 "key_seed": key_seed,
                 "placement": cell.placement,
@@ -450,52 +400,26 @@ class Epoch:
         if self._tools.stop.is_set():
             raise Interrupted
         self._loaded = cell.workload_index
-        if replays and (length_ns := sum(each["length_ns"] for each in measured.slices)):
+        if length_ns := sum(each["length_ns"] for each in measured.slices):
             events = sum(each["events"] for each in measured.slices)
-            self._tools.replay_rates[cell.name, reads_only] = 1e9 * events / length_ns
+            self._tools.rates[cell.name, run.reads_only] = 1e9 * events / length_ns
         return measured
 
-    def _script(self, workload: Workload, setups: Sequence[ArmSetup]) -> dict[str, Any]:
-        """Fields of `measure` for a script."""
-        taken = takes(workload.script)
-        own = {setup.arm.name: arm_options(setup, taken) for setup in setups}
-        return {
-            "script": workload.script,
-            "options": script_options(self._tools.study, workload, Data()),
-            "arm_options": {name: options for name, options in own.items() if options},
-            "load": _load(workload),
-        }
-
-    def _replay(self, cell: Cell, slices: SliceLength, reads_only: bool) -> dict[str, Any]:
-        """Fields of `measure` for a capture."""
-        rates = self._tools.replay_rates
-        rate = rates.get((cell.name, reads_only)) or rates.get((cell.name, not reads_only))
-        return {
-            "capture": cell.script,
-            "chunk_events": chunk_events(cell, slices, reads_only=reads_only, events_per_s=rate),
-            "speed": self._tools.study.workloads[cell.workload_index].speed,
-            "reads_only": reads_only,
-        }
-
-    def _note_limits(self, cell: Cell, slices: Sequence[Message]) -> None:
-        """Say once what a replay cannot do: less than a second is hardly more than a beginning; copies would write."""
-        idle = cell.threads - capture_facts(cell.script).connections
-        if idle > 0 and (cell.writes or cell.speed):
-            why = "it writes" if cell.writes else "it is replayed by the clock"
-            self._tools.note_once(
-                f"{cell.name}: {idle} of {cell.threads} sessions are idle: the capture has fewer connections, and each "
-                f"is replayed once because {why}"
-            )
-        lengths_ns: Counter[str] = Counter()
-        for message in slices:
-            lengths_ns[message["arm"]] += message["length_ns"]
-        shortest_s = min(lengths_ns.values(), default=0) / 1e9
-        if cell.writes and shortest_s < 1:
-            self._tools.note_once(
-                f"{cell.name}: one pass over the capture takes {shortest_s:.2f} s, once in every epoch because it "
-                "writes; a longer capture gives narrower intervals",
-                about=f"one pass of {cell.name}",
-            )
+    def _cell_run(
+        self, cell: Cell, setups: Sequence[ArmSetup], slices: SliceLength, *, changes_nothing: bool = False
+    ) -> CellRun:
+        return CellRun(
+            study=self._tools.study,
+            cell=cell,
+            slices=slices,
+            arms={setup.arm.name: setup.arm for setup in setups},
+            engines={setup.arm.name: setup.table_engine for setup in setups},
+            servers=self.servers.all,
+            writer=self._writer,
+            rates=self._tools.rates,
+            note_once=self._tools.note_once,
+            changes_nothing=changes_nothing,
+        )
 
 
 def _now_and_then(until: Callable[[list[Message]], bool]) -> Callable[[list[Message]], bool]:
@@ -516,22 +440,3 @@ def _now_and_then(until: Callable[[list[Message]], bool]) -> Callable[[list[Mess
 def _warm_slices(cell: Cell) -> SliceLength:
     """As short as the pilot's choice: the sooner it is seen that the arms no longer move apart."""
     return min(_WARM_SLICES, cell.slices, key=lambda slices: slices.slice_ns)
-
-
-def _load(workload: Workload) -> dict[str, Any]:
-    if workload.rate_per_s is None:
-        return {"model": "closed"}
-    return {"model": "open", "rate_per_s": workload.rate_per_s, "arrivals": "poisson"}
-
-
-def _check_errors(slices: Sequence[Message]) -> None:
-    """Refuse a measurement in which an arm had more than one error in a hundred events (`UnreliableCountError`)."""
-    events: Counter[str] = Counter()
-    errors: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for message in slices:
-        events[message["arm"]] += message["events"]
-        errors[message["arm"]].update(message["errors"])
-    for arm, by_code in errors.items():
-        if by_code.total() > _ERROR_SHARE * max(events[arm], 1):
-            codes = ", ".join(f"{code} × {count}" for code, count in sorted(by_code.items()))
-            raise UnreliableCountError(f"arm {arm}: {by_code.total()} errors in {events[arm]} events ({codes})")

@@ -14,13 +14,12 @@ import psutil
 from bakeoff.engine import ArmAddress, Engine
 from bakeoff.errors import UnreachableError
 from bakeoff.plan import EpochDraft
-from bakeoff.plan.epochs import database_on
+from bakeoff.plan.workloads import database_on, kind_of
 from bakeoff.results import RSS_PREFIX, EpochWriter
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.loading import SnapshotKey, databases
 from bakeoff.servers import Instance, Readiness, RemoteServer, Server, ServerPool, Snapshot, readiness
 from bakeoff.spec import Study, Workload
-from bakeoff.spec.study import is_capture
 from bakeoff.stats.progress import Listener
 
 _READINESS_LIMIT_S = 60.0
@@ -60,7 +59,7 @@ class EpochTools:
         setups: arms of the study, or of one round of it.
         snapshots: of the data; a bisection adds loads and removes them.
         at_once: how many servers fit into memory; more arms than that take rounds.
-        replay_rates: statements a second of captures, by cell and whether only reads ran: what chunks are made of.
+        rates: events per second last seen, by cell and whether only reads ran.
         noted: what `note_once` has said.
         called: what an epoch is called while it goes on.
         host: this machine's name in a cluster; empty without one.
@@ -74,7 +73,7 @@ class EpochTools:
     listener: Listener
     stop: threading.Event
     at_once: int
-    replay_rates: dict[tuple[str, bool], float] = field(default_factory=dict)
+    rates: dict[tuple[str, bool], float] = field(default_factory=dict)
     noted: set[str] = field(default_factory=set)
     called: str = "epoch"
     host: str = ""
@@ -137,7 +136,7 @@ class EpochServers:
             )
             for setup in self.setups
         ]
-        refusing = study.has_running_server and is_capture(workload.script) and not workload.writes
+        refusing = study.has_running_server and not (kind_of(workload.script).fills_tables or workload.writes)
         return [replace(each, read_only=True) for each in addresses] if refusing else addresses
 
     def start(self) -> None:

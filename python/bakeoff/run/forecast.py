@@ -8,9 +8,10 @@ from pathlib import Path
 
 from bakeoff.errors import HostError, SpecError, within
 from bakeoff.plan import Plan, plan_study, timing
-from bakeoff.plan.epochs import data_bytes, turns
-from bakeoff.replay.captures import with_captures
+from bakeoff.plan.epochs import turns
+from bakeoff.plan.workloads import data_bytes
 from bakeoff.run.arms import MemoryShare, load_key, servers_by_aio, settings_of, share_memory
+from bakeoff.run.measuring import resolved
 from bakeoff.run.own_data import check_source
 from bakeoff.servers import RemoteServer, find_entry, install, is_installed
 from bakeoff.servers.instance import preload_libraries
@@ -88,7 +89,7 @@ def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
         HostError: too little memory, or a library to be preloaded that is not there.
     """
     check_source(study)
-    study = with_captures(study)
+    study = resolved(study)
     study = study.model_copy(update={"arms": study.starting_arms})  # arms that joined are loaded when they are needed
     if elsewhere:
         share = share_memory(study, available_bytes=sys.maxsize)

@@ -5,27 +5,26 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 import pymysql
 
-from bakeoff.engine import Engine, declares
+from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError, EngineError, HostError, ServerError, SpecError
-from bakeoff.plan.epochs import data_bytes as expected_bytes
-from bakeoff.plan.epochs import database_of, database_on, row_count, seed_for, table_sizes
+from bakeoff.plan.epochs import seed_for
+from bakeoff.plan.workloads import data_bytes as expected_bytes
+from bakeoff.plan.workloads import database_of, database_on, kind_of, row_count
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.data_check import ask_tables, judge_rows, write_answers
 from bakeoff.run.kept_loads import CannotGoOnError, KeptLoad, KeptLoads, Loaded
+from bakeoff.run.measuring import arm_options, declares, script_options, takes
 from bakeoff.run.own_data import check_databases, databases_in, databases_of, load_dump
-from bakeoff.run.workload_checks import takes
-from bakeoff.servers import Instance, Server, ServerPool, Snapshot, readiness, table_engine
-from bakeoff.spec import Arm, Data, Study, Workload
-from bakeoff.spec.study import is_capture
+from bakeoff.servers import Instance, Server, ServerPool, Snapshot, readiness
+from bakeoff.spec import Arm, Study, Workload
 from bakeoff.stats.differences import Answer
 from bakeoff.stats.progress import Listener
 
@@ -145,7 +144,7 @@ class Loader:
         assert setup.remote
         for database, workload in families(self.study):
             self._end_if_stopped()
-            if is_capture(workload.script):
+            if not kind_of(workload.script).fills_tables:
                 wanted = database_on(self.study, workload, setup.arm.server)
                 setup.remote.query("SELECT 1", database=wanted or None)  # one that is not there is better known now
             elif not _has_tables(setup.remote, database):
@@ -164,7 +163,7 @@ class Loader:
         if database != self.study.database or "table_size" not in options:
             return
         indexed = "create_secondary" not in options and declares(workload.script, "options", "create_secondary")
-        found = objection(server, database, **table_sizes(workload.script, options), indexed=indexed)
+        found = objection(server, database, **kind_of(workload.script).sizes(options), indexed=indexed)
         if found:
             raise SpecError(
                 f"{setup.arm.label}: database {database} is not what the study asks for: {found}.",
@@ -303,7 +302,7 @@ class Loader:
         _create_database(server, database, arm)
         if setup.remote:
             self._leave(setup, database, "has begun to fill; drop it before it is used again")
-        if is_capture(workload.script):
+        if not kind_of(workload.script).fills_tables:
             return
         with self.engine_lock:
             self._end_if_stopped()
@@ -313,7 +312,8 @@ class Loader:
                     arm.name,
                     workload.script,
                     "prepare",
-                    options=script_options(self.study, workload, arm.data) | arm_options(setup, takes(workload.script)),
+                    options=script_options(self.study, workload, arm.data)
+                    | arm_options(arm, setup.table_engine, takes(workload.script)),
                     threads=loader_threads(),
                     seed=_load_seed(self.study, build),
                     on_progress=lambda label, done, total: self.listener.progress(
@@ -364,7 +364,7 @@ def families(study: Study) -> list[tuple[str, Workload]]:
     A capture fills none: its database is empty unless a script or a dump has filled it.
     """
     found: dict[str, Workload] = {}
-    for workload in sorted(study.workloads, key=lambda workload: is_capture(workload.script)):
+    for workload in sorted(study.workloads, key=lambda workload: not kind_of(workload.script).fills_tables):
         found.setdefault(database_of(study, workload), workload)
     return list(found.items())
 
@@ -376,34 +376,7 @@ def databases(study: Study, server: Server) -> tuple[str, ...]:
     """
     if study.baseline.data.source:
         return databases_of(server)
-    return tuple(name for name, workload in families(study) if server.ours or not is_capture(workload.script))
-
-
-def script_options(study: Study, workload: Workload, data: Data) -> dict[str, Any]:
-    """Options of the script: the study's tables and sizes, what the workload says, then what the arm's data says."""
-    options: dict[str, Any] = {}
-    if declares(workload.script, "options", "table_size"):
-        options |= {"tables": study.tables, "table_size": study.table_size}
-    options |= _table_options(data)
-    taken = takes(workload.script)
-    return {name: value for name, value in options.items() if taken(name)} | dict(workload.options) | dict(data.options)
-
-
-def arm_options(setup: ArmSetup, taken: Callable[[str], bool]) -> dict[str, Any]:
-    """Options of a script that may differ from arm to arm: what its tables are made with, what its data says.
-
-    A script may make tables when it runs, too. `taken`: which options it may be given (`takes`).
-    """
-    data = setup.arm.data
-    options = {"mysql_storage_engine": table_engine(setup.arm.server, data, setup.installation)} | _table_options(data)
-    return {name: value for name, value in options.items() if taken(name)} | dict(data.options)
-
-
-def _table_options(data: Data) -> dict[str, str]:
-    options = {"create_table_options": data.declared_table_options} if data.declared_table_options else {}
-    if data.column_charset:
-        options |= {"column_charset": data.column_charset, "column_collation": data.column_collation or ""}
-    return options
+    return tuple(name for name, workload in families(study) if server.ours or kind_of(workload.script).fills_tables)
 
 
 def _create_database(server: Server, database: str, arm: Arm) -> None:

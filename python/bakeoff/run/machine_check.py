@@ -18,9 +18,9 @@ from pathlib import Path
 
 import psutil
 
+from bakeoff import features
 from bakeoff.engine import Engine, engine_path
 from bakeoff.errors import EngineError, HostError
-from bakeoff.explain.perf import permission
 from bakeoff.plan import Plan
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import read_fact
@@ -87,6 +87,7 @@ def examine(work_root: Path) -> list[Finding]:
         work_root: where data directories will live.
     """
     findings = [*_load(), *_processor(), *_memory(), *_disk(work_root), *_programs(), *_servers()]
+    findings += [finding for feature in features.parts("checks") for finding in feature.checks()]
     return sorted(findings, key=lambda finding: -finding.severity)
 
 
@@ -281,14 +282,6 @@ def _programs() -> Iterator[Finding]:
             f"two CPUs pass a cache line to each other and back in {time}",
             "They are far apart: intervals are wider. A host that moves them changes throughput and ratios.",
         )
-    allowed = permission()
-    counters = ", ".join(allowed.hardware) or "no hardware counters"
-    yield _finding(
-        "perf",
-        Severity.NOTE if allowed.reason else Severity.OK,
-        allowed.reason.rstrip(".") or f"it may profile ({allowed.event}, {counters})",
-        "Verdicts need no profile; only where the CPU goes will not be explained.",
-    )
 
 
 def _servers() -> Iterator[Finding]:

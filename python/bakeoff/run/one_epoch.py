@@ -23,8 +23,9 @@ from bakeoff.plan.timing import EpochCost, report_seconds
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import slices_frame
 from bakeoff.results.frame import Frame, quotients
-from bakeoff.run.epoch import Epoch, Interrupted, UnreliableCountError, broken_off, discards_epoch
+from bakeoff.run.epoch import Epoch, Interrupted, broken_off, discards_epoch
 from bakeoff.run.epoch_servers import EpochTools
+from bakeoff.run.measuring import UnreliableCountError
 from bakeoff.stats.slice_length import choose_slice_length, pilot_slice_ns
 from bakeoff.units import format_duration
 

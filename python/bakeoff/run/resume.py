@@ -23,12 +23,12 @@ from pathlib import Path
 
 from bakeoff.errors import BakeoffError, HostError, ResultsError, SpecError
 from bakeoff.plan import Plan
-from bakeoff.replay.captures import with_captures
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import loading_seconds
 from bakeoff.results.manifest import gather_host
 from bakeoff.run.arms import ArmSetup, MemoryShare
 from bakeoff.run.kept_loads import dump_digest, kept_bytes
+from bakeoff.run.measuring import resolved
 from bakeoff.servers.catalog import parse_version
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Study
@@ -101,7 +101,7 @@ def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | N
     """
     study = run.study()
     if asked is not None:
-        asked = _as_begun(with_captures(asked), study)
+        asked = _as_begun(resolved(asked), study)
         same = {"seed": study.seed, "budget_s": study.budget_s, "client": study.client}
         if asked.model_copy(update=same) != study:
             names = [name for name in Study.model_fields if getattr(asked, name) != getattr(study, name)]

@@ -21,13 +21,10 @@ from typing import Protocol
 from bakeoff import features
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError, ResultsError, RunInvalid
-from bakeoff.explain.explaining import Explaining, explain
 from bakeoff.plan import Plan, epoch_draft, plan_study, share_seconds, with_longer_slices
 from bakeoff.plan.epochs import turns
 from bakeoff.plan.timing import EpochCost, epoch_time, report_seconds
 from bakeoff.redaction import Redactor
-from bakeoff.replay.answers import compare_answers
-from bakeoff.replay.captures import with_captures
 from bakeoff.results import EpochData, RunDirectory
 from bakeoff.results.epoch_data import loading_seconds, wall_time
 from bakeoff.results.frame import Frame
@@ -38,6 +35,7 @@ from bakeoff.run.epoch import Interrupted
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.kept_loads import KeptLoads
 from bakeoff.run.loading import Loader
+from bakeoff.run.measuring import resolved
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
 from bakeoff.run.own_data import keep_snapshots, take_snapshots
 from bakeoff.run.reporters import download_reporter
@@ -74,6 +72,21 @@ _DISCARDED_IN_A_ROW, _DISCARDED_JOINED = 2, 5
 _DECIDE_S = 1.0
 
 
+class AfterVerdict(Protocol):
+    """What is done once the verdicts are written, such as explaining them."""
+
+    @property
+    def only(self) -> bool:
+        """Whether the run is finished and nothing else is measured."""
+
+    @property
+    def command(self) -> str:
+        """The command that does only this."""
+
+    def __call__(self, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
+        """Do it, and return the run's analysis. Call `load` if anything is measured."""
+
+
 def run_study(
     study: Study,
     runs_root: Path,
@@ -83,7 +96,7 @@ def run_study(
     passwords: Mapping[str, str],
     command_line: Sequence[str],
     resume: RunDirectory | None = None,
-    explaining: Explaining | None = None,
+    after_verdict: AfterVerdict | None = None,
 ) -> tuple[RunDirectory, Analysis]:
     """Run a study to its end, or until `stop` is set; returns the run directory and the analysis.
 
@@ -91,14 +104,14 @@ def run_study(
     one's own data are kept for it.
 
     Args:
-        study: the question; of a resumed run its own (`bakeoff.run.resume.resumed_study`).
-        runs_root: where a new run directory is made.
+        study: the question; a resumed run's own (`bakeoff.run.resume.resumed_study`).
+        runs_root: folder of new run directories.
         listener: receives what happens.
         stop: set it to end in order.
-        passwords: of servers named by URL, by arm name; of those whose data is taken by the data's source.
+        passwords: of running servers by arm name, of servers whose data is taken by the data's source.
         command_line: for the manifest.
-        resume: a run to go on with; its finished epochs count and are not measured again.
-        explaining: what verdicts are explained, once they are written.
+        resume: a run to continue; its finished epochs count.
+        after_verdict: called once the verdicts are written.
 
     Raises:
         BakeoffError: it could not be started, or its measurements cannot be used.
@@ -109,7 +122,7 @@ def run_study(
     else:
         study = take_snapshots(study, listener, passwords, stop)
     keep_snapshots(study)
-    study = with_captures(study)
+    study = resolved(study)
     check_workloads(study)
     client = ClientHost.connect(study, listener, stop) if study.client else None
     share = (kept_memory(resume) if resume else None) or share_memory(study, at_most=servers_by_aio())
@@ -127,7 +140,7 @@ def run_study(
             run = RunDirectory.create(
                 runs_root, study, command=command_line, engine=engine.hello, data_path=work_root(), secrets=secrets
             )
-        again = "bakeoff explain" if explaining and explaining.only else "bakeoff run --resume"
+        again = after_verdict.command if after_verdict and after_verdict.only else "bakeoff run --resume"
         program = str(engine.hello.get("build"))
         kept = KeptLoads(pool, run, listener, program=program, resumed=resume is not None, again=again)
         loader = Loader(study, pool, run, listener, engine, stop, kept=kept)
@@ -143,11 +156,11 @@ def run_study(
                 limit_s = math.inf if before.plan else study.budget_s * LOADING_SHARE
                 measuring_engine = client.engine if client else Engine
                 loading = partial(load, loader, setups, share, limit_s=limit_s, engine=measuring_engine)
-                if explaining and explaining.only:
-                    return run, explain(explaining, run, listener, loading)
+                if after_verdict and after_verdict.only:
+                    return run, after_verdict(run, listener, loading)
                 tools = loading()
                 begin = budget_began(run, before, begin)
-                compare_answers(tools, run)
+                before_epochs(tools, run)
                 machine = ThisMachine(tools, run, joining(share, loader, run, before))
                 for arms in range(len(begun_with.arms), len(study.arms)):  # that joined before it was resumed
                     machine.join(study.model_copy(update={"arms": study.arms[: arms + 1]}))
@@ -164,7 +177,7 @@ def run_study(
                     plan=before.plan and before.plan.with_arms(arm.name for arm in study.arms),
                     history=run.load_epochs(),
                 ).run()
-                return run, explain(explaining, run, listener, lambda: tools) if explaining else analysis
+                return run, after_verdict(run, listener, lambda: tools) if after_verdict else analysis
             finally:
                 for sentence in loader.left.values():
                     listener.left_behind(sentence)
@@ -190,15 +203,8 @@ def load(
 ) -> EpochTools:
     """Load all data on this machine, and close the loader's engine: every epoch starts one of its own.
 
-    Args:
-        loader: with an open engine.
-        setups: every arm.
-        share: how many servers run at once.
-        limit_s: wall seconds within which builds after the first are loaded.
-        host: this machine's name in a cluster.
-        engine: starts the engine that measures.
-
-    Raises: as `Loader.load_all` and `Loader.load_remote`.
+    Builds after the first are loaded within `limit_s` wall seconds. `host` is this machine's name in a cluster;
+    `engine` starts the engine that measures.
     """
     measured = bool(loader.run.read("plan.json", Plan) or loader.run.finished_epochs())
     snapshots = loader.load_all(setups, limit_s=limit_s)
@@ -211,6 +217,12 @@ def load(
     return EpochTools(
         loader.study, setups, loader.pool, snapshots, loader.listener, loader.stop, at_once, host=host, engine=engine
     )
+
+
+def before_epochs(tools: EpochTools, run: RunDirectory) -> None:
+    """Let every feature do what it does between loading and the first epoch."""
+    for feature in features.parts("before_epochs"):
+        feature.before_epochs(tools, run)
 
 
 def builds_of(tools: EpochTools) -> int:
@@ -323,11 +335,9 @@ class StudyRun:
 
     Attributes:
         begin: `time.monotonic()` at which the budget began.
-        builds: loads of the data that there are.
-        at_once: servers that run at once.
-        join: gives the study's last arm, which has joined it, to the hosts; None: no arms join.
+        join: gives an arm that has joined the study to the hosts; None if no arms join.
         plan: None until the first epoch has measured its pilot.
-        history: finished epochs that a resumed run begins with, valid and discarded, ascending.
+        history: finished epochs of a resumed run, valid and discarded, ascending.
     """
 
     study: Study
@@ -365,9 +375,7 @@ class StudyRun:
 
         Epochs that are being measured then are waited for and count: leaving out the slow ones would be a choice.
 
-        Raises:
-            RunInvalid: epochs are discarded again and again, none could be used, or no host is left.
-            KeyboardInterrupt: the user ended it before an epoch was finished.
+        Raises RunInvalid if no epoch can be used, and KeyboardInterrupt if the user ends it before one is finished.
         """
         self._kinds = kinds_of(self.run_directory.machines())
         decision = self._decide() if self.plan and self._resumed else None
@@ -562,7 +570,7 @@ class StudyRun:
         )
 
     def _lengthen_slices(self, comparisons: Sequence[Comparison]) -> None:
-        """Double the slices of cells in which one arm's slice reaches into the next one's (CARRY-OVER).
+        """Double the slices of cells in which one arm's slice reaches into the next one's.
 
         Both arms are as often first as second, so the ratio is right with either length, and the epochs stay.
         """

@@ -7,15 +7,15 @@ import difflib
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from bakeoff.engine import Message, declared_by, describe_workloads
+from bakeoff.engine import Message, describe_workloads
 from bakeoff.errors import SpecError, within
-from bakeoff.plan.epochs import database_of, options_of, table_sizes, uses_sysbench_tables
-from bakeoff.replay.captures import check_capture
+from bakeoff.plan.workloads import database_of, kind_of, options_of, uses_sysbench_tables
+from bakeoff.run.measuring import measuring_of
 from bakeoff.servers import table_engine
 from bakeoff.spec import Arm, Data, Origin, Study, Workload
-from bakeoff.spec.study import OptionValue, is_capture
+from bakeoff.spec.study import OptionValue
 from bakeoff.units import NUMBER, parse_scaled
 
 RAND_TYPES = ("uniform", "gaussian", "special", "pareto", "zipfian")
@@ -49,9 +49,7 @@ _OF_SETTINGS = (
     "column_length",
 )
 _LEAVE_OUT = "Leave the setting or the workload out, or give the script that option."
-_WAITS = ("keying_time", "think_time")
 _OFF = ("off", "false", "0", "no")
-_WITHOUT_TRANSACTIONS = frozenset({"myisam", "memory", "heap", "archive", "csv", "aria", "merge", "mrg_myisam"})
 # Options with which `prepare` of the bundled scripts makes other tables.
 _OF_TABLES = frozenset({
     "auto_inc", "secondary", "create_secondary", "create_table_options", "content",
@@ -71,11 +69,8 @@ def check_workloads(study: Study) -> None:
     wanted = study.workloads
     for index, workload in enumerate(wanted):
         with within("workloads", index):
-            if is_capture(workload.script):
-                check_capture(workload)
-            elif workload.speed is not None:
-                raise SpecError(f"workload {workload.script}: a script has no speed.", hint="Give it a rate.")
-    places = [index for index, workload in enumerate(wanted) if not is_capture(workload.script)]
+            measuring_of(workload.script).check(study, workload)
+    places = [index for index, workload in enumerate(wanted) if kind_of(workload.script).fills_tables]
     if not places:
         return
     with within("workloads"):
@@ -90,7 +85,7 @@ def check_workloads(study: Study) -> None:
                 # A cnf file is read for a version, which `settings_of` knows.
                 server = arm.server.model_copy(update={"cnf_files": ()})
                 engine = table_engine(server, arm.data)
-                require_transactions(wanted[index], arm, engine)
+                measuring_of(wanted[index].script).check_engine(wanted[index], arm, engine)
                 _check_table_options(wanted[index], described, arm, engine)
             except SpecError as error:
                 error.field = ("arms", arm.name, *error.field) if error.field else ("workloads", index)
@@ -117,7 +112,7 @@ def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None
                 )
             for arm in filled:
                 asked, made = (
-                    table_sizes(each.script, options_of(study, each, arm.data)) for each in (workload, first)
+                    kind_of(each.script).sizes(options_of(study, each, arm.data)) for each in (workload, first)
                 )
                 for option, wanted in asked.items():
                     if wanted > made[option]:
@@ -188,15 +183,6 @@ def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm])
             f"{name}: it has no option {unknown}.", hint=remedy_for(unknown, described), field=("options", unknown)
         )
     _check_values(workload, workload.options, described)
-    # Terminals that wait half a minute between transactions do next to nothing in slices of seconds.
-    given = [*workload.options, *(option for arm in arms for option in arm.data.options)]
-    waits = [option for option, value in given if option in _WAITS and str(value).lower() not in _OFF]
-    if workload.script == "tpcc" and waits:
-        raise SpecError(
-            f"{name}: {waits[0]} needs minutes without a break, and arms take turns in slices of seconds.",
-            hint="Leave it out here, or measure each server alone: bakeoff sysbench tpcc --mysql-socket=… "
-            "--scale=… --threads=… --keying-time --think-time --time=1200 run. Efficiency is reported there.",
-        )
 
 
 def _check_arm_options(workload: Workload, described: Message, arm: Arm) -> None:
@@ -247,20 +233,6 @@ def _check_table_options(workload: Workload, described: Message, arm: Arm, engin
             )
 
 
-def require_transactions(workload: Workload, arm: Arm, engine: str) -> None:
-    """Refuse TPC-C in tables without transactions: of a New-Order that is rolled back they keep a part.
-
-    Raises:
-        SpecError: tables of this engine have none.
-    """
-    if workload.script == "tpcc" and engine in _WITHOUT_TRANSACTIONS and not arm.data.source:
-        raise SpecError(
-            f"workload tpcc: tables of {engine} have no transactions, so rolled-back orders leave inconsistent data.",
-            hint="Take another engine or workload.",
-            field=("data", "engine") if arm.data.engine.lower() == engine else ("server", "options", _ENGINE_OPTION),
-        )
-
-
 def _check_values(workload: Workload, options: Iterable[tuple[str, OptionValue]], described: Message) -> None:
     for option, value in options:
         try:
@@ -277,16 +249,6 @@ def _options_of(data: Data) -> tuple[str, ...]:
 
 
 # ---- options of scripts ---------------------------------------------------------------------------------------------
-
-
-def takes(script: str) -> Callable[[str], bool]:
-    """Whether a script may be given an option of that name: it declares it, or no options at all, as sysbench 0.5's.
-
-    Raises: as `declared_by`.
-    """
-    declared = declared_by(script)
-    names = {option["name"] for option in declared["options"]} if declared else set()
-    return lambda name: not names or name in names
 
 
 def first_unknown(names: Iterable[str], described: Message) -> str | None:

@@ -19,8 +19,8 @@ from itertools import combinations, product
 from statistics import fmean
 
 from bakeoff.errors import SpecError
-from bakeoff.plan.epochs import workload_names
 from bakeoff.plan.factorial import FACTORS_MIN, arm_names, generators, points, words
+from bakeoff.plan.workloads import workload_names
 from bakeoff.spec import Arm, Origin, Question, Study, Workload
 from bakeoff.spec.study import Design, Factor, Fraction, Part
 from bakeoff.stats import interval as iv

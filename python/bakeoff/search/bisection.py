@@ -24,6 +24,7 @@ from bakeoff.stats.question import Progress
 from bakeoff.stats.stopping import Decision
 
 _LABELLED = 3  # options that an arm's label names
+_CONFIRMING = 2  # epochs of exactly the options that are named: two that act only together look like one at first
 
 Values = Mapping[str, Sequence[float]]
 """By arm, log ratios over the baseline, one a valid epoch."""
@@ -42,6 +43,7 @@ class Believed:
             options together.
         nothing: good and bad do not differ by more than the precision asked for.
         beliefs: over sets of options; None of builds.
+        to_confirm: options that would be named if the server with these alone had been measured.
     """
 
     probabilities: tuple[float, ...]
@@ -50,6 +52,7 @@ class Believed:
     whole: Estimate
     nothing: bool = False
     beliefs: guilty.Beliefs | None = None
+    to_confirm: tuple[bool, ...] = ()
 
 
 def beliefs_of(study: Study, values: Values, *, skipped: Collection[str] = ()) -> Believed | None:
@@ -64,7 +67,7 @@ def beliefs_of(study: Study, values: Values, *, skipped: Collection[str] = ()) -
     if not values.get(study.arms[1].name):
         return None
     if not search.builds:
-        return _of_options(study, values)
+        return _of_options(study, values, skipped)
     return _of_builds(study, search, values, _build_numbers(search, skipped))
 
 
@@ -97,13 +100,19 @@ def _of_builds(study: Study, search: Search, values: Values, without: Collection
     )
 
 
-def _of_options(study: Study, values: Values) -> Believed:
+def _of_options(study: Study, values: Values, skipped: Collection[str]) -> Believed:
     arms = [arm for arm in study.arms[1:] if values.get(arm.name)]
     rows = [(subset(arm, search_of(study)), value) for arm in arms for value in values[arm.name]]
     believed = guilty.beliefs([row for row, _ in rows], [value for _, value in rows])
     whole = list(values[study.arms[1].name])
     named = believed.named() if len(whole) >= first_slow_build.EPOCHS_FIRST else None
     nothing = len(rows) == len(whole) and _is_nothing(whole, study)
+    to_confirm: tuple[bool, ...] = ()
+    if named:
+        alone = tuple(each in named for each in range(len(search_of(study).options)))
+        tried = any(subset(arm, search_of(study)) == alone for arm in study.arms if arm.name in skipped)
+        if not tried and sum(tuple(row) == alone for row, _ in rows) < _CONFIRMING:
+            named, to_confirm = None, alone
     return Believed(
         tuple(believed.guilty.tolist()),
         tuple(believed.effects.tolist()),
@@ -111,6 +120,7 @@ def _of_options(study: Study, values: Values) -> Believed:
         iv.estimate_of(whole, iv.live_interval),
         nothing,
         believed,
+        to_confirm,
     )
 
 
@@ -195,7 +205,7 @@ def next_arm(study: Study, believed: Believed, values: Values, *, skipped: Colle
     assert believed.beliefs
     epoch = sum(map(len, values.values())) + len(skipped)
     rng = np.random.default_rng(seed_for(study.seed, "subset", epoch))
-    chosen = guilty.next_subset(believed.beliefs, rng)
+    chosen = believed.to_confirm or guilty.next_subset(believed.beliefs, rng)
     same = [arm for arm in study.arms[1:] if subset(arm, search) == chosen and arm.name not in skipped]
     return same[0] if same else arm_with(study, chosen)
 

@@ -8,7 +8,7 @@ from bakeoff.plan import Plan
 from bakeoff.report.context import Context
 from bakeoff.report.question import Finish
 from bakeoff.report.view import Conclusion
-from bakeoff.search import view
+from bakeoff.search import sections
 from bakeoff.search.bisection import search_decision
 from bakeoff.search.model import Search
 from bakeoff.spec import Study
@@ -27,11 +27,11 @@ class _Search:
         return ""
 
     def conclude(self, context: Context) -> Conclusion:
-        found = view.bisected(context)
+        found = sections.bisected(context)
         decided = found is not None and found.named is not None
         return Conclusion(
-            view.question(context),
-            lead=view.lead(context),
+            sections.question(context),
+            lead=sections.lead(context),
             replaces_verdicts=True,
             document=found,
             key="bisection",

@@ -3,10 +3,8 @@
 import math
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from enum import StrEnum
 from itertools import combinations
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
@@ -255,13 +253,6 @@ class Placement(StrEnum):
 
     PAIRED = "paired"  # both on one CPU: connection i on CPU i modulo their number
     FREE = "free"  # chosen by the kernel
-
-
-def is_capture(path: str) -> bool:
-    """Whether a workload's script is a capture, by its content."""
-    with suppress(OSError), Path(path).open("rb") as file:
-        return file.read(4) == b"\x28\xb5\x2f\xfd"  # zstd, which a script is not
-    return False
 
 
 class Workload(Frozen):

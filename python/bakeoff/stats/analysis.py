@@ -16,7 +16,7 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.diagnostics import states_flag, stood_still, two_states
 from bakeoff.stats.differences import changes_flag, settings_flag
 from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
-from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, Stop
+from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, FlagKind, Stop
 from bakeoff.stats.reduced import Reduced, reduced
 from bakeoff.stats.stopping import contenders, control_name, family_size
 from bakeoff.stats.summary import arm_summaries, client_flag, dropped_flag, latency_ratios, network_flag
@@ -26,7 +26,7 @@ CONTROL_ALPHA = 0.01
 """Error share of the control's interval, over all cells together."""
 
 _UNTRUSTED = Flag(
-    kind="UNTRUSTED",
+    kind=FlagKind.UNTRUSTED,
     text="in this session the baseline differed from its own control; nothing here can be relied on.",
 )
 
@@ -148,7 +148,7 @@ def _states_flags(run: Reduced, plan: Plan) -> dict[tuple[str, str], Flag]:
     return {
         (state.cell, state.arm): states_flag(state, cells[state.cell], run.versions.get(state.arm, ""))
         for state in two_states(run.windows())
-        if state.cell in cells and not cells[state.cell].replay  # the parts of a capture differ by themselves
+        if state.cell in cells and not cells[state.cell].fixed_work  # the parts of a capture differ by themselves
     }
 
 

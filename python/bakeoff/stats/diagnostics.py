@@ -21,7 +21,7 @@ from bakeoff.results.frame import Frame
 from bakeoff.spec import Placement
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate, with_rates
-from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Flag, Frozen
+from bakeoff.stats.model import CarryOver, Comparison, EpochPoint, Estimate, Flag, FlagKind, Frozen
 from bakeoff.units import percent_text
 
 _SAME_LENGTH = 0.7  # share of the longest slice: a shorter one was measured before slices were doubled
@@ -76,7 +76,7 @@ def carry_over_flag(found: CarryOver, precision: float) -> Flag | None:
         if estimate is not None and abs(estimate.mean) > limit and iv.excludes_zero(estimate.interval):
             text = finding.format(percent_text(estimate.mean))
             text += "; longer slices are needed, or arms measured one after the other."
-            return Flag(kind="CARRY-OVER", text=text)
+            return Flag(kind=FlagKind.UNSTABLE, text=text)
     return None
 
 
@@ -94,7 +94,7 @@ def trend_flag(estimate: Estimate | None, precision: float) -> Flag | None:
     if estimate is None or abs(estimate.mean) <= precision / 2 or not iv.excludes_zero(estimate.interval):
         return None
     return Flag(
-        kind="DRIFT",
+        kind=FlagKind.UNSTABLE,
         text=f"the ratio changes by {percent_text(estimate.mean)} between the halves of an epoch; "
         "it depends on the time since the start, warm up for longer.",
     )
@@ -124,7 +124,8 @@ def build_flags(p_values: Sequence[float | None]) -> list[Flag | None]:
     """For each comparison the flag that its ratio holds for this data build only (Holm over all of them, 5 %)."""
     text = "the ratio differs between loads of the data (F test, p = {:.2g}): valid for this build only."
     return [
-        Flag(kind="BUILD", text=text.format(p)) if p is not None and p < iv.ALPHA_T else None for p in iv.holm(p_values)
+        Flag(kind=FlagKind.UNSTABLE, text=text.format(p)) if p is not None and p < iv.ALPHA_T else None
+        for p in iv.holm(p_values)
     ]
 
 
@@ -142,7 +143,7 @@ def outlier_flag(points: Sequence[EpochPoint]) -> Flag | None:
     if distance.max() <= (n - 1) / math.sqrt(n) * math.sqrt(t2 / (n - 2 + t2)):
         return None
     epoch = points[int(distance.argmax())].epoch
-    return Flag(kind="OUTLIER", text=f"epoch {epoch} lies far from the others; it is kept.")
+    return Flag(kind=FlagKind.UNSTABLE, text=f"epoch {epoch} lies far from the others; it is kept.")
 
 
 def bimodal_flag(points: Sequence[EpochPoint]) -> Flag | None:
@@ -154,7 +155,8 @@ def bimodal_flag(points: Sequence[EpochPoint]) -> Flag | None:
     if explained <= np.interp(n, _BIMODAL_N, _BIMODAL_SHARE):
         return None
     return Flag(
-        kind="BIMODAL", text=f"{low} epochs lie together and {n - low} apart from them; the mean stands for neither."
+        kind=FlagKind.UNSTABLE,
+        text=f"{low} epochs lie together and {n - low} apart from them; the mean stands for neither.",
     )
 
 
@@ -273,7 +275,7 @@ def stood_still(sums: Frame, waits: Frame) -> dict[tuple[str, str], Flag]:
     found = slices.with_columns(rested_ns=rested).rows(rested >= _STILL_NS).sort("rested_ns")
     return {
         (cell, arm): Flag(
-            kind="STOOD STILL",
+            kind=FlagKind.UNSTABLE,
             text=f"the server of arm {arm} stood still for {longest['rested_ns'][-1] / 1e9:.1f} s in epoch "
             f"{longest['epoch'][-1]} ({len(longest)} such slices in all), without CPU time or an answer: it was "
             "stopped from outside, or waited for its disk.",
@@ -349,7 +351,7 @@ def states_flag(state: TwoStates, cell: Cell, version: str) -> Flag:
         text += ": where the kernel puts the two threads of a connection changes; --placement paired keeps them."
     else:
         text += "."
-    return Flag(kind="TWO STATES", text=text)
+    return Flag(kind=FlagKind.UNSTABLE, text=text)
 
 
 def windows(slices: Frame) -> Frame:

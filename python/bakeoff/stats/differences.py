@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from bakeoff.spec import Arm, Data, Profile, Study
 from bakeoff.spec.server_name import stem
-from bakeoff.stats.model import Flag, Frozen
+from bakeoff.stats.model import Flag, FlagKind, Frozen
 from bakeoff.units import shortened
 
 _STORAGE_OPTIONS = frozenset({"column_type", "column_length", "create_table_options"})
@@ -213,7 +213,7 @@ def settings_flag(found: Mapping[str, tuple[str, str]]) -> Flag | None:
         return None
     names = ", ".join(list(found)[:4]) + (" …" if len(found) > 4 else "")
     differ = "difference" if len(found) == 1 else "differences"
-    return Flag(kind="SETTINGS", text=f"{len(found)} undeclared {differ} ({names}).")
+    return Flag(kind=FlagKind.SETTINGS, text=f"{len(found)} undeclared {differ} ({names}).")
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Changes:
@@ -237,7 +237,7 @@ def changes_text(found: Changes) -> str:
 def changes_flag(arm: str, found: Changes) -> Flag:
     """A flag that names what changed on an arm's server while it was measured."""
     return Flag(
-        kind="CHANGED SETTINGS",
+        kind=FlagKind.SETTINGS,
         text=f"on arm {arm}, while it was measured, {changes_text(found)}: the workload, or another client, set it.",
     )
 

@@ -150,14 +150,6 @@ def sd_within(values: Sequence[float], hosts: Sequence[str]) -> float | None:
     return math.sqrt(blocks.within) if blocks.freedom else None
 
 
-def draws(values: Sequence[float], hosts: Sequence[str]) -> Sequence[float]:
-    """What is independent: the epochs of one host, or of each of several hosts its mean times how much it counts."""
-    blocks = _blocks(values, hosts)
-    if blocks is None:
-        return values
-    return [share * mean for share, mean in zip(blocks.shares(), blocks.means, strict=True)]
-
-
 def without_hosts(values: Sequence[float], hosts: Sequence[str]) -> Sequence[float]:
     """The values without what their hosts have in common: for tests of single epochs."""
     blocks = _blocks(values, hosts)

@@ -25,9 +25,6 @@ N_MIN = 6
 N_MIN_DECISIVE = 5
 """Fewest epochs for a verdict by the anytime-valid interval."""
 
-N_MIN_SIGN_FLIP = 8
-"""Fewest epochs for the sign-flip test: with fewer its smallest p-value, 2/2^n, is above 1 %."""
-
 INFLATION = 1.08
 """Factor on the t interval: it makes up for stopping when s happens to be small."""
 
@@ -53,9 +50,6 @@ POWER = 0.8
 """With which the smallest detectable effect would have been claimed."""
 
 _PRIOR_VARIANCE = 4.0  # of the standardised effect; tuned for 5 to 40 epochs
-_EXACT_FLIPS_UP_TO = 14  # 2^14 sign vectors; more epochs draw 20,000 of them
-_RANDOM_FLIPS = 20_000
-_NORMAL_FROM = 1_000
 
 
 class Moments(NamedTuple):
@@ -153,33 +147,6 @@ def p_value(mean: float, sd: float, n: int, degrees: int | None = None, *, infla
     if sd == 0:
         return 1.0 if mean == 0 else 0.0
     return 2 * t_above(abs(mean) * math.sqrt(n) / (inflation * sd), degrees or n - 1)
-
-
-def sign_flip_p(values: Sequence[float], *, seed: int = 0) -> float:
-    """Two-sided randomisation p-value of a mean of 0: the share of sign vectors whose |mean| is at least the one seen.
-
-    Exact over all 2^n vectors up to n = 14, else 20,000 drawn ones and the one seen; from n = 1,000 on by the normal
-    distribution that the sums then have. Needs no normality of the values: each is symmetric about 0 under 'no
-    difference', because the order of the arms was drawn by a fair coin.
-    """
-    x = np.asarray(values, dtype=np.float64)
-    n = x.size
-    if n == 0:
-        return 1.0
-    observed = abs(x.sum()) * (1 - 1e-12)  # ties by rounding count as ties
-    if n <= _EXACT_FLIPS_UP_TO:
-        signs = 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
-        return float(np.mean(np.abs(signs @ x) >= observed))
-    if n >= _NORMAL_FROM:  # the sign vectors would take gigabytes
-        z = observed / math.sqrt(float(x @ x)) if x.any() else 0.0
-        return max(math.erfc(z / math.sqrt(2)), 1 / (1 + _RANDOM_FLIPS))
-    signs = np.random.default_rng(seed).choice((-1.0, 1.0), size=(_RANDOM_FLIPS, n))
-    return float((1 + np.count_nonzero(np.abs(signs @ x) >= observed)) / (1 + _RANDOM_FLIPS))
-
-
-def smallest_sign_flip_p(n: int) -> float:
-    """The least value that `sign_flip_p` can take."""
-    return 2 / 2**n if n <= _EXACT_FLIPS_UP_TO else 1 / (1 + _RANDOM_FLIPS)
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

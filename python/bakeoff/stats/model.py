@@ -110,20 +110,55 @@ class CarryOver(Frozen):
     bias: Estimate | None
 
 
+class FlagKind(StrEnum):
+    """What to distrust about a run or a comparison, the gravest first."""
+
+    UNTRUSTED = "UNTRUSTED"
+    NO_VERDICT = "NO VERDICT"
+    DIFFERENT_WORK = "DIFFERENT WORK"
+    SETTINGS = "SETTINGS"
+    CLIENT_BOUND = "CLIENT BOUND"
+    UNSTABLE = "UNSTABLE"
+    BUSY_MACHINE = "BUSY MACHINE"
+    NOT_FINISHED = "NOT FINISHED"
+    INJECTED = "INJECTED"
+
+    @property
+    def advice(self) -> str:
+        """What to do about it, in a sentence."""
+        return _ADVICE[self]
+
+
+_ADVICE = {
+    FlagKind.UNTRUSTED: "Rely on nothing here, and look for what treats the arms differently.",
+    FlagKind.NO_VERDICT: "Remove what keeps the arms from being compared.",
+    FlagKind.DIFFERENT_WORK: "Look at the rows or failures that differ: the arms did not do the same work.",
+    FlagKind.SETTINGS: "Declare the setting for the arms that are to have it, or remove it.",
+    FlagKind.CLIENT_BOUND: "Give the client more CPUs, a nearer host, heavier statements or a lower rate.",
+    FlagKind.UNSTABLE: "Look at the throughput over time: the mean hides something.",
+    FlagKind.BUSY_MACHINE: "Run it again alone.",
+    FlagKind.NOT_FINISHED: "Go on with `bakeoff run --resume`, with a larger budget if it was spent.",
+    FlagKind.INJECTED: "Use this run to test the method only.",
+}
+
+
 class Flag(Frozen):
-    """What to distrust about a comparison; docs/method.md explains every kind under "The flags".
+    """A finding of one kind, as a sentence."""
 
-    Attributes:
-        kind: in upper case (`CARRY-OVER`, `NO RESTARTS`).
-        text: the finding and what to do about it, as a sentence.
-    """
-
-    kind: str
+    kind: FlagKind
     text: str
 
     def __str__(self) -> str:
-        """`DRIFT: the ratio changes …`."""
+        """`UNSTABLE: the ratio changes …`."""
         return f"{self.kind}: {self.text}"
+
+
+class Obstacle(StrEnum):
+    """Why a comparison cannot have a verdict."""
+
+    NOTHING_DONE = "nothing done"  # an arm completed nothing in an epoch
+    NOT_RESTARTED = "not restarted"  # a server was running already
+    UNLIKE_MACHINES = "unlike machines"  # hosts of several kinds, whose ratios are not combined
 
 
 class Comparison(Frozen):
@@ -136,12 +171,11 @@ class Comparison(Frozen):
         trimmed: the same from 20 % trimmed means of block log-ratios, free of stalls and bursts.
         disagree: the two estimates exclude each other's point: stalls or bursts differ between the arms.
         p_value, p_adjusted: two-sided, and after Holm over the family. None below n_min.
-        p_signflip: sign-flip randomisation p-value, for n >= 8.
-        check: t and sign-flip p-values differ by more than a factor of 3.
         sd_restart, sd_within: components of the spread of one epoch's value.
         carry_over, trend: their estimates; None without enough blocks.
         build_effect: p-value of the F test between builds; None with one build.
-        flags: what to distrust, the gravest first.
+        flags: what to distrust.
+        obstacle: why there can be no verdict; None if there can be one.
         more_epochs, more_s: what the target precision would still take; 0 when reached; None when unknown.
     """
 
@@ -160,14 +194,13 @@ class Comparison(Frozen):
     disagree: bool
     p_value: float | None
     p_adjusted: float | None
-    p_signflip: float | None
-    check: bool
     sd_restart: float | None
     sd_within: float | None
     carry_over: CarryOver
     trend: Estimate | None
     build_effect: float | None
     flags: tuple[Flag, ...]
+    obstacle: Obstacle | None = None
     more_epochs: int | None
     more_s: float | None
 
@@ -259,8 +292,8 @@ class Analysis(Frozen):
     @property
     def control_is_idle(self) -> bool:
         """Whether the control, or the baseline that it repeats, completed nothing in an epoch."""
-        flags = [flag.kind for each in self.comparisons if each.contender == self.control for flag in each.flags]
-        return "NOTHING DONE" in flags
+        controls = [each for each in self.comparisons if each.contender == self.control]
+        return any(each.obstacle is Obstacle.NOTHING_DONE for each in controls)
 
     def hosts_of(self, epochs: Iterable[int]) -> tuple[str, ...]:
         """The host of each of these epochs; none at all where there was one."""

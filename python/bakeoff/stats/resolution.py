@@ -99,7 +99,7 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
         if len(values) < 2 or not all(map(math.isfinite, values)):
             continue
         # The parts of a capture differ by themselves: what blocks differ by is no noise.
-        sd_restart, sd_within = (None, None) if plan.cell(cell).replay else components(pairs)
+        sd_restart, sd_within = (None, None) if plan.cell(cell).fixed_work else components(pairs)
         sd = max(iv.standard_deviation(values), sd_within or 0.0)
         lines.append(
             NoiseLine(
@@ -130,7 +130,7 @@ def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, 
     that going on would take. A replay keeps them: its capture decides how much there is to measure.
     """
     best = _best_seconds(history, plan) if len(history) >= PILOT_EPOCHS else None
-    if best is None or any(cell.replay for cell in plan.cells):
+    if best is None or any(cell.fixed_work for cell in plan.cells):
         return None
     rest_s, cells = plan.budget_s - elapsed_s, len(plan.cells)
     seconds = min(best, (rest_s / EPOCHS_MIN - plan.overhead_s) / cells)

@@ -189,7 +189,7 @@ def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan, kinds: 
             stop = stop_of(found, kinds, study, family=family)
             if len(by_kind(found, kinds)) > 1:
                 values, hosts = [], []  # there is no ratio over all of them
-            if n < iv.N_MIN and (cell.replay or _is_together(study)):  # no verdicts on its queries, or settings, yet
+            if n < iv.N_MIN and (cell.fixed_work or _is_together(study)):  # no verdicts on queries or settings yet
                 stop = Stop.RUNNING
             left = None
             if stop is not Stop.RUNNING:

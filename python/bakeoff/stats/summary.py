@@ -15,7 +15,7 @@ from bakeoff.results.manifest import Network
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import quotient, with_rates
-from bakeoff.stats.model import ArmSummary, Flag, LatencyRatio
+from bakeoff.stats.model import ArmSummary, Flag, FlagKind, LatencyRatio
 from bakeoff.units import format_bytes, format_ns
 
 _SERVER = ("server_cpu_ns", "server_read_bytes", "server_write_bytes")
@@ -127,7 +127,7 @@ def dropped_flag(arms: Sequence[ArmSummary]) -> Flag | None:
         f"arm {worst.arm} never began {worst.dropped_per_million:,.0f} of a million events that were due; it fell "
         "behind the rate, and its response times are without them."
     )
-    return Flag(kind="DROPPED", text=text)
+    return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
 
 
 def client_flag(arms: Sequence[ArmSummary]) -> Flag | None:
@@ -142,18 +142,18 @@ def client_flag(arms: Sequence[ArmSummary]) -> Flag | None:
                 f"client overloaded, {arm.late_starts_per_million / 1e6:.1%} of the events of arm {arm.arm} "
                 "began late although a connection was free; its response times hold delays of the client."
             )
-            return Flag(kind="CLIENT", text=text)
+            return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
         client_ns, server_ns = arm.client_cpu_ns_per_event, arm.server_cpu_ns_per_event
         if server_ns is not None and client_ns > _CLIENT_SHARE_OF_EVENT * (client_ns + server_ns) > 0:
             text = (
                 f"client-bound, of the CPU that an event of arm {arm.arm} took the client had "
                 f"{client_ns / (client_ns + server_ns):.0%}; the servers themselves are further apart than this ratio."
             )
-            return Flag(kind="CLIENT", text=text)
+            return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
         if arm.client_cpu_share > _CLIENT_SHARE_OF_CPUS:
             share = min(arm.client_cpu_share, 1.0)
             text = f"client-bound, the client kept {share:.0%} of the CPUs busy; give it more of them."
-            return Flag(kind="CLIENT", text=text)
+            return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
     return None
 
 
@@ -172,14 +172,14 @@ def network_flag(arms: Sequence[ArmSummary], cell: Cell, network: Network) -> Fl
                 f"{format_ns(network.rtt_ns)} between client and servers; the servers themselves are further apart "
                 "than this ratio."
             )
-            return Flag(kind="NETWORK", text=text)
+            return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
         full = quotient(arm.received_bytes_per_event * arm.tps, network.bytes_per_s)
         if full > _NETWORK_SHARE_OF_BYTES:
             text = (
                 f"network-bound, results of arm {arm.arm} took {full:.0%} of the {format_bytes(network.bytes_per_s)} a "
                 "second that one connection carries from the servers to the client."
             )
-            return Flag(kind="NETWORK", text=text)
+            return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
     return None
 
 

@@ -12,13 +12,21 @@ from bakeoff.spec import Origin, Study, Workload
 from bakeoff.stats import diagnostics, hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate
-from bakeoff.stats.model import Comparison, EpochPoint, Estimate, Flag, Interval, Stop, Verdict, Word
+from bakeoff.stats.model import (
+    Comparison,
+    EpochPoint,
+    Estimate,
+    Flag,
+    FlagKind,
+    Interval,
+    Obstacle,
+    Stop,
+    Verdict,
+    Word,
+)
 from bakeoff.stats.resolution import components
 from bakeoff.stats.stopping import stop_of
 from bakeoff.units import at_least_text, format_duration, format_rate, percent_text, ratio_text
-
-CHECK_FACTOR = 3.0
-"""Ratio of the t and sign-flip p-values above which the flag CHECK is raised."""
 
 _SHAPE_EPOCHS_A_HOST = 3
 _WITHIN_REACH_S = 86_400.0
@@ -87,8 +95,15 @@ class _Sample:
 
     @property
     def n(self) -> int:
-        """How many there are."""
         return self.found.n
+
+    @property
+    def obstacle(self) -> Obstacle | None:
+        if self.nothing_done:
+            return Obstacle.NOTHING_DONE
+        if self.unlike:
+            return Obstacle.UNLIKE_MACHINES
+        return None if self.restarted else Obstacle.NOT_RESTARTED
 
 
 def compare(
@@ -208,10 +223,8 @@ def _comparison(
     # An arm that completed nothing in an epoch has no ratio: those of its other epochs would pass over it.
     measured = [pair for pair in sample.pairs if math.isfinite(pair.trimmed) and not sample.nothing_done]
     trimmed, trimmed_by = [pair.trimmed for pair in measured], [pair.host for pair in measured]
-    draws = hosts.draws(sample.values, sample.hosts)
-    p_signflip = iv.sign_flip_p(draws, seed=study.seed) if len(draws) >= iv.N_MIN_SIGN_FLIP else None
     # The parts of a capture differ by themselves, for all arms alike.
-    sd_restart, sd_within = (None, None) if sample.cell.replay else components(sample.pairs)
+    sd_restart, sd_within = (None, None) if sample.cell.fixed_work else components(sample.pairs)
     case = _case(sample, context, p_adjusted)
     return Comparison(
         cell=sample.cell.name,
@@ -226,17 +239,16 @@ def _comparison(
         stop=stop,
         verdict=verdict(case),
         trimmed=hosts.estimate_of(trimmed, trimmed_by, _interval_of(sample, context)),
-        disagree=not sample.cell.replay and disagree(sample.values, trimmed, sample.hosts),
+        disagree=not sample.cell.fixed_work and disagree(sample.values, trimmed, sample.hosts),
         p_value=p_value,
         p_adjusted=p_adjusted,
-        p_signflip=p_signflip,
-        check=p_signflip is not None and _check(iv.p_value(*found), p_signflip, len(draws)),
         sd_restart=sd_restart,
         sd_within=sd_within,
         carry_over=diagnostics.carry_over(sample.pairs, comparisons=context.family),
         trend=diagnostics.trend(sample.pairs, comparisons=context.family),
         build_effect=build_effect,
         flags=(),
+        obstacle=sample.obstacle,
         more_epochs=case.more_epochs,
         more_s=case.more_s,
     )
@@ -316,56 +328,32 @@ def disagree(values: Sequence[float], trimmed: Sequence[float], measured_by: Seq
     return any(gap > iv.precision_half_width(*found[1:]) for found in both)
 
 
-def _check(p_t: float, p_signflip: float, n: int) -> bool:
-    """Whether the p-values are more than a factor of 3 apart; p_t counts as at least the smallest of the other test."""
-    p_t = max(p_t, iv.smallest_sign_flip_p(n))
-    return max(p_t, p_signflip) > CHECK_FACTOR * min(p_t, p_signflip)
-
-
 def _flags(
     comparison: Comparison, sample: _Sample, context: AnalysisContext, *, build_flag: Flag | None
 ) -> tuple[Flag, ...]:
     found: list[Flag | None] = []
-    if sample.unlike:
-        text = f"the hosts are {len(sample.unlike)} kinds of machine, whose ratios are not combined."
-        found.append(Flag(kind="UNLIKE MACHINES", text=text))
-    if sample.nothing_done:
-        found.append(Flag(kind="NOTHING DONE", text=sample.nothing_done))
-    if not sample.restarted:
-        text = "a server that runs already was measured as it is; there is no verdict."
-        found.append(Flag(kind="NO RESTARTS", text=text))
+    if sample.obstacle:
+        found.append(Flag(kind=FlagKind.NO_VERDICT, text=_obstacle_text(sample)))
     if comparison.disagree:
         with_them, without = math.exp(sample.found.mean), math.exp(comparison.trimmed.mean)
         text = f"stalls or bursts differ between arms (ratio {with_them:.4f} with them, {without:.4f} without)."
-        found.append(Flag(kind="DISAGREE", text=text))
-    if _only_family_forbids(comparison, sample):
-        text = "the interval alone excludes 1; corrected for the number of comparisons it does not."
-        found.append(Flag(kind="FAMILY", text=text))
-    if comparison.check:
-        p_t = iv.p_value(*sample.found)
-        text = f"the sign-flip test says p = {comparison.p_signflip:.2g}, the t test p = {p_t:.2g}."
-        found.append(Flag(kind="CHECK", text=text))
+        found.append(Flag(kind=FlagKind.UNSTABLE, text=text))
     found += [
         diagnostics.carry_over_flag(comparison.carry_over, context.study.precision),
-        None if sample.cell.replay else diagnostics.trend_flag(comparison.trend, context.study.precision),
+        None if sample.cell.fixed_work else diagnostics.trend_flag(comparison.trend, context.study.precision),
         diagnostics.outlier_flag(_shaped(sample)),
         diagnostics.bimodal_flag(_shaped(sample)),
         build_flag,
     ]
-    if cut := sum(pair.cut for pair in sample.pairs):
-        blocks = "block was" if cut == 1 else "blocks were"
-        found.append(Flag(kind="CUT", text=f"{cut} incomplete {blocks} left out."))
     return tuple(flag for flag in found if flag is not None)
 
 
-def _only_family_forbids(comparison: Comparison, sample: _Sample) -> bool:
-    """Whether the interval alone would allow a claim, and the correction over the family forbids it."""
-    if sample.is_control or sample.nothing_done or not sample.restarted or sample.unlike or sample.n < iv.N_MIN:
-        return False
-    said = comparison.verdict
-    return (
-        Word.RATE_FIXED not in said.words and said.at_least is None and iv.excludes_zero(comparison.estimate.interval)
-    )
+def _obstacle_text(sample: _Sample) -> str:
+    if sample.nothing_done:
+        return sample.nothing_done
+    if sample.unlike:
+        return f"the hosts are {len(sample.unlike)} kinds of machine, whose ratios are not combined."
+    return "a server was running already and was measured as it is, without restarts."
 
 
 @dataclass(frozen=True)

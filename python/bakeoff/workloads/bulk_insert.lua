@@ -1,4 +1,4 @@
--- Multi-row INSERTs of 512 KiB: each thread fills a table of its own. An event adds one row to the client's buffer, so tps are
+-- Multi-row INSERTs of 512 KiB: each thread fills its own table. An event adds one row to the client's buffer, so tps are
 -- rows per second, and latencies mean little: most events send nothing.
 --
 -- --mysql_storage_engine and --create_table_options are those of the oltp_* workloads. No option is declared: a script

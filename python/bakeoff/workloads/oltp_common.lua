@@ -1,8 +1,8 @@
--- What the oltp_* workloads share: options, tables, loading, statements. For scripts of one's own: require("oltp_common"), then
+-- What the oltp_* workloads share: options, tables, loading, statements. For your own scripts: require("oltp_common"), then
 -- define prepare_statements() and event() from the functions below.
 --
 -- Data (sbtest1 .. sbtestN): id, a secondary key k drawn with --rand-type, c (119 digits and dashes), pad (59). They follow from
--- the seed and the options alone, not from the number of threads: rows are made in pieces, each with a random stream of its own.
+-- the seed and the options alone, not from the number of threads: rows are made in pieces, each with its own random stream.
 -- --content, --compressibility, --column_… and --text_length change what c and pad hold and how c is declared.
 
 if sysbench.cmdline.command == nil then
@@ -122,7 +122,7 @@ local function pieces_of_a_table()
   return math.ceil(sysbench.opt.table_size / ROWS_PER_PIECE)
 end
 
--- Whether the script has texts of its own, which each row then gets.
+-- Whether the script supplies its own texts for the rows.
 local function has_own_texts()
   return get_c_value ~= own_get_c_value or get_pad_value ~= own_get_pad_value
 end
@@ -196,7 +196,7 @@ local function load_share(con)
   end
 end
 
--- The threads share tables and rows evenly, also within one table. Each loads ranges of its own in the order of the primary key:
+-- The threads share tables and rows evenly, also within one table. Each loads its ranges in primary key order:
 -- with pieces dealt in turn, neighbouring ranges split each other's pages, and the tables came out a seventh larger (8.0.15).
 -- Indexes come after the rows. A script that replaces create_table or the texts has each table made as in sysbench: by one call.
 function cmd_prepare()

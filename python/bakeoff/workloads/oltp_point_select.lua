@@ -1,4 +1,4 @@
--- One SELECT by primary key in each event. There is no transaction.
+-- One SELECT by primary key in each event. It runs without a transaction.
 
 require("oltp_common")
 

@@ -1,4 +1,4 @@
--- UPDATEs of the indexed column: --index_updates of them (1) in each event, each in a transaction of its own.
+-- UPDATEs of the indexed column: --index_updates of them (1) in each event, each in its own transaction.
 
 require("oltp_common")
 

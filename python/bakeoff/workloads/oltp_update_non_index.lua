@@ -1,4 +1,4 @@
--- UPDATEs of a column without index: --non_index_updates of them (1) in each event, each in a transaction of its own.
+-- UPDATEs of a column without index: --non_index_updates of them (1) in each event, each in its own transaction.
 
 require("oltp_common")
 

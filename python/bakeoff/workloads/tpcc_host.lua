@@ -51,7 +51,7 @@ function host.is_restart(err)
    return type(err) == "table" and err.errcode == sysbench.error.RESTART_EVENT
 end
 
---- The steps of sysbench's event loop, for a script that runs a loop of its own.
+--- The steps of sysbench's event loop, for a script that runs its own loop.
 function host.events(thread)
    local C = ffi.C
    if not extras.operation then

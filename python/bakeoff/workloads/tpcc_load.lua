@@ -1,5 +1,5 @@
 -- Populates the database (clause 4.3.3.1). Work is cut into parts of one table and one warehouse or district, and dealt to the
--- threads by weight, so that a single warehouse is loaded by all of them. Each part has a random stream of its own.
+-- threads by weight, so that a single warehouse is loaded by all of them. Each part has its own random stream.
 local bound_rows = require("tpcc_bound_rows")
 local host = require("tpcc_host")
 local random = require("tpcc_random")
@@ -125,7 +125,7 @@ local function load_customer(out, names, w, d, c_load, _, has_key)
    end
 end
 
--- O_OL_CNT of each order of a district. A stream of their own makes the number of all rows known beforehand.
+-- O_OL_CNT of each order of a district. A separate stream makes the total number of rows known beforehand.
 local function line_counts_of(seed, set, w, d)
    local uniform, counts, total = random.stream(seed, "lines", set, w, d), {}, 0
    for o = 1, CUSTOMERS do
@@ -258,7 +258,7 @@ local function writer(con, settings, sent)
    return rows.new(con, settings.batch_bytes, sent)
 end
 
--- One part in one transaction, by a random stream of its own: tried again, it makes the same rows.
+-- One part in one transaction, with its own random stream: a retry makes the same rows.
 local function load_part(con, settings, out, part, c_load)
    local kind, names = part.kind, schema.names(settings, part.set)
    local line_counts = kind[2] == load_order and line_counts_of(settings.seed, part.set, part.warehouse, part.part)

@@ -52,7 +52,7 @@ local function stock_keys(lines)
    return keys
 end
 
---- Total of the amounts in cents; nil when an item does not exist. An item may stand in several lines of one order.
+--- Total of the amounts in cents; nil when an item does not exist. Several lines of one order may name the same item.
 function multi.order_lines(s, input, o_id)
    local lines = input.lines
    s.by_size = s.by_size or {}

@@ -47,45 +47,6 @@ fn what_follows_an_at_sign() {
     assert_eq!(tokens("@@sql_mode"), [(Symbol, "@@"), (Word, "sql_mode")]);
 }
 
-fn divided(sql: &str) -> Vec<&str> {
-    statements(sql.as_bytes(), SessionState::default())
-        .into_iter()
-        .map(|each| std::str::from_utf8(each).unwrap())
-        .collect()
-}
-
-#[test]
-fn a_text_is_divided_into_its_statements() {
-    assert_eq!(
-        divided("BEGIN; INSERT INTO t VALUES (';');; COMMIT;"),
-        ["BEGIN", "INSERT INTO t VALUES (';')", "COMMIT"]
-    );
-    assert_eq!(
-        divided("SELECT 1 -- a;\n; /* b; */ SELECT ';', `;` # c;"),
-        ["SELECT 1 -- a;", "/* b; */ SELECT ';', `;` # c;"]
-    );
-    assert_eq!(divided("CREATE TABLE t (event INT); BEGIN WORK; ALTER TABLE t ADD event INT; SHUTDOWN").len(), 4);
-    assert_eq!(divided("; -- nothing\n;"), [""; 0]);
-}
-
-#[test]
-fn what_may_hold_statements_goes_on_to_the_end() {
-    for sql in [
-        "CREATE OR REPLACE DEFINER = `a`@`h` PROCEDURE p() BEGIN SELECT 1; SELECT 2; END",
-        "/*!50003 CREATE*/ /*!50017 DEFINER=CURRENT_USER()*/ /*!50003 TRIGGER t BEFORE INSERT ON a \
-         FOR EACH ROW BEGIN SET @a = 1; END */",
-        "ALTER EVENT e DO BEGIN DELETE FROM t; END; SELECT 2",
-        "BEGIN NOT ATOMIC SELECT 1; SELECT 2; END",
-        "IF @a THEN SELECT 1; END IF",
-        "l: LOOP LEAVE l; END LOOP",
-        "/*!50000 SELECT 1; SELECT 2 */",
-    ] {
-        assert_eq!(divided(sql), [sql]);
-        let behind = format!("SELECT 0; {sql}");
-        assert_eq!(divided(&behind), ["SELECT 0", sql]);
-    }
-}
-
 #[test]
 fn comments_that_one_flavour_runs_are_code() {
     use Kind::{Comment, Word};
@@ -148,13 +109,4 @@ fn a_character_set_that_the_log_does_not_tell_is_guessed_where_a_text_would_not_
     }
     let known = Dialect { multi_byte: MultiByte::Safe, ..Dialect::default() };
     assert_eq!(ending_texts(b"'\x95\x5c\\''", known), known);
-}
-
-#[test]
-fn a_text_is_divided_by_the_character_set_that_it_sets() {
-    let sql = b"SET NAMES sjis; SELECT '\x95\x5c'; SELECT ';'; SET NAMES latin1; SELECT '\x95\x5c';'; SELECT 1";
-    assert_eq!(statements(sql, SessionState::default()).len(), 6);
-    let mut session = SessionState::default();
-    session.set(b"SET NAMES gbk");
-    assert_eq!(statements(b"SELECT '\xd5\x5c;', 1; SELECT ';\xd5\x5c'", session).len(), 2);
 }

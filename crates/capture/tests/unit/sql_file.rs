@@ -63,7 +63,7 @@ fn use_with_the_delimiter_behind_it_is_a_statement() {
 #[test]
 fn a_byte_order_mark_belongs_to_no_statement() {
     for text in ["\u{feff}USE shop\nSELECT 1;", "\u{feff}-- made on Windows\r\nSELECT 1;"] {
-        assert!(looks_like_sql(text.as_bytes()));
+        assert!(looks_like_sql(text.as_bytes(), false));
         assert_eq!(statements(text).last().unwrap(), "SELECT 1");
     }
     assert_eq!(statements("SELECT '\n\u{feff}';"), ["SELECT '\n\u{feff}'"]);
@@ -131,7 +131,7 @@ fn many_lines_of_comments_are_read_once() {
     assert_eq!(kept.events[0].sql, b"SELECT 1");
     let comments = |text: &str| text.repeat((1 << 20) / text.len() + 1).into_bytes();
     for head in [comments("-- INSERT INTO t VALUES (1);\n"), [b"/*", comments("a b\n").as_slice()].concat()] {
-        assert!(looks_like_sql(&head) && !looks_like_sql(&head[..1000]));
+        assert!(looks_like_sql(&head, true) && !looks_like_sql(&head[..1000], false));
     }
 }
 
@@ -202,7 +202,7 @@ fn characters_that_are_cut_by_a_piece_are_whole() {
 #[test]
 fn the_line_of_mariadbs_sandbox_is_a_comment() {
     let sandbox = "/*M!999999\\- enable the sandbox mode */ \n";
-    assert!(looks_like_sql(format!("{sandbox}/*M!100616 SET a = 1 */;").as_bytes()));
+    assert!(looks_like_sql(format!("{sandbox}/*M!100616 SET a = 1 */;").as_bytes(), false));
     let text = format!("{sandbox}-- MariaDB dump\n/*M!100616 SET a = 1 */;\n");
     assert_eq!(statements(&text), ["/*M!100616 SET a = 1 */"]);
     let routine = "CREATE PROCEDURE p() BEGIN SELECT 1; END";

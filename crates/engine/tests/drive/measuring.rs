@@ -28,7 +28,7 @@ fn a_slice_tells_all_that_the_contract_names() {
     for slice in slices {
         let fields: Vec<_> = slice.as_object().unwrap().keys().collect();
         let expected: Vec<_> = documented.as_object().unwrap().keys().collect();
-        assert_eq!(fields, expected, "as in docs/engine.md");
+        assert_eq!(fields, expected, "as in docs/reference/engine.md");
         assert_eq!((&slice["reads"], &slice["writes"], &slice["other"]), (&slice["events"], &json!(0), &json!(0)));
         assert!(slice["server_rss_bytes"].as_u64().unwrap() > 0);
         assert!(slice["client_user_ns"].is_u64() && slice["host_idle_ns"].is_u64());
@@ -44,9 +44,9 @@ fn a_slice_tells_all_that_the_contract_names() {
     assert_eq!((&done["blocks"], &done["workers_stopped"]), (&json!(2), &json!(0)));
 }
 
-/// The JSON object in `docs/engine.md` that holds `mark`.
+/// The JSON object in `docs/reference/engine.md` that holds `mark`.
 fn example(mark: &str) -> &'static str {
-    let text = include_str!("../../../../docs/engine.md");
+    let text = include_str!("../../../../docs/reference/engine.md");
     let at = text.find(mark).unwrap();
     let begin = text[..at].rfind("```json").unwrap() + "```json".len();
     let end = at + text[at..].find("```").unwrap();

@@ -1,7 +1,7 @@
 //! Tests of `src/template.rs`.
 
 use super::*;
-use crate::dialect::MultiByte;
+use crate::dialect::{MultiByte, Opaque};
 use proptest::prelude::*;
 
 const PLAIN: Dialect = Dialect { no_backslash_escapes: false, ansi_quotes: false, multi_byte: MultiByte::Safe };
@@ -22,6 +22,7 @@ fn only_true_parameters_are_replaced() {
         rendered(sql, &numbers, PLAIN),
         "SELECT '?', \"?\", `?`, 'it''s ?', 'a\\'?', 1 -- ?\n, 2 # ?\n, /* ? */ 3, 1--4, /*! 5 */ 2"
     );
+    assert_eq!(rendered("/*!50003 ? */ /*!99999 ? */ ?", &numbers[..2], PLAIN), "/*!50003 1 */ /*!99999 ? */ 2");
     let no_escapes = Dialect { no_backslash_escapes: true, ..PLAIN };
     assert_eq!(rendered("SELECT 'a\\', ?", &[Parameter::Int(1)], no_escapes), "SELECT 'a\\', 1");
 }
@@ -114,7 +115,7 @@ proptest! {
         let mut literal = Vec::new();
         put_literal(Parameter::Bytes(&bytes), dialect, &mut literal);
         prop_assert_eq!(unescaped(&literal, dialect), Some(bytes));
-        prop_assert_eq!(dialect.end_of_quoted(&literal, 1, b'\''), Some(literal.len()));
+        prop_assert_eq!(dialect.end_of(Opaque::Quoted(b'\''), &literal, 1), Some(literal.len()));
     }
 
     #[test]

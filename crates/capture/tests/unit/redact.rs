@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::digest::Digester;
+use crate::facts::mentions;
 
 const WITH_PASSWORD: &[&str] = &[
     "SET PASSWORD = 's3cret'",

@@ -1,207 +1,19 @@
-//! Finds statements that give or change a password, and strikes out literals of those, or of all statements (`--redact`).
+//! Strikes out the literals of statements with a password, or replaces those of all statements (`--redact`).
 
 use std::ops::RangeInclusive;
 
-use bakeoff_wire::dialect::{Dialect, MultiByte};
+use bakeoff_wire::dialect::{Dialect, MultiByte, code_comment};
 use rand::RngExt as _;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use sha2::{Digest as _, Sha256};
 
-use crate::digest::{Facts, symbol};
-use crate::keywords::{Id, NAMED};
-use crate::lexer::{Kind, Lexer, Token, code_comment};
+use crate::facts::{Facts, is_definition, names_user};
+use crate::keywords::NAMED;
+use crate::lexer::{Kind, Lexer, Token, is_one_of};
 
 /// What stands in place of a literal of a statement with a password.
 const STRUCK_OUT: &[u8] = b"'***'";
-
-/// Beginnings of the names of procedures and functions of clouds and editions that take a password.
-const WITH_SECRETS: [&str; 4] =
-    ["rds_set_external_", "az_replication_change_", "setupExternalSource", "audit_log_encryption_password_set"];
-
-/// Looks at the tokens of one statement as they come.
-#[derive(Debug, Default)]
-pub(crate) struct Watch {
-    pub(crate) facts: Facts,
-    /// The first keyword of the present one of the text's statements; 0: none yet.
-    first: Id,
-    /// The present statement is not the first one.
-    several: bool,
-    before: Id,
-    /// The keyword or symbol before `before`, and open parentheses.
-    earlier: Id,
-    depth: i32,
-}
-
-impl Watch {
-    pub(crate) fn comment(&mut self, text: &[u8]) {
-        if mentions(text, b"password") || mentions(text, b"identified") {
-            self.facts.secret_comment = true;
-            // Code for another version or another server: it may be the whole statement.
-            self.facts.secret |= text.starts_with(b"/*!") || text.starts_with(b"/*M!");
-        }
-    }
-
-    /// `id`: the token's number in the digest.
-    pub(crate) fn token(&mut self, id: Id, token: Token, sql: &[u8]) {
-        let text = &sql[token.start..token.end];
-        let named = &*NAMED;
-        let facts = &mut self.facts;
-        facts.account |= names_user(sql, token);
-        match token.kind {
-            Kind::Word | Kind::Quoted => {
-                if self.first == 0 && id >= crate::keywords::FIRST {
-                    self.first = id;
-                    if facts.first == 0 {
-                        facts.first = id;
-                        facts.ends_transaction = id == named.COMMIT || id == named.ROLLBACK;
-                    }
-                    facts.for_server |= named.is_for_server(id);
-                    facts.locks |= id == named.BACKUP; // BACKUP STAGE and LOCK of MariaDB
-                } else if self.before == named.START {
-                    facts.for_server |= self.first == named.START && id != named.TRANSACTION;
-                }
-                // A connection that ends itself harms no other.
-                facts.for_server &=
-                    self.first != named.KILL || self.several || !text.eq_ignore_ascii_case(b"connection_id");
-                facts.for_server |= drops_account(self.first, self.before, id)
-                    || self.depth == 0 && sets_global(self.first, self.earlier, self.before, text);
-                facts.local_file |= id == named.LOCAL && self.first == named.LOAD;
-                facts.ends_transaction &= id != named.TO;
-                let next = sql[token.end..].iter().find(|byte| !byte.is_ascii_whitespace()).copied().unwrap_or(0);
-                facts.for_server |= token.kind == Kind::Word && takes_server_file(self.first, self.before, text, next);
-                facts.secret |= is_secret(self.first, self.before, id, text, next);
-                facts.locks |= is_lock(self.first, self.before, id, text, next);
-            }
-            Kind::Host => facts.secret |= self.first == named.SET && mentions(text, b"password"),
-            Kind::Text => facts.secret |= is_secret_text(self.first, self.before, text),
-            Kind::Cut => {
-                facts.cut = true;
-                facts.secret |= mentions(text, b"password") || mentions(text, b"identified");
-            }
-            Kind::Parameter => facts.parameter = true,
-            Kind::Symbol if matches!(text, b"(" | b")") => self.depth += if text == b"(" { 1 } else { -1 },
-            // What a definition holds is not run with it.
-            Kind::Symbol if text == b";" && !is_definition(self.first) => (self.first, self.several) = (0, true),
-            Kind::Symbol if text == b"=" && self.before == named.CONNECTION => {
-                facts.secret |= is_definition(self.first)
-            }
-            _ => {}
-        }
-        (self.earlier, self.before) = (self.before, id);
-    }
-}
-
-/// Whether a word makes the statement one that takes accounts away or renames them.
-fn drops_account(first: Id, before: Id, id: Id) -> bool {
-    let named = &*NAMED;
-    id == named.USER && before == first && (first == named.DROP || first == named.RENAME)
-}
-
-/// Whether a word makes the statement one that reads or writes a file of the server's host, which `LOAD … LOCAL` does not.
-fn takes_server_file(first: Id, before: Id, text: &[u8], next: u8) -> bool {
-    match text.len() {
-        6 => first == NAMED.LOAD && text.eq_ignore_ascii_case(b"infile"),
-        7 | 8 => before == NAMED.INTO && is_one_of(text, &["outfile", "dumpfile"]),
-        9 => next == b'(' && text.eq_ignore_ascii_case(b"load_file"),
-        _ => false,
-    }
-}
-
-/// Whether a word after `SET` or a comma, or after `@@` there, makes the assignment one of the server's own variables.
-fn sets_global(first: Id, earlier: Id, before: Id, text: &[u8]) -> bool {
-    let target = if before == symbol(b"@@") { earlier } else { before };
-    first == NAMED.SET
-        && (target == NAMED.SET || target == Id::from(b','))
-        && is_one_of(text, &["global", "persist", "persist_only"])
-}
-
-fn is_definition(first: Id) -> bool {
-    first == NAMED.CREATE || first == NAMED.ALTER
-}
-
-/// Whether a word makes the statement one with a password.
-fn is_secret(first: Id, before: Id, id: Id, text: &[u8], next: u8) -> bool {
-    let named = &*NAMED;
-    let changes_account =
-        before == named.CREATE || before == named.ALTER || (before == named.REPLACE && first == named.CREATE);
-    let changes_rows = [named.UPDATE, named.INSERT, named.REPLACE, named.WITH].contains(&first);
-    if before == named.IDENTIFIED {
-        [named.BY, named.WITH, named.AS].contains(&id) || text.eq_ignore_ascii_case(b"via")
-    } else if id == named.USER || id == named.SERVER {
-        changes_account
-    } else if id == named.REPLICATION || text.eq_ignore_ascii_case(b"master") {
-        before == named.CHANGE
-    } else if text.len() < 8 {
-        false
-    } else if id == named.PASSWORD
-        && (before == named.SET && !changes_rows || next == b'(' && !is_definition(first) && before != named.INTO)
-    {
-        true
-    } else if first == named.SET || first == named.START || first == named.CHANGE {
-        mentions(text, b"password") || text.eq_ignore_ascii_case(b"wsrep_sst_auth")
-    } else if next == b'(' && text.eq_ignore_ascii_case(b"old_password") {
-        true
-    } else {
-        let name = text.strip_prefix(b"`").unwrap_or(text);
-        let name = name.strip_suffix(b"`").unwrap_or(name);
-        name.eq_ignore_ascii_case(b"authentication_string")
-            || name.eq_ignore_ascii_case(b"global_priv")
-            || WITH_SECRETS
-                .iter()
-                .any(|begin| name.get(..begin.len()).is_some_and(|head| head.eq_ignore_ascii_case(begin.as_bytes())))
-    }
-}
-
-/// Whether a word makes the statement one with a lock that others would wait for, in a replay perhaps forever.
-fn is_lock(first: Id, before: Id, id: Id, text: &[u8], next: u8) -> bool {
-    let named = &*NAMED;
-    if first == named.FLUSH {
-        before == named.WITH && id == named.READ || id == named.EXPORT
-    } else if first == named.LOCK {
-        before == named.LOCK && id == named.INSTANCE
-    } else {
-        next == b'(' && is_one_of(text, &["get_lock", "release_lock", "release_all_locks"])
-    }
-}
-
-/// Whether a text literal is, or holds, a statement with a password or a URL with one.
-fn is_secret_text(first: Id, before: Id, text: &[u8]) -> bool {
-    let named = &*NAMED;
-    if [named.PREPARE, named.EXECUTE, named.SET].contains(&first) {
-        return mentions(text, b"password") || mentions(text, b"identified");
-    }
-    is_definition(first) && (before == named.CONNECTION || mentions(text, b"identified") || gives_password(text))
-}
-
-/// Whether a text has a password among settings, as tables of the engines SPIDER (`password "x"`) and CONNECT (`Password=x`) have.
-fn gives_password(text: &[u8]) -> bool {
-    const WORD: &[u8] = b"password";
-    let inner = &text[..text.len().saturating_sub(1)]; // the last quote follows a comment that ends with the word
-    inner.windows(WORD.len()).enumerate().filter(|(_, each)| each.eq_ignore_ascii_case(WORD)).any(|(at, _)| {
-        let next = inner[at + WORD.len()..].iter().find(|byte| !byte.is_ascii_whitespace());
-        next.is_some_and(|byte| b"=\"'\\".contains(byte))
-    })
-}
-
-/// Whether `text` has `word` (in lower case) in any case of its letters.
-fn mentions(text: &[u8], word: &[u8]) -> bool {
-    text.windows(word.len()).any(|each| each.eq_ignore_ascii_case(word))
-}
-
-/// Whether a token is the user of an account (`bob@db1`), and no reserved word before a variable (`SELECT@x`).
-fn names_user(sql: &[u8], token: Token) -> bool {
-    #[rustfmt::skip]
-    const BEFORE_VARIABLES: [&str; 27] = [
-        "all", "and", "between", "by", "case", "distinct", "div", "else", "having", "in", "into", "like", "limit",
-        "mod", "not", "on", "or", "regexp", "return", "rlike", "select", "set", "then", "using", "when", "where", "xor",
-    ];
-    let is_name = matches!(token.kind, Kind::Word | Kind::Quoted | Kind::Text);
-    is_name
-        && sql.get(token.end) == Some(&b'@')
-        && sql.get(token.end + 1) != Some(&b'@')
-        && !is_one_of(&sql[token.start..token.end], &BEFORE_VARIABLES)
-}
 
 /// Copies a statement without its literals, names of hosts and of users before them, and comments that are not code.
 pub(crate) fn strike_out(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
@@ -362,10 +174,6 @@ fn sets_variables(sql: &[u8], dialect: Dialect) -> bool {
     !second.is_some_and(|token| is_one_of(text(token), &["statement", "@"])) && tokens.all(|token| text(token) != b"@")
 }
 
-fn is_one_of(word: &[u8], words: &[&str]) -> bool {
-    words.iter().any(|each| word.eq_ignore_ascii_case(each.as_bytes()))
-}
-
 /// Whether the letter at `at` is the exponent's of `1.5e10`: every other byte is one of a number.
 fn is_exponent(content: &[u8], at: usize) -> bool {
     let is_of_number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-');
@@ -438,5 +246,5 @@ fn piece_at(content: &[u8], multi_byte: MultiByte) -> &[u8] {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/secrets.rs"]
+#[path = "../tests/unit/redact.rs"]
 mod tests;

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import ClassVar
 
 from bakeoff.errors import BakeoffError, ResultsError, SpecError
 from bakeoff.explain import off_cpu, perf, statement_plans, waits
@@ -17,13 +18,14 @@ from bakeoff.explain.waits_and_plans import PLANS, WAITS
 from bakeoff.plan import EpochDraft, Plan, epoch_draft
 from bakeoff.plan.epochs import rounds, seed_for
 from bakeoff.results import EpochWriter, RunDirectory
-from bakeoff.run.epoch import Epoch, Interrupted, UnreliableCountError, Watch, broken_off
+from bakeoff.run.epoch import Epoch, Interrupted, Watch, broken_off
 from bakeoff.run.epoch_servers import EpochTools
+from bakeoff.run.measuring import UnreliableCountError
 from bakeoff.spec import Origin, Study
 from bakeoff.stats.interval import EPOCHS_MIN_PAIRED
 from bakeoff.stats.model import Analysis
 from bakeoff.stats.progress import Listener
-from bakeoff.units import format_duration
+from bakeoff.units import format_duration, parse_duration_s
 
 BUDGET_SHARE = 0.25
 """Of the run's budget: what explaining takes besides, unless it is said otherwise."""
@@ -68,7 +70,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Explaining:
-    """What is explained, and how long it may take.
+    """What is explained once a verdict is reached, and how long it may take (`bakeoff.run.runner.AfterVerdict`).
 
     Attributes:
         budget_s: wall seconds of all explaining epochs together.
@@ -79,6 +81,30 @@ class Explaining:
     budget_s: float
     arms: tuple[str, str] | None = None
     only: bool = False
+
+    command: ClassVar[str] = "bakeoff explain"
+
+    def __call__(self, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
+        """As `explain`."""
+        return explain(self, run, listener, load)
+
+
+def asked(budget: str | None, *, none: bool, of_s: float) -> Explaining | None:
+    """Return how differences are explained after a run, or None if they are not.
+
+    Args:
+        budget: `--explain-budget`.
+        none: `--no-explain`.
+        of_s: the run's own budget.
+
+    Raises:
+        SpecError: both options are given, or the budget is not a duration.
+    """
+    if none and budget is not None:
+        raise SpecError("--explain-budget and --no-explain contradict each other.", hint="Leave one out.")
+    if none:
+        return None
+    return Explaining(parse_duration_s(budget) if budget else BUDGET_SHARE * of_s)
 
 
 def explained_pairs(analysis: Analysis) -> dict[str, tuple[str, ...]]:
@@ -175,7 +201,7 @@ class _Explanation:
     def run_all(self) -> None:
         notes = dict(self.run.read("explain/notes.json", dict[str, list[str]]) or {})
         kinds, said = [], set[str]()  # two kinds may need the same
-        only_replays = all(self.plan.cell(cell).replay for cell in self.arms_of)
+        only_replays = all(self.plan.cell(cell).fixed_work for cell in self.arms_of)
         for kind in KINDS:
             if only_replays and not kind.replays:
                 continue

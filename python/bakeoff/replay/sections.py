@@ -1,184 +1,20 @@
-"""The queries of a capture by time (`bakeoff capture show`), and of a replay: which are slower or answer otherwise."""
+"""The section "Queries" of a replay: which queries are slower, or answer otherwise."""
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from itertools import zip_longest
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 from bakeoff.replay.answer_rules import ROWS_KINDS, Answers
+from bakeoff.replay.capture_view import REASONS
 from bakeoff.replay.digests import EXECUTIONS_MIN
+from bakeoff.replay.replayed import Query, Replayed
 from bakeoff.report import numbers
-from bakeoff.report.context import Context, Query
+from bakeoff.report.context import Context
 from bakeoff.report.performance import mean_curve, percentile_series
-from bakeoff.report.verdicts import Record
-from bakeoff.report.view import (
-    Charts,
-    Code,
-    Panel,
-    Prose,
-    ReportView,
-    Row,
-    Section,
-    Series,
-    Status,
-    Table,
-    Value,
-)
-from bakeoff.units import format_duration, format_ns, shortened
-
-Totals = Mapping[str, Any]
-
-REASONS = {
-    "password": "gives or changes a password; its literals are not kept",
-    "cut": "the log has only a part of it",
-    "routine": "ran inside a stored routine, whose call is an event itself",
-    "parameters": "its values are not in the log, only ?",
-    "local file": "LOAD DATA LOCAL wants a file of the client",
-    "server": "is for the server itself: its end, replication, settings, accounts or files, or another connection",
-    "lock": "takes or gives back a lock that no transaction ends",
-    "prepare": "prepares a statement; what was executed is an event itself",
-    "command": "an administrator command, such as Ping",
-    "empty": "comments only",
-}
-"""Why an event cannot be replayed, as the capture names it, and in words."""
-
-_TEXT_MAX = 1000  # characters of a statement; the capture has 8 kB
-
-
-def capture_view(summary: Totals, path: Path, *, limit: int, literals: bool) -> ReportView:
-    """Build everything that is shown of a capture.
-
-    Args:
-        summary: header, overall and digests, as the engine reads them from the file.
-        path: the capture.
-        limit: how many digests are shown.
-        literals: show a sample of each, with the values that it had.
-    """
-    overall, digests = summary["overall"], summary["digests"][:limit]
-    timed = overall["total_us"] > 0
-    shown = f"{len(digests)} of {_count(overall['digests'])}" if len(digests) < overall["digests"] else ""
-    order = "by time" if timed else "by count: the log has no times"
-    figures = Section.of(
-        f"Digests {order}{f', {shown}' if shown else ''}",
-        _figures(digests, overall, timed=timed),
-        anchor="digests",
-        in_terminal=True,
-    )
-    statements = Section.of(
-        "Statements", _statements(digests, literals=literals), anchor="statements", in_terminal=True
-    )
-    refused = Section.of("Cannot be replayed", _refused(summary), anchor="refused", in_terminal=True)
-    return ReportView(
-        run=path.name,
-        title=path.name,
-        question=f"What is in {path.name}?",
-        dateline=_dateline(summary),
-        sections=tuple(section for section in (figures, statements, refused) if section),
-        records=tuple(_record(each, literals=literals) for each in digests),
-    )
-
-
-def _count(value: float) -> str:
-    return f"{value:,}"
-
-
-_COUNTED = {"events": "statement", "digests": "digest", "connections": "connection", "transactions": "transaction"}
-
-
-def _dateline(summary: Totals) -> str:
-    """Format, size, span and load of the capture in a sentence or two."""
-    overall = summary["overall"]
-    parts = [
-        f"{' and '.join(dict.fromkeys(overall['formats']))} log".replace("sql log", "SQL").replace(
-            "digests log", "digests of performance_schema"
-        ),
-        *(f"{_count(overall[key])} {noun}{'s' * (overall[key] != 1)}" for key, noun in _COUNTED.items()),
-    ]
-    if overall["count"] != overall["events"]:
-        parts[1] += f" that stand for {_count(overall['count'])}"
-    first, last = overall["first_us"], overall["last_us"]
-    if first is not None and last is not None:
-        parts.append(f"{_moment(first)} to {_moment(last)} ({format_duration((last - first) / 1e6)})")
-        if last - first >= 1e6:
-            parts.append(f"{overall['count'] * 1e6 / (last - first):,.1f} statements per second")
-    if overall["total_us"]:
-        parts.append(f"{format_ns(overall['total_us'] * 1000)} of query time")
-    if overall["skipped_bytes"]:
-        parts.append(f"{_count(overall['skipped_bytes'])} bytes belong to no event")
-    if summary["header"]["redacted"]:
-        parts.append("literals replaced")
-    return " · ".join(parts)
-
-
-def _moment(us: int) -> str:
-    return datetime.fromtimestamp(us / 1e6, UTC).isoformat(sep=" ", timespec="seconds").removesuffix("+00:00")
-
-
-def _figures(digests: Sequence[Totals], overall: Totals, *, timed: bool) -> Table:
-    """A row a digest: share, times, rows."""
-    base = overall["total_us"] if timed else overall["count"]
-    failed = any(each["errors"] for each in digests)
-    rows = []
-    for rank, each in enumerate(digests, start=1):
-        share = each["total_us" if timed else "count"] / base if base else 0.0
-        times = [format_ns(each[key] * 1000) for key in ("total_us", "p50_us", "p95_us", "p99_us", "max_us")]
-        per_statement = [numbers.count(each[key] / each["count"]) for key in ("rows_examined", "rows_sent")]
-        values = [numbers.share(share), _count(each["count"])]
-        if timed:
-            values += [*times, *per_statement, *([_count(each["errors"])] if failed else [])]
-        rows.append(Row.of(*values, group=str(rank)))
-    of_times = ("total", "p50", "p95", "p99", "max", "read", "sent", *(("failed",) if failed else ()))
-    return Table(
-        id="digests",
-        group_title="#",
-        columns=("share", "count", *(of_times if timed else ())),
-        rows=tuple(rows),
-        note="Read and sent: rows of one statement, mean." if timed else "",
-    )
-
-
-def _statements(digests: Sequence[Totals], *, literals: bool) -> Table:
-    """A row a digest: its text; below it a sample, when literals may be seen."""
-    rows = tuple(
-        Row.of(
-            each["digest"],
-            Value(text=_shortened(each["text"]), sub=_shortened(each["sample"]) if literals else ""),
-            group=str(rank),
-        )
-        for rank, each in enumerate(digests, start=1)
-    )
-    return Table(id="statements", group_title="#", columns=("digest", "statement"), rows=rows, all_text=True)
-
-
-def _shortened(text: str) -> str:
-    return shortened(text, _TEXT_MAX)
-
-
-def _refused(summary: Totals) -> Table:
-    """A row a reason and digest, the most frequent first; ten digests a reason."""
-    rows = []
-    for reason, count in sorted(summary["overall"]["not_replayable"].items(), key=lambda item: -item[1]):
-        found = [each for each in summary["digests"] if reason in each["not_replayable"]]
-        found.sort(key=lambda each: -each["not_replayable"][reason])
-        title = f"{REASONS.get(reason, reason)} ({_count(count)})"
-        rows += [Row.of(_shortened(e["text"]), _count(e["not_replayable"][reason]), group=title) for e in found[:10]]
-        if len(found) > 10:
-            rest = sum(each["not_replayable"][reason] for each in found[10:])
-            rows.append(Row.of(f"{len(found) - 10} other digests", _count(rest), group=title))
-    return Table(id="refused", group_title="why", columns=("statement", "events"), rows=tuple(rows))
-
-
-def _record(totals: Totals, *, literals: bool) -> dict[str, str | int | float | bool | None]:
-    """A flat record for CSV; times in µs."""
-    flat = {key: value for key, value in totals.items() if key not in ("not_replayable", "sample")}
-    flat["not_replayable"] = sum(totals["not_replayable"].values())
-    return flat | ({"sample": totals["sample"]} if literals else {})
-
-
-# ---- the queries of a replay -----------------------------------------------------------------------------------------
+from bakeoff.report.sections import Place, Records, SectionSource
+from bakeoff.report.view import Charts, Code, Panel, Prose, Record, Row, Section, Series, Status, Table, step_rows
+from bakeoff.stats.model import FlagKind
+from bakeoff.units import format_ns
 
 _SHOWN = 40  # rows of the table; queries that differ are always shown, up to `_DETAILED`
 _DETAILED = 60
@@ -192,12 +28,12 @@ LEFT_OUT = REASONS | {"enough of its digest": "a plain read whose digest had bee
 
 
 def _answers_of(context: Context, cell: str) -> Answers | None:
-    return next((context.answers_of(each) for each in context.cells_planned if each.name == cell), None)
+    return next((context.once(Replayed).answers_of(each) for each in context.cells_planned if each.name == cell), None)
 
 
 def findings(context: Context) -> tuple[str, ...]:
     """What a replay found, a sentence or two for each cell and contender; none for other studies."""
-    queries = context.queries
+    queries = context.once(Replayed).queries
     if not queries:
         return ()
     places = dict.fromkeys((query.cell, query.contender) for query in queries)
@@ -261,8 +97,8 @@ def _some(count: int, what: str) -> str:
 
 def different_work(context: Context) -> Iterator[Status]:
     """Ratios that are moved by queries which one arm refuses: a refusal takes less time than the work."""
-    for place in dict.fromkeys((query.cell, query.contender) for query in context.queries):
-        queries = [q for q in context.queries if (q.cell, q.contender) == place and q.times]
+    for place in dict.fromkeys((query.cell, query.contender) for query in context.once(Replayed).queries):
+        queries = [q for q in context.once(Replayed).queries if (q.cell, q.contender) == place and q.times]
         failing = [q.times for q in queries if q.times and q.failing_arms == 1]
         shares = {
             "baseline": math.fsum(each.share for each in failing),
@@ -276,7 +112,7 @@ def different_work(context: Context) -> Iterator[Status]:
         cell, arm = place
         rest = math.fsum(each.share for each in both) / contender
         yield Status(
-            word="DIFFERENT WORK",
+            word=FlagKind.DIFFERENT_WORK,
             text=f"{context.cell_title(cell)}, {context.labels[arm]}: {numbers.share(shares[whose])} of the {whose}'s "
             "time is in queries that fail on one side only. The ratio counts them; that of the others is about "
             f"{rest:.2f}×.",
@@ -285,7 +121,7 @@ def different_work(context: Context) -> Iterator[Status]:
 
 def queries_section(context: Context) -> Section | None:
     """The queries of a replay by time lost, and those that differ in detail."""
-    queries = context.queries
+    queries = context.once(Replayed).queries
     flagged = [query for query in queries if query.is_flagged][:_DETAILED]
     shown = [query for at, query in enumerate(queries) if at < _SHOWN or query in flagged]
     return Section.of(
@@ -303,7 +139,7 @@ def queries_section(context: Context) -> Section | None:
 
 
 def _coverage(context: Context) -> Iterator[str]:
-    for answers in context.answers.values():
+    for answers in context.once(Replayed).answers.values():
         why = f" in {answers.limit_s:.0f} s"
         if answers.ended_by:
             query = _short(answers.ended_by)
@@ -321,7 +157,7 @@ def _coverage(context: Context) -> Iterator[str]:
 
 
 def _several(context: Context) -> bool:
-    return len({(query.cell, query.contender) for query in context.queries}) > 1
+    return len({(query.cell, query.contender) for query in context.once(Replayed).queries}) > 1
 
 
 def _where(context: Context, query: Query) -> str:
@@ -374,8 +210,8 @@ def _short(text: str, length: int = _SHORT) -> str:
 
 def _failures(context: Context) -> Table:
     """Statements that failed while they were timed, by query and error, of each arm; the most frequent first."""
-    texts = {query.digest: query.text for query in context.queries}
-    found = sorted(context.failures.items(), key=lambda item: -sum(item[1].values()))
+    texts = {query.digest: query.text for query in context.once(Replayed).queries}
+    found = sorted(context.once(Replayed).failures.items(), key=lambda item: -sum(item[1].values()))
     rows = tuple(
         Row.of(_short(texts.get(digest, digest)), error, *(f"{count[arm]:,}" for arm in context.compared_arms))
         for (_, digest, error), count in found[:_SHOWN]
@@ -388,7 +224,7 @@ def _failures(context: Context) -> Table:
 def _left_out(context: Context) -> Table:
     """Statements whose answers were not compared, by reason."""
     skipped: Counter[str] = Counter()
-    for answers in context.answers.values():
+    for answers in context.once(Replayed).answers.values():
         skipped.update(answers.skipped)
     rows = tuple(Row.of(LEFT_OUT.get(reason, reason), f"{count:,}") for reason, count in skipped.most_common())
     return Table(id="not-compared", columns=("answers not compared", "statements"), rows=rows)
@@ -397,7 +233,7 @@ def _left_out(context: Context) -> Table:
 def _other_tables(context: Context) -> Table:
     rows = tuple(
         Row.of(table, how, group=context.labels.get(arm, arm))
-        for answers in context.answers.values()
+        for answers in context.once(Replayed).answers.values()
         for arm, tables in answers.other_tables.items()
         for table, how in tables.items()
     )
@@ -427,7 +263,7 @@ def _detail(context: Context, query: Query, name: str) -> Section | None:
         Table(
             id=f"{name}-plans",
             columns=("step", *labels),
-            rows=tuple(Row.of(str(at), *step) for at, step in enumerate(zip_longest(*plans, fillvalue=""), start=1)),
+            rows=tuple(step_rows(plans)),
             all_text=True,
         ),
         Charts(panels=_curves(context, query, name), legend=False),
@@ -470,7 +306,7 @@ def _curves(context: Context, query: Query, name: str) -> tuple[Panel, ...]:
 def records(context: Context) -> Iterator[Record]:
     """A flat record for every query, and for every table that differs: ratios as ratios, times in ns."""
     of_all: Record = {"run": context.run.name, "baseline": context.labels[context.analysis.baseline]}
-    for query in context.queries:
+    for query in context.once(Replayed).queries:
         times, estimate = query.times, query.times.estimate if query.times else None
         record: Record = of_all | {
             "cell": query.cell,
@@ -492,9 +328,20 @@ def records(context: Context) -> Iterator[Record]:
             record |= {"ratio_low": None if low is None else math.exp(low)}
             record |= {"ratio_high": None if high is None else math.exp(high)}
         yield record
-    for answers in context.answers.values():
+    for answers in context.once(Replayed).answers.values():
         for arm, tables in answers.other_tables.items():
             for table, how in tables.items():
                 differs = "checksum" if how.startswith("checksum only") else "rows"
                 label = context.labels.get(arm, arm)
                 yield of_all | {"contender": label, "table": table, "differs": differs, "how": how}
+
+
+SECTIONS = (
+    SectionSource(
+        Place.QUERIES,
+        queries_section,
+        findings=findings,
+        statuses=different_work,
+        records=Records("queries", records, in_csv=True),
+    ),
+)

@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from bakeoff.explain import causes, flame
 from bakeoff.explain.costs import BUSY, TIME, Cost, Explanation, name_of
+from bakeoff.explain.explained import Explained, Pair
 from bakeoff.explain.named_causes import Evidence, sentence
 from bakeoff.explain.off_cpu_time import OffCpuComparison, OffCpuCost
 from bakeoff.explain.profiles import OFF_CPU
 from bakeoff.report import numbers
-from bakeoff.report.context import Context, Pair
-from bakeoff.report.verdicts import Record
-from bakeoff.report.view import Prose, Row, Section, Table, Value
+from bakeoff.report.context import Context
+from bakeoff.report.sections import Place, Records, SectionSource
+from bakeoff.report.view import Prose, Record, Row, Section, Table, Value
 from bakeoff.stats.interval import Paired
 from bakeoff.units import format_bytes, format_ns
 
@@ -28,7 +29,7 @@ _OTHERS_MAX = 4
 
 def why_section(context: Context) -> Section | None:
     """What differs beside the time, and what of it can be why; None where nothing is faster or slower."""
-    explained = [each for each in context.explanations if each.claimed]
+    explained = [each for each in context.once(Explained).explanations if each.claimed]
     explained.sort(key=lambda each: -abs(each.time.mean))
     return Section.of(
         "Why",
@@ -36,7 +37,6 @@ def why_section(context: Context) -> Section | None:
         _costs(context, explained),
         flame.profile_section(context),
         off_cpu_section(context),
-        causes.attribution_section(context),
         causes.plans_section(context),
         causes.waits_section(context),
         anchor="why",
@@ -47,11 +47,12 @@ def why_section(context: Context) -> Section | None:
 
 def evidence(context: Context, explanation: Explanation) -> Evidence:
     """All that was found out about a comparison with the run's baseline."""
+    explained = context.once(Explained)
     pair = Pair(explanation.cell, context.analysis.baseline, explanation.contender)
-    mine, theirs = (context.event_ns.get((pair.cell, arm)) for arm in (pair.baseline, pair.contender))
+    mine, theirs = (explained.event_ns.get((pair.cell, arm)) for arm in (pair.baseline, pair.contender))
     longer_ns = theirs - mine if mine and theirs else 0.0
-    profile, waits = context.profiles.get(pair), context.waits.get(pair)
-    return Evidence(explanation, profile, waits, longer_ns, context.pauses.get(pair))
+    profile, waits = explained.profiles.get(pair), explained.waits.get(pair)
+    return Evidence(explanation, profile, waits, longer_ns, explained.pauses.get(pair))
 
 
 def _sentences(context: Context, explained: Sequence[Explanation]) -> Iterator[Prose]:
@@ -137,9 +138,10 @@ def _amount(counter: str, value: float) -> str:
 
 def off_cpu_section(context: Context) -> Section | None:
     """A table for each of the first `flame.COMPARISONS_MAX` comparisons; why there is none, where that was noted."""
-    shown = [*context.pauses.items()][: flame.COMPARISONS_MAX]
+    explained = context.once(Explained)
+    shown = [*explained.pauses.items()][: flame.COMPARISONS_MAX]
     tables = (_off_cpu_table(context, pair, found, number) for number, (pair, found) in enumerate(shown, start=1))
-    return Section.of("Off-CPU time", *context.explaining_notes(OFF_CPU), *tables, anchor="off-cpu", in_terminal=True)
+    return Section.of("Off-CPU time", *explained.notes(OFF_CPU), *tables, anchor="off-cpu", in_terminal=True)
 
 
 def _off_cpu_table(context: Context, pair: Pair, found: OffCpuComparison, number: int) -> Table:
@@ -200,6 +202,9 @@ def records(context: Context) -> tuple[Record, ...]:
             "verdict": cost.word,
             "carries": cost.carries,
         }
-        for each in context.explanations
+        for each in context.once(Explained).explanations
         for cost in each.costs
     )
+
+
+SECTIONS = (SectionSource(Place.CAUSES, why_section, records=Records("costs", records)),)

@@ -1,21 +1,17 @@
-"""A gate's answer in a report, and for CI systems: Markdown, annotations of GitHub Actions, JUnit XML."""
+"""A gate's answer in a report."""
 
-import math
-from collections.abc import Iterator, Mapping
-from xml.etree import ElementTree
-
-from bakeoff.gate.rule import DEFAULT_NAME, Answer, Gate, GateQuestion, judge, limit_text, reach
+from bakeoff.gate.rule import Answer, Gate, GateQuestion, judge, limit_text, reach
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.renderers import render_markdown
-from bakeoff.report.view import ReportView, Row, Section, Table
+from bakeoff.report.sections import Place, SectionSource
+from bakeoff.report.view import Row, Section, Table
 from bakeoff.stats.interval import standard_deviation
 from bakeoff.stats.model import Comparison
-from bakeoff.units import percent_text, visible
+from bakeoff.units import percent_text
 
 ANCHOR = "gate"
 
-_HEADINGS = {Answer.PASS: "passed", Answer.FAIL: "failed", Answer.UNCLEAR: "cannot tell"}
+HEADINGS = {Answer.PASS: "passed", Answer.FAIL: "failed", Answer.UNCLEAR: "cannot tell"}
 
 
 def gate_of(context: Context) -> Gate:
@@ -36,7 +32,7 @@ def lead(context: Context) -> tuple[str, ...]:
     gate = gate_of(context)
     found = list(zip(context.primary, (each.answer for each in gate.cells), strict=True))
     allowed, cells = _allowed(context), f"{len(found)} comparisons"
-    heading = f"The gate {_HEADINGS[gate.answer]}"
+    heading = f"The gate {HEADINGS[gate.answer]}"
     if gate.why:
         return (f"{heading}: {gate.why}",)
     if gate.answer is Answer.PASS:
@@ -52,7 +48,7 @@ def lead(context: Context) -> tuple[str, ...]:
     return (f"{heading}: {several} {verb} {what}: {'; '.join(_named(context, each) for each in failed)}.",)
 
 
-def gate_section(context: Context) -> Section | None:
+def _section(context: Context) -> Section | None:
     """List every comparison, and what the gate could tell apart; None if the run is not a gate."""
     if not isinstance(context.study.question, GateQuestion):
         return None
@@ -109,89 +105,4 @@ def _reach(context: Context) -> str:
     )
 
 
-# For CI systems.
-
-
-def _title(name: str) -> str:
-    return "bakeoff gate" if name == DEFAULT_NAME else f"bakeoff gate {name}"
-
-
-def _marker(name: str) -> str:
-    """The hidden line by which a bot finds its comment again."""
-    return f"<!-- bakeoff:gate:{name} -->"
-
-
-def gate_markdown(view: ReportView, name: str) -> str:
-    """A summary for a pull request, which begins with the marker."""
-    gate = _gate(view)
-    brief = view.model_copy(
-        update={
-            "question": f"{_title(name)}: {_HEADINGS[gate.answer]}",
-            "sections": tuple(section for section in view.sections if section.anchor == ANCHOR),
-            "summary": (*view.summary[:1], *view.summary[-1:]),
-            "verdicts": (),
-            "means": (),
-        }
-    )
-    again = "" if "`" in view.command else f" Again: `{view.command}`"
-    return f"{_marker(name)}\n{render_markdown(brief)}\nReport: `report.html` in `{view.run}`.{again}\n"
-
-
-def annotations(view: ReportView, name: str, *, level: str) -> Iterator[str]:
-    """Commands for GitHub Actions: an error for a gate that failed, one of `level` when it cannot tell."""
-    gate = _gate(view)
-    if gate.answer is not Answer.PASS:
-        kind = "error" if gate.answer is Answer.FAIL else level
-        yield f"::{kind} title={_title(name)}::{view.summary[0].replace('%', '%25')}"
-
-
-def junit(view: ReportView, name: str, *, unclear: str) -> str:
-    """JUnit XML with a test for each comparison.
-
-    Args:
-        view: of the gate.
-        name: of the suite.
-        unclear: element of a comparison that makes the gate unclear: `error`, `failure` or `skipped`.
-    """
-    gate = _gate(view)
-    allowed = limit_text(math.log1p(-gate.max_slowdown))
-    suite = ElementTree.Element("testsuite", name=_title(name), tests=str(len(gate.cells)))
-    kinds = {"failure": 0, "error": 0, "skipped": 0}
-    for judged, verdict, row in zip(gate.cells, view.verdicts, view.tables["gate"].rows, strict=True):
-        title = f"{verdict.workload}, {verdict.threads}, {verdict.contender}"
-        case = ElementTree.SubElement(suite, "testcase", classname=f"bakeoff.{name}", name=title)
-        kind = ""
-        if gate.answer is Answer.UNCLEAR and (gate.why or judged.answer is Answer.UNCLEAR):
-            kind = unclear
-        elif judged.answer is not Answer.PASS:
-            kind = "failure" if judged.answer is Answer.FAIL else "skipped"
-        if kind:
-            kinds[kind] += 1
-            throughput, interval, *_ = (value.text for value in row.values[-4:])
-            found = f"throughput {throughput} ({interval}), allowed {numbers.MINUS}{allowed}"
-            why = f"{judged.answer.value}: {gate.why or found}"
-            ElementTree.SubElement(case, kind, message=why)
-    return _junit_text(suite, kinds)
-
-
-def junit_of_error(name: str, message: str) -> str:
-    """JUnit XML of a gate that ended without an answer: one test with an `error`."""
-    suite = ElementTree.Element("testsuite", name=_title(name), tests="1")
-    case = ElementTree.SubElement(suite, "testcase", classname=f"bakeoff.{name}", name="gate")
-    ElementTree.SubElement(case, "error", message=visible(message))
-    return _junit_text(suite, {"failure": 0, "error": 1, "skipped": 0})
-
-
-def _junit_text(suite: ElementTree.Element, kinds: Mapping[str, int]) -> str:
-    for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
-        suite.set(attribute, str(kinds[kind]))
-    suites = ElementTree.Element("testsuites")
-    suites.append(suite)
-    ElementTree.indent(suites)
-    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
-
-
-def _gate(view: ReportView) -> Gate:
-    gate = view.conclusion and view.conclusion.document
-    assert isinstance(gate, Gate), "only a gate has an answer"
-    return gate
+SECTIONS = (SectionSource(Place.ANSWER, _section),)

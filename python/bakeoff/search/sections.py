@@ -2,10 +2,12 @@
 
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
+from bakeoff.report.sections import Place, SectionSource
 from bakeoff.report.view import Row, Section, Table
 from bakeoff.search.bisection import Believed, beliefs_of, by_build, skipped_arms
 from bakeoff.search.guilty import CONFIDENCE, SMALL_SHARE
 from bakeoff.search.model import Search, search_of
+from bakeoff.search.settings_section import attribution_section
 from bakeoff.spec import Frozen
 from bakeoff.stats import interval as iv
 from bakeoff.units import percent_text
@@ -190,3 +192,9 @@ def _options_table(search: Search, believed: Believed) -> Table:
         note="Throughput: what the option does if it does anything. Effects are taken to multiply, and few options to "
         f"have any; one below {SMALL_SHARE:.0%} of the whole difference is not looked for.",
     )
+
+
+SECTIONS = (
+    SectionSource(Place.ANSWER, bisection_section),
+    SectionSource(Place.CAUSES, attribution_section),
+)

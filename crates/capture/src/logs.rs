@@ -1,0 +1,194 @@
+//! Reads logs in their order as one text, and finds out their format.
+
+use std::io::{self, Read};
+use std::path::PathBuf;
+
+use crate::encoding::{MARK, as_utf8, has_windows_lines};
+use crate::error::Error;
+use crate::event::{LogReader, Sink, is_file_header};
+use crate::general_log::{self, GeneralLog};
+use crate::input::{ReadProgress, open};
+use crate::slow_log::{self, SlowLog};
+use crate::sql_file::{self, SqlFile};
+
+/// Bytes that are read at once, so that they stay in the processor's cache; a longer line comes in pieces.
+const BUFFER: usize = 256 << 10;
+/// Bytes of a file by which its format is found.
+const HEAD: u64 = 1 << 20;
+
+/// What a log is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A slow query log.
+    Slow,
+    /// A general query log.
+    General,
+    /// A file of SQL.
+    Sql,
+    /// The digests of a running server, written as a slow log; never found by content.
+    Digests,
+}
+
+impl Format {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Slow => "slow",
+            Self::General => "general",
+            Self::Sql => "sql",
+            Self::Digests => "digests",
+        }
+    }
+
+    /// A reader at its beginning.
+    pub fn reader(self) -> Box<dyn LogReader> {
+        match self {
+            Self::Slow | Self::Digests => Box::<SlowLog>::default(),
+            Self::General => Box::<GeneralLog>::default(),
+            Self::Sql => Box::<SqlFile>::default(),
+        }
+    }
+}
+
+/// Lines on their way from files to a reader.
+struct Feed<'a> {
+    sink: &'a mut dyn Sink,
+    reader: Option<Box<dyn LogReader>>,
+    /// A line whose end has not been read yet, or was not in the file before; of at most [`BUFFER`] bytes.
+    buffer: Vec<u8>,
+    /// It begins a line; false within one that is longer than the buffer.
+    begins: bool,
+    /// Every line of the file ends with `\r\n`; servers write `\n`.
+    is_windows: bool,
+}
+
+impl Feed<'_> {
+    /// Reads as much as the buffer takes; returns how many bytes came.
+    fn fill(&mut self, input: &mut dyn Read) -> io::Result<usize> {
+        input.take((BUFFER - self.buffer.len()) as u64).read_to_end(&mut self.buffer)
+    }
+
+    /// Gives every whole line to the reader; a line that fills the buffer, too.
+    fn pass_on(&mut self) {
+        let Some(reader) = &mut self.reader else { return };
+        let mut at = 0;
+        while let Some(length) = memchr::memchr(b'\n', &self.buffer[at..]) {
+            let end = at + length;
+            let is_return = self.is_windows && length > 0 && self.buffer[end - 1] == b'\r';
+            if is_return {
+                self.buffer[end - 1] = b'\n';
+            }
+            let line = &self.buffer[at..=end - usize::from(is_return)];
+            reader.piece(if self.begins { without_mark(line) } else { line }, self.begins, self.sink);
+            self.begins = true;
+            at = end + 1;
+        }
+        if at == 0 && self.buffer.len() == BUFFER {
+            at = BUFFER - usize::from(self.is_windows && self.buffer[BUFFER - 1] == b'\r');
+            reader.piece(&self.buffer[..at], self.begins, self.sink);
+            self.begins = false;
+        }
+        self.buffer.drain(..at);
+    }
+
+    /// Gives the reader a line that has no end.
+    fn end_line(&mut self) {
+        if let Some(reader) = self.reader.as_mut().filter(|_| !self.buffer.is_empty()) {
+            reader.piece(&self.buffer, self.begins, self.sink);
+        }
+        self.buffer.clear();
+        self.begins = true;
+    }
+
+    fn finish(&mut self) {
+        self.end_line();
+        if let Some(mut reader) = self.reader.take() {
+            reader.finish(self.sink);
+        }
+    }
+}
+
+/// Reads the logs in their order as if they were one, and gives every event to the sink.
+///
+/// A log that was cut into several files anywhere is whole again. Another format begins where a file's content says so.
+///
+/// # Errors
+/// [`Error::Open`], [`Error::Read`], [`Error::Unknown`] with the file's name.
+pub fn read_logs(
+    paths: &[PathBuf],
+    format: Option<Format>,
+    progress: &ReadProgress,
+    sink: &mut dyn Sink,
+) -> Result<Vec<Format>, Error> {
+    let mut formats: Vec<Format> = Vec::new();
+    let mut feed = Feed { sink, reader: None, buffer: Vec::with_capacity(BUFFER), begins: true, is_windows: false };
+    for path in paths {
+        let open_error = |error: io::Error| Error::Open { path: path.clone(), reason: error.to_string() };
+        let read_error = |error: io::Error| Error::Read { path: path.clone(), reason: error.to_string() };
+        let mut input = as_utf8(open(path, progress).map_err(open_error)?).map_err(read_error)?;
+        let mut head = Vec::new();
+        input.by_ref().take(HEAD).read_to_end(&mut head).map_err(read_error)?;
+        match (format.or_else(|| detect(&head)), formats.last()) {
+            _ if head.is_empty() => continue,
+            (None, None) => return Err(Error::Unknown { path: path.clone() }),
+            // The middle of a statement looks like SQL, or like nothing.
+            (None | Some(Format::Sql), Some(_)) if format.is_none() => {}
+            (Some(new), last) if Some(&new) != last => {
+                feed.finish();
+                formats.push(new);
+                feed.reader = Some(new.reader());
+            }
+            _ => {}
+        }
+        if begins_log(&head) {
+            feed.end_line();
+        }
+        feed.is_windows = has_windows_lines(&head) && formats.last() != Some(&Format::Sql);
+        let mut input = io::Cursor::new(head).chain(input);
+        while feed.fill(&mut input).map_err(read_error)? > 0 {
+            feed.pass_on();
+        }
+    }
+    feed.finish();
+    Ok(formats)
+}
+
+fn first_line(head: &[u8]) -> &[u8] {
+    &head[..memchr::memchr(b'\n', head).unwrap_or(head.len())]
+}
+
+/// Removes the byte order mark of a log that was appended to another one.
+fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(MARK).filter(|rest| begins_log(rest)).unwrap_or(line)
+}
+
+/// Whether a file begins with the head of a log or of an event.
+fn begins_log(head: &[u8]) -> bool {
+    let line = first_line(head);
+    is_file_header(line)
+        || slow_log::is_time_line(line)
+        || slow_log::is_user_line(line)
+        || slow_log::is_times_line(line)
+        || (!line.starts_with(b"\t") && general_log::prefix(line).is_some())
+}
+
+/// The format of a log by its first megabyte; None: it has none of the marks of one.
+pub fn detect(head: &[u8]) -> Option<Format> {
+    let mut header = false;
+    for line in head.split_inclusive(|byte| *byte == b'\n') {
+        if slow_log::is_user_line(line) || slow_log::is_times_line(line) || slow_log::is_time_line(line) {
+            return Some(Format::Slow);
+        }
+        if general_log::prefix(line).is_some() {
+            return Some(Format::General);
+        }
+        header |= is_file_header(line);
+    }
+    // An empty log; both kinds look like this.
+    let empty = header.then_some(Format::Slow);
+    empty.or_else(|| sql_file::looks_like_sql(head, head.len() as u64 >= HEAD).then_some(Format::Sql))
+}
+
+#[cfg(test)]
+#[path = "../tests/unit/logs.rs"]
+mod tests;

@@ -1,0 +1,17 @@
+"""What keeps explain from profiling on this machine, for `bakeoff doctor`."""
+
+from collections.abc import Iterator
+
+from bakeoff.explain.perf import permission
+from bakeoff.run.machine_check import Finding, Severity
+
+
+def checks() -> Iterator[Finding]:
+    """Say whether perf may profile servers."""
+    allowed = permission()
+    if allowed.reason:
+        advice = "Verdicts need no profile; only where the CPU goes will not be explained."
+        yield Finding("perf", Severity.NOTE, allowed.reason.rstrip("."), advice)
+    else:
+        counters = ", ".join(allowed.hardware) or "no hardware counters"
+        yield Finding("perf", Severity.OK, f"it may profile ({allowed.event}, {counters})")

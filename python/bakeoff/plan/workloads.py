@@ -1,0 +1,200 @@
+"""What planning needs to know of a workload: its tables, its database, whether it writes.
+
+A kind of workload is one of the core's three seams. The core knows Lua scripts. A feature adds a kind with a `WORKLOAD`
+in its `workload.py` (a `WorkloadKind`) and a `MEASURING` in its `measuring.py` (`bakeoff.run.measuring`).
+"""
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Protocol
+
+from bakeoff import features
+from bakeoff.spec import Data, Origin, ServerSpec, Study, Workload
+from bakeoff.spec.dumps import read_dump
+from bakeoff.spec.server_name import is_url, url_database
+from bakeoff.spec.study import OptionValue
+from bakeoff.units import parse_scaled
+
+# Bundled scripts whose run only reads. bakeoff assumes that every other script writes.
+READ_ONLY = frozenset({"oltp_point_select", "oltp_read_only", "select_random_points", "select_random_ranges"})
+
+Options = Mapping[str, OptionValue]
+OptionPairs = tuple[tuple[str, OptionValue], ...]
+
+_BYTES_PER_ROW = 250  # an sbtest row in InnoDB: 200 to 260 with both indexes and pages 15/16 full (measured)
+_C_CHARACTERS, _PAD_CHARACTERS = 119, 59
+# Bytes per character in UTF-8; other contents take 1.
+_BYTES_PER_CHARACTER = {"latin": 1.5, "cyrillic": 2, "japanese": 3, "chinese": 3, "emoji": 4}
+# Bytes per row of the scripts that ship with studies, all their tables together, in utf8 (measured).
+_ROW_BYTES_OF_STUDIES = {"ucs2_vs_utf8": 5_600, "index_charset": 260}
+
+
+class WorkloadKind(Protocol):
+    """A kind of workload, recognized by its script.
+
+    Attributes:
+        feature: the feature that measures it; empty for the core's own.
+        fills_tables: its `prepare` command fills its tables. False if it runs on whatever tables it finds.
+        fixed_work: every pass runs the same list of events. Its slices then differ in work and none has a guard.
+        sized_by: which of the study's `tables` and `table_size` its script takes.
+    """
+
+    feature: str
+    fills_tables: bool
+    fixed_work: bool
+    sized_by: tuple[str, ...]
+
+    def owns(self, script: str) -> bool:
+        """Whether a script (a bundled name or a path) is of this kind."""
+
+    def sizes(self, options: Options) -> dict[str, int]:
+        """Return the number of tables and the size of each, by option."""
+
+    def loaded_bytes(self, script: str, options: Options) -> int:
+        """Return the bytes that `prepare` is expected to load."""
+
+    def small_options(self, script: str) -> OptionPairs:
+        """Return the options that keep a duel's data small, unless the user sizes it."""
+
+
+class ScriptKind:
+    """A Lua script with sysbench's API."""
+
+    feature = ""
+    fills_tables = True
+    fixed_work = False
+    sized_by: tuple[str, ...] = ("tables", "table_size")
+
+    def owns(self, script: str) -> bool:
+        """Accept every script that no feature claims."""
+        return bool(script)
+
+    def sizes(self, options: Options) -> dict[str, int]:
+        """Return `tables` and `table_size`, by default as sysbench has them."""
+        return {
+            "tables": whole_number(options.get("tables"), 1),
+            "table_size": whole_number(options.get("table_size"), 10_000),
+        }
+
+    def loaded_bytes(self, script: str, options: Options) -> int:
+        """Estimate from the rows and their texts."""
+        row_bytes = _ROW_BYTES_OF_STUDIES.get(stem(script)) or _row_bytes(options)
+        return math.prod(self.sizes(options).values()) * row_bytes
+
+    def small_options(self, script: str) -> OptionPairs:
+        """Return none: its tables have the study's size."""
+        return ()
+
+
+SCRIPT = ScriptKind()
+
+
+def kind_of(script: str) -> WorkloadKind:
+    """Return the kind of a workload's script: a feature's, else the core's `SCRIPT`."""
+    kinds: list[WorkloadKind] = [module.WORKLOAD for module in features.parts("workload")]
+    return next((kind for kind in kinds if kind.owns(script)), SCRIPT)
+
+
+def writes(workload: Workload) -> bool:
+    """Whether a workload changes data: what it declares, else True unless it is one of `READ_ONLY`."""
+    return workload.script not in READ_ONLY if workload.writes is None else workload.writes
+
+
+def workload_names(workloads: tuple[Workload, ...]) -> tuple[str, ...]:
+    """Return a unique short name for each: its own name or its file's, with `#2` when it comes again."""
+    seen: Counter[str] = Counter()
+    names = []
+    for workload in workloads:
+        file = PurePath(workload.script).name
+        name = workload.name or file.removesuffix(".lua").removesuffix(".capture") or "script"
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return tuple(names)
+
+
+# ---- databases -------------------------------------------------------------------------------------------------------
+
+
+def database_of(study: Study, workload: Workload) -> str:
+    """Return the database of a workload's tables.
+
+    This is the study's (`sbtest`) for own data and for scripts that share sysbench's tables, else one of its own. The
+    name is ASCII, because `Instance.data_bytes` finds folders by it.
+    """
+    shared = uses_sysbench_tables(workload) or not kind_of(workload.script).fills_tables
+    if study.baseline.data.source or shared:
+        return study.database
+    return f"{study.database}_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in stem(workload.script))
+
+
+def uses_sysbench_tables(workload: Workload) -> bool:
+    """Whether a script shares sysbench's tables, judged by its name."""
+    return stem(workload.script).startswith(("oltp_", "select_random_"))
+
+
+def database_on(study: Study, workload: Workload, server: ServerSpec) -> str:
+    """Like `database_of`, but a workload that finds its tables on a running server has the URL's database.
+
+    Falls back to `Study.capture_database`; empty if neither names one.
+    """
+    if server.origin is Origin.URL and not kind_of(workload.script).fills_tables:
+        return url_database(server.location) or study.capture_database
+    return database_of(study, workload)
+
+
+# ---- sizes -----------------------------------------------------------------------------------------------------------
+
+
+def data_bytes(study: Study, data: Data) -> int:
+    """Return the bytes that one load of an arm with this data is expected to take, all workloads together."""
+    if data.source:
+        return data.source_bytes if is_url(data.source) else read_dump(data.source).server_bytes
+    sizes: dict[str, int] = {}
+    for workload in study.workloads:
+        database = database_of(study, workload)
+        loaded = kind_of(workload.script).loaded_bytes(workload.script, options_of(study, workload, data))
+        sizes[database] = max(sizes.get(database, 0), loaded)
+    return sum(sizes.values())
+
+
+def row_count(study: Study, data: Data) -> int | None:
+    """Return the rows that the first workload loads on an arm with this data; None if its data has other sizes."""
+    first = study.workloads[0]
+    if data.source or not kind_of(first.script).sized_by:
+        return None
+    options = options_of(study, first, data)
+    tables = whole_number(options.get("tables"), study.tables)
+    return tables * whole_number(options.get("table_size"), study.table_size)
+
+
+def options_of(study: Study, workload: Workload, data: Data) -> dict[str, OptionValue]:
+    """Return a script's options on one arm: the study's sizes, then the workload's options, then the arm's."""
+    return sized_options(workload, data, tables=study.tables, table_size=study.table_size)
+
+
+def sized_options(workload: Workload, data: Data, **sizes: int) -> dict[str, OptionValue]:
+    """Like `options_of`, for a study with these `tables` and `table_size`."""
+    taken = kind_of(workload.script).sized_by
+    return {name: sizes[name] for name in taken} | dict(workload.options) | dict(data.options)
+
+
+def stem(script: str) -> str:
+    """Return the name of a script without its folder and `.lua`."""
+    return PurePath(script).name.removesuffix(".lua")
+
+
+def whole_number(value: OptionValue | None, default: int) -> int:
+    """Return an option's value as a whole number, or the default if it is not one."""
+    number = parse_scaled(value) if isinstance(value, str) else value
+    try:
+        return int(number) if number is not None else default
+    except (ValueError, OverflowError):
+        return default
+
+
+def _row_bytes(options: Options) -> int:
+    per_character = _BYTES_PER_CHARACTER.get(str(options.get("content")), 1)
+    texts = per_character * (whole_number(options.get("text_length"), _C_CHARACTERS) + _PAD_CHARACTERS)
+    return int(_BYTES_PER_ROW - _C_CHARACTERS - _PAD_CHARACTERS + texts)

@@ -1,0 +1,271 @@
+"""Read the statements that a running server has kept, in `mysql.slow_log` or as digests, as a slow log."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import chain
+
+import pymysql
+from pymysql.connections import Connection
+
+from bakeoff.errors import ServerError
+from bakeoff.servers import RemoteServer
+from bakeoff.servers.client import lift_limits, raw_rows
+from bakeoff.spec.dumps import SYSTEM_SCHEMAS
+
+_EVENTS_MAX = 10_000  # of digests: one with a hundredth of a percent of all statements still has its share
+_PIECE_BYTES = 256 * 1024
+_PS_PER_US = 1_000_000
+# The table has the name alone where the file has `# administrator command: ` before it.
+# By their names in lower case: MariaDB writes `Reset connection`.
+_COMMANDS = {
+    name.lower(): name
+    for name in (
+        b"Quit|Init DB|Field List|Refresh|Shutdown|Statistics|Processlist|Connect|Kill|Debug|Ping|Time|Change user|"
+        b"Prepare|Binlog Dump|Binlog Dump GTID|Table Dump|Register Slave|Register Replica|Execute|Long Data|Close stmt|"
+        b"Reset stmt|Set option|Fetch|Daemon|Reset Connection"
+    ).split(b"|")
+}
+# From here on MariaDB's start_time is the start (MDEV-11628); before, and in MySQL, it is the end.
+_MARIADB_WITH_START = {
+    (10, 4): 33, (10, 5): 24, (10, 6): 17, (10, 11): 7, (11, 0): 5, (11, 1): 4, (11, 2): 3, (11, 3): 2,
+}  # fmt: skip
+# What a digest's text has for lists, as values that make the same digest again.
+_LISTS = (
+    (b"(...) /* , ... */", b"(?, ?), (?, ?)"),
+    (b"(?) /* , ... */", b"(?), (?)"),
+    (b"(...)", b"(?, ?)"),
+    (b"?, ...", b"?, ?"),
+)
+
+Row = Mapping[str, bytes]
+
+
+class KeptIn(StrEnum):
+    """Where a server keeps statements."""
+
+    SLOW_LOG = "slow-log"
+    DIGESTS = "performance-schema"
+
+
+_TABLES = {
+    KeptIn.SLOW_LOG: "mysql.slow_log",
+    KeptIn.DIGESTS: "performance_schema.events_statements_summary_by_digest",
+}
+
+
+@dataclass(frozen=True)
+class KeptStatements:
+    """What a server has kept.
+
+    Attributes:
+        log_format: of `text`, as the engine names it.
+        text: the log in pieces, as they come over the connection.
+        about: sentences that say what was read, and what it cannot say.
+    """
+
+    log_format: str
+    text: Iterator[bytes]
+    about: str
+
+
+@contextmanager
+def kept_statements(server: RemoteServer, database: str, wanted: KeptIn | None) -> Iterator[KeptStatements]:
+    """What the server has kept: `mysql.slow_log` if it has rows, else digests.
+
+    Args:
+        server: to read.
+        database: only statements with this default schema; empty: with any but the system's.
+        wanted: read only this.
+
+    Raises:
+        HostError, ServerError: it does not answer or refuses; it has kept nothing.
+    """
+    connection = server.connect("information_schema")
+    try:
+        # Else the server would write what reads its slow log into it.
+        _first_row(connection, "SET SESSION min_examined_row_limit = 4294967295")
+        lift_limits(connection)
+        kept, missing = None, list[str]()
+        for source, read in ((KeptIn.SLOW_LOG, _slow_log), (KeptIn.DIGESTS, _digests)):
+            if kept or wanted not in (None, source):
+                continue
+            try:
+                kept = read(connection, database)
+                missing += [] if kept else [f"{_TABLES[source]} has no statements"]
+            except pymysql.MySQLError as problem:
+                missing.append(str(problem.args[-1]))
+        if not kept:
+            raise ServerError(
+                f"capture {server.name}: nothing can be read: {'; '.join(missing)}.",
+                hint="Set log_output = TABLE, slow_query_log = 1 and long_query_time = 0, or start the server with "
+                "performance_schema = ON; the account needs SELECT on one of the tables.",
+            )
+        yield replace(kept, about=" ".join([kept.about, *(f"{reason}." for reason in missing)]))
+    except pymysql.MySQLError as problem:
+        raise ServerError(f"capture {server.name}: {problem.args[-1]}.") from None
+    finally:
+        connection.close()
+
+
+def _first_row(connection: Connection, sql: str) -> tuple[str, ...]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return tuple(map(str, cursor.fetchone() or ()))
+
+
+def _columns(connection: Connection, table: str) -> dict[str, str]:
+    """Types of a table's columns by their names."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SHOW COLUMNS FROM {table}")
+        return {str(name): str(kind) for name, kind, *_ in cursor.fetchall()}
+
+
+def _rows(connection: Connection, sql: str, names: Iterable[str], schema: str, database: str) -> Iterator[Row]:
+    """Rows by the names of their columns, but for those of the system's schemas; `schema`: the column that holds it.
+
+    NULL is empty.
+    """
+    names = list(names)
+    sql += f" WHERE LOWER(COALESCE({schema}, '')) NOT IN {tuple(sorted(SYSTEM_SCHEMAS))}" + (
+        f" AND {schema} = %s" if database else ""
+    )
+    for (row,) in raw_rows(connection, sql, (database,) if database else (), at_once=1):
+        yield {name: value or b"" for name, value in zip(names, row, strict=True)}
+
+
+def _in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
+    piece = bytearray()
+    for event in events:
+        piece += event
+        if len(piece) >= _PIECE_BYTES:
+            yield bytes(piece)
+            piece.clear()
+    yield bytes(piece)
+
+
+def _event(sql: bytes, schema: bytes, fields: bytes, ids: bytes = b"") -> bytes:
+    """An event of a slow log; `fields`: the last line of its head."""
+    name = schema.replace(b"`", b"``")
+    head = b"# %b  Statement_bytes: %d\nuse `%b`;\nSET %btimestamp=DEFAULT;\n" % (fields, len(sql), name, ids)
+    return head + sql + b";\n"
+
+
+def _slow_log(connection: Connection, database: str) -> KeptStatements | None:
+    """All rows of `mysql.slow_log`; None: it has none."""
+    version, at_least_s = _first_row(connection, "SELECT VERSION(), @@global.long_query_time")
+    kinds = _columns(connection, _TABLES[KeptIn.SLOW_LOG])
+    end = "ADDTIME(start_time, query_time)" if _has_start(version) else "start_time"
+    sql = f"SELECT *, {end} FROM {_TABLES[KeptIn.SLOW_LOG]}"
+    rows = _rows(connection, sql, [*kinds, "end_time"], "db", database)
+    first = next(rows, None)
+    if first is None:
+        return None
+    about = [
+        "Read: mysql.slow_log. It records no errors and nothing of statements that are faster than long_query_time "
+        f"(now {float(at_least_s):g} s); their order is that of their ends."
+    ]
+    if "thread_id" not in kinds:
+        about.append("This server does not log connections.")
+    if kinds["query_time"] == "time":
+        about.append("Its times are whole seconds.")
+    if "blob" not in kinds["sql_text"]:
+        about.append("This server writes ? for characters of four bytes and for bytes that are not UTF-8.")
+    return KeptStatements("slow", _in_pieces(map(_logged_event, chain([first], rows))), " ".join(about))
+
+
+def _has_start(version: str) -> bool:
+    """Whether `start_time` is the start of a statement."""
+    found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    if "mariadb" not in version.lower() or not found:
+        return False
+    major, minor, patch = map(int, found.groups())
+    return (major, minor) >= (11, 4) or patch >= _MARIADB_WITH_START.get((major, minor), patch + 1)
+
+
+def _logged_event(row: Row) -> bytes:
+    sql, user = row["sql_text"], row["user_host"].replace(b"\n", b" ")
+    if command := _COMMANDS.get(sql.lower()):
+        sql = b"# administrator command: " + command
+    connection = row.get("thread_id")
+    head = b"# Time: %b\n# User@Host: %b%b\n" % (row["end_time"], user, b"  Id: %b" % connection if connection else b"")
+    fields = b"Query_time: %b  Lock_time: %b Rows_sent: %b  Rows_examined: %b" % (
+        _seconds(row["query_time"]),
+        _seconds(row["lock_time"]),
+        row["rows_sent"],
+        row["rows_examined"],
+    )
+    if changed := row.get("rows_affected"):
+        fields += b"  Rows_affected: " + changed
+    ids = [b"%b=%b," % (name.encode(), row[name]) for name in ("last_insert_id", "insert_id") if row[name] != b"0"]
+    return head + _event(sql, row["db"], fields, b"".join(ids))
+
+
+def _seconds(clock: bytes) -> bytes:
+    """`00:01:02.000170` as `62.000170`."""
+    hours, minutes, seconds = clock.split(b":")
+    return b"%d%b" % (int(hours) * 3600 + int(minutes) * 60 + int(seconds[:2]), seconds[2:])
+
+
+def _digests(connection: Connection, database: str) -> KeptStatements | None:
+    """A sample of each digest, or its text, as often as its share of all statements; None: there are no digests."""
+    table = _TABLES[KeptIn.DIGESTS]
+    rows = list(_rows(connection, f"SELECT * FROM {table}", _columns(connection, table), "SCHEMA_NAME", database))
+    known = [row for row in rows if row["DIGEST"] and _count(row)]
+    if not known:
+        return None
+    with_sample = sum(_sample(row) is not None for row in known)
+    about = [
+        f"Read: the digests of performance_schema: {len(known):,}, {with_sample:,} with a whole sample. They record "
+        "how often, the mean time and mean rows; not when, in which order or connection, transactions or errors. A "
+        "sample comes again in proportion to its digest's count, always with the same values."
+    ]
+    if not with_sample:
+        about.append("Without samples nothing can be replayed.")
+    if beyond := sum(_count(row) for row in rows if not row["DIGEST"]):
+        about.append(f"Left out: {beyond:,} statements for which performance_schema_digests_size has no room.")
+    return KeptStatements("digests", _in_pieces(_digest_events(known)), " ".join(about))
+
+
+def _count(row: Row) -> int:
+    return int(row["COUNT_STAR"] or 0)
+
+
+def _sample(row: Row) -> bytes | None:
+    """A whole statement; None: the server has none, or cut it at performance_schema_max_sql_text_length."""
+    sample = row.get("QUERY_SAMPLE_TEXT")
+    return None if not sample or sample.endswith(b"...") else sample
+
+
+def _digest_text(row: Row) -> bytes:
+    text = row["DIGEST_TEXT"]
+    for short, long in _LISTS:
+        text = text.replace(short, long)
+    return text
+
+
+def _digest_events(rows: list[Row]) -> Iterator[bytes]:
+    """Events of all digests, those of each evenly spread; their weights are the digest's count."""
+    total = sum(map(_count, rows))
+    turns = []
+    for at, row in enumerate(rows):
+        count = _count(row)
+        copies = max(1, count * min(total, _EVENTS_MAX) // total)
+        each, more = divmod(count, copies)
+        turns += [((copy + 0.5) / copies, at, each + (copy < more)) for copy in range(copies)]
+    return (_digest_event(rows[at], weight) for _, at, weight in sorted(turns))
+
+
+def _digest_event(row: Row, weight: int) -> bytes:
+    count, sample = _count(row), _sample(row)
+    means = [round(int(row[f"SUM_{name}"] or 0) / count) for name in ("ROWS_SENT", "ROWS_EXAMINED", "ROWS_AFFECTED")]
+    times = [round(int(row[f"SUM_{name}"] or 0) / count / _PS_PER_US) for name in ("TIMER_WAIT", "LOCK_TIME")]
+    (took_s, took_us), (lock_s, lock_us) = (divmod(us, 1_000_000) for us in times)
+    fields = b"Query_time: %d.%06d  Lock_time: %d.%06d  Rows_sent: %d  Rows_examined: %d  Rows_affected: %d" % (
+        *(took_s, took_us, lock_s, lock_us),
+        *means,
+    )
+    fields += b"  Log_slow_rate_limit: %d%b" % (weight, b"" if sample else b"  Digest_text: Yes")
+    return _event(sample or _digest_text(row), row["SCHEMA_NAME"], fields)

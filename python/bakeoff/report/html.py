@@ -1,0 +1,96 @@
+"""Render a report as one HTML file, which opens from a disk and asks nothing of any network.
+
+Labels, logs and server names are untrusted: the template escapes everything, undefined names are errors, and a content
+security policy in the page forbids all requests and all scripts but those of its own drawings.
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from bakeoff.report import charts, numbers, setups
+from bakeoff.report.view import Panel, ReportView, Role, Row
+from bakeoff.results.manifest import bakeoff_version
+
+
+def render_html(view: ReportView) -> str:
+    """The whole page as text."""
+    # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
+    drawings = {panel: Markup(svg) for panel, svg in charts.draw(view.panels, dashed=view.dashed).items()}
+    page = environment(charts.TEMPLATES).get_template("report.html.j2")
+    digests = [base64.b64encode(hashlib.sha256(each.encode()).digest()).decode() for each in view.scripts]
+    allowed = "".join(f" 'sha256-{digest}'" for digest in digests)
+    policy = Markup(f"; script-src{allowed}" if allowed else "")
+    return page.render(view=view, drawings=drawings, script_policy=policy, version=bakeoff_version())
+
+
+@cache
+def environment(templates: Path) -> Environment:
+    """Jinja with the report's filters and globals, for a folder of templates."""
+    made = Environment(
+        loader=FileSystemLoader(templates),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "breakable": _breakable,
+        "by_group": _by_group,
+        "code": _with_code,
+        "explained": _explained,
+        "has_own_keys": _has_own_keys,
+        "percent": numbers.share,
+    }
+    made.globals |= {"arm_key": _arm_key, "swatch": _swatch}
+    return made
+
+
+def _arm_key(slot: int) -> str:
+    return charts.css_key(f"arm-{slot}")
+
+
+def _swatch(slot: int, role: str = "") -> Markup:
+    """An arm's line and point as in charts."""
+    paint = Markup(
+        '<svg class="swatch" viewBox="0 0 24 12" aria-hidden="true">'
+        '<path d="M0 6h24" stroke="var(--{key})" stroke-width="2.4"{dashes}/>'
+        '<path d="{shape}" fill="var(--{key})"/></svg>'
+    )
+    dashes = Markup(' stroke-dasharray="5 3"') if role == Role.CONTROL else ""
+    return paint.format(key=_arm_key(slot), dashes=dashes, shape=charts.LEGEND_SHAPES[charts.shape_of(slot)])
+
+
+def _by_group(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
+    """Neighbouring rows of one group together; rows without a group each alone."""
+    return [(group, list(part)) for group, part in groupby(rows, key=lambda row: row.group)]
+
+
+def _with_code(text: str) -> Markup:
+    """Escape a text; words between backticks become code."""
+    return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", str(escape(text))))
+
+
+def _breakable(text: str) -> Markup:
+    """Escape a text; a line may end after a comma or an equals sign inside a word, as in a server with its options."""
+    return Markup(re.sub(r"(,(?=[a-z@])|=(?=\S))", r"\1<wbr>", str(escape(text))))
+
+
+def _explained(heading: str, listed: bool) -> Markup:
+    """A heading; a word of the page's list of words shows its meaning under the pointer and leads there."""
+    meaning = setups.WORDS.get(heading) or setups.WORDS.get(heading.removesuffix("s"))
+    if meaning is None or not listed:
+        return _breakable(heading)
+    return Markup('<a class="word" href="#table-words" title="{}">{}</a>').format(meaning, heading)
+
+
+def _has_own_keys(panel: Panel) -> bool:
+    """Whether a panel's lines are no arms, so that it needs a legend of its own."""
+    return any(not series.key.startswith("arm-") for series in panel.series)

@@ -1,0 +1,135 @@
+"""Render a report as Markdown, with tables ready for a blog or an issue. Charts and folds are on the page only."""
+
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote
+
+from bakeoff.report.charts import VERDICTS, picture_svg
+from bakeoff.report.view import (
+    ArmView,
+    Charts,
+    Code,
+    Part,
+    Prose,
+    ReportView,
+    Section,
+    Steps,
+    Table,
+    Value,
+    VerdictView,
+)
+
+_SPECIAL = re.compile(r"([\\`*\[\]|])")
+
+
+def render_markdown(view: ReportView, *, pictures: str | None = None) -> str:
+    """The whole text; labels and other people's words are escaped.
+
+    Args:
+        view: what it says.
+        pictures: refer to `published_charts` as SVG files beside the text, whose names begin with this.
+    """
+    shown = {
+        name: f"![{_plain(title)}]({quote(f'{pictures}{name}.svg')})"
+        for name, title in (published_charts(view) if pictures is not None else {}).items()
+    }
+    parts = [f"# {_plain(view.question)}", _plain(view.dateline)]
+    parts += [f"> **{_plain(status.word)}**: {_plain(status.text)}" for status in view.statuses]
+    arms = "\n".join(_arm_line(arm) for arm in view.arms)
+    parts.append(_markdown_table(view.arms_table) if view.arms_table else arms)
+    parts.append(_plain(" ".join(view.summary)))
+    parts.append("\n".join(_verdict_line(verdict) for verdict in view.verdicts))
+    parts += [_plain(sentence) for sentence in (*view.means, view.conditions)]
+    parts.append(shown.get(VERDICTS, ""))
+    for section in view.sections:
+        parts += _section_lines(section, 2, shown)
+    if view.footnotes:
+        parts.append("## Notes")
+    parts += [
+        f"[{note.number}] **{_plain(note.word)}**: {_plain(note.text)} ({_plain('; '.join(note.where))})"
+        for note in view.footnotes
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _arm_line(arm: ArmView) -> str:
+    rest = " · ".join(part for part in (arm.version, arm.setup) if part)
+    return f"- **{_plain(arm.label)}** ({arm.role.value})" + (f": {_plain(rest)}" if rest else "")
+
+
+def _verdict_line(verdict: VerdictView) -> str:
+    return f"- **{_plain(verdict.workload)}, {verdict.threads}**: {_plain(verdict.sentence)}{marks(verdict.notes)}"
+
+
+def published_charts(view: ReportView) -> dict[str, str]:
+    """Name -> title of the charts that a published text has as pictures: the verdicts, and throughput."""
+    parts = (part for section in view.sections for inner in section.sections() for part in inner.parts)
+    panels = (panel for part in parts if isinstance(part, Charts) and part.published for panel in part.panels)
+    verdicts = {VERDICTS: view.question} if view.forest.rows else {}
+    return verdicts | {panel.id: f"{panel.title}, {panel.y_title}" for panel in panels}
+
+
+def markdown_files(view: ReportView, name: str, pictures: str = "") -> dict[str, str]:
+    """The text as a file of that name, and beside it the pictures that it refers to, as in `render_markdown`."""
+    drawn = {f"{pictures}{chart}.svg": picture_svg(view, chart) for chart in published_charts(view)}
+    return {name: render_markdown(view, pictures=pictures)} | drawn
+
+
+def marks(notes: Iterable[int]) -> str:
+    """` [1] [3]`: references to footnotes."""
+    return "".join(f" [{number}]" for number in notes)
+
+
+def _section_lines(section: Section, level: int, shown: Mapping[str, str]) -> list[str]:
+    """The section's paragraphs; empty when nothing in it has a form in text."""
+    parts = [text for part in section.parts for text in _part_lines(part, level, shown)]
+    return [f"{'#' * level} {_plain(section.title)}", _plain(section.note), *parts] if parts else []
+
+
+def _part_lines(part: Part, level: int, shown: Mapping[str, str]) -> list[str]:
+    match part:
+        case Section():
+            return _section_lines(part, level + 1, shown)
+        case Charts():
+            found = [shown[panel.id] for panel in part.panels if panel.id in shown]
+            return [*found, _plain(part.note)] if found else []
+        case Table():
+            return [] if part.page_only else [_markdown_table(part), _plain(part.note)]
+        case Prose():
+            return [_plain(part.text).replace("\\`", "`")]
+        case Steps():
+            return ["\n".join(f"{number}. {_plain(item)}" for number, item in enumerate(part.items, start=1))]
+        case Code():
+            return [f"```sh\n{part.text.replace('```', '')}\n```"]
+        case _:
+            return []
+
+
+def _markdown_table(table: Table) -> str:
+    if table.is_facts:
+        return "\n".join(f"- {': '.join(_plain(value.text) for value in row.values)}" for row in table.rows)
+    grouped = [table.group_title] if table.group_title else []
+    heads = [*grouped, *table.columns]
+    texts = len(heads) if table.all_text else 1 + len(grouped)
+    lines = [_line(heads), "| " + " | ".join("---" if at < texts else "---:" for at in range(len(heads))) + " |"]
+    before = None
+    for row in table.rows:
+        group = ["" if row.group == before else row.group] if grouped else []
+        before = row.group
+        lines.append(_line([*group, *map(value_text, row.values)]))
+    return "\n".join(lines)
+
+
+def _line(cells: list[str]) -> str:
+    return "| " + " | ".join(_plain(cell) for cell in cells) + " |"
+
+
+def value_text(value: Value) -> str:
+    """A table's cell in one line."""
+    return f"{value.text} ({value.sub})" if value.sub else value.text
+
+
+def _plain(text: str) -> str:
+    """Escape what Markdown or HTML would take for markup; a line break becomes a space."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

@@ -1,0 +1,34 @@
+"""TPC-C as a kind of workload: its tables come in warehouses."""
+
+from bakeoff.plan.workloads import OptionPairs, Options, ScriptKind, stem, whole_number
+
+BUNDLED = "tpcc"
+_BYTES_PER_WAREHOUSE = 110 * 2**20  # with all indexes in InnoDB (docs/tpcc.md)
+
+
+class TpccKind(ScriptKind):
+    """A script whose name begins with `tpcc`: the bundled one, or sysbench-tpcc's."""
+
+    feature = "tpcc"
+    sized_by = ()
+
+    def owns(self, script: str) -> bool:
+        """Judge by the name."""
+        return stem(script).startswith("tpcc")
+
+    def sizes(self, options: Options) -> dict[str, int]:
+        """Return the sets of tables (`tables`) and the warehouses in each."""
+        warehouses = whole_number(options.get("warehouses"), 0) or whole_number(options.get("scale"), 10)
+        return {"tables": whole_number(options.get("tables"), 1), "warehouses": warehouses}
+
+    def loaded_bytes(self, script: str, options: Options) -> int:
+        """Estimate from the warehouses."""
+        sizes = self.sizes(options)
+        return sizes["tables"] * sizes["warehouses"] * _BYTES_PER_WAREHOUSE
+
+    def small_options(self, script: str) -> OptionPairs:
+        """Return two warehouses for the bundled script; only that one is known to have the option."""
+        return (("scale", 2),) if script == BUNDLED else ()
+
+
+WORKLOAD = TpccKind()
