@@ -19,7 +19,7 @@ from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch import discards_epoch
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
-from bakeoff.run.runner import StudyRun, ThisMachine
+from bakeoff.run.study_run import StudyRun, ThisMachine
 from bakeoff.servers import RemoteServer, ServerPool
 from bakeoff.servers.profile import Settings
 from bakeoff.servers.readiness import Warmth

@@ -1,6 +1,6 @@
 """Run a study over the nodes of a cluster: one worker a node, whole epochs given out and taken back as they end.
 
-The loop, the plan and the stopping rule are those of one machine (`bakeoff.run.runner.StudyRun`); here are its hosts.
+The loop, the plan and the stopping rule are those of one machine (`bakeoff.run.study_run`); here are its hosts.
 A node is a block: all arms of an epoch are measured on it. An epoch that is lost with its node is a discarded epoch.
 """
 
@@ -50,7 +50,8 @@ from bakeoff.run.resume import (
     read_before,
     script_digests,
 )
-from bakeoff.run.runner import StudyRun, begin_notes
+from bakeoff.run.runner import begin_notes
+from bakeoff.run.study_run import StudyRun
 from bakeoff.run.workload_checks import check_workloads
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, Study
@@ -321,7 +322,7 @@ class RayHosts:
             with suppress(self.ray.exceptions.RayError):  # the cluster itself may be lost
                 self.ray.kill(remote.actor)
 
-    # ---- as `bakeoff.run.runner.Hosts` -----------------------------------------------------------------------------
+    # ---- `bakeoff.run.study_run.Hosts` ------------------------------------------------------------------------------
 
     def free(self) -> int:
         """Workers that are ready and measure nothing."""

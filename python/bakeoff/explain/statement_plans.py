@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bakeoff.engine import Message, capture_events, make_capture
+from bakeoff.captures import capture_events, make_capture
+from bakeoff.engine import Message
 from bakeoff.explain.waits_and_plans import PLANS_DOCUMENT, CellPlans, StatementPlans
 from bakeoff.plan import Cell
 from bakeoff.replay.answers import READ_HANDLERS, READS, first_word

@@ -12,9 +12,9 @@ from rich.console import Console
 from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 from typer.core import TyperGroup
 
+from bakeoff.captures import capture_totals, make_capture, make_capture_of
 from bakeoff.cli.help import Command
 from bakeoff.cli.printing import console, print_sentence
-from bakeoff.engine import capture_totals, make_capture, make_capture_of
 from bakeoff.errors import SpecError
 from bakeoff.replay.capture_view import capture_view
 from bakeoff.replay.kept_statements import KeptIn, kept_statements

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from bakeoff.captures import capture_totals, make_capture
 from bakeoff.cli.arguments import (
     Budget,
     ExplainBudget,
@@ -28,7 +29,6 @@ from bakeoff.cli.arguments import (
 from bakeoff.cli.duel import arm_of, data_and_connection, parse_servers, passwords_of, refuse_twins
 from bakeoff.cli.printing import console
 from bakeoff.cli.run import RunOptions, check_and_run, explaining
-from bakeoff.engine import capture_totals, make_capture
 from bakeoff.errors import HostError, SpecError
 from bakeoff.replay.capture_command import reading
 from bakeoff.replay.capture_view import capture_view
