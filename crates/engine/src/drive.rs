@@ -99,9 +99,7 @@ pub fn drive(
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
     match std::thread::Builder::new().name(name.into()).spawn(work) {
         Ok(_) => Ok(()),
-        Err(error) => {
-            Err(Failure::new(Code::Internal, format!("cannot start the {name} thread: {error}")).fatal())
-        }
+        Err(error) => Err(Failure::new(Code::Internal, format!("cannot start the {name} thread: {error}")).fatal()),
     }
 }
 
