@@ -66,9 +66,8 @@ check: setup ## formatting, lints, types, package boundaries
 	.venv/bin/ruff check . && .venv/bin/ruff format --check .
 	.venv/bin/mypy && .venv/bin/lint-imports
 
-docs: setup ## write the tables of docs/reference/servers.md, docs/reference/study.schema.json and the man page anew
+docs: setup ## write the tables of docs/reference/servers.md and docs/reference/study.schema.json anew
 	.venv/bin/python tools/docs_tables.py
-	.venv/bin/python tools/man_page.py
 
 fmt: ## format everything
 	cargo fmt --all

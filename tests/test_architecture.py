@@ -66,7 +66,7 @@ def test_no_file_is_too_long():
 
 @pytest.mark.parametrize("folder", ["python", "validation"])
 def test_no_function_is_too_long(folder):
-    """Lines between the docstring and the end: parameters that typer reads, and docstrings, are documentation."""
+    """Lines between the docstring and the end: parameters that become options, and docstrings, are documentation."""
     lengths = {}
     for path in tracked(f"{folder}/*.py", f"{folder}/**/*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -17,7 +17,7 @@ def test_durations_as_people_write_them(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "m", "4 parsecs", "-3s", "0", "4m later", "1 min 30"])
 def test_what_is_not_a_duration_is_refused_with_an_example(text):
-    with pytest.raises(SpecError, match="duration") as caught:
+    with pytest.raises(SpecError, match="is not") as caught:
         units.parse_duration_s(text)
     assert "1h30m" in caught.value.hint
 
@@ -30,7 +30,7 @@ def test_precision_is_a_log_ratio():
 
 @pytest.mark.parametrize("text", ["", "wide", "0%", "99%", "1", "-1%"])
 def test_precision_out_of_range_is_refused(text):
-    with pytest.raises(SpecError, match="precision"):
+    with pytest.raises(SpecError, match=r"percentage|outside"):
         units.parse_precision(text)
 
 

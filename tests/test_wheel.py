@@ -47,5 +47,4 @@ def test_a_fresh_environment_duels_with_the_wheel(built, tmp_path):
     assert "<svg" in report.read_text()
     licences = list((tmp_path / "venv").glob("lib/python*/site-packages/bakeoff-*.dist-info/licenses/LICENSE-*"))
     assert len(licences) == 2
-    assert (tmp_path / "venv/share/man/man1/bakeoff.1").exists(), "`man bakeoff` looks there"
     assert not list((tmp_path / "venv").glob("lib/python*/site-packages/validation"))

@@ -1,1 +1,1 @@
-"""Proof that the verdicts can be trusted: the tests G1 to G19 of docs/reference/validation.md, on this machine."""
+"""Checks that bakeoff's verdicts can be trusted: the tests G1 to G19 of docs/reference/validation.md."""

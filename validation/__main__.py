@@ -2,28 +2,23 @@
 
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
 from bakeoff.servers import Catalog
 from bakeoff.spec import Origin, parse_server
-from validation import bisections, gates, gates_measured, histories, hosts, machines, simulation
-from validation import campaign as campaigns
+from validation import bisections, gates, histories, hosts, machines, simulation
 from validation import causes as planted
 from validation import record as recorder
 from validation import suite as suites
 from validation.check import Check, Size
-from validation.duels import Outcome
 from validation.journal import append_entry, read_entries
 from validation.soak import soak
 
 _SERVER = "mysql:8.0.15"
-_GATES = Path(__file__).parent.parent / "bench/results/validation/gates.jsonl"
 _PATH = click.Path(path_type=Path)
 
 seed_option = click.option("--seed", default=1, show_default=True, help="Seed of everything random.")
@@ -106,58 +101,6 @@ def _check_server(text: str, size: Size) -> None:
         )
     if spec.origin is Origin.CATALOG:
         Catalog.load().resolve(spec)
-
-
-@cli.command()
-@folder_option
-@click.option(
-    "--kinds", required=True,
-    help="Number of duels per server: aa=50,slow2=20,swap=5,grid=2; aa@mariadb:10.11=50 for one server only.",
-)  # fmt: skip
-@click.option("--server", "servers", multiple=True, required=True, help="As on bakeoff's command line; repeatable.")
-@click.option("--background", is_flag=True, help="Run bursts of other load beside the duels.")
-@click.option("--precision", default="2%", show_default=True, help="Precision of each duel.")
-@click.option("--warm-up", default=campaigns.WARM_UP, show_default=True, help="Warm-up of each duel.")
-@click.option("--budget", default=campaigns.BUDGET, show_default=True, help="Budget of each duel.")
-@click.option("--minutes", type=float, help="Start no duel after this; running ones finish.")
-@seed_option
-def campaign(
-    folder: Path, kinds: str, servers: tuple[str, ...], background: bool, minutes: float | None, seed: int, **asked: str
-) -> int:
-    """Run many duels whose true ratio is known and keep them in one journal.
-
-    The same command continues a campaign that was interrupted.
-    """
-    duels = campaigns.planned(campaigns.parse_kinds(kinds), servers, seed=seed, background=background, **asked)
-    running = campaigns.Campaign(folder, background=background, seed=seed)
-
-    def end(_number: int, _frame: FrameType | None) -> None:
-        if running.stop.is_set():
-            running.kill.set()
-        running.stop.set()
-        click.echo("stopping after the current duel; send the signal again to stop now")
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end)
-    if minutes:
-        timer = threading.Timer(60 * minutes, running.stop.set)
-        timer.daemon = True
-        timer.start()
-    finished = running.run(duels, report=_report)
-    return ExitCode.DONE if len(finished) == len(duels) else ExitCode.DIFFERENCE
-
-
-@cli.command()
-@click.argument("journals", type=click.Path(exists=True, path_type=Path), nargs=-1, required=True)
-def summary(journals: tuple[Path, ...]) -> int:
-    """Summarise duels.jsonl of a campaign or a suite: false claims, coverage, time, and each miss with its epochs."""
-    outcomes = [outcome for path in journals for outcome in read_entries(path, Outcome)]
-    failed = [outcome for outcome in outcomes if outcome.error]
-    print(campaigns.summary_table(campaigns.first_by_key(outcomes).values()))
-    print(f"\nDuels that failed: {len(failed)}.")
-    for outcome in failed:
-        print(f"- {outcome.duel.key}: {outcome.error}")
-    return ExitCode.DONE
 
 
 @cli.command("soak")
@@ -267,24 +210,6 @@ def simulate_gates(runs: int, seed: int) -> int:
     found = gates.all_rates(seed, runs=runs)
     print(gates.table(found))
     return ExitCode.DONE if all(each.wrong.kept for each in found) else ExitCode.DIFFERENCE
-
-
-@cli.command("gates-measured")
-@click.option("--minutes", default=0.0, show_default=True, help="Run further gates for this long; 0 only prints.")
-@server_option
-@click.option(
-    "--journal", type=_PATH, default=_GATES, help="Journal; server accounts must be able to enter its folder."
-)
-@seed_option
-def measure_gates(minutes: float, server: str, journal: Path, seed: int) -> int:
-    """Print what gates of a real server against itself said, slowed by 0, 1 and 3 %; exit code 1 for a wrong answer."""
-    if minutes:
-        _exit_on_sigterm()
-        gates_measured.series(journal, server, minutes=minutes, seed=seed, report=_report)
-    if not (found := read_entries(journal, gates_measured.GateOutcome)):
-        raise SpecError(f"{journal}: no gate has been run.", hint="Use --minutes 60.")
-    print(gates_measured.table(found))
-    return ExitCode.DIFFERENCE if any(each.wrong for each in found) else ExitCode.DONE
 
 
 @cli.command("histories")

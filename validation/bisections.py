@@ -1,7 +1,6 @@
-"""Simulated bisections of a regression among builds, beside a plain bisection with a duel at each step.
+"""Simulates bisections among builds and options, from recorded epochs (`validation.gates`).
 
-Epochs are drawn from recorded ones (`validation.gates`). The plain way asks of each middle build whether it is slower
-than half of the regression, by the stopping rule of a gate, until that is known. Options have no plain way beside.
+Builds are also bisected in the plain way, which runs a gate at half of the regression for each middle build.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,14 +27,14 @@ _EPOCHS_MAX = 400
 
 @dataclass(frozen=True)
 class Bisected:
-    """How one bisection ended: numbers of builds or options, none when there was nothing, None when undecided."""
+    """Result of one bisection: numbers of builds or options, empty if there was nothing, None if undecided."""
 
     found: tuple[int, ...] | None
     epochs: int
 
 
 def searched(study: Study, measure: Callable[[Arm], float]) -> Bisected:
-    """Search as `bakeoff bisect` does, with values of one's own."""
+    """Search as `bakeoff bisect` does, with the given values."""
     values: dict[str, list[float]] = {study.arms[1].name: [measure(study.arms[1])]}
     for epochs in range(1, _EPOCHS_MAX):
         believed = beliefs_of(study, values)
@@ -50,14 +49,12 @@ def searched(study: Study, measure: Callable[[Arm], float]) -> Bisected:
 
 
 def study_of_builds(count: int) -> Study:
-    """A bisection of so many builds."""
     server = parse_server("mysql:8.0.15")
     builds = tuple(Arm(name=name, label=name, server=server) for name in arm_names(count))
     return _study((builds[0], builds[-1]), Search(builds=builds))
 
 
 def study_of_options(count: int, seed: int) -> Study:
-    """A bisection of so many options."""
     pairs = tuple(OptionPair(name=f"option_{number}", good="0", bad="1") for number in range(count))
     server = parse_server("mysql:8.0.15").with_options(**{pair.name: "0" for pair in pairs})
     first = Arm(name="A", label="good", server=server)
@@ -70,7 +67,7 @@ def _study(arms: tuple[Arm, ...], search: Search, seed: int = 0) -> Study:
 
 
 def plain(measure: Measure, builds: int, *, limit: float) -> Bisected:
-    """Halve the builds, each step by a gate with this limit; a gate that cannot tell is taken by its mean's side."""
+    """Halve the builds by a gate with this limit; a gate that cannot tell is decided by its mean."""
     good, bad, epochs = 0, builds - 1, EPOCHS_FIRST
     while bad - good > 1:
         middle, values, stop = (good + bad) // 2, list[float](), Stop.RUNNING
@@ -86,7 +83,7 @@ def plain(measure: Measure, builds: int, *, limit: float) -> Bisected:
 
 @dataclass(frozen=True)
 class BothWays:
-    """Of many bisections: how often the culprit was found, and the mean number of epochs."""
+    """Share of bisections that found the culprit, and mean number of epochs."""
 
     right: float
     epochs: float
@@ -95,7 +92,7 @@ class BothWays:
 
 
 def compare(seed: int, *, runs: int, builds: int = 64, slowdown_percent: float = 3.0) -> BothWays:
-    """Bisect so many times for culprits drawn at random, in both ways."""
+    """Bisect for culprits drawn at random, in both ways."""
     noise, rng = read_epochs().values, np.random.default_rng((seed, builds, round(10 * slowdown_percent)))
     truth = float(np.log1p(-slowdown_percent / 100))
     ends: list[list[Bisected]] = [[], []]
@@ -116,7 +113,7 @@ def compare(seed: int, *, runs: int, builds: int = 64, slowdown_percent: float =
 
 @dataclass(frozen=True)
 class OptionsFound:
-    """Of many bisections of options: how often exactly the guilty ones were named, and the epochs that it took."""
+    """Shares of searches that named exactly the guilty options or were undecided, and mean number of epochs."""
 
     right: float
     undecided: float
@@ -126,7 +123,7 @@ class OptionsFound:
 def find_options(
     seed: int, *, runs: int, options: int = 40, percents: Sequence[float] = (5.0, 3.0, 3.0)
 ) -> OptionsFound:
-    """Search so many times for options drawn at random that slow a server down by these percentages."""
+    """Search for options drawn at random that slow a server down by these percentages."""
     noise, rng = read_epochs().values, np.random.default_rng((seed, options, *(round(10 * each) for each in percents)))
     ends = []
     for number in range(runs):
@@ -148,7 +145,7 @@ def find_options(
 
 
 def table(seed: int, *, runs: int) -> Iterator[str]:
-    """Lines of Markdown: builds beside the plain way, a last build that is as fast as the first, and options."""
+    """Yield lines of a Markdown table: builds in both ways, builds that are all alike, and options."""
     yield "| among | truth | right | epochs | plain: right | plain: epochs |\n|---|---|---:|---:|---:|---:|"
     for percent in (2.0, 3.0, 5.0):
         each = compare(seed, runs=runs, slowdown_percent=percent)
@@ -165,7 +162,7 @@ def table(seed: int, *, runs: int) -> Iterator[str]:
 
 
 def find_nothing(seed: int, *, runs: int, builds: int = 64) -> OptionsFound:
-    """Search so many times where there is nothing to be found."""
+    """Search among builds that are all alike."""
     noise, rng = read_epochs().values, np.random.default_rng((seed, builds))
     ends = [searched(study_of_builds(builds), lambda _: float(rng.choice(noise))) for _ in range(runs)]
     return OptionsFound(

@@ -1,14 +1,10 @@
-"""Runs many duels whose true ratio is known into one journal, and summarises them.
-
-Kinds are mixed at random, and an interrupted campaign continues where it stopped.
-"""
+"""Runs duels whose true ratio is known, keeps them in one journal, and sums them up."""
 
 import contextlib
 import fcntl
 import math
 import re
 import shutil
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from bakeoff.errors import HostError, SpecError
+from bakeoff.errors import HostError
 from bakeoff.plan.epochs import seed_for
 from bakeoff.servers.paths import make_open_folder
 from bakeoff.stats import interval as iv
@@ -24,7 +20,7 @@ from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.verdict import enough
 from bakeoff.units import format_duration
 from validation.check import fewest, most
-from validation.duels import Background, Duel, Judgement, LoadClass, Outcome, run_duel
+from validation.duels import Background, Duel, Judgement, Outcome, run_duel
 from validation.journal import append_entry, read_entries
 
 JOURNAL = "duels.jsonl"
@@ -37,7 +33,7 @@ GRID_WORKLOADS = ("oltp_point_select", "oltp_read_only", "select_random_points",
 GRID_THREADS = (1, 2, 4, 8, 16, 32)
 GRID_BUDGET = "9m"
 """Six epochs of 24 cells, 2 s each, with room for a crowded machine."""
-WARM_UP, BUDGET = "2s", "60s"
+BUDGET = "60s"
 """Six epochs, the fewest a verdict needs: many short duels say more about false claims than few long ones."""
 
 
@@ -54,26 +50,22 @@ def first_by_key(outcomes: Iterable[Outcome]) -> dict[str, Outcome]:
 
 
 def planned(
-    kinds: dict[str, int], servers: Sequence[str], *, seed: int, precision: str = "2%", warm_up: str = WARM_UP,
-    budget: str = BUDGET, background: bool = False,
+    kinds: dict[str, int], servers: Sequence[str], *, seed: int, precision: str = "2%", budget: str = BUDGET,
+    background: bool = False,
 ) -> tuple[Duel, ...]:  # fmt: skip
-    """Return the duels of a campaign in the order to run them: mixed at random, all kinds growing evenly.
+    """Return duels in the order to run them: mixed at random, all kinds growing evenly.
 
     Args:
-        kinds: number of duels for each server, by kind: `aa`, `slowK` (K uncounted events per 100), `swap` (pairs of
-            duels between servers of its own), `grid`; `aa@SERVER` for one server only.
+        kinds: number of duels for each server, by kind: `aa`, `slowK` (K uncounted events per 100), `grid`, and `swap`
+            (pairs of duels between servers of its own).
         servers: as on bakeoff's command line.
         seed: of the order and of the duels' own seeds.
-        precision, warm_up, budget: of each duel; a grid has its own budget.
+        precision, budget: of each duel; a grid has its own budget.
         background: append `+load` to the kinds, because `Background` will run beside the duels.
-
-    Raises:
-        SpecError: unknown kind.
     """
     placed: list[tuple[float, Duel]] = []
-    for name, count in kinds.items():
-        kind, _, alone = name.partition("@")
-        for server in SWAP[:1] if kind == "swap" else (alone,) if alone else servers:
+    for kind, count in kinds.items():
+        for server in SWAP[:1] if kind == "swap" else servers:
             for number in range(count):
                 place = (number + seed_for(seed, "place", kind, server, number) / 2**53) / count
                 common = Duel(
@@ -82,7 +74,6 @@ def planned(
                     servers=(server, server),
                     seed=seed_for(seed, "duel", kind, server, number) % 2**31,
                     precision=precision,
-                    warm_up=warm_up,
                     budget=budget,
                 )
                 for duel in _duels(common):
@@ -92,115 +83,70 @@ def planned(
 
 
 def _duels(common: Duel) -> Iterator[Duel]:
-    if common.kind == "aa":
-        yield common
-    elif found := re.fullmatch(r"slow(\d+(?:\.\d+)?)", common.kind):
-        yield common.model_copy(update={"slowdown_percent": float(found[1])})
+    if slow := re.fullmatch(r"slow(\d+)", common.kind):
+        yield common.model_copy(update={"slowdown_percent": float(slow[1])})
     elif common.kind == "swap":
         yield common.model_copy(update={"kind": "swap-ab", "servers": SWAP})
         yield common.model_copy(update={"kind": "swap-ba", "servers": SWAP[::-1], "seed": (common.seed + 1) % 2**31})
     elif common.kind == "grid":
         yield common.model_copy(update={"workloads": GRID_WORKLOADS, "threads": GRID_THREADS, "budget": GRID_BUDGET})
     else:
-        raise SpecError(f"--kinds: unknown kind {common.kind!r}.", hint="Use aa, slow2 (any number), swap or grid.")
+        yield common
 
 
-class Campaign:
-    """Runs planned duels that its journal does not have yet.
+def run_missing(
+    asked: Sequence[Duel],
+    folder: Path,
+    *,
+    background_seed: int | None = None,
+    report: Callable[[str], None] = lambda text: None,
+) -> list[Outcome]:
+    """Run the duels that the folder's journal does not have, failed ones once more, and return the whole journal.
 
     Args:
-        folder: for the journal and run directories; server accounts must be able to enter.
-        background: run `Background` beside the duels.
-        seed: of the background load.
+        asked: in the order to run them.
+        folder: for the journal and run directories; server accounts must be able to enter it.
+        background_seed: seed of the load to run beside them; None runs none.
+        report: prints a line of progress.
 
-    Attributes:
-        outcomes: all outcomes in the journal, failed ones too.
-        stop: set to start no more duels.
-        kill: set as well to end the running duel, which then does not count.
+    Raises:
+        HostError: another run of the suite uses this folder.
     """
-
-    def __init__(self, folder: Path, *, background: bool = False, seed: int = 1) -> None:
-        self.folder = make_open_folder(folder)
-        self.outcomes = read_entries(folder / JOURNAL, Outcome)
-        self.stop = threading.Event()
-        self.kill = threading.Event()
-        self._background = background
-        self._seed = seed
-
-    def run(self, duels: Iterable[Duel], *, report: Callable[[str], None] = lambda text: None) -> dict[str, Outcome]:
-        """Run the missing duels, failed ones once more, and return by key the outcomes that have a judgement.
-
-        Raises:
-            HostError: another campaign is running in this folder.
-        """
-        asked = tuple(duels)
-        with self._lock():
-            shutil.rmtree(self.folder / "runs", ignore_errors=True)  # left by a kill
-            make_open_folder(self.folder / "runs")
-            with Background(self._seed) if self._background else contextlib.nullcontext():
-                self._run(asked, report)
-        keys = {duel.key for duel in asked}
-        return {key: outcome for key, outcome in first_by_key(self.outcomes).items() if key in keys}
-
-    def _run(self, asked: tuple[Duel, ...], report: Callable[[str], None]) -> None:
-        finished = first_by_key(self.outcomes)
-        queue = [duel for duel in asked if duel.key not in finished]
-        failures = Counter(outcome.duel.key for outcome in self.outcomes if outcome.error)
-        report(f"{len(queue)} of {len(asked)} duels to run")
-        begin, done = time.monotonic(), 0
-        while queue and not self.stop.is_set():
-            folder = make_open_folder(self.folder / "runs" / str(time.monotonic_ns()))
-            outcome = run_duel(queue.pop(0), folder, background=self._background, stop=self.kill)
-            if self.kill.is_set() and outcome.error:
-                break
-            append_entry(self.folder / JOURNAL, outcome)
-            self.outcomes.append(outcome)
+    make_open_folder(folder)
+    outcomes = read_entries(folder / JOURNAL, Outcome)
+    finished = first_by_key(outcomes)
+    queue = [duel for duel in asked if duel.key not in finished]
+    failures = Counter(outcome.duel.key for outcome in outcomes if outcome.error)
+    report(f"{len(queue)} of {len(asked)} duels to run")
+    begin, done = time.monotonic(), 0
+    load = contextlib.nullcontext() if background_seed is None else Background(background_seed)
+    with _locked(folder), load:
+        shutil.rmtree(folder / "runs", ignore_errors=True)  # left by a kill
+        while queue:
+            duel = queue.pop(0)
+            runs = make_open_folder(folder / "runs" / str(time.monotonic_ns()))
+            outcome = run_duel(duel, runs, background=background_seed is not None)
+            append_entry(folder / JOURNAL, outcome)
+            outcomes.append(outcome)
             done += 1
             if outcome.error:
-                failures[outcome.duel.key] += 1
-                if failures[outcome.duel.key] < _ATTEMPTS:
-                    queue.append(outcome.duel)
+                failures[duel.key] += 1
+                if failures[duel.key] < _ATTEMPTS:
+                    queue.append(duel)
             left_s = (time.monotonic() - begin) / done * len(queue)
-            report(f"{line(outcome)}; {len(queue)} left, about {format_duration(left_s)}")
-
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        """Lock the folder: two campaigns would remove each other's runs. The lock is freed when the process dies."""
-        with (self.folder / ".lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise HostError(
-                    f"campaign: another one is running in {self.folder}.", hint="Wait for it, or use another folder."
-                ) from None
-            yield
+            report(f"{outcome}; {len(queue)} left, about {format_duration(left_s)}")
+    return outcomes
 
 
-def line(outcome: Outcome) -> str:
-    """Format one duel as a line of progress."""
-    name = f"{outcome.duel.kind} {outcome.duel.servers[-1]} #{outcome.duel.number}"
-    if outcome.error:
-        return f"{name}: {outcome.error}"
-    machine = f", others {outcome.machine.other:.0%} of the processors" if outcome.machine else ""
-    if len(outcome.judgements) > 1:
-        return f"{name}: {len(outcome.judgements)} cells, {outcome.wall_s:.0f} s{machine}"
-    judgement = outcome.only
-    width = f"± {judgement.half_width:.2%}" if judgement.has_interval else "without an interval"
-    return (
-        f"{name}: {judgement.mean:+.2%} {width}, {'+'.join(judgement.words)}, n = {len(judgement.points)}, "
-        f"{judgement.stop}, {outcome.wall_s:.0f} s{machine}"
-    )
-
-
-def parse_kinds(text: str) -> dict[str, int]:
-    """Parse `aa=50,slow2=20`; raise SpecError for an entry that is not KIND=NUMBER."""
-    kinds: Counter[str] = Counter()
-    for entry in text.split(","):
-        kind, _, count = entry.strip().rpartition("=")
-        if not kind or not count.isdigit():
-            raise SpecError(f"--kinds: {entry!r} is not KIND=NUMBER.", hint="Write --kinds aa=50,slow2=20.")
-        kinds[kind] += int(count)
-    return dict(kinds)
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock the folder; two runs would remove each other's run directories. A process that dies frees the lock."""
+    with (folder / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise HostError(f"duels are already running in {folder}.", hint="Wait for them to end.") from None
+        yield
 
 
 @dataclass(frozen=True)
@@ -214,17 +160,16 @@ class Judged:
     @property
     def wrong(self) -> bool:
         """Whether a difference was claimed between equal arms, or the wrong sign between unequal ones."""
-        sign = int(math.copysign(1, self.truth)) if self.truth else 0
-        return self.judgement.claim not in (0, sign)
+        return self.judgement.claim not in (0, _sign(self.truth))
 
     @property
     def right(self) -> bool:
         """Whether the true difference was claimed."""
-        return self.truth != 0 and self.judgement.claim == int(math.copysign(1, self.truth))
+        return self.truth != 0 and self.judgement.claim == _sign(self.truth)
 
     @property
     def covered(self) -> bool:
-        """Whether the reported interval holds the truth; False without one."""
+        """Whether there is an interval that holds the truth."""
         return self.judgement.covers(self.truth)
 
     @property
@@ -232,15 +177,25 @@ class Judged:
         """Whether there is an interval that does not hold the truth."""
         return self.judgement.has_interval and not self.covered
 
-    @property
-    def measured_s(self) -> float:
-        """Mean seconds that a cell was measured in an epoch."""
-        return self.outcome.measured_s / max(len(self.judgement.points) * len(self.outcome.judgements), 1)
+    def __str__(self) -> str:
+        judgement = self.judgement
+        points = " ".join(f"{point:+.3f}" for point in judgement.points)
+        other = self.outcome.other_share
+        load = "unknown" if other is None else f"{other:.0%}"
+        ends = (
+            "without an interval"
+            if judgement.low is None or judgement.high is None
+            else f"{judgement.low:+.2%} to {judgement.high:+.2%}"
+        )
+        flags = "; ".join(flag.kind for flag in judgement.flags) or "no flags"
+        return (
+            f"{self.outcome.duel.key} {judgement.cell}: {'+'.join(judgement.words)} ({ends}, truth {self.truth:+.2%}), "
+            f"{judgement.stop}, epochs {points}, {flags}, other work {load}"
+        )
 
-    @property
-    def load(self) -> LoadClass | None:
-        """Other work on the machine during measurement."""
-        return self.outcome.machine.load if self.outcome.machine else None
+
+def _sign(value: float) -> int:
+    return (value > 0) - (value < 0)
 
 
 @dataclass(frozen=True)
@@ -252,8 +207,6 @@ class Summary:
         most_wrong: largest number of wrong claims that a rate of 5 % allows in `able` duels.
         intervals: duels with an interval; the others prove nothing about coverage.
         fewest_covered: smallest number of covering intervals that a coverage of 93 % allows.
-        epoch_sd: standard deviation of a duel's epochs; NaN if none has two.
-        epoch_s: seconds that a cell is measured in an epoch.
         bias: mean of estimate minus truth, with standard error `bias_se`. It reveals an arm that is treated worse by
             less than any single interval can show.
     """
@@ -268,8 +221,6 @@ class Summary:
     fewest_covered: int
     half_width: float
     epochs: float
-    epoch_sd: float
-    epoch_s: float
     wall_s: float
     measured_share: float
     bias: float
@@ -285,7 +236,6 @@ class Summary:
         """Summarise at least one judged cell."""
         n = len(judged)
         errors = [each.judgement.mean - each.truth for each in judged]
-        sds = [iv.standard_deviation(each.judgement.points) for each in judged if len(each.judgement.points) > 1]
         able = sum(enough(len(each.judgement.points), each.judgement.stop) for each in judged)
         intervals = sum(each.judgement.has_interval for each in judged)
         return cls(
@@ -299,8 +249,6 @@ class Summary:
             fewest_covered=fewest(intervals, 0.93),
             half_width=median(each.judgement.half_width for each in judged),
             epochs=median(len(each.judgement.points) for each in judged),
-            epoch_sd=median(sds) if sds else math.nan,
-            epoch_s=median(each.measured_s for each in judged),
             wall_s=median(each.outcome.wall_s for each in judged),
             measured_share=median(each.outcome.measured_s / each.outcome.wall_s for each in judged),
             bias=math.fsum(errors) / n,
@@ -322,65 +270,3 @@ def ever_excludes(points: Sequence[float], truth: float) -> bool:
     """Return whether the live interval excluded the truth after any epoch, where a watching user would have stopped."""
     looks = (iv.estimate_of(points[:n], iv.live_interval).interval for n in range(2, len(points) + 1))
     return any(live.low is not None and not live.holds(truth) for live in looks)
-
-
-def summary_table(outcomes: Iterable[Outcome]) -> str:
-    """Format a row for each kind, server, target and load of the machine, then the misses with their epochs."""
-    found = judged(outcomes)
-    groups: dict[tuple[str, str, str, str], list[Judged]] = {}
-    for each in found:
-        duel = each.outcome.duel
-        for load in (str(each.load or "unknown"), "all"):
-            asked = f"±{duel.precision} in {duel.budget}"
-            groups.setdefault((duel.kind, duel.servers[0], asked, load), []).append(each)
-    rows = [
-        "| duels | server | asked | other load | n | able to claim | false or wrong claims | held by the interval "
-        "| claimed | half-width | epochs | each measured | SD of epochs | wall | bias |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
-        *(_row(*name, Summary.of(each)) for name, each in sorted(groups.items())),
-    ]
-    odd = [each for each in found if each.wrong or each.missed]
-    spent = _phases([each.outcome for each in found])
-    return "\n".join(
-        [*rows, "", *spent, f"Misses and wrong claims: {len(odd)} of {len(found)}.", "", *map(describe, odd)]
-    )
-
-
-def _phases(outcomes: Sequence[Outcome]) -> list[str]:
-    known = [outcome for outcome in outcomes if outcome.phases_s]
-    if not known:
-        return []
-    whole = sum(outcome.wall_s for outcome in known)
-    seconds = Counter({"outside epochs": whole - sum(sum(outcome.phases_s.values()) for outcome in known)})
-    for outcome in known:
-        seconds.update(outcome.phases_s)
-    parts = [f"{name} {each / whole:.0%}" for name, each in seconds.most_common()]
-    return [f"Wall time of {len(known)} duels: {', '.join(parts)}.", ""]
-
-
-def _row(kind: str, server: str, asked: str, load: str, total: Summary) -> str:
-    claimed = f"{total.right}" if kind.startswith("slow") else ""
-    return (
-        f"| {kind} | {server} | {asked} | {load} | {total.duels} | {total.able} "
-        f"| {total.wrong} (at most {total.most_wrong}) "
-        f"| {total.covered} of {total.intervals} (at least {total.fewest_covered}) "
-        f"| {claimed} | ±{total.half_width:.1%} | {total.epochs:.0f} | {total.epoch_s:.1f} s | {total.epoch_sd:.1%} "
-        f"| {total.wall_s:.0f} s | {total.bias:+.1%} ± {2 * total.bias_se:.1%} |"
-    )
-
-
-def describe(each: Judged) -> str:
-    """Format a miss as a line: verdict, epochs, flags and other load."""
-    judgement = each.judgement
-    points = " ".join(f"{point:+.3f}" for point in judgement.points)
-    load = f"other work {each.outcome.machine.other:.0%}" if each.outcome.machine else "load unknown"
-    ends = (
-        "without an interval"
-        if judgement.low is None or judgement.high is None
-        else f"{judgement.low:+.2%} to {judgement.high:+.2%}"
-    )
-    flags = "; ".join(flag.kind for flag in judgement.flags) or "no flags"
-    return (
-        f"- {each.outcome.duel.key} {judgement.cell}: {'+'.join(judgement.words)} ({ends}, truth {each.truth:+.2%}), "
-        f"{judgement.stop}, epochs {points}, {flags}, {load}"
-    )

@@ -1,8 +1,7 @@
-"""Planted causes on real servers: one setting makes the difference, and the section "Why" must name its family first.
+"""Plants causes on real servers: one setting makes the difference, and the section "Why" must name its family first.
 
-Each cause is a study of two arms and one cell, run as a user runs it. What no counter of a server sees (an instrument,
-a loop) is explained, too: its part of the CPU time must be named. Where the setting is to be found, too,
-the arms differ in two more that change nothing, and `bakeoff explain --attribute` must name the one that does.
+Each cause is a study of two arms and one cell, run as a user runs it. With `attribute` the arms differ in two more
+settings that change nothing, and `bakeoff explain --attribute` must name the one that does.
 """
 
 import json
@@ -34,11 +33,11 @@ class Cause(Frozen):
     """One planted cause.
 
     Attributes:
-        arms: settings of the baseline and of the contender, as in a study file.
-        families: any of these may be named first.
+        arms: settings of the baseline and the contender, as in a study file.
+        families: one of these must be named first.
         common: settings of both arms.
-        options: of the workload's script.
-        explain_budget: for profiles and waits; empty: counters alone.
+        options: options of the workload's script.
+        explain_budget: for profiles and waits; empty for counters only.
     """
 
     arms: tuple[dict[str, Any], dict[str, Any]]
@@ -52,7 +51,7 @@ class Cause(Frozen):
     explain_budget: str = ""
 
     def study(self, name: str, *, seed: int, attribute: bool) -> dict[str, Any]:
-        """The study file's content; to `attribute`, the second arm has settings without effect, too."""
+        """Return the study file's content; with `attribute` the second arm also has settings without effect."""
         more = _WITHOUT_EFFECT if attribute else {}
         return {
             "title": name,
@@ -75,12 +74,8 @@ def _option(name: str, without: str, with_it: str) -> tuple[dict[str, Any], dict
     return {f"option.{name}": without}, {f"option.{name}": with_it}
 
 
-_SETTINGS = {
-    "buffer_pool": "innodb_buffer_pool_size",
-    "preload": "LD_PRELOAD",
-    "script.create_secondary": "data",
-}
-"""A study file's word -> the setting's name among the arms in between, where that is another."""
+_SETTINGS = {"buffer_pool": "innodb_buffer_pool_size", "preload": "LD_PRELOAD", "script.create_secondary": "data"}
+"""Key in a study file -> name of the setting, if it differs."""
 
 _SORTS = {"point_selects": 0, "simple_ranges": 0, "sum_ranges": 0, "distinct_ranges": 0, "order_ranges": 1}
 _LOGGING = ("logging and durability",)
@@ -140,9 +135,8 @@ CAUSES = {
         arms=({"preload": "default"}, {"preload": "LOOP"}), families=("library loop.so",), explain_budget="2m"
     ),
 }
-"""What is planted, by name."""
 
-# Overrides what a server calls once a statement or so.
+# Overrides a function that a server calls about once per statement.
 _LOOP = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -163,10 +157,10 @@ class Reported(BaseModel):
     """What the report of one run said.
 
     Attributes:
-        claimed: the verdict was FASTER or SLOWER; without one there is nothing to explain.
+        claimed: whether the verdict was FASTER or SLOWER; otherwise there is nothing to explain.
         named: families in order.
-        right: as the cause has it.
-        settings: those that the arms in between show to have an effect, the largest first; None: not asked.
+        right: whether the right family came first.
+        settings: settings found to have an effect, the largest first; None if not asked.
     """
 
     cause: str
@@ -179,27 +173,25 @@ class Reported(BaseModel):
 
     @property
     def setting_right(self) -> bool | None:
-        """The first of the settings is the one that was planted; None: not asked."""
+        """Whether the first setting is the planted one; None if not asked."""
         planted = {_SETTINGS.get(each, each.removeprefix("option.")) for each in CAUSES[self.cause].arms[1]}
         return None if self.settings is None else self.settings[:1] != () and self.settings[0] in planted
 
 
 def plant(name: str, folder: Path, *, seed: int, attribute: bool = False) -> Reported:
-    """Run the study of one cause in a folder that servers can enter, and read what its report says.
-
-    The folder is made, and deleted with the run.
+    """Run the study of one cause and return what its report says.
 
     Args:
-        name: of `CAUSES`.
-        folder: as above.
+        name: a key of CAUSES.
+        folder: for the run, deleted afterwards; server accounts must be able to enter it.
         seed: of the study.
-        attribute: measure the arms in between, too, once a difference is claimed.
+        attribute: also find the setting if a difference is claimed.
 
     Raises:
         RunInvalid: a command failed.
     """
     cause = CAUSES[name]
-    shutil.rmtree(folder, ignore_errors=True)  # of a planting that was killed
+    shutil.rmtree(folder, ignore_errors=True)  # left by a kill
     folder.mkdir(parents=True)
     text = json.dumps(cause.study(name, seed=seed, attribute=attribute)).replace(
         "LOOP", str(_loop(folder)) if name == "CPU loop" else "LOOP"
@@ -227,7 +219,7 @@ def _bakeoff(*words: str, runs: Path, limit_s: float) -> None:
 
 
 def settings_found(path: Path) -> tuple[str, ...]:
-    """The settings that carry a difference by the one run of the arms in between, the largest effect first."""
+    """Return the settings that explain a difference, the largest effect first."""
     (document,) = (path / FOLDER).glob(f"*/{DOCUMENT}")
     run = open_run(document.parent)
     asked, design = run.read(DOCUMENT, Attribution), run.study().design
@@ -237,7 +229,7 @@ def settings_found(path: Path) -> tuple[str, ...]:
 
 
 def found_in(path: Path) -> Evidence:
-    """What the run directory of a study of two arms and one cell says."""
+    """Read the evidence of a run with two arms and one cell."""
     run = open_run(path)
     context = Context.read(run, Analysis.model_validate(run.read_json("analysis.json")))
     (explanation,) = context.once(Explained).explanations
@@ -245,7 +237,6 @@ def found_in(path: Path) -> Evidence:
 
 
 def judge(name: str, found: Evidence, *, seed: int) -> Reported:
-    """Whether the right family is named first."""
     named = causes(found)
     return Reported(
         cause=name,
@@ -266,7 +257,7 @@ def _loop(folder: Path) -> Path:
 
 
 def table(reported: Sequence[Reported]) -> str:
-    """A line for each cause: how often family and setting were right, and the last sentence."""
+    """Format a row for each cause: how often family and setting were right, and the last sentence."""
     lines = ["| cause | right | named first | setting right | what was said last |", "|---|---|---|---|---|"]
     for name in dict.fromkeys(each.cause for each in reported):
         own = [each for each in reported if each.cause == name]

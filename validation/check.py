@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from scipy.stats import binom
@@ -23,10 +24,10 @@ class Setting:
     """What a check may use.
 
     Attributes:
-        size: which size is run; a check chooses its number of runs by it.
+        size: a check chooses its number of runs by it.
         seed: everything random follows from it and the check's name.
-        folder: the check's own; it is kept with the suite's run.
-        server: on which checks of real servers run, as on the command line.
+        folder: the check's own directory, kept with the run of the suite.
+        server: for checks on real servers, as on the command line.
         report: prints a line of progress.
     """
 
@@ -39,12 +40,12 @@ class Setting:
 
 @dataclass(frozen=True)
 class Finding:
-    """What a check found.
+    """Result of a check.
 
     Attributes:
         found: the result, in the words and units of the check's target.
-        passed: whether the target holds; None when this machine cannot run the check, and `found` says why.
-        figures: the numbers behind it, by name with unit, as JSON holds them.
+        passed: whether the target holds; None if this machine cannot run the check, which `found` explains.
+        figures: the numbers behind it, by name with unit.
     """
 
     found: str
@@ -52,23 +53,43 @@ class Finding:
     figures: Mapping[str, object] = field(default_factory=dict)
 
 
+Run = Callable[[Setting], Finding]
+_Function = TypeVar("_Function", bound=Callable[..., Finding])
+
+
 @dataclass(frozen=True)
 class Check:
-    """A check of the suite.
-
-    Attributes:
-        test: its number in docs/reference/validation.md: "G1".
-        what: what it does, in a few words.
-        target: what must hold.
-        sizes: the sizes it belongs to.
-        run: runs it.
-    """
+    """A check of the suite; `test` is its number in docs/reference/validation.md."""
 
     test: str
     what: str
     target: str
     sizes: frozenset[Size]
-    run: Callable[[Setting], Finding]
+    run: Run
+
+
+class Checks(list[Check]):
+    """The checks of a module.
+
+    Args:
+        sizes: sizes that they belong to, unless a check names its own.
+        wrap: applied to each function when a check is run.
+    """
+
+    def __init__(self, *sizes: Size, wrap: Callable[[Run], Run] = lambda run: run) -> None:
+        super().__init__()
+        self._sizes = sizes
+        self._wrap = wrap
+
+    def add(self, test: str, target: str, *sizes: Size) -> Callable[[_Function], _Function]:
+        """Register the decorated function; the first line of its docstring says what it does."""
+
+        def register(function: _Function) -> _Function:
+            what = (function.__doc__ or "").partition("\n")[0].removesuffix(".")
+            self.append(Check(test, what, target, frozenset(sizes or self._sizes), self._wrap(function)))
+            return function
+
+        return register
 
 
 TOO_BUSY = "; the machine is too busy to tell"
@@ -79,27 +100,22 @@ _TAIL_OF_ONE = 0.025
 
 
 def most(runs: int, rate: float, *, tail: float = _TAIL_OF_ONE) -> int:
-    """Largest number of occurrences in `runs` that does not refute a rate of at most `rate`."""
+    """Return the largest number of occurrences in `runs` that does not refute a rate of at most `rate`."""
     return int(binom.ppf(1 - tail, runs, rate))
 
 
 def fewest(runs: int, rate: float, *, tail: float = _TAIL_OF_ONE) -> int:
-    """Smallest number of occurrences in `runs` that does not refute a rate of at least `rate`."""
+    """Return the smallest number of occurrences in `runs` that does not refute a rate of at least `rate`."""
     return int(binom.ppf(tail, runs, rate))
 
 
 _TAIL = 0.001
-"""The same chance for a `Count`: a replay has about sixty of them, many near their limits."""
+"""The same chance for a `Count`: a replay has about sixty, many near their limits."""
 
 
 @dataclass(frozen=True)
 class Count:
-    """How often something happened in so many runs, and how often it may.
-
-    Attributes:
-        at_most, at_least: the promised rate; None where it does not apply.
-        note: shown beside it.
-    """
+    """How often something happened, and the promised rate."""
 
     what: str
     hits: int
@@ -110,12 +126,11 @@ class Count:
 
     @property
     def share(self) -> float:
-        """Hits per run."""
         return self.hits / max(self.runs, 1)
 
     @property
     def kept(self) -> bool:
-        """So many runs do not refute the promise."""
+        """Whether this many runs do not refute the promise."""
         if self.at_most is not None and self.hits > most(self.runs, self.at_most, tail=_TAIL):
             return False
         return self.at_least is None or self.hits >= fewest(self.runs, self.at_least, tail=_TAIL)
@@ -126,7 +141,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Bias:
-    """A mean that should be near its truth; log ratios."""
+    """Difference of a mean from its truth; log ratios."""
 
     what: str
     bias: float
@@ -135,13 +150,12 @@ class Bias:
 
     @classmethod
     def of(cls, what: str, values: Sequence[float], *, truth: float, at_most: float) -> "Bias":
-        """The mean of the values less the truth."""
         deviations = np.asarray(values) - truth
         return cls(what, float(deviations.mean()), float(deviations.std() / np.sqrt(deviations.size)), at_most)
 
     @property
     def kept(self) -> bool:
-        """Within the promise, give or take two standard errors."""
+        """Whether the bias is within the promise, give or take two standard errors."""
         return abs(self.bias) <= self.at_most + 2 * self.error
 
     def __str__(self) -> str:
@@ -149,7 +163,7 @@ class Bias:
 
 
 def finding(results: Iterable[Count | Bias]) -> Finding:
-    """Passed when every promise is kept; those that are not carry (!)."""
+    """Return a finding that passes if every promise is kept; (!) marks those that are not."""
     listed = list(results)
     figures: dict[str, object] = {}
     for result in listed:
@@ -157,18 +171,14 @@ def finding(results: Iterable[Count | Bias]) -> Finding:
             figures[result.what] = {"hits": result.hits, "runs": result.runs}
         else:
             figures[result.what] = {"bias_log": result.bias, "standard_error_log": result.error}
-    return Finding(
-        found="; ".join(str(result) for result in listed),
-        passed=all(result.kept for result in listed),
-        figures=figures,
-    )
+    return Finding("; ".join(map(str, listed)), all(result.kept for result in listed), figures)
 
 
 def seed_of(setting: Setting, *names: object) -> tuple[int, ...]:
-    """Seed of one part of a check: no other part has it."""
+    """Return the seed of one part of a check, which differs from that of every other part."""
     return (setting.seed, zlib.crc32("/".join(map(str, names)).encode()))
 
 
 def scaled(runs: float, scale: float) -> int:
-    """A share of the runs, at least 20."""
+    """Return a share of the runs, at least 20."""
     return max(20, round(runs * scale))

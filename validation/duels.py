@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,27 +23,11 @@ import numpy as np
 
 from bakeoff.results import RunDirectory
 from bakeoff.results.frame import Frame
-from bakeoff.stats.model import Analysis, Comparison, Frozen, Interval, Stop, Word
+from bakeoff.stats.model import Analysis, Comparison, Flag, Frozen, Interval, Stop, Word
 from bakeoff.units import parse_duration_s
 
 _OTHERS_LIMIT_S = 300.0  # beyond three times the budget, for downloading and loading on a crowded machine
 _END_S = 30.0  # from one signal to the next, harder one
-_POLL_S = 0.5
-
-
-class LoadClass(StrEnum):
-    """Share of the processors that other work took while a duel ran."""
-
-    QUIET = "quiet"  # less than a twentieth
-    LIGHT = "light"  # less than a quarter
-    BUSY = "busy"  # less than half
-    CROWDED = "crowded"
-
-    @classmethod
-    def of(cls, other_share: float) -> "LoadClass":
-        """Return the class of a share of all processors' time."""
-        limits = ((0.05, cls.QUIET), (0.25, cls.LIGHT), (0.5, cls.BUSY))
-        return next((name for limit, name in limits if other_share < limit), cls.CROWDED)
 
 
 class Duel(Frozen):
@@ -67,8 +50,8 @@ class Duel(Frozen):
     table_size: int = 10_000
     builds: int = 1
     precision: str = "2%"
-    warm_up: str = "5s"
-    budget: str = "100s"
+    warm_up: str = "2s"
+    budget: str = "60s"
 
     @property
     def key(self) -> str:
@@ -94,13 +77,6 @@ class Duel(Frozen):
         )  # fmt: skip
 
 
-class RecordedFlag(Frozen):
-    """A flag in a journal, of any kind that bakeoff had when it was written."""
-
-    kind: str
-    text: str
-
-
 class Judgement(Frozen):
     """What bakeoff's analysis says of one cell; log ratios, contender over baseline.
 
@@ -118,9 +94,7 @@ class Judgement(Frozen):
     words: tuple[Word, ...]
     stop: Stop
     points: tuple[float, ...]
-    sd_restart: float | None
-    sd_within: float | None
-    flags: tuple[RecordedFlag, ...]
+    flags: tuple[Flag, ...]
 
     @classmethod
     def of(cls, comparison: Comparison) -> "Judgement":
@@ -134,9 +108,7 @@ class Judgement(Frozen):
             words=comparison.verdict.words,
             stop=comparison.stop,
             points=tuple(point.value for point in comparison.points),
-            sd_restart=comparison.sd_restart,
-            sd_within=comparison.sd_within,
-            flags=tuple(RecordedFlag(kind=flag.kind, text=flag.text) for flag in comparison.flags),
+            flags=comparison.flags,
         )
 
     @property
@@ -159,39 +131,16 @@ class Judgement(Frozen):
         return Interval(low=self.low, high=self.high).holds(truth)
 
 
-class ProcessorShares(Frozen):
-    """Shares of all processors' time during measurement.
-
-    Attributes:
-        busy: user and system time.
-        other: the part of it that is neither the duel's servers nor its client.
-        steal: time taken by the hypervisor.
-    """
-
-    busy: float
-    other: float
-    steal: float
-
-    @property
-    def load(self) -> LoadClass:
-        """Class of the other work."""
-        return LoadClass.of(self.other)
-
-    @classmethod
-    def of(cls, slices: Frame) -> "ProcessorShares | None":
-        """Add up all slices; None if the kernel's ticks (10 ms) were too coarse to show anything."""
-        names = [name for name in slices.columns if name.startswith(("host_", "client_", "server_cpu_"))]
-        sums = {name: float(np.nansum(slices[name])) for name in names}
-        whole = sum(value for name, value in sums.items() if name.startswith("host_"))
-        if not whole:
-            return None
-        busy = sums["host_user_ns"] + sums["host_system_ns"]
-        ours = sums["client_user_ns"] + sums["client_system_ns"] + sums["server_cpu_ns"]
-        return cls(
-            busy=round(busy / whole, 4),
-            other=round(max(busy - ours, 0) / whole, 4),
-            steal=round(sums["host_steal_ns"] / whole, 4),
-        )
+def other_share(slices: Frame) -> float | None:
+    """Return the share of all processors' time that other work took; None if the kernel's ticks were too coarse."""
+    names = [name for name in slices.columns if name.startswith(("host_", "client_", "server_cpu_"))]
+    sums = {name: float(np.nansum(slices[name])) for name in names}
+    whole = sum(value for name, value in sums.items() if name.startswith("host_"))
+    if not whole:
+        return None
+    busy = sums["host_user_ns"] + sums["host_system_ns"]
+    ours = sums["client_user_ns"] + sums["client_system_ns"] + sums["server_cpu_ns"]
+    return round(max(busy - ours, 0) / whole, 4)
 
 
 class Outcome(Frozen):
@@ -202,27 +151,18 @@ class Outcome(Frozen):
         started_at: UTC.
         wall_s: duration of the whole command.
         measured_s: part of `wall_s` spent measuring.
-        discarded: number of epochs not used.
-        phases_s: wall seconds by phase, summed over the epochs; loading and the report are not in it.
+        other_share: share of the processors that other work took during measurement.
         background: whether `Background` ran beside it.
-        commit: commit of the checkout, followed by `+` if it had changes.
-        engine: commit that the engine was built from.
         error: last line of a failed command.
     """
 
-    format: int = 2
     duel: Duel
     judgements: tuple[Judgement, ...] = ()
     started_at: datetime
     wall_s: float
     measured_s: float = 0.0
-    discarded: int = 0
-    phases_s: dict[str, float] = {}
-    machine: ProcessorShares | None = None
+    other_share: float | None = None
     background: bool = False
-    commit: str | None = None
-    engine: str | None = None
-    versions: tuple[str, ...] = ()
     error: str | None = None
 
     @property
@@ -231,15 +171,27 @@ class Outcome(Frozen):
         (judgement,) = self.judgements
         return judgement
 
+    def __str__(self) -> str:
+        name = f"{self.duel.kind} {self.duel.servers[-1]} #{self.duel.number}"
+        if self.error:
+            return f"{name}: {self.error}"
+        beside = "" if self.other_share is None else f", others {self.other_share:.0%} of the processors"
+        if len(self.judgements) > 1:
+            return f"{name}: {len(self.judgements)} cells, {self.wall_s:.0f} s{beside}"
+        width = f"± {self.only.half_width:.2%}" if self.only.has_interval else "without an interval"
+        return (
+            f"{name}: {self.only.mean:+.2%} {width}, {'+'.join(self.only.words)}, n = {len(self.only.points)}, "
+            f"{self.only.stop}, {self.wall_s:.0f} s{beside}"
+        )
 
-def run_duel(duel: Duel, folder: Path, *, background: bool = False, stop: threading.Event | None = None) -> Outcome:
+
+def run_duel(duel: Duel, folder: Path, *, background: bool = False) -> Outcome:
     """Run a duel for at most three times its budget plus five minutes.
 
     Args:
         duel: what to run.
         folder: for the run directory, deleted afterwards; server accounts must be able to enter it.
         background: recorded in the outcome.
-        stop: ends the duel when set.
 
     Returns:
         The outcome; if the command failed, `error` says how.
@@ -247,7 +199,7 @@ def run_duel(duel: Duel, folder: Path, *, background: bool = False, stop: thread
     folder.mkdir(parents=True, exist_ok=True)
     started_at = datetime.now(UTC)
     begin = time.monotonic()
-    code, out, err = run_bakeoff(duel.command(folder), 3 * parse_duration_s(duel.budget) + _OTHERS_LIMIT_S, stop)
+    code, out, err = run_bakeoff(duel.command(folder), 3 * parse_duration_s(duel.budget) + _OTHERS_LIMIT_S)
     wall_s = round(time.monotonic() - begin, 2)
     facts: dict[str, Any] = {"duel": duel, "started_at": started_at, "background": background, "wall_s": wall_s}
     try:
@@ -263,20 +215,10 @@ def run_duel(duel: Duel, folder: Path, *, background: bool = False, stop: thread
 
 def _read_run(run: RunDirectory) -> dict[str, Any]:
     analysis = Analysis.model_validate(run.read_json("analysis.json"))
-    manifest = run.manifest()
-    build = manifest.engine.get("build")
-    outcomes = [run.outcome(epoch) for epoch in run.finished_epochs()]
-    variables = run.variables(outcomes[-1].epoch)
-    phases = dict.fromkeys(name for outcome in outcomes for name in outcome.phases_s)
     return {
-        "machine": ProcessorShares.of(run.slices()),
+        "other_share": other_share(run.slices()),
         "judgements": tuple(Judgement.of(each) for each in analysis.comparisons if not each.is_control),
-        "measured_s": sum(outcome.measured_s for outcome in outcomes),
-        "phases_s": {name: round(sum(each.phases_s.get(name, 0.0) for each in outcomes), 3) for name in phases},
-        "discarded": sum(not outcome.valid for outcome in outcomes),
-        "commit": manifest.commit,
-        "engine": str(build.get("commit")) if isinstance(build, dict) else None,
-        "versions": tuple(variables[arm.name].get("version", "?") for arm in run.study().arms),
+        "measured_s": sum(run.outcome(epoch).measured_s for epoch in run.finished_epochs()),
     }
 
 
@@ -291,22 +233,18 @@ def start_bakeoff(
     )  # fmt: skip
 
 
-def run_bakeoff(words: Sequence[str], limit_s: float, stop: threading.Event | None = None) -> tuple[int, str, str]:
+def run_bakeoff(words: Sequence[str], limit_s: float) -> tuple[int, str, str]:
     """Run a command in its own process group and return exit code, standard output and standard error."""
-    stop = stop or threading.Event()
     process = start_bakeoff(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    deadline = time.monotonic() + limit_s
     try:
-        while time.monotonic() < deadline and not stop.is_set():
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                out, err = process.communicate(timeout=_POLL_S)
-                return process.returncode, out, err
-        why = "it was ended by hand" if stop.is_set() else f"it was ended after {limit_s:.0f} s"
+        out, err = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
         out, err = end_in_order(process)
-        return 124, out, f"{err}\nbakeoff: {why}"
+        return 124, out, f"{err}\nbakeoff: it was ended after {limit_s:.0f} s"
     except BaseException:
         end_in_order(process)
         raise
+    return process.returncode, out, err
 
 
 def end_in_order(process: "subprocess.Popen[str]") -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Checks G3, G4, G6, G8, G9, G10 and G13 on fake servers, through the real engine and the real analysis."""
+"""Checks on fake servers, through the real engine and the real analysis."""
 
 import math
 import statistics
@@ -16,12 +16,12 @@ from bakeoff.stats.estimate import PairEstimate, epoch_estimates
 from bakeoff.stats.interval import precision_interval, standard_deviation, t_quantile
 from bakeoff.stats.model import Interval, Word
 from bakeoff.stats.summary import latency_ratios
-from validation.check import TOO_BUSY, Check, Finding, Setting, Size, fewest, most
+from validation.check import TOO_BUSY, Checks, Finding, Setting, Size, fewest, most
 from validation.fake_server import MS, FakeArm, FakeBench, Load, judge, on_fake_server
 from validation.real_epochs import SAME_AT_EVERY_LENGTH, at_every_length
 from validation.simulation import misled_by_blocks
 
-# G4 and G13: what both arms share cancels, and no slice length changes the result.
+FAKE_CHECKS = Checks(*Size, wrap=on_fake_server)
 
 _LATENCY = ("--latency", "lognormal:500us,0.1")
 _LOAD = Load(seconds=0.35)
@@ -41,8 +41,9 @@ _TRUTH = -math.log1p(_SLOWDOWN_PERCENT / 100)
 _SHORT_NS = 12 * MS
 
 
+@FAKE_CHECKS.add("G4", "false claims <= 5 %, no bias beyond chance")
 def drifts(setting: Setting) -> Finding:
-    """G4: equal arms on servers that speed up and slow down together."""
+    """Drifts that both fake servers share."""
     names = _IN_REPLAY if setting.size is Size.REPLAY else tuple(_DRIFTS)
     duels = {Size.REPLAY: 1, Size.QUICK: 1, Size.FULL: 40}[setting.size]
     false: dict[str, int] = {}
@@ -55,7 +56,7 @@ def drifts(setting: Setting) -> Finding:
             for _ in range(duels):
                 epochs = []
                 for _ in range(6):
-                    # The slow sine has one origin for all epochs; the other drifts begin with the epoch.
+                    # The slow sine has one origin for all epochs; other drifts start with each epoch.
                     origin_ns = 0 if name == "sine of 60 s" else time.monotonic_ns()
                     law = (*_LATENCY, "--drift", _DRIFTS[name], "--origin-ns", str(origin_ns))
                     epochs.append(bench.epoch({"A": FakeArm(law), "B": FakeArm(law)}, _LOAD))
@@ -63,7 +64,7 @@ def drifts(setting: Setting) -> Finding:
                 values += [point.value for point in comparison.points]
                 false[name] += comparison.verdict.claims
             bias[name] = math.fsum(values) / len(values)
-            # At 99.9 %: several drifts are looked at, and all of them must hold.
+            # At 99.9 %, because all of several drifts must hold.
             if abs(bias[name]) > t_quantile(0.9995, len(values) - 1) * standard_deviation(values) / len(values) ** 0.5:
                 biased.append(name)
     runs, claims = duels * len(names), sum(false.values())
@@ -77,8 +78,9 @@ def drifts(setting: Setting) -> Finding:
     )
 
 
+@FAKE_CHECKS.add("G13", SAME_AT_EVERY_LENGTH)
 def slice_lengths(setting: Setting) -> Finding:
-    """G13: the same injected 5 % measured in slices of tau, 4 tau and 16 tau."""
+    """An injected 5 % in slices of 12, 48 and 192 ms on the fake server."""
     epochs = {Size.REPLAY: 6, Size.QUICK: 6, Size.FULL: 60}[setting.size]
     arms = {"A": FakeArm(_LATENCY), "B": FakeArm(_LATENCY, slowdown_percent=_SLOWDOWN_PERCENT)}
     estimates = {}
@@ -91,25 +93,23 @@ def slice_lengths(setting: Setting) -> Finding:
     return at_every_length(estimates, _TRUTH)
 
 
-# G10: quantiles of a known law, and intervals of their ratios.
-
-# Latencies so long that a round trip is a small part of them; many connections, so that there are enough events.
+# Latencies much longer than a round trip; many connections, for enough events.
 _MEDIAN_NS, _SIGMA, _THREADS = 20_000_000, 0.5, 64
 _LAW = ("--latency", f"lognormal:{_MEDIAN_NS // MS}ms,{_SIGMA}")
 _BASE = ("--latency", f"constant:{_MEDIAN_NS // MS}ms")
 _QUANTILES = ("0.5", "0.95", "0.99")
 _SLOW = 1.10
 _RESOLUTION = 0.001
-_TAIL = 0.001  # three quantiles are looked at, and a machine has hiccups of its own
-_HICCUP = 0.02  # share of the median by which a round trip may wander before no law can be checked
+_TAIL = 0.001  # three quantiles must hold, and machines have hiccups
+_HICCUP = 0.02  # largest wander of round trips, as a share of the median, at which a law can be checked
 
 
+@FAKE_CHECKS.add("G10", "those of the law within chance; error of the code <= 0.1 %")
 def law(setting: Setting) -> Finding:
-    """G10: quantiles against those of the law, and against an exact sort of the histogram's values."""
+    """Quantiles of a fake server's law."""
     seconds = {Size.REPLAY: 1.2, Size.QUICK: 4.0, Size.FULL: 30.0}[setting.size]
     load = Load(seconds=seconds, slice_ns=int(seconds * 1e9 / 4), threads=_THREADS)
     with FakeBench(setting, "law") as bench:
-        # Both arms in the same blocks, so that both meet the same round trips.
         epoch = bench.epoch({"A": FakeArm(_BASE), "B": FakeArm(_LAW)}, load)
     base, drawn = (_event_row(epoch, arm) for arm in "AB")
     round_trip_ns = base["quantiles_ns"]["0.5"] - _MEDIAN_NS
@@ -132,8 +132,9 @@ def law(setting: Setting) -> Finding:
     )
 
 
+@FAKE_CHECKS.add("G10", "coverage of each >= 93 %")
 def intervals(setting: Setting) -> Finding:
-    """G10: duels of six epochs: how often the interval of a quantile's ratio holds an injected 10 %."""
+    """Intervals of p50, p95, p99 ratios on fake servers."""
     duels, seconds = {Size.REPLAY: (3, 0.8), Size.QUICK: (3, 0.8), Size.FULL: (40, 4.5)}[setting.size]
     load = Load(seconds=seconds, slice_ns=int(seconds * 1e9 / 8), threads=_THREADS)
     arms = {"A": FakeArm(_LAW), "B": FakeArm((*_LAW, "--slow-factor", str(_SLOW)))}
@@ -153,9 +154,9 @@ def intervals(setting: Setting) -> Finding:
                     held[name] += ratio.estimate.interval.holds(math.log(_SLOW))
     total = sum(known.values())
     holds = total > 0 and sum(held.values()) >= max(1, fewest(total, 0.93))
-    # Quantiles of one duel go together: good ones must not hide a bad one.
+    # Good quantiles must not hide a bad one.
     holds = holds and all(held[name] >= fewest(known[name], 0.93) for name in _QUANTILES)
-    # A quantile that an arm and epoch has too few events for is not judged: in the full size all of them must be.
+    # Quantiles with too few events are not judged; in size full all must be.
     lacking = [name for name in _QUANTILES if known[name] < duels and setting.size is Size.FULL]
     return Finding(
         found=f"the injected {_SLOW - 1:.0%} held by {sum(held.values())} of {total} intervals: "
@@ -167,13 +168,13 @@ def intervals(setting: Setting) -> Finding:
 
 
 def _sorting_error(histogram: Histogram, quantiles_ns: Mapping[str, float]) -> float:
-    """Largest relative error of the engine's quantiles against a sort of all values, a cell's width included."""
+    """Return the largest relative error of the engine's quantiles against a sort, including a cell's width."""
     values = np.sort(np.repeat(histogram.highest_ns, histogram.counts))
     apart = [
         abs(quantiles_ns[name] / values[max(0, math.ceil(float(name) * len(values) - 1e-9) - 1)] - 1)
         for name in _QUANTILES
     ]
-    # A cell of three digits is 1/1024 of its power of two wide, and stands for its highest value.
+    # A cell is 1/1024 of its power of two wide and is represented by its highest value.
     cells = np.maximum(histogram.highest_ns, 1)
     width = 2.0 ** np.maximum(np.floor(np.log2(cells)) - 10, 0) - 1
     return float(max(apart) + (width / cells).max())
@@ -183,33 +184,32 @@ def _event_row(epoch: EpochData, arm: str = "A") -> dict[str, Any]:
     return next(row for row in epoch.histograms if row["operation"] == "event" and row["arm"] == arm)
 
 
-# G8 and G9: a stall is charged to the arm that has it, and no latency is left out.
-
 _STALLED = -0.02  # 20 ms in each second, or 5 ms in each 250
 _STEADY = ("--latency", "constant:200us")
-# Enough stalls of 20 ms in a second take minutes; replay has the same share of shorter ones, four times as often.
+# Replay has shorter stalls, four times as often, to save minutes.
 _STALLS = {
     Size.REPLAY: ("5ms/250ms", Load(seconds=1.0, slice_ns=13 * MS, threads=4), 8, 1),
     Size.QUICK: ("20ms/1s", Load(seconds=3.0, slice_ns=50 * MS, threads=4), 8, 1),
     Size.FULL: ("20ms/1s", Load(seconds=6.0, slice_ns=50 * MS, threads=4), 12, 20),
 }
 
-# Freezes of 200 ms: the stall, its period, seconds measured. Replay has them more often instead of measuring for long.
+# Freeze, its period, seconds measured.
 _FREEZES = {
     Size.REPLAY: ("200ms/2s", 2.0, 4.0),
     Size.QUICK: ("200ms/10s", 10.0, 20.0),
     Size.FULL: ("200ms/10s", 10.0, 120.0),
 }
 _FREEZE_S = 0.2
-# Few requests for many connections, so that the requests of a freeze are done within a millisecond after it.
+# Few requests for many connections: the requests of a freeze are done within a millisecond after it.
 _RATE_PER_S = 1000.0
 _OPEN_THREADS = 16
 _DELAY_QUANTILES = ("0.95", "0.99", "0.999")
 _TOLERANCE = 0.10
 
 
+@FAKE_CHECKS.add("G8", "primary -2 %, trimmed about 0, DISAGREE raised >= 95 %")
 def stalls(setting: Setting) -> Finding:
-    """G8: one arm stands still for 2 % of the time."""
+    """One fake server stalls for 2 % of the time."""
     stall, load, epochs, duels = _STALLS[setting.size]
     arms = {"A": FakeArm(_STEADY), "B": FakeArm((*_STEADY, "--stall", stall))}
     raised = 0
@@ -223,10 +223,9 @@ def stalls(setting: Setting) -> Finding:
             trimmed.append(comparison.trimmed.mean)
     mean, free = math.fsum(primary) / len(primary), math.fsum(trimmed) / len(trimmed)
     error = standard_deviation(primary) / math.sqrt(len(primary))
-    # Three standard errors, and what a slice's edge may hide of a stall.
+    # Three standard errors, plus what the edge of a slice may hide of a stall.
     near = abs(mean - _STALLED) <= 3 * error + 0.002 and abs(free) <= 3 * error + 0.004
     found = f"primary {math.expm1(mean):+.2%} ± {error:.2%}, trimmed {math.expm1(free):+.2%}; DISAGREE {raised}/{duels}"
-    # In noise larger than the stalls no estimator can separate the two.
     too_noisy = near and error > abs(_STALLED) / 4
     return Finding(
         found=found + (TOO_BUSY if too_noisy else ""),
@@ -235,19 +234,18 @@ def stalls(setting: Setting) -> Finding:
     )
 
 
+@FAKE_CHECKS.add("G9", "p99 and p99.9 within 10 % of uniform delays over the freeze; closed loop labelled")
 def omission(setting: Setting) -> Finding:
-    """G9: a server freezes for 200 ms again and again, in an open and in a closed loop."""
+    """A fake server that freezes repeatedly, in an open and a closed loop."""
     freeze, period_s, seconds = _FREEZES[setting.size]
     law = ("--latency", "constant:100us")
-    # A freeze at a slice's edge would be cut: the drain waits for its end, and no request is sent into its rest. So
-    # freezes come in the middle of slices, which begin soon after the server's start.
+    # Freezes must be in the middle of slices, because the drain at the end of a slice would cut one short.
     origin_ns = time.monotonic_ns() - int(period_s * 1e9 / 2)
     frozen = (*law, "--stall", freeze, "--origin-ns", str(origin_ns))
-    # One arm alone takes two slices a block; each holds whole periods.
     schedule = Load(
         seconds=seconds, slice_ns=int(period_s * 1e9), threads=_OPEN_THREADS, rate_per_s=_RATE_PER_S, arrivals="fixed"
     )
-    # As many requests a freeze as threads: a closed loop shows almost nothing of it.
+    # A closed loop has only as many requests in a freeze as threads, so it shows almost nothing of it.
     closed = Load(seconds=period_s / 2, slice_ns=int(period_s * 1e9 / 8), threads=4)
     with FakeBench(setting, "omission") as bench:
         opened = _event_row(bench.epoch({"A": FakeArm(frozen)}, schedule))
@@ -255,7 +253,6 @@ def omission(setting: Setting) -> Finding:
         pair = bench.epoch({"A": FakeArm(frozen), "B": FakeArm(frozen)}, closed)
     row = _event_row(pair)
     share = _FREEZE_S / period_s
-    # Delays are uniform over the freeze.
     expected = {
         name: _FREEZE_S * (1 - (1 - float(name)) / share) * 1e3 for name in _DELAY_QUANTILES if 1 - float(name) < share
     }
@@ -287,18 +284,17 @@ def omission(setting: Setting) -> Finding:
     )
 
 
-# G3 and G6: intervals hold injected differences, and levels of starts are not taken for one.
-
 _EPOCHS = 6
 _SLOWDOWNS = {"B": 2, "C": 5, "D": 10}
 _INSTANCE_SD_MIN = 0.01
-# With levels this much wider than the noise within a start, an interval within one pair fails 60 times in 100.
+# With levels this much wider than the noise within a start, an interval within one pair fails 60 % of the time.
 _INSTANCE_SD_PER_WITHIN = 4.0
 _MISLED = (0.4, 0.9)
 
 
+@FAKE_CHECKS.add("G3", "the interval holds the truth >= 93 %; no claim of the wrong sign")
 def injected(setting: Setting) -> Finding:
-    """G3: duels of six epochs in which three contenders are slowed by uncounted events."""
+    """Injected 2, 5, 10 % on the fake server, through the engine."""
     duels = {Size.REPLAY: 2, Size.QUICK: 4, Size.FULL: 60}[setting.size]
     arms = {"A": FakeArm(_LATENCY)} | {name: FakeArm(_LATENCY, slowdown_percent=k) for name, k in _SLOWDOWNS.items()}
     load = Load(seconds=0.5)
@@ -319,8 +315,9 @@ def injected(setting: Setting) -> Finding:
     )
 
 
+@FAKE_CHECKS.add("G6", "false claims <= 5 %; the interval within a start fails 40 to 90 %")
 def restarts(setting: Setting) -> Finding:
-    """G6: equal arms, every start with a level of its own: intervals within a start must fail, bakeoff's must not."""
+    """Starts of a fake server that differ in their level."""
     duels = {Size.REPLAY: 2, Size.QUICK: 4, Size.FULL: 60}[setting.size]
     load = Load(seconds=0.35)
     with FakeBench(setting, "restarts") as bench:
@@ -352,66 +349,6 @@ def restarts(setting: Setting) -> Finding:
 
 
 def _within_sd(pairs: Sequence[PairEstimate]) -> float:
-    """Median over starts: one disturbance of the machine must not decide how much is injected."""
+    """Return the median over starts, which one disturbance of the machine cannot move."""
     known = [math.sqrt(pair.variance_of_mean) for pair in pairs if pair.variance_of_mean is not None]
     return statistics.median(known) if known else 0.0
-
-
-FAKE_CHECKS = (
-    Check(
-        test="G3",
-        what="injected 2, 5, 10 % on the fake server, through the engine",
-        target="the interval holds the truth >= 93 %; no claim of the wrong sign",
-        sizes=frozenset(Size),
-        run=on_fake_server(injected),
-    ),
-    Check(
-        test="G6",
-        what="every start of a fake server has a level of its own",
-        target="false claims <= 5 %; the interval within a start fails 40 to 90 %",
-        sizes=frozenset(Size),
-        run=on_fake_server(restarts),
-    ),
-    Check(
-        test="G4",
-        what="drifts that both fake servers share",
-        target="false claims <= 5 %, no bias beyond chance",
-        sizes=frozenset(Size),
-        run=on_fake_server(drifts),
-    ),
-    Check(
-        test="G13",
-        what="an injected 5 % in slices of 12, 48 and 192 ms on the fake server",
-        target=SAME_AT_EVERY_LENGTH,
-        sizes=frozenset(Size),
-        run=on_fake_server(slice_lengths),
-    ),
-    Check(
-        test="G10",
-        what="quantiles of a fake server's law",
-        target="those of the law within chance; error of the code <= 0.1 %",
-        sizes=frozenset(Size),
-        run=on_fake_server(law),
-    ),
-    Check(
-        test="G10",
-        what="intervals of p50, p95, p99 ratios on fake servers",
-        target="coverage of each >= 93 %",
-        sizes=frozenset(Size),
-        run=on_fake_server(intervals),
-    ),
-    Check(
-        test="G8",
-        what="one fake server stands still for 2 % of the time",
-        target="primary -2 %, trimmed about 0, DISAGREE raised >= 95 %",
-        sizes=frozenset(Size),
-        run=on_fake_server(stalls),
-    ),
-    Check(
-        test="G9",
-        what="a fake server freezes for 200 ms again and again, open loop",
-        target="p99 and p99.9 as uniform delays over the freeze have them, within 10 %; closed loop labelled",
-        sizes=frozenset(Size),
-        run=on_fake_server(omission),
-    ),
-)

@@ -28,10 +28,10 @@ _END_S = 5.0
 
 
 def fakeserver_path() -> Path:
-    """The fake server's binary: $BAKEOFF_FAKESERVER, else beside this Python or the engine, or on PATH.
+    """Find the binary: $BAKEOFF_FAKESERVER, else beside this Python or the engine, in target/, or on PATH.
 
     Raises:
-        HostError: it is nowhere; it is no part of an installation.
+        HostError: it was not found; it is not part of an installation.
     """
     name = "bakeoff-fakeserver"
     named = os.environ.get("BAKEOFF_FAKESERVER")
@@ -50,15 +50,15 @@ def fakeserver_path() -> Path:
 
 
 class FakeServer:
-    """A running fake server; a context manager.
+    """Context manager of a running fake server.
 
     Args:
-        socket: where it listens; a path of at most 107 bytes.
-        options: of its command line.
-        cpu: where its threads run; None: anywhere.
+        socket: path of at most 107 bytes.
+        options: command-line options.
+        cpu: CPU that its threads run on; None for all.
 
     Raises:
-        HostError: no binary, or it does not start.
+        HostError: it was not found or does not start.
     """
 
     def __init__(self, socket: Path, *options: str, cpu: int | None = None) -> None:
@@ -89,16 +89,14 @@ class FakeServer:
 
     @property
     def pid(self) -> int:
-        """Process id."""
         return self._process.pid
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
         return self._process.poll() is None
 
     def close(self) -> None:
-        """End it and read its `counters` (none of one that crashed). Safe to call twice."""
+        """Stop the server and read its `counters` (empty after a crash). Safe to call twice."""
         self._process.terminate()
         try:
             out, _ = self._process.communicate(timeout=_END_S)
@@ -111,7 +109,6 @@ class FakeServer:
             self.counters = json.loads(line).get("counters", self.counters)
 
     def address(self, arm: str, *, slowdown_percent: float = 0.0) -> ArmAddress:
-        """How the engine reaches it as an arm."""
         return ArmAddress(
             name=arm,
             socket=str(self.socket),
@@ -128,7 +125,7 @@ class FakeServer:
 
 
 def on_fake_server(run: Callable[[Setting], Finding]) -> Callable[[Setting], Finding]:
-    """A check that needs the fake server: without its binary the finding says what to do."""
+    """Wrap a check that needs the fake server: without its binary the finding says what to do."""
 
     def checked(setting: Setting) -> Finding:
         try:
@@ -140,9 +137,7 @@ def on_fake_server(run: Callable[[Setting], Finding]) -> Callable[[Setting], Fin
     return checked
 
 
-# Whole epochs: servers started anew, measured, stopped, in about a second.
-
-_SCRIPT = "oltp_point_select"  # one statement an event: an event's law is the statement's
+_SCRIPT = "oltp_point_select"  # one statement per event
 MS = 1_000_000
 
 
@@ -151,8 +146,8 @@ class FakeArm:
     """An arm on a fake server.
 
     Attributes:
-        law: options of the fake server's command line.
-        slowdown_percent: uncounted events per 100 counted; the true ratio is then exactly 100 / (100 + k).
+        law: command-line options of the fake server.
+        slowdown_percent: uncounted events k per 100 counted; the true ratio is exactly 100 / (100 + k).
     """
 
     law: tuple[str, ...] = ("--latency", "lognormal:500us,0.1")
@@ -161,7 +156,7 @@ class FakeArm:
 
 @dataclass(frozen=True)
 class Load:
-    """What an epoch of one cell measures; times as in the engine's contract."""
+    """How an epoch of one cell is measured."""
 
     seconds: float = 0.4
     slice_ns: int = 20 * MS
@@ -171,19 +166,18 @@ class Load:
 
     @property
     def cell(self) -> str:
-        """Name of the cell."""
         return f"{_SCRIPT}/{self.threads}"
 
 
 class FakeBench:
-    """An engine, and a place for fake servers' sockets; a context manager.
+    """Context manager of an engine that measures fake servers.
 
     Args:
-        setting: seeds follow from it.
-        name: the check's own, so that two checks draw different numbers.
-        cpus: that the engine may use; None: all.
-        together: engine and servers run on one CPU, as the threads of paired connections do. Left to itself, the kernel
-            places the threads of one arm better than those of the other, in all epochs alike.
+        setting: its seed is used.
+        name: of the check, so that two checks draw different numbers.
+        cpus: CPUs that the engine may use; None for all.
+        together: run engine and servers on one CPU, like the threads of paired connections. Otherwise the kernel may
+            place the threads of one arm better than those of the other in all epochs.
     """
 
     def __init__(
@@ -192,7 +186,7 @@ class FakeBench:
         self._cpu = max(os.sched_getaffinity(0)) if together else None
         cpus = cpus if self._cpu is None else frozenset({self._cpu})
         self._seed = seed_for(setting.seed, "validation", name)
-        self._folder = Path(tempfile.mkdtemp(prefix="bakeoff-fake-"))  # short: a socket's path has 107 bytes at most
+        self._folder = Path(tempfile.mkdtemp(prefix="bakeoff-fake-"))  # a socket path has at most 107 bytes
         try:
             self._engine = Engine(cpus=cpus)
         except BaseException:
@@ -209,11 +203,7 @@ class FakeBench:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def epoch(self, arms: Mapping[str, FakeArm], load: Load) -> EpochData:
-        """Start a server for every arm, measure, stop them; `counters` then holds their counters.
-
-        Raises:
-            EngineError: the engine reports an error.
-        """
+        """Start a server for every arm, measure, stop them, and keep their `counters`."""
         number, self._epochs = self._epochs, self._epochs + 1
         servers: dict[str, FakeServer] = {}
         try:
@@ -231,9 +221,7 @@ class FakeBench:
                 server.close()
             self.counters = {name: server.counters for name, server in servers.items()}
         return EpochData(
-            epoch=number,
-            slices=slices_frame(measured.slices, epoch=number, build=0),
-            histograms=measured.histograms,
+            epoch=number, slices=slices_frame(measured.slices, epoch=number, build=0), histograms=measured.histograms
         )
 
     def _request(self, arms: list[str], load: Load, number: int) -> Message:
@@ -258,6 +246,6 @@ class FakeBench:
 
 
 def judge(epochs: Sequence[EpochData], load: Load) -> Analysis:
-    """The analysis of a run of these epochs at the end of its budget; the first arm by name is the baseline."""
+    """Analyse epochs as a run at the end of its budget; the first arm by name is the baseline."""
     arms = tuple(sorted(set(epochs[0].slices["arm"])))
     return analyse(epochs, simulated_study(arms=arms, cells=(load.threads,)), ended=Stop.BUDGET)

@@ -1,4 +1,4 @@
-"""Journals: a JSON object a line, only ever appended to, so that a kill costs no more than the line being written."""
+"""Append-only journals with one JSON object per line; a kill loses at most the line being written."""
 
 import os
 from pathlib import Path
@@ -12,11 +12,11 @@ Entry = TypeVar("Entry", bound=BaseModel)
 
 
 def append_entry(path: Path, entry: BaseModel) -> None:
-    """Keep one more, on a line of its own; it is on disk when this returns."""
+    """Append an entry and sync it to disk."""
     with path.open("ab+") as file:
         if file.seek(0, os.SEEK_END):
             file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":  # after a line that a kill cut off
+            if file.read(1) != b"\n":  # a kill cut the last line off
                 file.write(b"\n")
         file.write(f"{entry.model_dump_json()}\n".encode())
         file.flush()
@@ -24,10 +24,10 @@ def append_entry(path: Path, entry: BaseModel) -> None:
 
 
 def read_entries(path: Path, kind: type[Entry]) -> list[Entry]:
-    """All but lines that a kill cut off; none when there is no such file.
+    """Read all entries except lines that a kill cut off; a missing file has none.
 
     Raises:
-        ResultsError: another line is damaged.
+        ResultsError: a line is damaged.
     """
     found: list[Entry] = []
     lines = path.read_text(encoding="utf-8").split("\n") if path.exists() else []

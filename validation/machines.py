@@ -1,22 +1,19 @@
 """Machines whose truth is known, from which complete runs are replayed: simulated noise, or traces of real servers.
 
-How a duel is emulated from the slices of one server, and why that is sound. In a recording (`validation.record`) a
-server was started many times. Each start was measured in slices of 20 ms, in turn with a reference server that was
-started once. So the log throughput of a slice splits into two parts:
+Why a duel can be emulated from the slices of one server. In a recording (`validation.record`) a server was started many
+times. Each start was measured in slices of 20 ms, in turn with a reference server that was started once. So the log
+throughput of a slice splits into two parts:
 
     level of the start   l_r = ln(rate of start r) - ln(rate of the reference beside it)
-    machine              what remains at each moment: other work, clocks, scheduling, counting noise, stalls
+    machine              the rest: other work, clocks, scheduling, counting noise, stalls
 
-An emulated epoch draws two *different whole starts* for its two arms and takes their levels. Its machine is the moments
-of a third start, from a random one on, in the order in which they happened. Slices of 100 ms are five neighbouring
-moments each, and a random ABBA or BAAB order assigns them to the arms, as in a real epoch. So both arms meet the same
-real noise, with its bursts and its correlation in time, as they do when they take turns; each arm keeps the level of
-its start for the whole epoch and draws anew in the next. The arms are exchangeable: whatever the noise is like, the
-true difference between equal arms is 0, and an injected effect of x is x. A level is known with the error of its 12 s
-of measuring. The levels are drawn together until their variance is what remains without that error, because the
-emulated epoch has an error of its own.
+An emulated epoch takes the levels of two *different starts* for its arms. Its machine is the moments of a third start,
+in the order in which they happened. A random ABBA or BAAB order assigns slices of five neighbouring moments to the
+arms, as in a real epoch. Both arms meet the same real noise and keep their level for the whole epoch. They are
+exchangeable: whatever the noise, the true difference between equal arms is 0, and an injected effect of x is x. Levels
+include the error of 12 s of measuring, so they are shrunk to the variance without it.
 
-Replay cannot show how the load of one arm reaches into the other's slices. That takes real servers (quick, full).
+Replay cannot show how the load of one arm affects the other's slices. That takes real servers (quick, full).
 """
 
 import io
@@ -51,13 +48,13 @@ from validation.simulation import (
 )
 
 TRACES = Path(__file__).parent / "traces"
-"""Folder of the sets of traces that ship: `NAME.npz`, and `NAME.json` with the `Origin`."""
+"""Shipped sets of traces: `NAME.npz`, and `NAME.json` with the `Origin`."""
 
 SLICE_S = 0.1
 _STEP_S = 0.105  # with its guard
 EPOCH_S = 8.0
 OVERHEAD_S = 12.0
-"""Wall seconds of an epoch in which nothing is measured: restore, start, warm, stop; real duels take 8 to 14 s here."""
+"""Wall seconds of an epoch in which nothing is measured; real duels take 8 to 14 s here."""
 
 LAWS = {
     "quiet": QUIET,
@@ -66,18 +63,13 @@ LAWS = {
     "calm": Noise(restart_sd=0.001, wander_sd=0.01, slice_sd=0.002),
     "starts of 1%": replace(QUIET, restart_sd=0.01),
 }
-"""Simulated laws of noise, by name."""
 
 Disturbance = Callable[[np.random.Generator, int, Floats], Floats]
-"""(source of randomness, runs, seconds since the epoch's begin) -> log level of the machine, (runs, slices)."""
+"""(source of randomness, runs, seconds of the epoch) -> log level of the machine, (runs, slices)."""
 
 
 def bursts(rng: np.random.Generator, runs: int, time_s: Floats) -> Floats:
-    """Other work: bursts of 1 to 20 s, each of a share of the cores from 0 to 100 %, one after the other.
-
-    With all cores taken a server is left with 0.4 of its throughput, as with one competitor for each core and a little
-    lost on the way.
-    """
+    """Draw bursts of 1 to 20 s that take 0 to 100 % of the cores, and up to 60 % of the throughput."""
     count = int(time_s[-1]) + 3
     lengths = rng.uniform(1, 20, (runs, count))
     ends = np.cumsum(lengths, axis=1) - rng.uniform(0, 1, (runs, 1)) * lengths[:, :1]
@@ -91,12 +83,12 @@ def _same_for_all(law: Callable[[Floats], Floats]) -> Disturbance:
 
 
 def _sine(period_s: float) -> Disturbance:
-    """Of 10 %, at a random phase in every epoch."""
+    """Return a sine of 10 % with a random phase in every epoch."""
     return lambda rng, runs, time_s: 0.1 * np.sin(2 * np.pi * (time_s / period_s + rng.uniform(0, 1, (runs, 1))))
 
 
 def _step(rng: np.random.Generator, runs: int, time_s: Floats) -> Floats:
-    """Up or down by 20 % at a random moment of the epoch."""
+    """Draw a step of 20 % up or down at a random moment of the epoch."""
     moment = rng.uniform(0, time_s[-1], (runs, 1))
     return np.where(time_s > moment, rng.choice((-0.2, 0.2), (runs, 1)), 0.0)
 
@@ -112,27 +104,25 @@ DISTURBANCES: dict[str, Disturbance] = {
     "sine of 60 s": _sine(60.0),
     "step of 20%": _step,
 }
-"""What the machine does to both arms, by name."""
 
 DRIFTS = tuple(name for name in DISTURBANCES if name and name != "bursts")
-"""The drifts of test G4."""
 
 
 class EpochSource(Protocol):
-    """Where epochs come from. Sources are sent to other processes: they hold names, not functions."""
+    """Source of epochs. It is sent to other processes, so it holds names, not functions."""
 
     def levels(self, rng: np.random.Generator, runs: int) -> Floats:
-        """Log level at which each server comes up when it is started: (runs, 2)."""
+        """Draw the log level of each server's start, (runs, 2)."""
 
     def epoch(
         self, rng: np.random.Generator, *, number: int, cells: Sequence[str], levels: Floats, effect: float
     ) -> EpochData:
-        """An epoch of independent cells with starts of these levels; the contender's true log effect is added."""
+        """Draw an epoch of independent cells with these levels; `effect` is the contender's true log effect."""
 
 
 @dataclass(frozen=True)
 class Simulated:
-    """A law of LAWS under one of DISTURBANCES; with `stalls` the contender stands still for 20 ms in each second."""
+    """A law of LAWS under one of DISTURBANCES; with `stalls` the contender stalls for 20 ms in each second."""
 
     law: str
     disturbance: str = ""
@@ -142,13 +132,11 @@ class Simulated:
         return f"the simulated law {self.law}" + (f" under {self.disturbance}" if self.disturbance else "")
 
     def levels(self, rng: np.random.Generator, runs: int) -> Floats:
-        """Normally distributed."""
         return rng.normal(0, LAWS[self.law].restart_sd, (runs, 2))
 
     def epoch(
         self, rng: np.random.Generator, *, number: int, cells: Sequence[str], levels: Floats, effect: float
     ) -> EpochData:
-        """Through `validation.simulation`."""
         disturb = DISTURBANCES[self.disturbance]
         return simulate_epoch(
             rng,
@@ -164,11 +152,11 @@ class Simulated:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A set of traces, replayed as the module's comment explains.
+    """A set of traces, replayed as the module's docstring explains.
 
     Attributes:
-        name: of a set that ships, or the path of another one's `.npz`.
-        starts_sd: a random level of this standard deviation, added to every start.
+        name: a shipped set, or the path of an `.npz`.
+        starts_sd: standard deviation of a random level added to every start.
     """
 
     name: str
@@ -179,7 +167,6 @@ class Recorded:
         return f"the traces {Path(self.name).stem}" + (f" under {self.disturbance}" if self.disturbance else "")
 
     def levels(self, rng: np.random.Generator, runs: int) -> Floats:
-        """Those of two different recorded starts."""
         pool = moments(self.name).levels
         first = rng.integers(0, pool.size, runs)
         second = (first + rng.integers(1, pool.size, runs)) % pool.size
@@ -189,7 +176,6 @@ class Recorded:
     def epoch(
         self, rng: np.random.Generator, *, number: int, cells: Sequence[str], levels: Floats, effect: float
     ) -> EpochData:
-        """From the moments of a random start for each cell, from a random one of them on."""
         recorded, runs = moments(self.name), len(cells)
         together = round(SLICE_S / recorded.moment_s)
         blocks = round(EPOCH_S / (4 * _STEP_S))
@@ -216,13 +202,7 @@ class Recorded:
 
 
 class Origin(Frozen):
-    """Where a set of traces comes from.
-
-    Attributes:
-        recorded_at: UTC, when it began.
-        load: mean share of the machine's CPU time used by anything but the recorded servers and their client.
-        machine: CPUs, memory, system, in one line.
-    """
+    """Where a set of traces comes from; `load` is the mean share of the machine's CPU time that other work took."""
 
     server: str
     workload: str
@@ -245,8 +225,8 @@ class Traces:
 
     Attributes:
         events: completed in a slice.
-        taken_us: microseconds that a slice took: the mean over its connections of the time they were busy.
-        reference: the slice was of the second server, which was started once and measured in turn with the first.
+        taken_us: mean time that a slice's connections were busy.
+        reference: whether the slice was of the second server, which was started once.
     """
 
     origin: Origin
@@ -256,11 +236,7 @@ class Traces:
 
     @classmethod
     def read(cls, name: str | Path) -> "Traces":
-        """Read a set that ships, by its name, or any other by the path of its `.npz`.
-
-        Raises:
-            ResultsError: it is missing or damaged.
-        """
+        """Read a shipped set by name, or another by the path of its `.npz`; raise ResultsError if it cannot be read."""
         path = Path(name) if str(name).endswith(".npz") else TRACES / f"{name}.npz"
         try:
             with np.load(path) as arrays:
@@ -278,18 +254,16 @@ class Traces:
 
 
 def shipped_traces() -> tuple[str, ...]:
-    """Names of the sets that ship."""
     return tuple(sorted(path.stem for path in TRACES.glob("*.npz")))
 
 
 @dataclass(frozen=True)
 class Moments:
-    """A recording split into machine and levels, as the module's comment explains.
+    """A recording split into machine and levels.
 
     Attributes:
-        events, seconds: of every moment, at the level of the reference: (starts, moments).
-        levels: log level of each start over the reference, centred, without the error of measuring: (starts).
-        moment_s: length of a moment.
+        events, seconds: of every moment at the reference's level, (starts, moments).
+        levels: centred log level of each start over the reference, without the error of measuring, (starts).
     """
 
     events: Floats
@@ -300,11 +274,7 @@ class Moments:
 
 @cache
 def moments(name: str) -> Moments:
-    """Split a recording into levels and machine.
-
-    Raises:
-        ResultsError: there is no such set.
-    """
+    """Split a recording into levels and machine."""
     recorded = Traces.read(name)
     events, seconds = recorded.events.astype(np.float64), recorded.taken_us / 1e6
 
@@ -319,7 +289,7 @@ def moments(name: str) -> Moments:
 
 
 def _without_error(levels: Floats, events: Floats, seconds: Floats, reference: NDArray[np.bool_]) -> Floats:
-    """Levels drawn together: their variance less what measuring added, estimated from blocks of four slices."""
+    """Shrink levels to the variance without the error of measuring, estimated from blocks of four slices."""
     log_rate = np.log(np.maximum(events, 0.5) / seconds)
     signed = np.where(reference, -log_rate, log_rate).reshape(len(levels), -1, 4).sum(axis=2) / 2
     added = np.mean([variance_of_mean(contrasts) or 0.0 for contrasts in signed])
@@ -328,5 +298,4 @@ def _without_error(levels: Floats, events: Floats, seconds: Floats, reference: N
 
 
 def recorded_sets() -> tuple[Recorded, ...]:
-    """One machine for each set of traces that ships."""
     return tuple(Recorded(name) for name in shipped_traces())

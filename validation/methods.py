@@ -1,7 +1,6 @@
-"""The method under test: what is done with epochs, and the wrong methods that the suite must catch.
+"""The method under test, and wrong methods in common use that the suite must catch.
 
-`SOUND` is bakeoff's own, made of the functions that decide about real servers. The others are in common use and wrong;
-they are negative controls.
+`SOUND` is made of the functions that decide about real servers.
 """
 
 import math
@@ -26,22 +25,19 @@ Pairs = Mapping[tuple[str, str], Sequence[PairEstimate]]
 
 
 def one_value_an_epoch(epoch: EpochData) -> tuple[EpochEstimates, ...]:
-    """An epoch is one observation of each of its comparisons."""
     return (epoch_estimates(epoch, baseline=BASELINE),)
 
 
 def stop(values: Sequence[float], precision: float, family: int) -> Stop:
-    """The stopping rule."""
     return stop_state(values, precision=precision, family=family)
 
 
 def live(values: Sequence[float]) -> Interval:
-    """The interval that a user sees while it runs."""
     return iv.estimate_of(values, iv.live_interval).interval
 
 
 def quantile_interval(baseline: Floats, contender: Floats, quantile: float, context: AnalysisContext) -> Interval:
-    """Interval of a quantile's log ratio; the latencies have shape (epochs, requests)."""
+    """Return the interval of a quantile's log ratio from latencies of shape (epochs, requests)."""
     epochs = [
         EpochData(
             epoch=number,
@@ -59,7 +55,6 @@ _NO_SLICES = Frame({})
 
 
 def _histogram(arm: str, latencies: Floats, quantile: float) -> dict[str, object]:
-    """A histogram message of the engine for an arm's epoch."""
     value = float(np.quantile(latencies, quantile, method="inverted_cdf"))
     row = {"cell": _CELL, "arm": arm, "operation": "event", "clock": "response"}
     return row | {"count": latencies.size, "quantiles_ns": {str(quantile): value}}
@@ -67,17 +62,13 @@ def _histogram(arm: str, latencies: Floats, quantile: float) -> dict[str, object
 
 @dataclass(frozen=True)
 class Method:
-    """How a run is measured and judged.
-
-    Every part is a function of a module, so that a method can be sent to another process.
+    """How a run is measured and judged. The functions belong to modules, so a method can be sent to another process.
 
     Attributes:
-        restarts: servers are started anew for every epoch; else one pair of starts serves a whole run.
-        reduce: what of an epoch counts as observations.
-        stop: (values so far, target precision, family) -> RUNNING or why it ends.
-        live: what a user sees after each epoch, and may act upon.
-        judge: what is said in the end.
-        quantile_interval: of the log ratio of a latency quantile.
+        restarts: whether servers are restarted for every epoch; otherwise one pair of starts serves a whole run.
+        reduce: turns an epoch into observations.
+        stop: (values so far, target precision, family) -> RUNNING or why the run ends.
+        live: interval that a user sees after each epoch.
     """
 
     restarts: bool = True
@@ -89,16 +80,12 @@ class Method:
 
 
 SOUND = Method()
-"""bakeoff's."""
-
-
-# Negative controls: methods in use that are wrong.
 
 _RESAMPLES = 1000
 
 
 def every_block_counts(epoch: EpochData) -> tuple[EpochEstimates, ...]:
-    """Every block of slices as if it were an epoch of its own."""
+    """Count every block of slices as an epoch."""
     return tuple(
         one_value_an_epoch(replace(epoch, slices=slices))[0] for slices in epoch.slices.by("block").frames().values()
     )
@@ -109,7 +96,7 @@ def _t_interval(values: Sequence[float]) -> Interval:
 
 
 def judge_by_p(pairs: Pairs, plan: Plan, context: AnalysisContext) -> tuple[Comparison, ...]:
-    """Claim a difference when p < 0.05, whenever the run stopped."""
+    """Claim a difference if p < 0.05, whenever the run stopped."""
     judged = []
     for comparison in compare(pairs, plan, context):
         interval = _t_interval([point.value for point in comparison.points])
@@ -122,12 +109,12 @@ def judge_by_p(pairs: Pairs, plan: Plan, context: AnalysisContext) -> tuple[Comp
 
 
 def stop_alone(values: Sequence[float], precision: float, family: int) -> Stop:
-    """Every cell as if it were the only one."""
+    """Stop every cell as if it were the only one."""
     return stop_state(values, precision=precision, family=1)
 
 
 def judge_alone(pairs: Pairs, plan: Plan, context: AnalysisContext) -> tuple[Comparison, ...]:
-    """Every cell as if it were the only one: no correction over the family."""
+    """Judge every cell as if it were the only one."""
     return tuple(
         comparison
         for cell in plan.cells
@@ -140,7 +127,7 @@ def judge_alone(pairs: Pairs, plan: Plan, context: AnalysisContext) -> tuple[Com
 
 
 def percentiles_of_requests(baseline: Floats, contender: Floats, quantile: float, context: AnalysisContext) -> Interval:
-    """Pool the requests of all epochs and resample them; the middle 95 % of the log ratios is the interval."""
+    """Pool the requests of all epochs, resample them, and return the middle 95 % of the log ratios."""
     rng = np.random.default_rng(0)
     upper, lower = (_resampled(rng, np.sort(each.ravel()), quantile) for each in (contender, baseline))
     low, high = np.quantile(np.log(upper / lower), (0.025, 0.975))
@@ -148,7 +135,7 @@ def percentiles_of_requests(baseline: Floats, contender: Floats, quantile: float
 
 
 def _resampled(rng: np.random.Generator, pool: Floats, quantile: float) -> Floats:
-    """The quantile in resamples of a sorted pool: its rank follows a beta distribution, from which it is drawn."""
+    """Draw the quantile in resamples of a sorted pool, whose rank follows a beta distribution."""
     place = max(1, math.ceil(quantile * pool.size))
     drawn: Floats = pool[(rng.beta(place, pool.size + 1 - place, _RESAMPLES) * pool.size).astype(np.int64)]
     return drawn

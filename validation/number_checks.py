@@ -1,4 +1,4 @@
-"""Checks G17 and G19: multipliers, t and p against independent values; no verdict from too little data."""
+"""Checks the numbers behind verdicts against independent values, and that too little data give no verdict."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from bakeoff.stats.estimate import PairEstimate
 from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.model import Comparison, Obstacle, Stop, Word
 from bakeoff.stats.verdict import AnalysisContext
-from validation.check import Check, Finding, Setting, Size, seed_of
+from validation.check import Checks, Finding, Setting, Size, seed_of
 from validation.methods import SOUND, Method
 from validation.simulation import (
     BASELINE,
@@ -26,17 +26,20 @@ from validation.simulation import (
     simulated_study,
 )
 
+NUMBER_CHECKS = Checks(Size.REPLAY)
+
 MULTIPLIERS = {
     0.05: {4: 7.21, 5: 5.36, 6: 4.73, 8: 4.20, 10: 3.97, 15: 3.73, 20: 3.63, 40: 3.54},
     0.01: {5: 9.73, 6: 7.13, 8: 5.66, 10: 5.11, 15: 4.57, 20: 4.36, 40: 4.11},
 }
-"""Of s / sqrt(n), by alpha and n: the method's table, to two digits."""
+"""Half-width in units of s / sqrt(n), by alpha and n: the method's table, to two digits."""
 
 _EXACT = 1e-9
 
 
+@NUMBER_CHECKS.add("G17", "exact (t and p to 1e-9); never a verdict without n_min")
 def numbers(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
-    """G17: test vectors, t for 2 to 1000 epochs, and data that allow no conclusion."""
+    """Numbers: multipliers, t, p; too few epochs, empty slices, NaN."""
     multipliers = max(
         abs(iv.anytime_multiplier(n, alpha) - known) for alpha, row in MULTIPLIERS.items() for n, known in row.items()
     )
@@ -57,15 +60,16 @@ def numbers(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Fin
     )
 
 
+@NUMBER_CHECKS.add("G19", "no verdict, and labelled so")
 def no_restarts(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
-    """G19: data as they are published: a clear difference without restarts behind it."""
+    """Data without restarts, as they are often published."""
     rng = np.random.default_rng(seed_of(setting, "G19"))
     study = simulated_study()
     running = parse_server("mysql://root@127.0.0.1:3306/")
     arms = tuple(arm.model_copy(update={"server": running}) for arm in study.arms)
     cases = {
-        "20 repetitions on servers that ran already": (study.model_copy(update={"arms": arms}), 20, 0.0),
-        "the same, one of them ran already": (study.model_copy(update={"arms": (study.arms[0], arms[1])}), 20, 0.0),
+        "20 repetitions on running servers": (study.model_copy(update={"arms": arms}), 20, 0.0),
+        "the same, one of them running": (study.model_copy(update={"arms": (study.arms[0], arms[1])}), 20, 0.0),
         "one long run each": (study, 1, 0.0),
         "three runs each": (study, 3, 0.0),
         "three runs each, all the same": (study, 3, 1.0),
@@ -77,6 +81,9 @@ def no_restarts(setting: Setting, method: Method = SOUND, scale: float = 1.0) ->
         labelled = epochs < iv.N_MIN or comparison.obstacle is Obstacle.NOT_RESTARTED
         if comparison.verdict.words != (Word.INCONCLUSIVE,) or not labelled:
             wrong.append(f"{name}: {comparison.verdict.sentence}")
+    values = (-0.1 + rng.normal(0, 0.002, 20)).tolist()
+    if not _judged(values, study, method).verdict.claims:
+        wrong.append("no verdict with restarts either")
     return Finding(
         found="; ".join(wrong) or f"{len(cases)} of {len(cases)} without a verdict, and labelled so",
         passed=not wrong,
@@ -85,7 +92,7 @@ def no_restarts(setting: Setting, method: Method = SOUND, scale: float = 1.0) ->
 
 
 def _inside(t: float, degrees: int) -> float:
-    """P(|T| <= t), by the finite series for whole degrees of freedom.
+    """Return P(|T| <= t), by the finite series for whole degrees of freedom.
 
     Source: Abramowitz & Stegun 26.7.3 and 26.7.4. Independent of the incomplete beta function that `t_quantile` uses.
     """
@@ -105,7 +112,7 @@ def _inside(t: float, degrees: int) -> float:
 
 
 def _too_few(rng: np.random.Generator, method: Method) -> list[str]:
-    """Clear differences over fewer epochs than a verdict needs, and values that are no numbers."""
+    """Judge clear differences over fewer epochs than a verdict needs, and values that are not finite."""
     study, wrong = simulated_study(), []
     for n in range(1, iv.N_MIN):
         for spread in (0.0, 1e-6, 0.001, 0.01):
@@ -125,7 +132,7 @@ def _too_few(rng: np.random.Generator, method: Method) -> list[str]:
 
 
 def _nothing_done(rng: np.random.Generator, method: Method) -> list[str]:
-    """Slices without an event: a fifth of them slows the arm by a fifth; an arm with no other slices has no ratio."""
+    """Judge slices without an event: a fifth of them slows the arm by a fifth; only such slices give no ratio."""
     study, wrong = simulated_study(), []
     some, none = [], []
     for number in range(8):
@@ -138,7 +145,7 @@ def _nothing_done(rng: np.random.Generator, method: Method) -> list[str]:
     if not abs(mean - math.log(0.8)) < 0.1:
         wrong.append(f"a fifth of the slices without an event read as {mean:+.2f}")
     if not all(math.isfinite(pair.trimmed) for pair in some):
-        wrong.append("the trimmed ratio of slices without an event is no number")
+        wrong.append("the trimmed ratio of slices without an event is not finite")
     judged = _judge(none, study, method, ended=Stop.BUDGET)
     if judged.verdict.words != (Word.INCONCLUSIVE,):
         wrong.append("a verdict of an arm that completed nothing")
@@ -146,7 +153,7 @@ def _nothing_done(rng: np.random.Generator, method: Method) -> list[str]:
 
 
 def _stopped(epoch: EpochData, *, share: float, rng: np.random.Generator) -> EpochData:
-    """The epoch with that share of the contender's slices empty."""
+    """Return the epoch with this share of the contender's slices empty."""
     slices = epoch.slices
     order = (slices["arm"] == CONTENDER).astype(np.int64)[None, :]
     events: Floats = slices["events"].astype(np.float64)[None, :]
@@ -176,16 +183,3 @@ def _judge(pairs: list[PairEstimate], study: Study, method: Method, *, ended: St
     context = AnalysisContext(study=study, family=1, control=None, ended=ended, epoch_s=20.0)
     (comparison,) = method.judge({(plan.cells[0].name, CONTENDER): pairs}, plan, context)
     return comparison
-
-
-_REPLAY = frozenset({Size.REPLAY})
-NUMBER_CHECKS = (
-    Check(
-        "G17",
-        "numbers: multipliers, t, p; too few epochs, empty slices, NaN",
-        "exact (t and p to 1e-9); never a verdict without n_min",
-        _REPLAY,
-        numbers,
-    ),
-    Check("G19", "data without restarts", "no verdict, and labelled so", _REPLAY, no_restarts),
-)

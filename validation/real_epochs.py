@@ -1,7 +1,7 @@
-"""Measures epochs on real servers in which one question is asked in several variants, and compares the variants.
+"""Measures epochs on real servers in several variants and compares them.
 
-As in a run's epoch, servers are started anew on restored data, made ready, warmed, measured and stopped. Here the
-experiment chooses slice length, freezing, connections and CPUs, and every variant has its own name.
+As in a run's epoch, servers are started on restored data, warmed, measured and stopped. Here the experiment chooses
+slice length, freezing, connections and CPUs.
 """
 
 import math
@@ -46,11 +46,10 @@ class Variant:
     """How a cell is measured.
 
     Attributes:
-        name: the name of its cell.
-        guard_ns: None: as plans have it.
-        arms: those measured, by name; empty: all. One alone is measured in slices of itself.
-        seconds: wall seconds, at least one block; `blocks` instead of them, when given.
-        placement: `paired` or `free`: where the threads of a connection run.
+        guard_ns: None for the plan's default.
+        arms: names of the arms to measure; empty for all.
+        seconds: wall seconds, at least one block; ignored if `blocks` is given.
+        placement: `paired` or `free`, where the threads of a connection run.
     """
 
     name: str
@@ -74,7 +73,7 @@ def question(
     table_size: int = 20_000,
     seed: int = 1,
 ) -> Study:
-    """Arms A, B … of these servers (of one server twice when it is alone), the last of them slowed."""
+    """Make a study with arms A, B … on these servers (twice on a single one); the last arm is slowed."""
     texts = (server, *(others or (server,)))
     arms = tuple(
         Arm(
@@ -99,11 +98,11 @@ def question(
 
 
 class RealBench:
-    """A study's servers, loaded once; a context manager.
+    """Context manager of a study's servers, loaded once.
 
     Args:
         study: its arms, workloads and tables; one build is loaded.
-        folder: where the record of the load is kept.
+        folder: for the record of the load.
         report: prints a line of progress.
 
     Raises:
@@ -135,7 +134,7 @@ class RealBench:
         self._stack.close()
 
     def keep(self, arm: str) -> None:
-        """Start the server of an arm once, for all epochs to come."""
+        """Start an arm's server once for all later epochs."""
         setups = [setup for setup in self._setups if setup.arm.name == arm]
         self._kept |= self._started(setups, 0, None, self._stack)
         self._make_ready(self._kept[arm])
@@ -150,18 +149,14 @@ class RealBench:
         server_cpus: Cpus = None,
         around: Callable[[Variant], AbstractContextManager[object]] = lambda variant: nullcontext(),
     ) -> EpochData:
-        """One epoch: every variant in turn, in a random order.
+        """Measure one epoch with every variant in random order.
 
         Args:
             variants: how to measure.
-            arms: those whose servers are started; empty: all.
-            warm_s: seconds of load before, all arms together.
-            client_cpus: that the engine may use; None: all.
-            server_cpus: that the servers may use; None: all.
+            arms: names of the arms whose servers are started; empty for all.
+            warm_s: seconds of warm-up with all arms together.
+            client_cpus, server_cpus: CPUs that the engine and the servers may use; None for all.
             around: entered while a variant is measured.
-
-        Raises:
-            BakeoffError: a server or the engine fails.
         """
         number, self._epochs = self._epochs, self._epochs + 1
         self._report(f"epoch {number + 1}")
@@ -177,9 +172,8 @@ class RealBench:
             for workload in sorted({variant.workload for variant in variants}):
                 if warm_s:
                     variant = next(variant for variant in variants if variant.workload == workload)
-                    # Where the client has CPUs of its own no connection can be paired.
-                    where = variant.placement
-                    warming = Variant("warm", _WARM_SLICE_NS, warm_s, variant.threads, workload, placement=where)
+                    warming = replace(variant, name="warm", slice_ns=_WARM_SLICE_NS, seconds=warm_s, blocks=None)
+                    warming = replace(warming, freeze=False, guard_ns=None, arms=())
                     self._measure(engine, setups, servers, warming, seed)
             order = {variant.name: variant for variant in variants}
             slices: list[Message] = []
@@ -191,14 +185,11 @@ class RealBench:
                 histograms += rows
             variables = {name: server.variables() for name, server in servers.items()}
         return EpochData(
-            epoch=number,
-            slices=slices_frame(slices, epoch=number, build=0),
-            histograms=histograms,
-            variables=variables,
+            epoch=number, slices=slices_frame(slices, epoch=number, build=0), histograms=histograms, variables=variables
         )
 
     def _started(self, setups: Sequence[ArmSetup], number: int, cpus: Cpus, stack: ExitStack) -> dict[str, Instance]:
-        """Servers on restored data; tried once more when other servers have taken memory or ports that they need."""
+        """Start servers on restored data; try again if other servers have taken the memory or ports they need."""
         for patience in (True, False):
             with ExitStack() as attempt:
                 servers = {setup.arm.name: self._restore(setup, number, cpus, attempt) for setup in setups}
@@ -265,17 +256,14 @@ class RealBench:
 
 
 def usable_cpus() -> tuple[int, ...]:
-    """Numbers of the CPUs that we may use."""
     return tuple(sorted(os.sched_getaffinity(0)))
 
-
-# Estimates of variants, as log ratios.
 
 _ALPHA = 0.05
 
 
 def by_variant(epochs: Sequence[EpochData], *, baseline: str = "A") -> dict[str, list[PairEstimate]]:
-    """Pairs of all epochs by variant."""
+    """Return the pairs of all epochs by variant."""
     found: dict[str, list[PairEstimate]] = {}
     for epoch in epochs:
         for pair in epoch_estimates(epoch, baseline=baseline).pairs:
@@ -284,43 +272,42 @@ def by_variant(epochs: Sequence[EpochData], *, baseline: str = "A") -> dict[str,
 
 
 def of_variant(epoch: EpochData, name: str) -> EpochData:
-    """What an epoch measured in one of its variants."""
+    """Return the part of an epoch that was measured in one variant."""
     return replace(epoch, slices=epoch.slices.rows(epoch.slices["cell"] == name))
 
 
 def rate(epoch: EpochData) -> float:
-    """Events per second of an epoch's slices, whatever they are of."""
+    """Return the events per second of all slices of an epoch."""
     slices = with_rates(epoch.slices)
     return float(slices["events"].sum()) / float(slices["seconds"].sum())
 
 
 def mean_of(values: Sequence[float], *, looks: int = 1) -> Estimate:
-    """Mean and interval of 95 % over epochs and over `looks` such estimates together, as wide as a run reports them."""
+    """Return the mean of epochs and its 95 % interval, as wide as a run reports it, for `looks` estimates together."""
     return estimate_of(values, partial(t_interval, alpha=_ALPHA / looks, inflation=INFLATION))
 
 
 def agrees(one: Estimate, other: Estimate) -> bool:
-    """Whether two independent estimates differ by no more than their intervals together allow."""
+    """Return whether two independent estimates differ by no more than their intervals together allow."""
     widths = [estimate.interval.half_width or math.inf for estimate in (one, other)]
     return abs(one.mean - other.mean) <= math.hypot(*widths)
 
 
 def shown(estimate: Estimate) -> str:
-    """A log ratio in percent with its half-width."""
+    """Format a log ratio in percent with its half-width."""
     return f"{math.expm1(estimate.mean):+.2%} ± {estimate.interval.half_width or math.inf:.2%}"
 
 
 SAME_AT_EVERY_LENGTH = "each within 5 % of the effect, or 1.5 half-widths, of the truth; these below half the effect"
-"""Target of `at_every_length`."""
 
 
 def at_every_length(estimates: Mapping[str, Estimate], truth: float) -> Finding:
-    """G13: every slice length shows the true log ratio, give or take 5 % of it or one and a half half-widths.
+    """Check that every slice length shows the true log ratio within 5 % of it or one and a half half-widths.
 
-    Where that is half of the truth or more, an effect of half the size would pass: the machine is too busy to tell.
+    If that is half of the truth or more, the machine is too busy to tell, because half the effect would pass.
     """
     half_widths = {name: each.interval.half_width or math.inf for name, each in estimates.items()}
-    # The intervals of 95 % are looked at together: half a width more makes one of three miss once in a hundred.
+    # With half a width more, one of three 95 % intervals misses once in a hundred.
     limits = {name: max(1.5 * half, 0.05 * abs(truth)) for name, half in half_widths.items()}
     apart = [name for name, each in estimates.items() if abs(each.mean - truth) > limits[name]]
     too_noisy = not apart and max(limits.values()) >= abs(truth) / 2
@@ -334,5 +321,4 @@ def at_every_length(estimates: Mapping[str, Estimate], truth: float) -> Finding:
 
 
 def figures_of(estimate: Estimate) -> dict[str, object]:
-    """Figures of an estimate, for a finding."""
     return {"mean": estimate.mean, "half_width": estimate.interval.half_width, "n": estimate.n}

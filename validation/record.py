@@ -1,8 +1,7 @@
-"""Records traces of a real server for the size `replay`, about 20 s for each restart.
+"""Records traces of a real server for size `replay`, about 20 s for each restart.
 
-One server is started many times on the same data. Each start is measured for some seconds, in slices so short that
-slices of any length can be made from them. A second server of the same kind, started once, is measured in turn (ABBA or
-BAAB, as in a duel), so the level of a start can be separated from the speed of the machine in those seconds.
+One server is restarted many times on the same data and measured in short slices. A second server, started once, is
+measured in turn (ABBA or BAAB), which separates the level of a start from the speed of the machine at that moment.
 """
 
 import shlex
@@ -18,7 +17,7 @@ from bakeoff.results import gather_host
 from bakeoff.results.frame import Frame
 from bakeoff.results.manifest import bakeoff_version, checkout_commit
 from bakeoff.spec import Arm, Study, Workload, parse_server
-from validation.duels import ProcessorShares
+from validation.duels import other_share
 from validation.machines import Origin, Traces
 from validation.real_epochs import RealBench, Variant
 
@@ -31,19 +30,7 @@ _RESTARTED, _REFERENCE = "A", "B"
 def record(
     server: str, *, restarts: int, seconds: float, threads: int, seed: int, report: Callable[[str], None]
 ) -> Traces:
-    """Record a set.
-
-    Args:
-        server: as on the command line.
-        restarts: of the first server.
-        seconds: measured after each of them.
-        threads: connections of each server.
-        seed: of the data, the orders and the keys.
-        report: prints a line of progress.
-
-    Raises:
-        BakeoffError: a server cannot be fetched, started or loaded.
-    """
+    """Record a set: `seconds` after each of `restarts` starts, with `threads` connections."""
     block_s = 4 * (_SLICE_NS + _GUARD_NS) / 1e9
     blocks = round(seconds / block_s)
     variant = Variant("trace", _SLICE_NS, seconds, threads, guard_ns=_GUARD_NS, blocks=blocks)
@@ -58,8 +45,7 @@ def record(
         bench.keep(_REFERENCE)
         for number in range(restarts):
             starts.append(bench.epoch([variant], warm_s=_WARM_S).slices)
-            machine = ProcessorShares.of(starts[-1])
-            loads.append(machine.other if machine else 0.0)
+            loads.append(other_share(starts[-1]) or 0.0)
             report(f"{number + 1} of {restarts}: others use {loads[-1]:.0%} of the machine")
     host = gather_host(Path.cwd())
     origin = Origin(
@@ -77,7 +63,7 @@ def record(
         commit=checkout_commit(),
         command=shlex.join(["python", "-m", "validation", *sys.argv[1:]]),
     )
-    # As in an estimate: a slice in which nothing was completed is charged its length.
+    # A slice in which nothing completed is charged its length, as in an estimate.
     taken_ns = [
         np.where(start["events"] > 0, start["busy_ns"] / start["connections"], start["length_ns"]) for start in starts
     ]

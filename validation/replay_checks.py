@@ -1,4 +1,4 @@
-"""Checks G1 to G8, G10, G11 and G16 on replayed runs: equal arms, injected differences, quantiles."""
+"""Checks of replayed runs: equal arms, injected differences, quantiles."""
 
 import math
 from collections.abc import Sequence
@@ -9,27 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bakeoff.results import decode_histogram
-from validation.check import Bias, Check, Count, Finding, Setting, Size, finding, scaled, seed_of
+from validation.check import Bias, Checks, Count, Finding, Setting, Size, finding, scaled, seed_of
 from validation.histograms import encode_values
 from validation.machines import DRIFTS, EPOCH_S, OVERHEAD_S, EpochSource, Recorded, Simulated, recorded_sets
 from validation.methods import NO_RESTARTS, SOUND, Method
 from validation.replay_runs import End, Question, complete_runs, single_runs
 from validation.simulation import ONE_CELL, Floats, peeking
 
+REPLAY_CHECKS = Checks(Size.REPLAY)
+
 _FALSE_CLAIMS = 0.05
 _COVERAGE = 0.93
 _PRECISION = 0.01
-_WIDE = 0.03  # a target that a loaded machine reaches after some epochs, so that the rule's own stop is tried as well
+_WIDE = 0.03  # a loaded machine reaches this target, so the rule's own stop is tried as well
 
 
 class _Runs:
-    """Replays runs for one check, with its method and a share `scale` of its number of runs."""
-
     def __init__(self, test: str, setting: Setting, method: Method, scale: float) -> None:
         self._test, self._setting, self._method, self._scale = test, setting, method, scale
 
     def of(self, machine: EpochSource, question: Question, runs: float, *names: object) -> list[End]:
-        """Ends of runs of one cell; `names` give each part of a check a seed of its own."""
+        """Replay runs of one cell; `names` seed a part of the check."""
         return single_runs(
             machine,
             question,
@@ -40,23 +40,22 @@ class _Runs:
 
 
 def claims(ends: Sequence[End]) -> int:
-    """How many claimed a difference."""
     return sum(end.claim != 0 for end in ends)
 
 
 def false_claims(what: str, ends: Sequence[End]) -> Count:
-    """Claims between equal arms."""
     return Count(f"{what}:", claims(ends), len(ends), at_most=_FALSE_CLAIMS)
 
 
 def _agree(one: End, other: End, *, opposite: bool = False) -> bool:
-    """Two estimates (or one and the other's inverse) differ by no more than their intervals together allow."""
+    """Return whether two estimates (or one and the other's inverse) differ by no more than both intervals allow."""
     difference = one.mean + other.mean if opposite else one.mean - other.mean
     return abs(difference) <= math.hypot(one.half_width, other.half_width)
 
 
+@REPLAY_CHECKS.add("G1", "false claims <= 5%")
 def equal_arms(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
-    """G1: complete runs on every set of traces (2000 in all), and on simulated laws."""
+    """Equal arms, complete runs, on traces and laws."""
     runs, sets = _Runs("G1", setting, method, scale), recorded_sets()
     counts = []
     every: list[End] = []
@@ -65,13 +64,14 @@ def equal_arms(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> 
             ends = runs.of(machine, Question(precision=precision), 2000 / len(sets) / 2, machine, precision)
             every += ends
             counts.append(false_claims(f"{machine}, target {precision:.0%}", ends))
-    laws = Simulated("quiet"), Simulated("cloud")
+    laws = Simulated("quiet"), Simulated("cloud"), Simulated("loaded")
     counts += [false_claims(str(law), runs.of(law, Question(), 500)) for law in laws]
     return finding([false_claims("all traces", every), *counts])
 
 
+@REPLAY_CHECKS.add("G2", "false claims <= 5%")
 def bursty_load(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
-    """G2: other work takes 0 to 100 % of the cores, in bursts of 1 to 20 s."""
+    """Equal arms under bursts of other work that takes 0 to 100% of the cores."""
     runs = _Runs("G2", setting, method, scale)
     machines: list[EpochSource] = [Recorded(each.name, "bursts") for each in recorded_sets()]
     machines.append(Simulated("quiet", "bursts"))
@@ -80,8 +80,9 @@ def bursty_load(setting: Setting, method: Method = SOUND, scale: float = 1.0) ->
     )
 
 
+@REPLAY_CHECKS.add("G4", "false claims <= 5%, bias <= w/10")
 def drift(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
-    """G4: drift of the machine, which both arms meet, is no difference between them."""
+    """Drift of the machine: linear, sines, step."""
     runs = _Runs("G4", setting, method, scale)
     counts: list[Count] = []
     biases: list[Bias] = []
@@ -100,8 +101,9 @@ def drift(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Findi
     return replace(finding(results), found=f"{text}; not kept: {broken}" if broken else text)
 
 
+@REPLAY_CHECKS.add("G6", "false claims <= 5%; an interval within one pair fails in 40 to 90%")
 def instances(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
-    """G6: every start has a level of its own (SD 1 %); one pair of starts must not be taken for the truth."""
+    """Starts that differ in their level, SD 1%."""
     machine = Simulated("starts of 1%")
     ends = _Runs("G6", setting, method, scale).of(machine, Question(), 800)
     one_pair = _Runs("G6", setting, NO_RESTARTS, scale).of(machine, Question(), 150, "one pair")
@@ -115,8 +117,9 @@ def instances(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> F
     )
 
 
+@REPLAY_CHECKS.add("G7", "false claims <= 5%")
 def adversary(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
-    """G7: the user ends the run at the first moment at which that gives a claim."""
+    """A user who ends the run as soon as that gives a claim."""
     runs = _Runs("G7", setting, method, scale)
     machines: list[tuple[EpochSource, float, int]] = [(each, _PRECISION, 500) for each in recorded_sets()]
     machines.append((Simulated("cloud"), 0.004, 1500))
@@ -131,8 +134,9 @@ def adversary(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> F
     return finding(counts)
 
 
+@REPLAY_CHECKS.add("G11", "any claim <= 5%")
 def grid(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
-    """G11: 24 equal cells, as independent of each other as can be."""
+    """A grid of 24 equal, independent cells."""
     ends = complete_runs(
         Simulated("quiet"),
         Question(precision=_PRECISION, cells=24, epochs_max=8),
@@ -144,25 +148,21 @@ def grid(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Findin
     return finding([Count("grids with any claim:", any_claim, len(ends), at_most=_FALSE_CLAIMS)])
 
 
-# G3, G5, G8, G16: a true difference is found with its size and its sign, in every repeat.
-
-_TRACES_MIN = 4.0  # minutes on a crowded machine, which does not reach such a target in ten either
+_TRACES_MIN = 4.0  # minutes; a crowded machine does not reach such a target in ten either
 _WRONG_SIGNS_UNRESOLVED = 0.025
 _ABOUT_ZERO = 0.005  # a quarter of what the stalls cost
 
 
 def slowed_by(percent: float) -> float:
-    """Log effect of that many uncounted events for every 100 counted ones."""
+    """Return the log effect of `percent` uncounted events per 100 counted ones."""
     return math.log(100 / (100 + percent))
 
 
-def epochs_in(minutes: float) -> int:
-    """How many epochs fit into so much wall time."""
-    return int(minutes * 60 / (EPOCH_S + OVERHEAD_S))
-
-
+@REPLAY_CHECKS.add(
+    "G3", "held >= 93%; cloud-class: claimed 2% >= 90% in 10 min, 5% >= 99% in 5 min, wrong signs 0; elsewhere <= 2.5%"
+)
 def injected(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
-    """G3: 1, 2, 5 and 10 % on a cloud-class machine and on every set of traces."""
+    """1, 2, 5 and 10% slower."""
     runs = _Runs("G3", setting, method, scale)
     held, right, wrong = [], [], []
     machines: list[EpochSource] = [Simulated("cloud"), *recorded_sets()]
@@ -171,7 +171,7 @@ def injected(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Fi
         label = "cloud" if cloud else str(machine)
         opposite = total = 0
         for percent, minutes, claimed in ((1, 10.0, None), (2, 10.0, 0.9), (5, 5.0, 0.99), (10, 5.0, 0.99)):
-            truth, epochs = slowed_by(percent), epochs_in(minutes if cloud else _TRACES_MIN)
+            truth, epochs = slowed_by(percent), int(60 * (minutes if cloud else _TRACES_MIN) / (EPOCH_S + OVERHEAD_S))
             question = Question(precision=_PRECISION, epochs_max=epochs, effect=truth)
             ends = runs.of(machine, question, 300, machine, percent)
             covered, found = sum(end.holds(truth) for end in ends), sum(end.claim < 0 for end in ends)
@@ -180,8 +180,7 @@ def injected(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Fi
             right.append(Count(f"claimed {percent}%, {label}:", found, len(ends), at_least=promised))
             opposite += sum(end.claim > 0 for end in ends)
             total += len(ends)
-        # Where the interval is many times the effect, the effect is hardly different from none, and half of the false
-        # claims have the wrong sign.
+        # If the interval is many times wider than the effect, half of the false claims have the wrong sign.
         limit = 0.0 if cloud else _WRONG_SIGNS_UNRESOLVED
         wrong.append(Count(f"wrong signs, {label}:", opposite, total, at_most=limit))
     least = min(held, key=lambda count: count.share)
@@ -190,8 +189,9 @@ def injected(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Fi
     return replace(finding([*held, *right, *wrong]), found="; ".join(map(str, shown)))
 
 
+@REPLAY_CHECKS.add("G5", "opposite within both intervals in >= 93%")
 def swapped(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
-    """G5: B over A and A over B are each other's inverse."""
+    """B over A, and A over B."""
     runs = _Runs("G5", setting, method, scale)
     counts = []
     machines: list[EpochSource] = [Simulated("cloud"), *recorded_sets()]
@@ -204,8 +204,9 @@ def swapped(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Fin
     return finding(counts)
 
 
+@REPLAY_CHECKS.add("G8", "primary holds -2%, trimmed about 0 (within 0.5%), DISAGREE >= 95%")
 def stalls(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
-    """G8: one arm stands still for 20 ms of each second."""
+    """One arm stalls for 20 ms of each second."""
     runs = _Runs("G8", setting, method, scale)
     truth, question = math.log(0.98), Question(precision=0.002, epochs_max=8)
     stalled, calm = (
@@ -221,8 +222,9 @@ def stalls(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Find
     )
 
 
+@REPLAY_CHECKS.add("G16", "pairs within both intervals in >= 93%")
 def repeated(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
-    """G16: 20 repeats of one question, in hours that are calm, busy and crowded."""
+    """20 repeats in calm, busy and crowded hours."""
     hours: list[EpochSource] = [Simulated("quiet"), Simulated("cloud"), Simulated("loaded"), *recorded_sets()]
     groups = scaled(40, scale)
     runs = _Runs("G16", setting, method, 1.0)
@@ -242,18 +244,17 @@ def repeated(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Fi
     )
 
 
-# G10: quantiles are those of an exact sort, and their intervals hold the truth as often as promised.
-
 _QUANTILES = (0.5, 0.95, 0.99)
 _ERROR_MAX = 0.001
 _TRUTH = math.log(1.03)
 _EPOCHS = 8
-_REQUESTS = 5000  # an arm and epoch: 50 beyond the 99th percentile, the fewest that are accepted
+_REQUESTS = 5000  # per arm and epoch: 50 beyond the 99th percentile, the fewest accepted
 _START_SD = 0.02  # of an arm's latency from start to start
 
 
+@REPLAY_CHECKS.add("G10", "error <= 0.1%; p50, p95, p99 held in 93 to 97%")
 def quantiles(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> Finding:
-    """Compare with an exact sort, then count intervals that hold a known ratio."""
+    """Quantiles compared with an exact sort, and their intervals."""
     rng = np.random.default_rng(seed_of(setting, "G10"))
     error = max(_worst_error(np.rint(_latencies(rng, 1, 200_000)[0]).astype(np.int64)) for _ in range(5))
     runs = scaled(600, scale)
@@ -276,55 +277,15 @@ def quantiles(setting: Setting, method: Method = SOUND, scale: float = 1.0) -> F
 
 
 def _latencies(rng: np.random.Generator, epochs: int, requests: int) -> Floats:
-    """Nanoseconds, about 0.1 ms with a long tail; every start has a level of its own."""
+    """Draw latencies in ns, about 0.1 ms with a long tail; starts differ in their level."""
     level = rng.normal(0, _START_SD, (epochs, 1))
     tail = np.where(rng.random((epochs, requests)) < 0.03, rng.exponential(1.0, (epochs, requests)), 0.0)
     return 1e5 * np.exp(level + 0.4 * rng.standard_normal((epochs, requests)) + tail)
 
 
 def _worst_error(values: NDArray[np.int64]) -> float:
-    """Largest relative difference of a decoded histogram's quantiles from those of the sorted values."""
+    """Return the largest relative difference of a decoded histogram's quantiles from those of the sorted values."""
     asked = np.array([0.001, 0.01, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999])
     decoded = decode_histogram(encode_values(values)).quantiles(asked)
     exact = np.quantile(values, asked, method="inverted_cdf")
     return float(np.max(np.abs(decoded - exact) / exact))
-
-
-_REPLAY = frozenset({Size.REPLAY})
-REPLAY_CHECKS = (
-    Check("G1", "equal arms, complete runs, on traces and laws", "false claims <= 5%", _REPLAY, equal_arms),
-    Check("G2", "equal arms under bursts of other work", "false claims <= 5%", _REPLAY, bursty_load),
-    Check("G4", "drift: linear, sines, step", "false claims <= 5%, bias <= w/10", _REPLAY, drift),
-    Check(
-        "G6",
-        "starts with levels of their own, SD 1%",
-        "false claims <= 5%; an interval within one pair fails in 40 to 90%",
-        _REPLAY,
-        instances,
-    ),
-    Check("G7", "a user who ends the run at a claim", "false claims <= 5%", _REPLAY, adversary),
-    Check("G11", "a grid of 24 equal cells", "any claim <= 5%", _REPLAY, grid),
-    Check(
-        "G3",
-        "1, 2, 5 and 10% slower",
-        "held >= 93%; cloud-class: claimed 2% >= 90% in 10 min, 5% >= 99% in 5 min, wrong signs 0; elsewhere <= 2.5%",
-        _REPLAY,
-        injected,
-    ),
-    Check("G5", "B over A, and A over B", "opposite within both intervals in >= 93%", _REPLAY, swapped),
-    Check(
-        "G8",
-        "one arm stalls for 2% of its time",
-        "primary holds -2%, trimmed about 0 (within 0.5%), DISAGREE >= 95%",
-        _REPLAY,
-        stalls,
-    ),
-    Check("G16", "20 repeats in different hours", "pairs within both intervals in >= 93%", _REPLAY, repeated),
-    Check(
-        "G10",
-        "quantiles against an exact sort, and their intervals",
-        "error <= 0.1%; p50, p95, p99 held in 93 to 97%",
-        _REPLAY,
-        quantiles,
-    ),
-)

@@ -1,13 +1,11 @@
-"""Replays complete runs, thousands at a time: epoch after epoch, until the stopping rule or the budget ends each."""
+"""Replays thousands of complete runs at a time, each until the stopping rule or the budget ends it."""
 
-import atexit
+import multiprocessing
 import os
-import pickle
-import queue
-import subprocess
-import sys
+import signal
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeVar
@@ -25,11 +23,6 @@ from validation.machines import EpochSource
 from validation.methods import SOUND, Method
 from validation.simulation import CONTENDER, misled_by_blocks, simulated_study
 
-# A pool of worker processes, started at the first use and ended with the program.
-#
-# A worker reads pickles from standard input and writes pickles to standard output. Python's own pools either fork,
-# which can deadlock with threads of a library, or run the caller's main program once more.
-
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -37,118 +30,48 @@ _WORKERS_MAX = 4
 
 
 def in_parallel(function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
-    """Results in the order of the tasks; a single task is done here.
-
-    Args:
-        function: of a module, so that it can be sent by name.
-        tasks: values that can be pickled.
+    """Apply a function to tasks in worker processes and return the results in order; a single task is done here.
 
     Raises:
-        Exception: whatever the function raises.
         HostError: a worker was killed.
     """
     if len(tasks) < 2:
         return [function(task) for task in tasks]
     pool = _pool()
     try:
-        with ThreadPoolExecutor(pool.size) as threads:
-            try:
-                return list(threads.map(lambda task: pool.do(function, task), tasks))
-            except BaseException:
-                # Also on Ctrl-C: queued tasks must not go on.
-                threads.shutdown(wait=False, cancel_futures=True)
-                pool.end()
-                raise
-    except BaseException:
+        return list(pool.map(function, tasks))
+    except BaseException as error:
         _pool.cache_clear()
+        pool.shutdown(cancel_futures=True)
+        if isinstance(error, BrokenProcessPool):
+            raise HostError("a worker process of the validation suite was killed.", hint="Is memory short?") from None
         raise
 
 
-class _WorkerPool:
-    """Workers, and which of them are idle."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
-        self._all = [self._start() for _ in range(size)]
-        for worker in self._all:
-            self._idle.put(worker)
-
-    def do(self, function: Callable[[Task], Result], task: Task) -> Result:
-        """Have the next idle worker do one task."""
-        worker = self._idle.get()
-        assert worker.stdin
-        assert worker.stdout
-        try:
-            pickle.dump((function, task), worker.stdin)
-            worker.stdin.flush()
-            done, value = pickle.load(worker.stdout)
-        except (OSError, EOFError):
-            raise HostError(
-                f"a worker process of the validation suite ended (status {worker.poll()}).", hint="Is memory short?"
-            ) from None
-        finally:
-            self._idle.put(worker)
-        if not done:
-            raise value
-        result: Result = value
-        return result
-
-    def end(self) -> None:
-        """End all of them, whatever they do."""
-        for worker in self._all:
-            worker.kill()
-            worker.communicate()
-
-    @staticmethod
-    def _start() -> subprocess.Popen[bytes]:
-        # A session of its own: Ctrl-C at the terminal must reach the caller alone.
-        return subprocess.Popen(
-            [sys.executable, "-c", f"from {__name__} import serve; serve()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-
-
 @cache
-def _pool() -> _WorkerPool:
-    pool = _WorkerPool(min(_WORKERS_MAX, len(os.sched_getaffinity(0))))
-    atexit.register(pool.end)
-    return pool
+def _pool() -> ProcessPoolExecutor:
+    # Spawned, because a fork can deadlock with threads of a library. Ctrl-C must reach the caller alone.
+    return ProcessPoolExecutor(
+        min(_WORKERS_MAX, len(os.sched_getaffinity(0))),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=signal.signal,
+        initargs=(signal.SIGINT, signal.SIG_IGN),
+    )
 
 
-def serve() -> None:
-    """Work in a worker process until standard input ends."""
-    source, sink = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr  # what is printed must not get into the results
-    while True:
-        try:
-            function, task = pickle.load(source)
-        except EOFError:
-            return
-        try:
-            result = True, function(task)
-        except Exception as error:
-            result = False, error
-        pickle.dump(result, sink)
-        sink.flush()
-
-
-_AT_ONCE = 250  # cells that are drawn as one epoch's frame
+_AT_ONCE = 250  # cells drawn as one epoch's frame
 
 
 @dataclass(frozen=True)
 class Question:
-    """What every run asks.
+    """The question of every run.
 
     Attributes:
         precision: target half-width and equivalence margin, log.
         epochs_max: where the budget ends.
-        cells: how many are judged together, each with noise and starts of its own.
+        cells: number of independent cells judged together.
         effect: the contender's true log effect.
-        adversary: the user watches the live interval and ends the run as soon as it excludes 'equal' and there are
-            six epochs; before that nothing is claimed.
+        adversary: whether the user ends the run as soon as the live interval excludes 'equal' after six epochs.
     """
 
     precision: float = 0.01
@@ -160,12 +83,12 @@ class Question:
 
 @dataclass(frozen=True)
 class End:
-    """How one comparison of one run ended; log ratios.
+    """Result of one comparison of one run; log ratios.
 
     Attributes:
-        claim: 1: FASTER, -1: SLOWER, 0: no claim.
-        values: what the mean is made of.
-        misled: an interval over the blocks of the first value alone excludes 0.
+        claim: 1 for FASTER, -1 for SLOWER, 0 for no claim.
+        values: one per epoch.
+        misled: whether an interval over the blocks of the first epoch alone excludes 0.
     """
 
     claim: int
@@ -180,18 +103,14 @@ class End:
 
     @property
     def half_width(self) -> float:
-        """Of the reported interval; infinite without one."""
         return (self.high - self.low) / 2
 
     def holds(self, truth: float) -> bool:
-        """The reported interval holds the truth."""
         return self.low <= truth <= self.high
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Runs that are done in one process."""
-
     machine: EpochSource
     question: Question
     method: Method
@@ -202,7 +121,7 @@ class Batch:
 def complete_runs(
     machine: EpochSource, question: Question, *, runs: int, seed: Sequence[int], method: Method = SOUND
 ) -> list[tuple[End, ...]]:
-    """Do many runs in several processes; returns the ends of each run's cells."""
+    """Do many runs in several processes and return the ends of each run's cells."""
     at_once = max(1, _AT_ONCE // question.cells)
     sizes = [min(at_once, runs - begin) for begin in range(0, runs, at_once)]
     batches = [Batch(machine, question, method, size, (*seed, number)) for number, size in enumerate(sizes)]
@@ -212,14 +131,12 @@ def complete_runs(
 def single_runs(
     machine: EpochSource, question: Question, *, runs: int, seed: Sequence[int], method: Method = SOUND
 ) -> list[End]:
-    """The same for runs of one cell."""
+    """Do many runs of one cell."""
     return [end for (end,) in complete_runs(machine, question, runs=runs, seed=seed, method=method)]
 
 
 @dataclass
 class _Unit:
-    """One cell of one run while it is measured."""
-
     pairs: list[PairEstimate] = field(default_factory=list)
     stop: Stop = Stop.RUNNING
 
@@ -229,7 +146,6 @@ class _Unit:
 
 
 def run_batch(batch: Batch) -> list[tuple[End, ...]]:
-    """Do a batch's runs in this process."""
     question, method, rng = batch.question, batch.method, np.random.default_rng(batch.seed)
     units = [_Unit() for _ in range(batch.runs * question.cells)]
     names = [f"run {i}" for i in range(len(units))]
@@ -268,11 +184,7 @@ def _state(unit: _Unit, question: Question, method: Method) -> Stop:
 def _judge(units: Sequence[_Unit], study: Study, plan: Plan, question: Question, method: Method) -> tuple[End, ...]:
     aborted = any(unit.stop is Stop.ABORTED for unit in units)
     context = AnalysisContext(
-        study=study,
-        family=question.cells,
-        control=None,
-        ended=Stop.ABORTED if aborted else Stop.BUDGET,
-        epoch_s=20.0,
+        study=study, family=question.cells, control=None, ended=Stop.ABORTED if aborted else Stop.BUDGET, epoch_s=20.0
     )
     pairs = {(cell.name, CONTENDER): unit.pairs for cell, unit in zip(plan.cells, units, strict=True)}
     return tuple(

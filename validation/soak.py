@@ -1,4 +1,4 @@
-"""Soak test: one long duel whose servers crash at random must keep its memory, its epochs and nothing else."""
+"""Soak test: one long duel whose servers crash at random must not grow, lose epochs or leave processes behind."""
 
 import random
 import statistics
@@ -14,21 +14,21 @@ from bakeoff.results import RunDirectory, open_run
 from validation.duels import end_in_order, start_bakeoff
 
 _POLL_S = 1.0
-_GROWTH_MAX = 1.15  # of the memory, from the second quarter to the last
+_GROWTH_MAX = 1.15  # of memory, from the second quarter to the last
 _GROWTH_FLOOR_BYTES = 20_000_000
-_WAIT_MAX_S = 12.0  # from the end of a good epoch to the next crash; an epoch takes about as long
+_WAIT_MAX_S = 12.0  # from a valid epoch to the next crash; an epoch takes about as long
 _LATE_MAX_S = 300.0
 
 
 @dataclass
 class Soak:
-    """What a soak test has seen.
+    """Observations of a soak test.
 
     Attributes:
-        memory_bytes: resident memory of bakeoff and its engine, a value a second.
+        memory_bytes: resident memory of bakeoff and its engine, one value per second.
         left: processes that outlived the run.
-        exit_code: of the duel.
-        valid: epochs that count; `discarded`: those that a crash spoiled.
+        exit_code: exit code of the duel.
+        valid, discarded: number of epochs.
     """
 
     crashes: int = 0
@@ -40,7 +40,7 @@ class Soak:
 
     @property
     def quarters_bytes(self) -> tuple[float, float]:
-        """Median memory of the second and of the last quarter of the time."""
+        """Median memory of the second and the last quarter."""
         quarter = max(len(self.memory_bytes) // 4, 1)
         return statistics.median(self.memory_bytes[quarter : 2 * quarter]), statistics.median(
             self.memory_bytes[-quarter:]
@@ -48,7 +48,7 @@ class Soak:
 
     @property
     def wrong(self) -> list[str]:
-        """What did not hold; empty when all did."""
+        """What did not hold."""
         early, late = self.quarters_bytes
         checks = {
             f"the duel ended with exit code {self.exit_code}": self.exit_code != 0,
@@ -63,17 +63,10 @@ class Soak:
 
 
 def soak(folder: Path, *, server: str, minutes: float, seed: int, report: Callable[[str], None]) -> Soak:
-    """Run a duel of equal servers for so long, and kill one of its servers after every epoch that counts.
-
-    Args:
-        folder: for the run directory.
-        server: as on bakeoff's command line.
-        minutes: the duel's budget.
-        seed: of the moments of the crashes.
-        report: prints a line of progress.
+    """Run a duel of equal servers with this budget, and kill one of its servers after every valid epoch.
 
     Raises:
-        ServerError: the duel made no run directory within five minutes of its budget.
+        ServerError: the duel made no run directory.
     """
     chance, earlier = random.Random(seed), _studies(folder)
     options = ["--budget", f"{minutes}m", "--precision", "0.05%", "--tables", "1", "--table-size", "10000", "--quiet"]
@@ -89,7 +82,7 @@ def soak(folder: Path, *, server: str, minutes: float, seed: int, report: Callab
             children = {child: name for child, name in _children(watched)}
             known |= children.keys()
             seen.memory_bytes.append(sum(map(_resident_bytes, [watched, *_named(children, "bakeoff-engine")])))
-            # One crash for each epoch that counts: two discarded epochs in a row end a run.
+            # One crash per valid epoch, because two discarded epochs in a row end a run.
             if (finished := _valid_epochs(_runs(folder, earlier))) > good:
                 good, crash_at = finished, time.monotonic() + chance.uniform(0, _WAIT_MAX_S)
             if crash_at and time.monotonic() > crash_at and (servers := _named(children, "mysqld", "mariadbd")):
@@ -136,7 +129,6 @@ def _studies(folder: Path) -> set[Path]:
 
 
 def _runs(folder: Path, earlier: set[Path]) -> list[RunDirectory]:
-    """Those that were not there before the duel."""
     return [open_run(path.parent) for path in sorted(_studies(folder) - earlier)]
 
 

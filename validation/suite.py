@@ -1,7 +1,6 @@
-"""Runs the checks of the validation suite, keeps each result as soon as it is there, and prints the table.
+"""Runs the checks of the validation suite and prints the table.
 
-A run has a directory. Its `results.json` is rewritten after every check, whole or not at all, so a run of hours can be
-killed and continued. Each check has a folder in it, which it finds again then.
+The run directory's `results.json` is rewritten after every check, so a run of hours can be killed and continued.
 """
 
 import json
@@ -28,23 +27,21 @@ CHECKS: tuple[Check, ...] = (
     *number_checks.NUMBER_CHECKS,
     *fake_checks.FAKE_CHECKS,
     *fault_injection.FAULT_CHECKS,
+    *real_checks.CLIENT_CHECKS,
     *real_checks.REAL_CHECKS,
+    *real_checks.DUEL_CHECKS,
 )
-"""All checks. Within a size, `test` and `what` together name one."""
+"""All checks. Within a size, `test` and `what` identify one."""
 
 FORMAT = 1
 """Version of results.json."""
 
 
 def select(size: Size, only: Sequence[str] = ()) -> tuple[Check, ...]:
-    """The checks of a size, in the order of their numbers.
-
-    Args:
-        size: which size is run.
-        only: numbers of tests (`G1`, `g3`); none: all of the size.
+    """Return the checks of a size in the order of their numbers; `only` limits them to some numbers.
 
     Raises:
-        SpecError: a number that this size does not have.
+        SpecError: the size does not have a test of that number.
     """
     belonging = sorted(
         (check for check in CHECKS if size in check.sizes), key=lambda check: int(check.test.removeprefix("G"))
@@ -60,11 +57,10 @@ class Entry(Frozen):
     """A check that has been run.
 
     Attributes:
-        passed: None when the machine could not run it.
-        found: in words; for a check that broke off, the error's line.
-        broke_off: the check itself raised an error: it failed, and runs again on `--resume`.
+        passed: None if the machine could not run it.
+        broke_off: whether it raised an error; it then failed, and runs again when the run is continued.
         seconds: wall time.
-        commit: of the code that ran it; a run may be continued after a change.
+        commit: of the code that ran it, since a run may be continued after a change.
     """
 
     test: str
@@ -79,18 +75,17 @@ class Entry(Frozen):
 
     @property
     def result(self) -> str:
-        """The word in the table."""
+        """Word in the table."""
         return {True: "ok", False: "FAILED", None: "could not run"}[self.passed]
 
 
 class Record(Frozen):
-    """All of `results.json`.
+    """Content of `results.json`.
 
     Attributes:
-        only: the tests asked for; empty: all of the size.
-        started_at, ended_at: UTC; `ended_at` is None until every check asked for has been run.
-        commit: of the checkout, `+` after it when it had changes.
-        command: the command line.
+        only: numbers of the tests; empty for all of the size.
+        started_at, ended_at: UTC; `ended_at` is None until every check has been run.
+        commit: of the checkout, followed by `+` if it had changes.
     """
 
     format: int = FORMAT
@@ -109,21 +104,16 @@ class Record(Frozen):
 
     @property
     def failed(self) -> tuple[Entry, ...]:
-        """Checks whose target does not hold."""
+        """Entries whose target does not hold."""
         return tuple(entry for entry in self.entries if entry.passed is False)
 
     def has(self, check: Check) -> bool:
-        """Whether the check need not run (again)."""
+        """Return whether the check need not run (again)."""
         return any((e.test, e.what) == (check.test, check.what) and not e.broke_off for e in self.entries)
 
 
 class SuiteRun:
-    """The directory of one run of the suite.
-
-    Args:
-        path: the directory; it holds a `results.json` (`begin` makes one).
-        record: the content of that file.
-    """
+    """Directory of one run of the suite."""
 
     def __init__(self, path: Path, record: Record) -> None:
         self.path = path
@@ -133,9 +123,11 @@ class SuiteRun:
     def begin(
         cls, root: Path, *, size: Size, only: tuple[str, ...], seed: int, server: str, command: tuple[str, ...]
     ) -> "SuiteRun":
-        """Make `validation-<date>T<time>` in `root`."""
+        """Make the directory `validation-<date>T<time>` in `root`."""
         now = datetime.now(UTC)
-        path = _new_folder(root, f"validation-{now:%Y%m%dT%H%M%S}")
+        path = root / f"validation-{now:%Y%m%dT%H%M%S%f}"
+        path.mkdir(parents=True)
+        path.chmod(0o755)  # server accounts must be able to enter
         record = Record(
             size=size,
             only=only,
@@ -154,11 +146,7 @@ class SuiteRun:
 
     @classmethod
     def open(cls, path: Path) -> "SuiteRun":
-        """Open one to continue it.
-
-        Raises:
-            ResultsError: there is none, or it has another format.
-        """
+        """Open a run to continue it; raise ResultsError if it cannot be read."""
         file = path / "results.json"
         try:
             content = json.loads(file.read_bytes())
@@ -174,7 +162,7 @@ class SuiteRun:
             raise ResultsError(f"{file}: damaged: {str(error).splitlines()[0]}.", hint="Begin a new run.") from None
 
     def folder_of(self, check: Check) -> Path:
-        """The check's own folder, made when missing; server accounts may enter it."""
+        """Make the check's own directory, which server accounts may enter."""
         words = re.sub(r"[^a-z0-9]+", "-", check.what.lower()).strip("-")[:40].strip("-")
         path = self.path / f"{check.test.lower()}-{words}"
         path.mkdir(exist_ok=True)
@@ -182,7 +170,7 @@ class SuiteRun:
         return path
 
     def add(self, check: Check, finding: Finding, *, seconds: float, broke_off: bool = False) -> Entry:
-        """Keep what a check found, in place of an earlier attempt that broke off."""
+        """Record a finding, in place of an earlier attempt that broke off."""
         entry = Entry(
             test=check.test,
             what=check.what,
@@ -200,7 +188,6 @@ class SuiteRun:
         return entry
 
     def end(self) -> None:
-        """Note that every check asked for has been run."""
         self.record = self.record.model_copy(update={"ended_at": datetime.now(UTC)})
         self._write()
 
@@ -208,36 +195,12 @@ class SuiteRun:
         write_atomically(self.path / "results.json", (self.record.model_dump_json(indent=1) + "\n").encode())
 
 
-def _new_folder(root: Path, name: str) -> Path:
-    for number in range(1, 100):
-        path = root / (name if number == 1 else f"{name}-{number}")
-        try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        path.chmod(0o755)  # server accounts enter, whatever the umask
-        return path
-    raise ResultsError(f"{root}: a hundred runs began in the same second.", hint="Wait a second.")
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 — numpy's scalars and arrays, or whatever a check put there
+def _plain(value: Any) -> Any:  # noqa: ANN401 — numpy scalars and arrays, or other values
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def run_checks(run: SuiteRun, checks: Sequence[Check], *, report: Callable[[str], None] = lambda text: None) -> Record:
-    """Run the checks that have not been run yet.
-
-    Args:
-        run: keeps the findings; a check in it does not run again, unless it broke off.
-        checks: in the order to run them.
-        report: prints a line of progress.
-
-    Returns:
-        The record, with every check of `checks`.
-
-    Raises:
-        KeyboardInterrupt: ended by the user; `run.record` holds what is finished.
-    """
+    """Run the checks that the run does not have yet; `report` prints a line of progress."""
     for place, check in enumerate(checks, start=1):
         if run.record.has(check):
             continue
@@ -266,7 +229,7 @@ def _run(check: Check, run: SuiteRun, report: Callable[[str], None]) -> tuple[Fi
 
 
 def markdown(record: Record) -> str:
-    """The table for a document, with the machine, the date and the command."""
+    """Format the results as Markdown, with machine, date and command."""
     lines = [
         dateline(record),
         "",
@@ -282,7 +245,7 @@ def markdown(record: Record) -> str:
 
 
 def summary(record: Record) -> str:
-    """How many hold, as `12 of 14 hold, 1 FAILED, 1 could not run.`."""
+    """Format the counts as `12 of 14 hold, 1 FAILED, 1 could not run.`."""
     by = [sum(entry.passed is state for entry in record.entries) for state in (True, False, None)]
     parts = [f"{by[0]} of {len(record.entries)} hold"]
     parts += [f"{by[1]} FAILED"] if by[1] else []
@@ -292,7 +255,7 @@ def summary(record: Record) -> str:
 
 
 def dateline(record: Record) -> str:
-    """Date, bakeoff's version, duration and machine."""
+    """Format date, bakeoff's version, duration and machine."""
     host = record.host
     machine = f"{host.cpus_usable} CPUs ({host.cpu_model}), {host.memory_bytes / 2**30:.0f} GiB, {host.system}"
     took = format_duration(sum(entry.seconds for entry in record.entries))

@@ -132,7 +132,7 @@ def capture_events(path: Path) -> Generator[Message, None, None]:
 def _capture_error(said: str, code: int) -> BakeoffError:
     reason = " ".join(said.split()).removeprefix("bakeoff-engine: ")
     if code == 2:
-        hint = "Name the format: --format slow, general or sql." if "it is no slow log" in reason else ""
+        hint = "Name the format: --format slow, general or sql." if "not a slow log" in reason else ""
         return SpecError(f"capture: {reason}.", hint=hint)
     if code == 3:
         return HostError(f"capture: {reason}.")

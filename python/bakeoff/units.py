@@ -18,10 +18,10 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.AS
 
 
 def parse_duration_s(text: str) -> float:
-    """Seconds in `90s`, `4m`, `1h30m`, `1 min 30 s` (as `format_duration` writes it), `250ms`, or a bare number.
+    """Parse `90s`, `4m`, `1h30m`, `1 min 30 s` (as `format_duration` writes it), `250ms` or a bare number into seconds.
 
     Raises:
-        SpecError: not a duration, or not above zero.
+        SpecError: not a duration, not above zero, or longer than a year.
     """
     plain = text.strip().lower()
     if re.fullmatch(r"\d+(\.\d+)?", plain):
@@ -29,38 +29,51 @@ def parse_duration_s(text: str) -> float:
     elif plain and not _DURATION_PART.sub("", plain).strip():
         seconds = sum(float(n) * _SECONDS[unit] for n, unit in _DURATION_PART.findall(plain))
     else:
-        raise SpecError(f"duration {text!r} is not understood.", hint="Write 90s, 4m or 1h30m.")
+        raise SpecError(f"{text!r} is not a duration.", hint="Write 90s, 4m or 1h30m.")
     if seconds <= 0:
-        raise SpecError(f"duration {text!r} must be above zero.", hint="Write 90s, 4m or 1h30m.")
+        raise SpecError(f"{text!r} is not above zero.", hint="Write 90s, 4m or 1h30m.")
     if seconds > _DURATION_MAX_S:
-        raise SpecError(f"duration {text[:40]!r} is longer than a year.", hint="Write 90s, 4m or 1h30m.")
+        raise SpecError(f"{text[:40]!r} is longer than a year.", hint="Write 90s, 4m or 1h30m.")
     return seconds
 
 
-def parse_precision(text: str, name: str = "precision") -> float:
-    """Half-width in natural-log units of `1%`, `0.5 %` or `0.01`: `1%` is ln 1.01.
+def parse_precision(text: str) -> float:
+    """Parse a half-width, `1%`, `0.5 %` or `0.01`, into natural-log units: `1%` is ln 1.01.
 
     Raises:
-        SpecError: not a share, or outside 0.05 % to 50 %; `name` says what it was for.
+        SpecError: not a percentage, or outside 0.05 % to 50 %.
     """
-    share = parse_percent(text, name)
+    share = parse_percent(text)
     if not 0.0005 <= share <= 0.5:
         hint = f"Did you mean {text.strip()}%?" if 0.5 < share <= 50 and "%" not in text else "1% is the usual target."
-        raise SpecError(f"{name} {text!r} is outside 0.05% to 50%.", hint=hint)
+        raise SpecError(f"{text!r} is outside 0.05% to 50%.", hint=hint)
     return math.log1p(share)
 
 
-def parse_percent(text: str, name: str) -> float:
-    """The share in `1%`, `0.5 %` or `0.01`.
+def parse_percent(text: str) -> float:
+    """Parse `1%`, `0.5 %` or `0.01` into a share of 1.
 
     Raises:
-        SpecError: not a number; `name` says what it was for.
+        SpecError: not a number.
     """
     plain = text.strip().replace(" ", "")
     try:
         return float(plain[:-1]) / 100 if plain.endswith("%") else float(plain)
     except ValueError:
-        raise SpecError(f"{name} {text!r} is not understood.", hint="Write 1% or 0.5%.") from None
+        raise SpecError(f"{text!r} is not a percentage.", hint="Write 1% or 0.5%.") from None
+
+
+def parse_rows(text: str) -> int:
+    """Parse `20000`, `100k` or `10m` rows; k and m are 1,000 and 1,000,000.
+
+    Raises:
+        SpecError: not a whole number above zero.
+    """
+    found = re.fullmatch(r"(\d[\d_,]{0,15})([km]?)", text.strip().lower())
+    count = int(found[1].replace(",", "").replace("_", "")) if found else 0
+    if not found or count < 1:
+        raise SpecError(f"{text[:40]!r} is not a number of rows.", hint="Write 20000, 100k or 10m.")
+    return count * {"": 1, "k": 1_000, "m": 1_000_000}[found[2]]
 
 
 def parse_bytes(text: str) -> int:

@@ -123,9 +123,9 @@ def test_a_file_of_sql_is_ordered_by_count(inside, shell):
         (["capture", "mysql://root:s3cret@h:x/", "-o", "x"], "host or port is unclear", 2),
         (["capture", "slow.log", "-o", "x", "--from", "slow-log"], "logs have no choice of a source", 2),
         (["capture", "broken.gz", "-o", "x"], "broken.gz: cannot be read", 3),
-        (["capture", "show", "slow.log"], "it is no capture", 2),
+        (["capture", "show", "slow.log"], "not a capture", 2),
         (["capture", "show", "nowhere"], "cannot be opened", 3),
-        (["capture", "show", "cut"], "broken off", 2),
+        (["capture", "show", "cut"], "incomplete", 2),
         (["capture", "slow.log", "--format", "csv", "-o", "x"], "'csv' is not one of", 2),
     ],
 )

@@ -149,4 +149,4 @@ def test_sysbench_starts_before_anything_else_is_imported():
     assert {name for name in modules if name.startswith("bakeoff")} == {
         "bakeoff", "bakeoff.cli", "bakeoff.find_engine",
     }  # fmt: skip
-    assert not modules & {"typer", "numpy", "arro3", "subprocess"}
+    assert not modules & {"click", "numpy", "arro3", "subprocess"}

@@ -99,15 +99,11 @@ def test_a_mistake_is_one_line(inside, shell, arguments, code, says):
     assert (ran.code, says in ran.complaint) == (code, True), ran
 
 
-def test_only_where_a_run_stands_a_number_is_one(inside, shell):
+def test_a_remark_may_begin_with_a_dash(inside, shell):
     file = shell.folder / "h.db"
     History(file).add(history()[0])
     assert inside("history", "annotate", "--history", "h.db", "--date", "2026-11-25", "--", "-5").code == 0
     assert [each.text for each in History(file).annotations()] == ["-5"]
-    assert "'-3' is no date" in inside("history", "annotate", "x", "--history", "h.db", "--date", "-3").complaint
-    assert "greater than or equal to 0" in inside("run", "charset-collation", "--seed", "-4").complaint
-    for words in (("history", "add", "-1"), ("report", "-1"), ("run", "--resume", "-1"), ("runs", "rm", "-1")):
-        assert "no such option" not in inside(*words).complaint.lower(), words
 
 
 def test_compare_takes_series_of_single_runs_only(inside, shell):

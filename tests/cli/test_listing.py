@@ -54,10 +54,10 @@ def test_workloads_are_listed_with_what_an_event_is(inside):
 
 @pytest.mark.parametrize(("words", "found"), [("du", "duel"), ("duel --pre", "--precision"), ("server ins", "install")])
 def test_the_shell_completes_commands_and_options(shell, words, found):
-    asked = {"_BAKEOFF_COMPLETE": "complete_bash", "COMP_WORDS": f"bakeoff {words}"}
+    asked = {"_BAKEOFF_COMPLETE": "bash_complete", "COMP_WORDS": f"bakeoff {words}"}
     env = shell.env | asked | {"COMP_CWORD": str(len(words.split()))}
     ran = subprocess.run(shell.command, env=env, capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == [found]
+    assert ran.stdout.split() == [f"plain,{found}"]
 
 
 def test_a_dry_run_says_what_it_would_take_and_starts_nothing(shell, inside):

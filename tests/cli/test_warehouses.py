@@ -1,11 +1,15 @@
 """`--warehouses`: the size of every TPC-C script that is named."""
 
+from bakeoff.cli.arguments import WorkloadOptions
 from bakeoff.cli.duel import workloads_of
 
 
+def options(*scripts, **more):
+    return [each.options for each in workloads_of(WorkloadOptions(workload=scripts, **more))]
+
+
 def test_the_size_on_the_command_line_is_that_of_every_tpcc_script():
-    named = workloads_of(["tpcc,./tpcc.lua,oltp_insert"], [], warehouses=3)
-    assert [each.options for each in named] == [(("scale", 3),), (("scale", 3),), ()]
-    assert [dict(each.options) for each in workloads_of(["tpcc"], ["scale=5"])] == [{"scale": "5"}]
-    assert [dict(each.options) for each in workloads_of(["tpcc"], ["warehouses=20"])] == [{"warehouses": "20"}]
-    assert [each.options for each in workloads_of(["tpcc,./tpcc.lua"], [])] == [(("scale", 2),), ()]
+    assert options("tpcc,./tpcc.lua,oltp_insert", warehouses=3) == [(("scale", 3),), (("scale", 3),), ()]
+    assert options("tpcc", option=["scale=5"]) == [(("scale", "5"),)]
+    assert options("tpcc", option=["warehouses=20"]) == [(("warehouses", "20"),)]
+    assert options("tpcc,./tpcc.lua") == [(("scale", 2),), ()]

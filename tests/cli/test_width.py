@@ -15,8 +15,8 @@ LISTS = (
 )  # fmt: skip
 TWINS = ("duel", "mysql:8.0.15", "mysql:8.0.15,innodb_flush_method=fsync,innodb_flush_log_at_trx_commit=2")
 SENTENCES = (
-    ("doctor", "--quick"), ("report", "-1", "--format", "text", "-O", "-"), ("compare", "-2", "-1"),
-    ("compare", "-2", "-1", "-3"), ("plan", "charset-collation"), ("plan", "version-ladder"),
+    ("doctor", "--quick"), ("report", "latest", "--format", "text", "-O", "-"), ("compare", "latest-1", "latest"),
+    ("compare", "latest-1", "latest", "latest-2"), ("plan", "charset-collation"), ("plan", "version-ladder"),
     (*TWINS, "--dry-run", "-w", "oltp_read_only,oltp_write_only,oltp_point_select", "--threads", "1,4,16,64"),
     ("runs", "prune", "--keep", "9"),
 )  # fmt: skip

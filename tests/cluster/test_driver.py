@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 from messages import study
 
-from bakeoff.cli.main import with_address
+from bakeoff.cli.duel import duel
 from bakeoff.cli.run import RunOptions, check_study
 from bakeoff.cluster import Wanted, driver, nodes, worker
 from bakeoff.cluster.driver import RayHosts, kept_share, require_cluster_run, smallest_share
@@ -44,18 +44,17 @@ def node(name, *, resources=None, **facts):
 @pytest.mark.parametrize(
     ("typed", "read"),
     [
-        (["run", "s.yaml", "--ray"], ["run", "s.yaml", "--ray=auto"]),
-        (["run", "--ray", "s.yaml"], ["run", "--ray=auto", "s.yaml"]),
-        (["run", "--ray", "--hosts", "2"], ["run", "--ray=auto", "--hosts", "2"]),
-        (["run", "--ray", "10.0.0.1:6379", "s.yaml"], ["run", "--ray", "10.0.0.1:6379", "s.yaml"]),
-        (["duel", "--ray", "mysql:8", "mysql:8.0.15"], ["duel", "--ray=auto", "mysql:8", "mysql:8.0.15"]),
-        (["duel", "--ray", "ray://head:10001"], ["duel", "--ray", "ray://head:10001"]),
-        ([], []),
-        (["duel", "--ray", "local"], ["duel", "--ray", "local"]),
+        (["a", "b", "--ray"], "auto"),
+        (["a", "b", "--ray", "--hosts", "2"], "auto"),
+        (["--ray", "10.0.0.1:6379", "a", "b"], "10.0.0.1:6379"),
+        (["a", "b", "--ray", "ray://head:10001"], "ray://head:10001"),
+        (["a", "b", "--ray", "local"], "local"),
+        (["a", "b"], None),
     ],
 )
 def test_an_address_may_be_left_out(typed, read):
-    assert with_address(typed) == read
+    with duel.make_context("duel", typed) as context:
+        assert context.params["ray"] == read
 
 
 def test_passwords_do_not_travel(inside):

@@ -34,9 +34,9 @@ PAIR = (SERVER, SERVER)
         (("--baseline", SERVER), "gate: it takes at least two servers."),
         ((*PAIR, "--max-slowdown", "0%"), "--max-slowdown: '0%' is outside 0.1% to 50%. Write --max-slowdown 2%."),
         ((*PAIR, "--max-slowdown", "2"), "outside 0.1% to 50%"),
-        ((*PAIR, "--max-slowdown", "much"), "--max-slowdown 'much' is not understood."),
-        ((*PAIR, "--name", "a b"), "--name: 'a b' is no name"),
-        ((*PAIR, "--name", "x-->"), "--name: 'x-->' is no name"),
+        ((*PAIR, "--max-slowdown", "much"), "--max-slowdown: 'much' is not a percentage."),
+        ((*PAIR, "--name", "a b"), "--name: 'a b' is not a name"),
+        ((*PAIR, "--name", "x-->"), "--name: 'x-->' is not a name"),
         ((*PAIR, "--junit", "nowhere/gate.xml"), "--junit: nowhere/gate.xml cannot be written."),
         ((*PAIR, "--history", "nowhere/h.db"), "--history: nowhere/h.db cannot be written."),
         ((*PAIR, "--budget", "10s"), "a budget of 10 s is too small for a verdict"),
@@ -59,7 +59,7 @@ def test_a_wrong_name_replaces_the_file_of_an_earlier_gate_too(inside, shell):
     for name in ("a b", "\udcff"):  # the second is not UTF-8
         (shell.folder / "gate.xml").write_text("passed")
         assert inside("gate", *PAIR, "--junit", "gate.xml", "--name", name).code == ExitCode.USAGE
-        assert "is no name" in (shell.folder / "gate.xml").read_text()
+        assert "is not a name" in (shell.folder / "gate.xml").read_text()
 
 
 @pytest.mark.parametrize("command", ["gate", "bisect"])
@@ -143,7 +143,7 @@ def test_the_last_server_is_slowed_down_and_not_the_control(tmp_path):
     text = "title: ci\nservers: [mysql:5.7.22, mysql:8.0.15]\nworkloads: [oltp_point_select]\ncontrol: true\n"
     (tmp_path / "ci.yaml").write_text(text)
     study = make_study(read_study(tmp_path / "ci.yaml"), seed=1)
-    arms = gate._checked(study, "5%").arms
+    arms = gate._checked(study, 5.0).arms
     assert {arm.name: arm.slowdown_percent for arm in arms} == {"A": 0.0, "A'": 0.0, "B": 5.0}
 
 

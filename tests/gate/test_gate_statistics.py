@@ -13,10 +13,8 @@ from bakeoff.stats.model import Stop
 from bakeoff.stats.question import Progress, rule_of
 from bakeoff.stats.stopping import stop_state
 from bakeoff.stats.verdict import AnalysisContext, compare
-from validation import __main__ as program
-from validation import gates, gates_measured
+from validation import gates
 from validation.check import fewest, most
-from validation.journal import read_entries
 from validation.simulation import pair_of
 
 LIMIT = math.log(0.98)
@@ -209,33 +207,6 @@ def test_error_rates_at_the_noise_of_recorded_epochs(of_runs, cells, slow_cells,
     # At the limit either answer is wrong as often as a one-sided interval is.
     assert two[Answer.PASS] * runs <= most(runs, 0.025)
     assert two[Answer.FAIL] * runs <= most(runs, 0.025)
-
-
-def test_measured_gates_are_counted(tmp_path):
-    journal = tmp_path / "gates.jsonl"
-    assert read_entries(journal, gates_measured.GateOutcome) == []
-    common = {"server": "mysql:8.0.15", "seed": 1, "other": 0.02, "ratios": (0.0,)}
-    ran = [
-        gates_measured.GateOutcome(**common, slowdown_percent=3, answer="fail", wall_s=60),
-        gates_measured.GateOutcome(**common, slowdown_percent=0, answer="pass", wall_s=90),
-        gates_measured.GateOutcome(**common, slowdown_percent=0, answer="cannot tell", wall_s=210),
-    ]
-    journal.write_text("".join(f"{each.model_dump_json()}\n" for each in ran))
-    assert read_entries(journal, gates_measured.GateOutcome) == ran
-    _, _, equal, slowed = gates_measured.table(ran).splitlines()
-    assert equal == "| mysql:8.0.15 | 0 % | 2 | 1 | 0 | 1 | 2.5 |"
-    assert slowed == "| mysql:8.0.15 | 3 % | 1 | 0 | 1 | 0 | 1.0 |"
-    assert not any(each.wrong for each in ran)
-
-
-@pytest.mark.parametrize(("answer", "percent"), [("fail", 0), ("fail", 1), ("pass", 3)])
-def test_a_wrong_answer_of_a_measured_gate_is_exit_code_1(tmp_path, answer, percent):
-    journal = tmp_path / "gates.jsonl"
-    wrong = gates_measured.GateOutcome(
-        server="mysql:8.0.15", seed=1, other=None, slowdown_percent=percent, answer=answer, wall_s=60, ratios=()
-    )
-    journal.write_text(f"{wrong.model_dump_json()}\n")
-    assert program.run(["gates-measured", "--journal", str(journal)]) == 1
 
 
 def test_a_gate_that_is_wrong_too_often_breaks_its_promise(monkeypatch):

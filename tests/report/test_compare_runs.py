@@ -78,9 +78,9 @@ def test_a_contender_is_compared_with_the_baseline_of_its_own_round(root):
 def test_the_newest_runs_have_names(root, capfd):
     """All three were begun at the same time: their names decide."""
     assert [run.name for run in runs(root, "latest", "latest-1", "latest-2")] == ["third", "second", "first"]
-    assert command(["report", "-2", "--format", "csv", "--runs", str(root)]) == 0
+    assert command(["report", "latest-1", "--format", "csv", "--runs", str(root)]) == 0
     assert capfd.readouterr().out.splitlines()[1].startswith("second,")
-    assert command(["report", "-4", "--runs", str(root)]) == 2
+    assert command(["report", "latest-3", "--runs", str(root)]) == 2
     assert "holds 3 runs" in capfd.readouterr().err
 
 

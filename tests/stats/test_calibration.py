@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from validation import simulation as cal
-from validation.simulation import CLOUD, LOADED, QUIET, Noise, arm_orders
+from validation.simulation import arm_orders
 
 
 def rng(seed=20):
@@ -38,27 +38,6 @@ def test_looking_all_the_time_is_safe_with_the_live_interval_only():
 
 def test_a_grid_of_equal_cells():
     keep(*cal.family(rng(), runs=300))
-
-
-@pytest.mark.parametrize(
-    ("noise", "effect"), [(QUIET, 0.0), (CLOUD, 0.0), (LOADED, 0.0), (CLOUD, -0.05), (QUIET, 0.02)]
-)
-def test_from_slices_to_the_verdict(noise, effect):
-    keep(*cal.from_slices(rng(), name="machine", noise=noise, runs=150, effect=effect, epochs=12))
-
-
-@pytest.mark.parametrize("name", list(cal.DRIFTS))
-def test_drift_of_the_machine_is_no_difference_between_arms(name):
-    noise = Noise(drift=cal.DRIFTS[name])
-    keep(*cal.from_slices(rng(), name=name, noise=noise, runs=100, epochs=10))
-
-
-def test_slices_taken_as_n_claim_at_will():
-    keep(cal.slices_as_n(rng(), runs=100))
-
-
-def test_stalls_are_reported():
-    keep(*cal.stalls(rng(), runs=60))
 
 
 def test_a_broken_promise_is_noticed():

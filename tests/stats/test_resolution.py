@@ -7,12 +7,27 @@ import pytest
 
 from bakeoff.plan import comfortable_seconds
 from bakeoff.report import numbers
+from bakeoff.stats.estimate import epoch_estimates
 from bakeoff.stats.resolution import resolution
-from validation.simulation import CLOUD, LOADED, QUIET, run_to_end, simulated_runs, values_of
+from validation.simulation import CLOUD, LOADED, QUIET, run_to_end, simulate_epoch
 
 RUNS = 60
 OVERHEAD_S = 6.0
 MEASURED_S = comfortable_seconds(overhead_s=OVERHEAD_S, cells=1)
+
+
+def simulated_runs(rng, *, runs, epochs, noise, seconds):
+    """Whole runs from slices up: `runs` independent cells through `epochs` epochs of two equal arms."""
+    cells = [f"oltp_point_select/{i + 1}" for i in range(runs)]
+    drawn = (
+        simulate_epoch(rng, epoch=n, effects={"A": 0.0, "B": 0.0}, cells=cells, noise=noise, seconds=seconds)
+        for n in range(epochs)
+    )
+    return [epoch_estimates(epoch, baseline="A") for epoch in drawn]
+
+
+def values_of(history):
+    return [[epoch.pairs[i].value for epoch in history] for i in range(len(history[0].pairs))]
 
 
 def forecast(noise, *, epochs=6, seconds=3.0, seed=1):

@@ -12,15 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from study_files import assert_refused, study_of
 
-from bakeoff.cli.arguments import request_study
+from bakeoff.cli.study_request import request_study
 from bakeoff.errors import SpecError
 from bakeoff.plan import plan_study
 from bakeoff.plan.factorial import arm_names, make_study
 from bakeoff.run.arms import load_key
 from bakeoff.spec import Connection
-from bakeoff.spec.factors import rows_of
+from bakeoff.spec.fields import Sizes
 from bakeoff.spec.study import Part
 from bakeoff.spec.study_file import find_study, read_study, shipped_studies
+from bakeoff.units import parse_rows
 from tools.docs_tables import study_schema
 
 ROOT = Path(__file__).parents[2]
@@ -74,13 +75,12 @@ def test_a_scale_changes_sizes_and_keeps_the_question(tmp_path):
 
 def test_the_command_line_changes_what_the_file_says_and_what_follows_from_it(tmp_path):
     (tmp_path / "my.yaml").write_text(GOOD)
-    asked = request_study(
-        str(tmp_path / "my.yaml"), scale="", budget="90s", precision="0.5%", seed=4, control=True
-    ).study
+    sizes = Sizes(budget_s="90s", precision="0.5%").given()
+    asked = request_study(str(tmp_path / "my.yaml"), changes={**sizes, "seed": 4, "control": True}).study
     assert (asked.budget_s, asked.seed, asked.arms[-1].name) == (90.0, 4, "A'")
     assert asked.precision == asked.equivalence == pytest.approx(math.log(1.005))
     (tmp_path / "my.yaml").write_text(GOOD + "equivalence: 3%\n")
-    asked = request_study(str(tmp_path / "my.yaml"), scale="", precision="0.5%").study
+    asked = request_study(str(tmp_path / "my.yaml"), changes=Sizes(precision="0.5%").given()).study
     assert asked.equivalence == pytest.approx(math.log(1.03))
 
 
@@ -162,7 +162,7 @@ def test_a_cnf_file_lies_beside_the_study_or_where_it_was_typed(tmp_path, monkey
         study = made(tmp_path, text + "scales: {demo: {threads: [1]}}\n", scale=scale)
         assert study.arms[1].server.cnf_files == (str(tmp_path / "my.cnf"),)
         assert study.arms[1].label == "mysql:8.0,@my.cnf"
-    typed = request_study(str(tmp_path / "my.yaml"), scale="", servers=["mysql:8.0", "mysql:8.0,@typed.cnf"]).study
+    typed = request_study(str(tmp_path / "my.yaml"), servers=["mysql:8.0", "mysql:8.0,@typed.cnf"]).study
     assert typed.arms[1].server.cnf_files == ("/typed.cnf",)
 
 
@@ -172,7 +172,7 @@ def test_words_of_a_connection_are_read_in_any_case_and_no_other_comes_in(tmp_pa
     )
     assert {(arm.connection.transport, arm.connection.tls) for arm in study.arms} == {("socket", "required")}
     assert {arm.connection.prepare_mode for arm in study.arms} == {"server", "client"}
-    with pytest.raises(SpecError, match=r"'pipe' is no transport\. Write one of socket, tcp"):
+    with pytest.raises(SpecError, match=r"transport cannot be 'pipe'\. Write one of socket, tcp"):
         Connection(transport="pipe")
 
 
@@ -275,8 +275,8 @@ changed = partial(study_files.changed, GOOD)
         (changed("title: Charsets\n", ""), 1, "title: it is missing", "Write it"),
         (changed("  prepare_mode: [server", "  prepare_mod: [server"), 6, "prepare_mod", "prepare_mode"),
         (changed("  prepare_mode: [server, client]", "  innodb_io_size: [1, 2]"), 6, "innodb_io_size", "option."),
-        (changed("[server, client]", "[server, klient]"), 6, "'klient' is no prepare_mode", "server, client"),
-        (GOOD + "settings: {tls: verify_ca}\n", 18, "'verify_ca' is no tls", "disabled, preferred, required"),
+        (changed("[server, client]", "[server, klient]"), 6, "prepare_mode cannot be 'klient'", "server, client"),
+        (GOOD + "settings: {tls: verify_ca}\n", 18, "tls cannot be 'verify_ca'", "disabled, preferred, required"),
         (GOOD + "settings: {engine: [innodb, myisam]}\n", 18, "valid string", "one value; write factors"),
         (changed("[server, client]", "[server, server]"), 6, "comes twice", "Leave one out"),
         (changed("[server, client]", "[]"), 6, "needs a level", "at least two"),
@@ -299,10 +299,10 @@ changed = partial(study_files.changed, GOOD)
             "MYSQL_PWD",
         ),
         (changed("budget: 1h30m", "budget: soon"), 15, "soon", "4m"),
-        (changed("budget: 1h30m", "budget: -5.5"), 15, "duration '-5.5'", "4m"),
+        (changed("budget: 1h30m", "budget: -5.5"), 15, "'-5.5'", "4m"),
         (changed("budget: 1h30m", "budget: 0.0"), 15, "above zero", "4m"),
-        (changed("budget: 1h30m", "budget: .inf"), 15, "duration 'inf'", "4m"),
-        (changed("budget: 1h30m", "warm_up: -1.5"), 15, "duration '-1.5'", "4m"),
+        (changed("budget: 1h30m", "budget: .inf"), 15, "'inf'", "4m"),
+        (changed("budget: 1h30m", "warm_up: -1.5"), 15, "'-1.5'", "4m"),
         (changed("options: {range_size: 10}", "rate_per_s: .inf"), 10, "finite", "studies.md"),
         (changed("precision: 2%", "precision: 90%"), 14, "90%", "1%"),
         (changed("table_size: 20k", "table_size: many"), 13, "many", "100k"),
@@ -311,7 +311,7 @@ changed = partial(study_files.changed, GOOD)
         (changed("options: {range_size: 10}", "options: {range_size: .inf}"), 10, "range_size", "studies.md"),
         (changed("tables: 2", "tables[]: 2"), 1, "no such key", "docs/studies.md"),
         (changed("title: Charsets", "title: &x [*x]"), 1, "an alias of what it is inside", "without"),
-        (GOOD + "settings: {script.column_length: 1k}\n", 18, "'1k' is no column_length", "1 to 16383"),
+        (GOOD + "settings: {script.column_length: 1k}\n", 18, "column_length cannot be '1k'", "1 to 16383"),
         (changed("tables: 2", "tables: 2000"), 12, "1000", "studies.md"),
         (changed("workloads: [oltp_read_only", "workloads: [''"), 10, "needs a name", "list workloads"),
         (changed("options: {range_size", "option: {range_size"), 10, "option", "Did you mean options?"),
@@ -511,7 +511,7 @@ def test_arm_names_are_unique(count):
 
 @pytest.mark.parametrize(("text", "rows"), [("20000", 20_000), ("100k", 100_000), ("10m", 10_000_000), ("1,000", 1000)])
 def test_rows_are_read_as_people_write_them(text, rows):
-    assert rows_of(text) == rows
+    assert parse_rows(text) == rows
 
 
 TEXT = 'title: x\nservers: ["mysql:8.0.15", "mysql:8.0.15,env.A=1"]\nworkloads: [oltp_read_only]\n'

@@ -11,7 +11,7 @@ import study_files
 from study_files import assert_refused, study_of
 
 from bakeoff import servers
-from bakeoff.cli.arguments import request_study
+from bakeoff.cli.study_request import request_study
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import make_study
 from bakeoff.plan.workloads import kind_of
@@ -150,17 +150,17 @@ changed = partial(study_files.changed, GOOD)
 @pytest.mark.parametrize(
     ("text", "line", "named", "remedy"),
     [
-        (changed("[text, japanese]", "[text, japaneese]"), 5, "'japaneese' is no content", "japanese, chinese"),
-        (changed("[default, 0.5]", "[default, 1.5]"), 6, "'1.5' is no compressibility", "0 to 1"),
-        (changed("[100, 280]", "[100, many]"), 8, "'many' is no text_length", "characters"),
-        (changed("text_length: [100, 280]", "script.text-length: [100, many]"), 8, "'many' is no text_length", "16383"),
+        (changed("[text, japanese]", "[text, japaneese]"), 5, "content cannot be 'japaneese'", "japanese, chinese"),
+        (changed("[default, 0.5]", "[default, 1.5]"), 6, "must be 0 to 1, got '1.5'", "zlib"),
+        (changed("[100, 280]", "[100, many]"), 8, "text_length cannot be 'many'", "characters"),
+        (changed("text_length: [100, 280]", "script.text-length: [100, many]"), 8, "cannot be 'many'", "16383"),
         (changed("content: [text, japanese]", "script.content: [text, klingon]").replace(
             "content: japanese", "script.content: klingon").replace("utf8mb4_bin", "latin1_bin"),
             5, "content klingon cannot be stored in latin1", "ASCII",
         ),
         (changed("[100, 280]", "[100, 301]"), 8, "text_length 301 is longer than column_length 300", "as long"),
         (changed("column_type: varchar", "column_type: char"), 3, "column_length 300 is too long", "varchar"),
-        (changed("column_type: varchar", "column_type: text"), 3, "'text' is no column_type", "char, varchar"),
+        (changed("column_type: varchar", "column_type: text"), 3, "column_type cannot be 'text'", "char, varchar"),
         (
             changed("where:\n  - not: {content: japanese, table_collation: ujis_bin}\n", ""),
             5,
@@ -301,5 +301,5 @@ def test_installed_stands_for_the_servers_that_are(tmp_path):
 def test_a_server_that_a_shorter_name_stands_for_is_not_installed_once_more(tmp_path, monkeypatch, named, more):
     monkeypatch.setattr(servers, "is_installed", lambda entry: entry.name in ("mysql-8.0.15", "mysql-5.7.22"))
     (tmp_path / "my.yaml").write_text(f'title: ladder\nservers: ["{named}", installed]\nworkloads: [oltp_read_only]\n')
-    study = request_study(str(tmp_path / "my.yaml"), scale="").study
+    study = request_study(str(tmp_path / "my.yaml")).study
     assert [arm.label for arm in study.arms] == [named, "mysql:5.7.22", *more]

@@ -120,7 +120,7 @@ def test_a_server_without_tls_is_not_spoken_to_in_clear_when_tls_is_required(our
     required = (*account, "--mysql-password=a b#c", "--mysql-ssl=required")
     ran = ours("/dev/stdin", *required, "prepare", stdin=SAY.replace("{sql}", "SELECT 1"))
     assert ran.code == 1
-    assert "FATAL: error 2026: TLS connection error: TLS was asked for" in ran.out
+    assert "FATAL: error 2026: TLS connection error: TLS is required" in ran.out
 
 
 def test_connections_take_turns_over_the_addresses(ours, server):

@@ -1,6 +1,5 @@
 """Duels that are not run: epochs of a known law, judged by the real rule or by a wrong one."""
 
-import math
 import random
 from datetime import UTC, datetime
 
@@ -8,7 +7,7 @@ from bakeoff.stats import interval as iv
 from bakeoff.stats.interval import around
 from bakeoff.stats.model import Stop, Word
 from bakeoff.units import parse_precision
-from validation.duels import Judgement, Outcome, ProcessorShares
+from validation.duels import Judgement, Outcome
 from validation.simulation import run_to_end
 
 NATURAL = 0.01  # what the two servers of a label swap differ by
@@ -32,7 +31,7 @@ def simulated_duel(judge=honest, *, spread=0.02, bias=0.0, epochs=7, seed=1):
     """A `run_duel` whose epochs are normal around the truth and a bias."""
     generator = random.Random(seed)
 
-    def run(duel, folder, *, background=False, stop=None):
+    def run(duel, folder, *, background=False):
         truth = duel.truth
         if truth is None:
             truth = NATURAL if duel.kind.startswith("swap-ab") else -NATURAL
@@ -53,8 +52,6 @@ def simulated_duel(judge=honest, *, spread=0.02, bias=0.0, epochs=7, seed=1):
                     words=(word,),
                     stop=Stop.BUDGET,
                     points=tuple(points),
-                    sd_restart=None,
-                    sd_within=None,
                     flags=(),
                 )
             )
@@ -64,13 +61,8 @@ def simulated_duel(judge=honest, *, spread=0.02, bias=0.0, epochs=7, seed=1):
             started_at=datetime.now(UTC),
             wall_s=100.0,
             measured_s=14.0,
-            machine=ProcessorShares(busy=0.6, other=0.02, steal=0.0),
+            other_share=0.02,
             background=background,
         )
 
     return run
-
-
-def truth_of(percent):
-    """Log ratio of an injected slowdown."""
-    return -math.log1p(percent / 100)

@@ -1,35 +1,20 @@
-"""Duels and campaigns: what is kept of a duel, what a journal survives, what a campaign goes on with."""
+"""Duels of the suite: what is kept of a duel, what a journal survives, which duels run again."""
 
 import math
 import subprocess
 import sys
-import threading
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
 import psutil
 import pytest
 
-from bakeoff.errors import HostError, ResultsError, SpecError
+from bakeoff.errors import HostError, ResultsError
 from bakeoff.stats.model import Interval, Stop, Word
-from validation import __main__ as program
-from validation import campaign as campaigns
-from validation.campaign import (
-    Campaign,
-    ever_excludes,
-    first_by_key,
-    judged,
-    parse_kinds,
-    planned,
-    summary_table,
-)
-from validation.causes import Reported
-from validation.duels import Background, Duel, Judgement, LoadClass, Outcome, ProcessorShares, run_bakeoff, run_duel
-from validation.gates_measured import GateOutcome
+from validation import campaign
+from validation.campaign import Summary, ever_excludes, first_by_key, judged, planned, run_missing
+from validation.duels import Background, Duel, Judgement, Outcome, run_bakeoff, run_duel
 from validation.journal import append_entry, read_entries
-
-RESULTS = Path(__file__).parents[2] / "bench/results"
 
 DUEL = Duel(kind="slow2", number=3, servers=("mysql:8.0.15", "mysql:8.0.15"), seed=7, slowdown_percent=2)
 
@@ -37,7 +22,7 @@ DUEL = Duel(kind="slow2", number=3, servers=("mysql:8.0.15", "mysql:8.0.15"), se
 def outcome(duel=DUEL, *, mean=-0.02, half=0.01, words=(Word.INCONCLUSIVE,), points=(), error=None):
     judgement = Judgement(
         cell="oltp_point_select/4", mean=mean, low=mean - half, high=mean + half, live=Interval(low=None, high=None),
-        words=words, stop=Stop.BUDGET, points=points, sd_restart=None, sd_within=None, flags=(),
+        words=words, stop=Stop.BUDGET, points=points, flags=(),
     )  # fmt: skip
     return Outcome(
         duel=duel,
@@ -45,7 +30,7 @@ def outcome(duel=DUEL, *, mean=-0.02, half=0.01, words=(Word.INCONCLUSIVE,), poi
         started_at=datetime.now(UTC),
         wall_s=80.0,
         measured_s=12.0,
-        machine=ProcessorShares(busy=0.5, other=0.1, steal=0.0),
+        other_share=0.1,
         error=error,
     )
 
@@ -64,32 +49,12 @@ def test_the_command_is_one_that_a_user_can_type(tmp_path):
     assert "--inject-slowdown" not in DUEL.model_copy(update={"slowdown_percent": 0.0}).command(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("share", "name"),
-    [(0.0, LoadClass.QUIET), (0.05, LoadClass.LIGHT), (0.25, LoadClass.BUSY), (0.5, LoadClass.CROWDED)],
-)
-def test_load_classes_begin_at_their_limits(share, name):
-    assert LoadClass.of(share) is name
-
-
 def test_a_duel_that_fails_says_why_and_leaves_nothing(tmp_path):
     duel = DUEL.model_copy(update={"servers": ("mysql:nonsense", "mysql:nonsense")})
     ran = run_duel(duel, tmp_path / "run")
     assert ran.judgements == ()
     assert "exit code 2" in ran.error and "nonsense" in ran.error
     assert not (tmp_path / "run").exists()
-
-
-def test_a_duel_is_ended_when_asked(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        Duel,
-        "command",
-        property(lambda self: lambda folder: ("list", "servers")),  # ends by itself, or by us
-    )
-    stop = threading.Event()
-    stop.set()
-    ran = run_duel(DUEL, tmp_path / "run", stop=stop)
-    assert "ended by hand" in ran.error
 
 
 def test_a_command_that_takes_too_long_is_ended_and_says_so():
@@ -117,23 +82,6 @@ def test_a_file_that_is_not_a_journal_is_refused(tmp_path):
         read_entries(path, Outcome)
 
 
-def test_the_journals_that_ship_can_be_read():
-    others = {"causes": Reported, "gates": GateOutcome}
-    for path in sorted({*RESULTS.glob("validation/*.jsonl"), *RESULTS.glob("placement/*.jsonl")}):
-        lines = path.read_text(encoding="utf-8").splitlines()
-        if "restores" in lines[0] or "called" in lines[0]:  # by bench/method/levels.py
-            continue
-        kept = read_entries(path, others.get(path.stem, Outcome))
-        assert len(kept) == len(lines), path
-    (flag,) = read_entries(RESULTS / "validation/long-epochs.jsonl", Outcome)[0].only.flags
-    assert (flag.kind, flag.text[:22]) == ("CHECK", "the sign-flip test say")
-
-
-def test_a_journal_that_is_not_there_has_no_summary(tmp_path, capsys):
-    assert program.run(["summary", str(tmp_path / "none.jsonl")]) == 2
-    assert "none.jsonl" in capsys.readouterr().err
-
-
 def test_the_first_outcome_of_a_duel_counts():
     assert first_by_key([outcome(mean=0.01), outcome(mean=0.5)])[DUEL.key].only.mean == 0.01
 
@@ -147,55 +95,45 @@ def test_kinds_are_mixed_and_grow_evenly():
     assert duels != planned({"aa": 30, "slow2": 30}, ["mysql:8.0.15"], seed=2)
 
 
-def test_kinds_of_a_campaign():
-    assert parse_kinds("aa=5,aa@mariadb:10.11=7") == {"aa": 5, "aa@mariadb:10.11": 7}
-    with pytest.raises(SpecError, match="KIND=NUMBER"):
-        parse_kinds("aa")
-    with pytest.raises(SpecError, match="unknown"):
-        planned({"nonsense": 1}, ["mysql"], seed=1)
+def test_kinds_of_duels():
     first, second = sorted(planned({"swap": 1}, ["mysql"], seed=1), key=lambda duel: duel.kind)
     assert first.servers == second.servers[::-1]
     assert first.truth is None
-    (alone,) = planned({"aa@mariadb:10.11": 1}, ["mysql"], seed=1)
-    assert alone.servers == ("mariadb:10.11", "mariadb:10.11")
+    (slow,) = planned({"slow5": 1}, ["mysql"], seed=1)
+    assert slow.truth == pytest.approx(-math.log(1.05))
     (loaded,) = planned({"aa": 1}, ["mysql"], seed=1, background=True)
     assert loaded.key != planned({"aa": 1}, ["mysql"], seed=1)[0].key
 
 
-def test_a_campaign_goes_on_where_it_stopped_and_tries_a_failure_once_more(tmp_path, monkeypatch):
+def test_only_missing_duels_run_and_a_failure_is_tried_once_more(tmp_path, monkeypatch):
     tried = []
 
-    def simulated_duel(duel, folder, *, background, stop):
+    def simulated_duel(duel, folder, *, background):
         tried.append(duel.number)
         return outcome(duel, error="exit code 4: simulated" if duel.number == 1 else None)
 
-    monkeypatch.setattr(campaigns, "run_duel", simulated_duel)
+    monkeypatch.setattr(campaign, "run_duel", simulated_duel)
     duels = planned({"aa": 4}, ["mysql:8.0.15"], seed=1)
     append_entry(tmp_path / "duels.jsonl", outcome(next(duel for duel in duels if duel.number == 2)))
-    finished = Campaign(tmp_path).run(duels)
+    journal = run_missing(duels, tmp_path)
     assert sorted(tried) == [0, 1, 1, 3]
-    assert sorted(each.duel.number for each in finished.values()) == [0, 2, 3]
-    again = Campaign(tmp_path)
-    assert len(again.outcomes) == 5  # nothing is left out in silence
-    tried.clear()
-    again.stop.set()
-    again.run(duels)
-    assert tried == []
+    assert sorted(each.duel.number for each in first_by_key(journal).values()) == [0, 2, 3]
+    assert len(journal) == len(read_entries(tmp_path / "duels.jsonl", Outcome)) == 5  # failures are kept
 
 
-def test_two_campaigns_do_not_share_a_folder(tmp_path, monkeypatch):
-    def nested(duel, folder, *, background, stop):
-        with pytest.raises(HostError, match="another one is running"):
-            Campaign(tmp_path).run([])
+def test_two_runs_do_not_share_a_folder(tmp_path, monkeypatch):
+    def nested(duel, folder, *, background):
+        with pytest.raises(HostError, match="already running"):
+            run_missing([], tmp_path)
         return outcome(duel)
 
-    monkeypatch.setattr(campaigns, "run_duel", nested)
+    monkeypatch.setattr(campaign, "run_duel", nested)
     duels = planned({"aa": 1}, ["mysql:8.0.15"], seed=1)
-    assert len(Campaign(tmp_path).run(duels)) == 1
-    assert len(Campaign(tmp_path).run(duels)) == 1
+    assert len(run_missing(duels, tmp_path)) == 1
+    assert len(run_missing(duels, tmp_path)) == 1
 
 
-def test_a_summary_names_every_miss():
+def test_a_miss_is_described_with_its_epochs():
     equal = DUEL.model_copy(update={"kind": "aa", "slowdown_percent": 0.0})
     good = outcome(mean=-0.02, words=(Word.SLOWER,))
     missed = outcome(DUEL.model_copy(update={"number": 4}), mean=0.05, words=(Word.FASTER,), points=(0.04, 0.06))
@@ -204,27 +142,17 @@ def test_a_summary_names_every_miss():
     assert (first.right, first.wrong, first.covered) == (True, False, True)
     assert (second.right, second.wrong, second.covered) == (False, True, False)
     assert third.wrong
-    text = summary_table([good, missed, misled])
-    assert "Misses and wrong claims: 2 of 3" in text
-    assert "Wall time of" not in text
-    spent = summary_table([good.model_copy(update={"phases_s": {"measure": 12.0, "warm": 28.0}})])
-    assert "Wall time of 1 duels: outside epochs 50%, warm 35%, measure 15%." in spent
-    assert missed.duel.key in text and "+0.040 +0.060" in text
-    epochs = summary_table([missed])
-    assert "| ±2% in 100s | light |" in epochs
-    assert "| 2 | 6.0 s | 1.4% | 80 s |" in epochs
+    assert missed.duel.key in str(second) and "+0.040 +0.060" in str(second) and "other work 10%" in str(second)
 
 
 def test_a_duel_without_an_interval_holds_nothing_and_misses_nothing():
-    without = outcome(DUEL.model_copy(update={"number": 4}), mean=-0.96, half=math.nan)
+    without = outcome(mean=-0.96, half=math.nan)
     without = without.model_copy(
         update={"judgements": (without.only.model_copy(update={"low": None, "high": None}),)},
     )
     (one,) = judged([without])
     assert (one.covered, one.missed) == (False, False)
-    text = summary_table([outcome(), without])
-    assert "| 1 of 1 (at least 0) |" in text
-    assert "Misses and wrong claims: 0 of 2." in text
+    assert (Summary.of(judged([outcome(), without])).intervals, Summary.of([one]).intervals) == (1, 0)
 
 
 def test_peeking_is_judged_at_every_look():
@@ -264,11 +192,9 @@ def test_background_load_ends_with_its_block():
 def test_a_real_duel_is_kept_with_all_that_is_asked_of_it(shell, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", shell.env["XDG_CACHE_HOME"])
     duel = DUEL.model_copy(update={"slowdown_percent": 5.0, "budget": "15s", "table_size": 1000})
-    (kept,) = Campaign(shell.folder / "campaign").run([duel]).values()
+    (kept,) = run_missing([duel], shell.folder / "campaign")
     assert kept.error is None and kept.duel.truth == pytest.approx(-math.log(1.05))
     assert kept.only.cell == "oltp_point_select/4" and len(kept.only.points) >= 1
-    assert kept.versions == ("8.0.15", "8.0.15")
-    assert 0 < kept.measured_s < kept.wall_s and kept.phases_s["measure"] == pytest.approx(kept.measured_s, abs=0.01)
-    assert 0 <= kept.machine.other <= kept.machine.busy <= 1
+    assert 0 < kept.measured_s < kept.wall_s and 0 <= kept.other_share <= 1
     assert list((shell.folder / "campaign" / "runs").iterdir()) == []
     assert shell.left_behind() == []

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bakeoff.stats.interval import around
-from bakeoff.stats.model import Estimate
+from bakeoff.stats.model import Estimate, FlagKind
 from validation import real_checks
 from validation.check import Setting, Size
 from validation.real_epochs import agrees, at_every_length, mean_of
@@ -127,7 +127,7 @@ def test_a_second_cpu_changes_nothing_only_where_half_a_per_cent_would_show(
             # Of 40 values, half of them d above and half d below their mean, the half-width is 0.324 d.
             return math.exp((mean + sign * half_width / 0.324) * (self.cpus - 1))
 
-    flags = [SimpleNamespace(kind="CLIENT")] if bound else []
+    flags = [SimpleNamespace(kind=FlagKind.CLIENT_BOUND)] if bound else []
     monkeypatch.setattr(real_checks, "FakeBench", Bench)
     monkeypatch.setattr(real_checks, "rate", lambda epoch: epoch)
     monkeypatch.setattr(real_checks, "judge", lambda *_: SimpleNamespace(comparisons=[SimpleNamespace(flags=flags)]))

@@ -49,7 +49,6 @@ def test_a_soak_test_that_is_ended_ends_its_duel(tmp_path, monkeypatch, endless)
     ("words", "module", "name"),
     [
         (["soak", "--folder", "."], program, "soak"),
-        (["gates-measured", "--minutes", "1"], program.gates_measured, "series"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

@@ -10,7 +10,7 @@ from validation import replay_runs
 
 
 def workers():
-    return [child.pid for child in psutil.Process().children() if "serve()" in " ".join(child.cmdline())]
+    return [child.pid for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
 
 
 def test_results_come_in_the_order_of_the_tasks():

@@ -1,7 +1,7 @@
-//! The capture file: zstd-compressed JSON lines, one an event, and totals at its end (docs/capture.md).
+//! The capture file: zstd-compressed JSON lines, one per event, with totals at the end (docs/reference/capture.md).
 //!
-//! Three parts: a zstd frame with the header and the events; one with the totals; a skippable frame of 8 bytes, which zstd
-//! passes over, with the place of the totals, so that they are read without the events.
+//! It has three parts: a zstd frame with the header and the events, one with the totals, and a skippable frame of 8 bytes with
+//! the offset of the totals, so that they can be read without the events.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -17,13 +17,13 @@ use serde_json::value::RawValue;
 use crate::error::Error;
 use crate::event::Event;
 
-/// Of the file's form; a change that a reader could notice raises it.
+/// Version of the file format. Any change that a reader could notice increases it.
 pub const VERSION: u32 = 1;
 
-/// A skippable frame's magic number, and its length.
+/// The magic number and length of the skippable frame.
 const INDEX_HEAD: [u8; 8] = [0x5B, 0x2A, 0x4D, 0x18, 8, 0, 0, 0];
 const INDEX_BYTES: usize = 16;
-/// As fast as the log is read; higher levels gain a tenth in size.
+/// Compression level: as fast as the log is read. Higher levels save a tenth of the size.
 const LEVEL: i32 = 1;
 
 /// The first line.
@@ -37,67 +37,56 @@ pub struct Header {
     pub redacted: bool,
 }
 
-/// A line of the file for an event. Fields that a log does not tell are left out.
+/// The line of an event. Fields that the log does not tell are left out.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "named like the fields of Event")]
 pub struct EventLine<'a> {
     /// Always `event`.
     #[serde(borrow)]
     pub r#type: Cow<'a, str>,
-    /// The server's number of the connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<u64>,
-    /// Moments [µs since 1970].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_us: Option<i64>,
-    /// See `start_us`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_us: Option<i64>,
-    /// Times [µs].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query_us: Option<u64>,
-    /// See `query_us`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lock_us: Option<u64>,
-    /// The default schema.
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub schema: Cow<'a, str>,
-    /// `user@host`; left out of a redacted capture.
+    /// `user@host`. Left out of a redacted capture.
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub user: Cow<'a, str>,
-    /// What the connection has set: an object.
+    /// The variables that the connection has set, as an object.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub session: Option<&'a RawValue>,
-    /// `Query`, `Execute`, `Prepare`, `Connect`, `Reset Connection`, `Quit`, `Init DB`, `Other`.
+    /// The name of a [`crate::event::LogCommand`].
     #[serde(borrow)]
     pub command: Cow<'a, str>,
-    /// The statement, when it is UTF-8.
+    /// The statement, if it is UTF-8.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub sql: Option<Cow<'a, str>>,
-    /// The statement otherwise: its bytes.
+    /// The statement's bytes otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sql_base64: Option<String>,
-    /// The digest's name; only of statements.
+    /// The digest's name. Only statements have one.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Cow<'a, str>>,
-    /// Rows, by what happened to them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows_sent: Option<u64>,
-    /// See `rows_sent`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows_examined: Option<u64>,
-    /// See `rows_sent`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows_affected: Option<u64>,
-    /// The server's error number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errno: Option<u32>,
-    /// As the log set them before the statement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub insert_id: Option<u64>,
-    /// See `insert_id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_insert_id: Option<u64>,
-    /// Statements that it stands for; left out when 1.
+    /// The number of statements it represents. Left out if 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u64>,
     /// Why it cannot be replayed.
@@ -106,7 +95,12 @@ pub struct EventLine<'a> {
 }
 
 impl<'a> EventLine<'a> {
-    /// The line of an event with this statement; digest, session and reason are the caller's.
+    /// The connection has no session any more, or a new one. Without a number it is not known whose session ends.
+    pub fn ends_session(&self) -> bool {
+        self.connection.is_some() && matches!(&*self.command, "Quit" | "Connect" | "Reset Connection")
+    }
+
+    /// Makes the line of an event with this statement, without digest, session and `not_replayable`.
     pub fn of(event: &'a Event, sql: &'a [u8]) -> Self {
         let text = std::str::from_utf8(sql).ok();
         Self {
@@ -132,7 +126,7 @@ impl<'a> EventLine<'a> {
         }
     }
 
-    /// The statement's bytes.
+    /// Returns the statement's bytes.
     pub fn statement(&self) -> Vec<u8> {
         match (&self.sql, &self.sql_base64) {
             (Some(text), _) => text.as_bytes().to_vec(),
@@ -142,36 +136,28 @@ impl<'a> EventLine<'a> {
     }
 }
 
-/// One digest of a capture. Counts and sums are weighted: an event of a log with a rate limit stands for several.
+/// The totals of one digest. Counts and sums are weighted: with a rate limit, an event of the log represents several.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "sums of the fields of Event")]
 pub struct DigestTotals {
-    /// Its name: the first 16 digits of the SHA-256 of its text.
+    /// Its name; see [`crate::digest::name_of`].
     pub digest: String,
-    /// Its text, as the server writes it.
+    /// Its text; see [`crate::digest::text_of`].
     pub text: String,
-    /// Events in the log.
+    /// Unweighted events.
     pub events: u64,
-    /// Statements that they stand for.
     pub count: u64,
-    /// Statements with a known time.
+    /// Statements whose duration is known. The quantiles are theirs.
     pub timed: u64,
-    /// Sum of their times [µs].
     pub total_us: u64,
-    /// Median of their times [µs], to 1 %.
+    /// Exact to 1 %, like the other quantiles.
     pub p50_us: u64,
-    /// 95th percentile [µs].
     pub p95_us: u64,
-    /// 99th percentile [µs].
     pub p99_us: u64,
-    /// The longest time [µs], exact.
     pub max_us: u64,
-    /// Sum of waits for locks [µs].
     pub lock_us: u64,
-    /// Sum of rows sent.
     pub rows_sent: u64,
-    /// Sum of rows read.
     pub rows_examined: u64,
-    /// Sum of rows changed.
     pub rows_affected: u64,
     /// Statements that failed.
     pub errors: u64,
@@ -179,40 +165,39 @@ pub struct DigestTotals {
     pub not_replayable: BTreeMap<String, u64>,
     /// The default schema of the sample.
     pub schema: String,
-    /// The statement that took longest (the first one when no times are known), at most 8 kB of it.
+    /// At most 8 kB of the slowest statement, or of the first one if no durations are known.
     pub sample: String,
 }
 
-/// The whole of a capture.
+/// The totals of a capture.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overall {
-    /// Formats of the logs, in their order: `slow`, `general`, `sql`, `digests`.
+    /// Formats of the logs in order; see [`crate::Format::name`].
     pub formats: Vec<String>,
-    /// Statements in the log.
+    /// Statements in the log, unweighted.
     pub events: u64,
-    /// Statements that they stand for.
+    /// Statements, weighted.
     pub count: u64,
-    /// Connections with a number that executed a statement.
+    /// Numbered connections that sent a statement.
     pub connections: u64,
     /// `COMMIT` and `ROLLBACK` statements.
     pub transactions: u64,
-    /// Administrator commands, connects and quits.
+    /// Everything other than statements: connects, quits, administrator commands.
     pub commands: u64,
-    /// Groups of statements.
+    /// Number of digests.
     pub digests: u64,
-    /// Sum of all times [µs].
+    /// Sum of all durations [µs].
     pub total_us: u64,
-    /// First and last moment of a statement [µs since 1970]; null when the log has none.
+    /// When the first statement began [µs since 1970]. None if the log has no times.
     pub first_us: Option<i64>,
-    /// See `first_us`.
+    /// When the last statement ended [µs since 1970].
     pub last_us: Option<i64>,
     /// Statements that cannot be replayed, by reason.
     pub not_replayable: BTreeMap<String, u64>,
-    /// Bytes of the logs, decompressed, that belong to no event.
+    /// Decompressed bytes that belong to no event.
     pub skipped_bytes: u64,
 }
 
-/// The lines of the totals.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum TotalsLine {
@@ -220,18 +205,18 @@ enum TotalsLine {
     Overall(Overall),
 }
 
-/// What is at the end of a capture.
+/// The header and the totals of a capture.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// The first line.
+    /// The header.
     pub header: Header,
-    /// Everything together.
+    /// The totals of everything.
     pub overall: Overall,
-    /// Each digest, the one with the longest time first.
+    /// The digests by total time, longest first.
     pub digests: Vec<DigestTotals>,
 }
 
-/// Counts what goes to the file.
+/// Counts the bytes written.
 struct Counting<W> {
     inner: W,
     bytes: u64,
@@ -255,28 +240,28 @@ pub struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins with the header.
+    /// Writes the header.
     ///
     /// # Errors
-    /// Of writing.
+    /// The output cannot be written.
     pub fn new(out: W, header: &Header) -> io::Result<Self> {
         let mut frame = zstd::Encoder::new(Counting { inner: out, bytes: 0 }, LEVEL)?;
         write_line(&mut frame, header)?;
         Ok(Self { frame })
     }
 
-    /// Adds lines that [`add_line`] made.
+    /// Writes lines made by [`add_line`].
     ///
     /// # Errors
-    /// Of writing.
+    /// The output cannot be written.
     pub fn lines(&mut self, lines: &[u8]) -> io::Result<()> {
         self.frame.write_all(lines)
     }
 
-    /// Adds the totals and ends the file.
+    /// Writes the totals and ends the file.
     ///
     /// # Errors
-    /// Of writing.
+    /// The output cannot be written.
     pub fn finish(self, digests: &[DigestTotals], overall: &Overall) -> io::Result<W> {
         let out = self.frame.finish()?;
         let place = out.bytes;
@@ -298,55 +283,56 @@ fn write_line(out: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
     out.write_all(b"\n")
 }
 
-/// Adds an event's line to `lines`.
+/// Appends an event's line to `lines`.
 pub fn add_line(lines: &mut Vec<u8>, line: &EventLine) {
-    // Writing to memory does not fail, and no field refuses to be written.
+    // Writing to memory cannot fail.
     let _ = serde_json::to_writer(&mut *lines, line);
     lines.push(b'\n');
 }
+
+const NOT_A_CAPTURE: &str = "not a capture";
+const INCOMPLETE: &str = "incomplete: making the capture was interrupted";
 
 fn damaged(path: &Path, reason: impl ToString) -> Error {
     Error::Capture { path: path.to_owned(), reason: reason.to_string() }
 }
 
-/// Opens a capture at its first event; its header.
+/// Opens a capture. Returns its header and a reader at its first event.
 ///
 /// # Errors
-/// [`Error::Open`], [`Error::Capture`]: not a capture, or of a version that this program does not know.
+/// [`Error::Open`], or [`Error::Capture`] if it is not a capture or has another version.
 pub fn open(path: &Path) -> Result<(Header, impl BufRead + Send + use<>), Error> {
     let file = File::open(path).map_err(|error| Error::Open { path: path.to_owned(), reason: error.to_string() })?;
-    // The totals are a frame of their own.
+    // The totals are in the next frame.
     let decoder = zstd::Decoder::new(file).map_err(|error| damaged(path, error))?.single_frame();
     let mut lines = BufReader::with_capacity(1 << 20, decoder);
     let mut first = Vec::new();
-    lines.by_ref().take(1 << 16).read_until(b'\n', &mut first).map_err(|_| damaged(path, "it is no capture"))?;
-    let header: Header = serde_json::from_slice(&first).map_err(|_| damaged(path, "it is no capture"))?;
+    lines.by_ref().take(1 << 16).read_until(b'\n', &mut first).map_err(|_| damaged(path, NOT_A_CAPTURE))?;
+    let header: Header = serde_json::from_slice(&first).map_err(|_| damaged(path, NOT_A_CAPTURE))?;
     if header.r#type != "bakeoff-capture" {
-        return Err(damaged(path, "it is no capture"));
+        return Err(damaged(path, NOT_A_CAPTURE));
     }
     if header.version != VERSION {
-        return Err(damaged(
-            path,
-            format!("it has version {} of the form, this program reads {VERSION}", header.version),
-        ));
+        let found = header.version;
+        return Err(damaged(path, format!("capture format {found} is not supported, only {VERSION}")));
     }
     Ok((header, lines))
 }
 
-/// Reads the totals at a capture's end.
+/// Reads the totals at the end of a capture.
 ///
 /// # Errors
-/// As [`open`]; a capture that was not finished.
+/// Those of [`open`], and [`Error::Capture`] if the capture is incomplete.
 pub fn read_summary(path: &Path) -> Result<Summary, Error> {
     let (header, _) = open(path)?;
-    let unfinished = |_| damaged(path, "it has no end: the capture was broken off");
+    let unfinished = |_| damaged(path, INCOMPLETE);
     let mut file = File::open(path).map_err(unfinished)?;
     let mut index = [0; INDEX_BYTES];
     let size = file.seek(SeekFrom::End(-16)).map_err(unfinished)?;
     file.read_exact(&mut index).map_err(unfinished)?;
     let place = u64::from_le_bytes(index[8..].try_into().unwrap_or_default());
     if index[..8] != INDEX_HEAD || place > size {
-        return Err(damaged(path, "it has no end: the capture was broken off"));
+        return Err(damaged(path, INCOMPLETE));
     }
     file.seek(SeekFrom::Start(place)).map_err(unfinished)?;
     let totals = BufReader::new(zstd::Decoder::new(file).map_err(|error| damaged(path, error))?);
@@ -360,10 +346,10 @@ pub fn read_summary(path: &Path) -> Result<Summary, Error> {
             }
         }
     }
-    Err(damaged(path, "it has no end: the capture was broken off"))
+    Err(damaged(path, INCOMPLETE))
 }
 
-/// A file that appears under its name only when it is whole.
+/// A file that gets its name only when it is complete.
 pub(crate) struct WholeFile {
     file: BufWriter<File>,
     partial: std::path::PathBuf,
@@ -377,7 +363,7 @@ impl WholeFile {
         Ok(Self { file: BufWriter::new(File::create(&partial)?), partial })
     }
 
-    /// Syncs the file before it gets its name, so that a power cut leaves the whole file or none.
+    /// Syncs the file before renaming it, so that a power failure leaves the complete file or none.
     pub(crate) fn keep(mut self, path: &Path) -> io::Result<()> {
         self.file.flush()?;
         self.file.get_ref().sync_all()?;
@@ -399,7 +385,7 @@ impl Write for WholeFile {
 
 impl Drop for WholeFile {
     fn drop(&mut self) {
-        // Gone already when it was kept.
+        // It is gone if it was kept.
         let _ = std::fs::remove_file(&self.partial);
     }
 }

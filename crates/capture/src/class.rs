@@ -1,8 +1,8 @@
-//! What a statement does to the server: a plain read, the state of its own session, or anything else.
+//! Classifies statements: a plain read, a change to its own session, or a write.
 //!
-//! A write is never taken for a read: what is in doubt is a write. So names before `(` must be functions of the server that are
-//! known to change nothing (a name that is not listed can be a stored function, which may write), a statement with code in
-//! comments must be a read for servers of every version, and in every `sql_mode` and character set in which its texts end elsewhere.
+//! In doubt a statement is a write, so a write is never taken for a read. A name before `(` must be a built-in function that is
+//! known to change nothing, because any other may be a stored function. Code in comments must be a read on servers of every
+//! version. If the statement's texts end elsewhere in another `sql_mode` or character set, it must be a read there, too.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,33 +14,33 @@ use crate::event::number;
 use crate::keywords;
 use crate::lexer::{Kind, Lexer, code_tokens, is_ident, is_word, unquoted};
 
-/// What a statement does.
+/// What a statement does to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// It reads, and changes and locks nothing.
+    /// It reads. It changes and locks nothing.
     Read,
-    /// It concerns its own session alone: `SET` of session variables, `USE`, the begin and end of transactions, comments only.
+    /// It concerns only its own session: `SET` of session variables, `USE`, the begin and end of transactions, an empty statement.
     Session,
-    /// Anything else, with the word that makes it so: `INSERT`, `FOR UPDATE`, `INTO OUTFILE`, `SLEEP`, `CALL`.
+    /// Anything else. The word tells why: `INSERT`, `FOR UPDATE`, `INTO OUTFILE`, `SLEEP`, `CALL`.
     Write(&'static str),
 }
 
 /// What a statement does to its connection's transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// A transaction begins, and locked tables are unlocked; what was open is committed.
+    /// Commits the open transaction, unlocks tables and begins a transaction.
     Begin,
-    /// Tables are locked; what was open is committed.
+    /// Commits the open transaction and locks tables.
     Lock,
-    /// Tables are unlocked, and a transaction that had them locked ends.
+    /// Unlocks tables, and ends a transaction that had them locked.
     Unlock,
-    /// It ends.
+    /// Ends the transaction.
     End,
-    /// It ends, and another begins at once (`AND CHAIN`).
+    /// Ends the transaction and begins another one (`AND CHAIN`).
     Chain,
-    /// A definition and the like: what was open is committed, and the statement stands alone.
+    /// Commits the open transaction and is none of the next: `CREATE`, `FLUSH`.
     Commits,
-    /// Anything else.
+    /// Has no effect on the transaction.
     Inside,
 }
 
@@ -51,25 +51,25 @@ pub struct Statement {
     pub class: Class,
     /// What it does to its connection's transaction.
     pub effect: Effect,
-    /// It names a function that gives the current time; see [`uses_clock`].
+    /// It calls a function for the current time. Views and routines that do so are not known.
     pub uses_clock: bool,
 }
 
 impl Statement {
-    /// Classifies the text alone: the session's settings and the server's objects are not known.
+    /// Classifies a statement by its text alone, without the session's settings or the server's objects.
     pub fn classify(sql: &[u8]) -> Self {
         Self { class: class(sql), effect: effect(sql), uses_clock: uses_clock(sql) }
     }
 }
 
-/// Statements that commit what is open, by their first word.
+/// First words of statements that commit the open transaction.
 #[rustfmt::skip]
 const COMMITTING: [&str; 14] = [
     "ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE", "GRANT", "REVOKE", "ANALYZE", "OPTIMIZE", "REPAIR", "FLUSH",
     "RESET", "INSTALL", "UNINSTALL",
 ];
 
-/// What `sql` does to the transaction of its connection.
+/// Returns what `sql` does to its connection's transaction.
 pub fn effect(sql: &[u8]) -> Effect {
     let first: Vec<Part> = code_tokens(sql)
         .take(5)
@@ -105,7 +105,9 @@ pub fn effect(sql: &[u8]) -> Effect {
     Effect::Inside
 }
 
-/// The schema that `USE name` names. The client's own command also takes names like `my-db` without quotes: up to a space or a `;`.
+/// Returns the schema of `USE name`.
+///
+/// The client's own command also takes names like `my-db` without quotes, up to a space or a `;`.
 pub fn used_schema(sql: &[u8], dialect: Dialect) -> Option<Cow<'_, [u8]>> {
     let mut tokens = Lexer::in_dialect(sql, dialect).code();
     if !is_word(sql, tokens.next()?, "USE") {
@@ -125,10 +127,10 @@ pub fn used_schema(sql: &[u8], dialect: Dialect) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// Words before `(` that change nothing: functions of servers, aggregates, types, and words of the syntax.
+/// Words before `(` that change nothing: built-in functions, aggregates, types and words of the syntax.
 static HARMLESS: LazyLock<HashSet<&str>> = LazyLock::new(|| include_str!("harmless.txt").split_whitespace().collect());
 
-/// Words that make a statement wait, hold a lock or change something outside of tables, before `(`.
+/// Functions that wait, take a lock or change something outside of tables.
 #[rustfmt::skip]
 const HARMFUL: [&str; 13] = [
     "SLEEP", "BENCHMARK", "GET_LOCK", "RELEASE_LOCK", "RELEASE_ALL_LOCKS", "MASTER_POS_WAIT", "SOURCE_POS_WAIT",
@@ -136,7 +138,7 @@ const HARMFUL: [&str; 13] = [
     "SYS_EXEC",
 ];
 
-/// Versions that the comments of one statement may name; more is doubt.
+/// Most versions that the comments of one statement may name.
 const VERSIONS_MAX: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
@@ -144,16 +146,16 @@ struct Part<'a> {
     kind: Kind,
     text: &'a [u8],
     end: usize,
-    /// Of the comment that it stands in as code.
+    /// The version of the comment around it.
     version: Option<u64>,
 }
 
-/// What `sql` does. It reads the text alone, and knows nothing of a session's settings or a server's objects.
+/// Returns what `sql` does to the server, by its text alone.
 pub fn class(sql: &[u8]) -> Class {
     let mut class = None;
     for dialect in dialects(sql) {
         let found = class_in(sql, Lexer::in_dialect(sql, dialect));
-        // The server refuses a statement whose quotes do not end, as a whole.
+        // The server refuses a statement with an open quote.
         match found.class {
             _ if found.cut => {}
             write @ Class::Write(_) => return write,
@@ -163,7 +165,7 @@ pub fn class(sql: &[u8]) -> Class {
     class.unwrap_or(Class::Write("cut"))
 }
 
-/// Lists the dialects in which the texts and names of a statement can end in different places, the default one first.
+/// Lists the dialects in which the quoted texts of a statement can end in different places, the default one first.
 fn dialects(sql: &[u8]) -> impl Iterator<Item = Dialect> {
     let is_special = |byte: u8| (b'@'..0x7f).contains(&byte) && !is_ident(byte);
     let is_in_character = |pair: &[u8]| pair[0] >= 0x80 && is_special(pair[1]);
@@ -180,7 +182,7 @@ fn dialects(sql: &[u8]) -> impl Iterator<Item = Dialect> {
 
 struct Found {
     class: Class,
-    /// It ends within a quote or a comment, and is one statement.
+    /// It is one statement and ends within a quote or a comment.
     cut: bool,
 }
 
@@ -197,7 +199,7 @@ fn class_in<'a>(sql: &'a [u8], lexer: Lexer<'a>) -> Found {
             Kind::HintEnd => in_hint = false,
             _ if in_hint && token.kind != Kind::Cut => {}
             Kind::Comment if text == b"*/" => version = None,
-            // MariaDB executes what is no code for MySQL, and versions skip to different ends of comments within comments.
+            // MySQL and MariaDB disagree on what is code, and versions on where nested comments end.
             Kind::Comment if version.is_some() => doubt = Some("comment"),
             Kind::Comment if is_of_one_flavour(text) => doubt = Some("comment"),
             Kind::Comment if text.starts_with(b"/*!") => version = Some(number(&text[3..]).unwrap_or(0)),
@@ -223,13 +225,13 @@ fn class_in<'a>(sql: &'a [u8], lexer: Lexer<'a>) -> Found {
     Found { class, cut }
 }
 
-/// Whether MySQL and MariaDB read a comment differently: `/*M!`, a version of six digits, one that no server runs.
+/// Whether MySQL and MariaDB read a comment differently: `/*M!`, a version of six digits, or one that no server has.
 fn is_of_one_flavour(comment: &[u8]) -> bool {
     comment[..comment.len().min(4)].eq_ignore_ascii_case(b"/*M!")
         || comment.starts_with(b"/*!") && (comment.ends_with(b"*/") || comment.len() > b"/*!50003".len())
 }
 
-/// A server sees the code in comments of its own version and lower ones: all that it can see must be a read.
+/// A server runs the code in comments of its own and lower versions, so the statement must be a read for each version.
 fn class_of_versions(parts: &[Part]) -> Class {
     let mut versions: Vec<u64> = parts.iter().filter_map(|part| part.version).collect();
     versions.sort_unstable();
@@ -257,20 +259,19 @@ fn is_any(parts: &[Part], at: usize, words: &[&str]) -> bool {
     words.iter().any(|word| is(parts, at, word))
 }
 
-/// Words that give the time of the session's clock, which `SET timestamp` sets; `SYSDATE` has the server's own.
+/// Functions that return the session's clock, which `SET timestamp` sets. (`SYSDATE` returns the server's.)
 #[rustfmt::skip]
 const CLOCK: [&str; 12] = [
     "NOW", "CURDATE", "CURTIME", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP",
     "UNIX_TIMESTAMP", "UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP",
 ];
 
-/// Whether a statement names a function that gives the present time; views and routines that do are not known here.
-pub fn uses_clock(sql: &[u8]) -> bool {
+fn uses_clock(sql: &[u8]) -> bool {
     let is_clock = |text: &[u8]| CLOCK.iter().any(|word| text.eq_ignore_ascii_case(word.as_bytes()));
     Lexer::new(sql).any(|token| token.kind == Kind::Word && is_clock(&sql[token.start..token.end]))
 }
 
-/// The class of one statement without comments.
+/// Classifies the tokens of one statement.
 fn class_of(parts: &[Part]) -> Class {
     let from = parts.iter().position(|part| part.text != b"(").unwrap_or(parts.len());
     let parts = &parts[from..];
@@ -294,7 +295,7 @@ fn is_of_session(parts: &[Part]) -> bool {
     if is(parts, 0, "USE") {
         return parts.len() == 2;
     }
-    // BEGIN NOT ATOMIC is a program of MariaDB.
+    // BEGIN NOT ATOMIC is a compound statement of MariaDB.
     if is(parts, 0, "BEGIN") {
         return parts.len() == 1 || parts.len() == 2 && is(parts, 1, "WORK");
     }
@@ -304,10 +305,10 @@ fn is_of_session(parts: &[Part]) -> bool {
     is_any(parts, 0, &["COMMIT", "ROLLBACK", "SAVEPOINT"]) || is(parts, 0, "RELEASE") && is(parts, 1, "SAVEPOINT")
 }
 
-/// `SET` of session and user variables, of names and of the session's transactions; not of the server's variables.
+/// Classifies a `SET`: session and user variables, names and the session's transactions are its own, global variables not.
 fn class_of_set(parts: &[Part]) -> Class {
     for at in 1..parts.len() {
-        // `SET GLOBAL x`, `SET @@global.x`, each also after a comma; `SET x = @@global.x` only reads.
+        // `SET GLOBAL x` and `SET @@global.x`, also after a comma. `SET x = @@global.x` only reads.
         let target = at - usize::from(parts[at - 1].text == b"@@");
         if is_any(parts, at, &["GLOBAL", "PERSIST", "PERSIST_ONLY"])
             && (target == 1 || target > 1 && parts[target - 1].text == b",")
@@ -315,7 +316,7 @@ fn class_of_set(parts: &[Part]) -> Class {
             return Class::Write("SET GLOBAL");
         }
     }
-    // SET STATEMENT … FOR of MariaDB runs any statement; roles, passwords and resource groups are the server's.
+    // MariaDB's SET STATEMENT … FOR runs any statement. Roles, passwords and resource groups belong to the server.
     if is_any(parts, 1, &["STATEMENT", "PASSWORD", "DEFAULT", "RESOURCE", "ROLE"]) {
         return Class::Write("SET");
     }
@@ -323,7 +324,7 @@ fn class_of_set(parts: &[Part]) -> Class {
     scanned.map_or(Class::Session, Class::Write)
 }
 
-/// The first thing in a statement that is none of a read; `verbs`: names of other statements are.
+/// Returns the first thing that a plain read does not have. `verbs`: names of other statements count.
 fn scan(parts: &[Part], verbs: bool) -> Option<&'static str> {
     (0..parts.len()).find_map(|at| {
         let part = &parts[at];
@@ -342,7 +343,7 @@ fn scan(parts: &[Part], verbs: bool) -> Option<&'static str> {
     })
 }
 
-/// Why the name before a `(` is none of a read; None: it is harmless, or no call.
+/// Returns why a call is not part of a plain read. None if it is harmless or not a call.
 fn call_of(parts: &[Part], at: usize, qualified: bool, call: bool) -> Option<&'static str> {
     let text = parts[at].text;
     let bare = match text {
@@ -359,13 +360,13 @@ fn call_of(parts: &[Part], at: usize, qualified: bool, call: bool) -> Option<&'s
     if let Some(harmful) = HARMFUL.iter().find(|word| **word == upper) {
         return Some(harmful);
     }
-    // `FROM db.t (…)` does not exist: what has a schema before it is a stored function.
+    // With a schema in front it is a stored function: `FROM db.t (…)` does not exist.
     if qualified {
         return Some("stored function");
     }
     // `AS d (a, b)`, `(…) d (a, b)` and `WITH c (a, b)` name columns.
     let names_columns = at > 0 && (parts[at - 1].text == b")" || is_any(parts, at - 1, &["AS", "WITH", "RECURSIVE"]));
-    // `sum (x)` and `` `sum`(x) `` can be stored functions where `sum(x)` is none.
+    // Unlike `sum(x)`, `sum (x)` and `` `sum`(x) `` can be stored functions.
     let loose = parts[at].kind != Kind::Word
         || parts[at].end != parts[at + 1].end - 1
             && keywords::keyword(text, false).is_none()
@@ -393,7 +394,7 @@ fn word_of(parts: &[Part], at: usize, call: bool, verbs: bool) -> Option<&'stati
     if is(parts, at, "INTO") {
         return Some(if is_any(parts, at + 1, &["OUTFILE", "DUMPFILE"]) { "INTO OUTFILE" } else { "INTO" });
     }
-    // Reserved words of all servers: as names they are in quotes, or follow a point. INSERT() and REPLACE() are functions.
+    // Reserved on all servers, so as names they are quoted or follow a point. INSERT() and REPLACE() are functions.
     ["INSERT", "REPLACE", "UPDATE", "DELETE", "CALL", "LOAD", "PROCEDURE"]
         .into_iter()
         .find(|word| is(parts, at, word) && !call)

@@ -1,9 +1,9 @@
-//! Digests: statements that differ only in literals, layout and comments are one group, as for the server's `STATEMENT_DIGEST()`.
+//! Digests: groups statements that differ only in literals, layout and comments, like the server's `STATEMENT_DIGEST()`.
 //!
-//! The tokens of a statement are reduced as the server does: literals and their signs become `?`, lists of them `?, ...`, rows of
-//! them `(...)`, several rows `(...) /* , ... */`, the list after `IN` `(...)`. Where versions differ the newest is followed:
-//! 9.x drops a sign after `=` and a `;` at the end, 8.0 keeps them. The server digests the first 1024 bytes
-//! (`max_digest_length`), this the whole statement.
+//! Tokens are reduced as the server does it: a literal with its sign becomes `?`, a list of them `?, ...`, a row of them `(...)`,
+//! several rows `(...) /* , ... */`, the list after `IN` `(...)`. If versions differ, this follows the newest: 9.x drops a sign
+//! after `=` and a `;` at the end, 8.0 keeps them. The server digests the first 1024 bytes (`max_digest_length`), this the whole
+//! statement.
 
 use bakeoff_wire::dialect::{Dialect, MultiByte};
 use sha2::{Digest as _, Sha256};
@@ -23,12 +23,12 @@ const IDENT: Id = 307;
 const CHARSET: Id = 308;
 const HINT_BEGIN: Id = 309;
 const HINT_END: Id = 310;
-/// The name of a hint; written like an identifier, without quotes.
+/// The name of a hint. Encoded like an identifier, printed without quotes.
 const HINT_NAME: Id = 311;
-/// Stands for what does not exist.
+/// No token.
 const NONE: Id = 0;
 
-/// Names that `_utf8mb4'…'` may have.
+/// Character sets of introducers: `_utf8mb4'…'`.
 const CHARSETS: &[&str] = &[
     "armscii8", "ascii", "big5", "binary", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "cp932",
     "dec8", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "keybcs2", "koi8r",
@@ -36,17 +36,17 @@ const CHARSETS: &[&str] = &[
     "utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4",
 ];
 
-/// Makes digests; keeps its buffer from one statement to the next.
+/// Computes digests, reusing its buffer.
 #[derive(Debug, Default)]
 pub struct Digester {
-    /// Tokens in two bytes each; after [`IDENT`] and [`HINT_NAME`] the length in four, and the name.
+    /// Two bytes per token. After [`IDENT`] and [`HINT_NAME`] follow four bytes of length and the name.
     key: Vec<u8>,
-    /// Up to here the key is not reduced any more: the end of the last identifier.
+    /// The end of the last identifier. Nothing before it is reduced any more.
     floor: usize,
 }
 
 impl Digester {
-    /// Reads a statement of a session; its digest is this object's until the next one.
+    /// Reads a statement. [`Digester::key`] is its digest until the next call.
     pub fn read(&mut self, sql: &[u8], dialect: Dialect) -> Facts {
         self.key.clear();
         self.floor = 0;
@@ -74,12 +74,12 @@ impl Digester {
         facts
     }
 
-    /// The tokens in a form in which equal digests are equal bytes.
+    /// Returns the reduced tokens. Equal digests have equal keys.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
 
-    /// Adds a token; returns its number before reduction.
+    /// Adds a token and returns its number before reduction.
     fn add(&mut self, sql: &[u8], token: Token, before: Id, in_hint: bool, multi_byte: MultiByte) -> Id {
         let text = &sql[token.start..token.end];
         match token.kind {
@@ -109,7 +109,7 @@ impl Digester {
         let text = &sql[token.start..token.end];
         let next = sql.get(token.end).copied().unwrap_or(0);
         let before_name = next == b'.' && sql.get(token.end + 1).is_some_and(|&byte| crate::lexer::is_ident(byte));
-        // `@@session.x` has a keyword before the point, `status.x` has not.
+        // In `@@session.x` the word before the point is a keyword, in `status.x` it is a name.
         let id = if before == Id::from(b'.') || before_name && before != symbol(b"@@") {
             None
         } else {
@@ -136,7 +136,7 @@ impl Digester {
     }
 
     fn add_hint_word(&mut self, text: &[u8], rest: &[u8]) {
-        let id = keywords::keyword(text, false).filter(|&id| keywords::is_of_hints(id));
+        let id = keywords::keyword(text, false).filter(|&id| keywords::is_only_in_hints(id));
         if rest.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'(') {
             self.push_name(HINT_NAME, &text.to_ascii_uppercase());
         } else if let Some(id) = id {
@@ -157,7 +157,7 @@ impl Digester {
         self.floor = self.key.len();
     }
 
-    /// The last token (0), the one before it (1), unless a name lies between.
+    /// Returns the last token (0) or the one before it (1), unless a name comes between.
     fn last(&self, back: usize) -> Id {
         let Some(at) = self.key.len().checked_sub(2 * (back + 1)).filter(|&at| at >= self.floor) else {
             return NONE;
@@ -169,7 +169,7 @@ impl Digester {
         self.key.truncate(self.key.len() - 2 * count);
     }
 
-    /// A number swallows the signs before it where they are no operators between two values.
+    /// Adds a number. It absorbs the signs before it unless they are operators between two values.
     fn push_number(&mut self) {
         while matches!(self.last(0), PLUS | MINUS) && begins_expression(self.last(1)) {
             self.pop(1);
@@ -185,7 +185,7 @@ impl Digester {
         self.push(if folds { VALUES } else { VALUE });
     }
 
-    /// `)` makes a row of the values before it, and a list of the rows before it.
+    /// Adds a `)`, which turns the values before it into a row and the rows before it into a list.
     fn push_closing(&mut self) {
         let (row, rows) = match (self.last(1), self.last(0)) {
             (OPEN, VALUE) => (ROW_OF_ONE, ROWS_OF_ONE),
@@ -215,42 +215,30 @@ fn is_charset(word: &[u8]) -> bool {
     word.first() == Some(&b'_') && CHARSETS.iter().any(|name| word[1..].eq_ignore_ascii_case(name.as_bytes()))
 }
 
-/// Whether an expression follows this token, so that `+` and `-` after it are signs.
+/// Whether an expression follows this token, so that `+` and `-` are signs.
 fn begins_expression(id: Id) -> bool {
     let named = &*NAMED;
     match u8::try_from(id) {
         Ok(byte) => b"(,=<>+-*/%^&|".contains(&byte),
         Err(_) if id < VALUE => !matches!(SYMBOLS[usize::from(id - SYMBOLS_FROM)], ":=" | "->" | "->>" | "@@"),
+        #[rustfmt::skip]
         Err(_) => [
-            named.SELECT,
-            named.BETWEEN,
-            named.AND,
-            named.LIKE,
-            named.NOT,
-            named.CASE,
-            named.WHEN,
-            named.THEN,
-            named.ELSE,
-            named.XOR,
-            named.OR,
-            named.DIV,
-            named.MOD,
-            named.RLIKE,
-            named.INTERVAL,
-            named.DEFAULT,
+            named.SELECT, named.BETWEEN, named.AND, named.LIKE, named.NOT, named.CASE, named.WHEN,
+            named.THEN, named.ELSE, named.XOR, named.OR, named.DIV, named.MOD, named.RLIKE,
+            named.INTERVAL, named.DEFAULT,
         ]
         .contains(&id),
     }
 }
 
-/// Whether `NULL` after this token is a value, not part of `IS NULL`, `NOT NULL` or a column's type.
+/// Whether `NULL` after this token is a value and not part of `IS NULL`, `NOT NULL` or a column's type.
 fn is_value_after(id: Id) -> bool {
     let named = &*NAMED;
     let also = [named.WHERE, named.HAVING, named.BY, named.DISTINCT, named.ALL, named.ON, named.BINARY];
     (begins_expression(id) && id != named.NOT) || also.contains(&id) || id == symbol(b":=")
 }
 
-/// The digest's text as the server writes it: ``SELECT * FROM `t` WHERE `id` = ?``.
+/// Returns the text of a key as the server writes it: ``SELECT * FROM `t` WHERE `id` = ?``.
 pub fn text_of(key: &[u8]) -> String {
     let mut text = String::with_capacity(key.len() * 2);
     let mut at = 0;
@@ -289,7 +277,7 @@ pub fn text_of(key: &[u8]) -> String {
     text
 }
 
-/// A digest's name: the first 16 hexadecimal digits of the SHA-256 of its text.
+/// Returns a digest's name: the first 16 hexadecimal digits of the SHA-256 of its text.
 pub fn name_of(text: &str) -> String {
     Sha256::digest(text.as_bytes())[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }

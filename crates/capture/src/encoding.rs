@@ -1,20 +1,17 @@
-//! Recognises what Windows tools do to a log: UTF-16, byte order marks, line ends.
+//! Undoes what Windows tools do to a log: UTF-16, byte order marks, line ends.
 
 use std::io::{self, Cursor, Read};
 
 /// The byte order mark in UTF-8.
 pub(crate) const MARK: &[u8] = "\u{FEFF}".as_bytes();
 
-/// Bytes that are decoded at once.
+/// Bytes decoded at once.
 const PIECE: u64 = 64 << 10;
 
-/// Reads two bytes in their order.
+/// Decodes one unit in its byte order.
 type Unit = fn([u8; 2]) -> u16;
 
-/// Decodes UTF-16, recognised by its byte order mark or its zeros, and removes the mark of UTF-8.
-///
-/// # Errors
-/// Of reading.
+/// Decodes UTF-16, which it recognises by the byte order mark or the zero bytes, and removes UTF-8's mark.
 pub(crate) fn as_utf8(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     let mut head = Vec::new();
     input.by_ref().take(4).read_to_end(&mut head)?;
@@ -33,17 +30,17 @@ pub(crate) fn as_utf8(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Rea
     })
 }
 
-/// Decodes UTF-16; invalid units become U+FFFD.
+/// Decodes UTF-16. Invalid units become U+FFFD.
 struct Utf16<R> {
     inner: R,
     unit: Unit,
-    /// The first bytes of a character.
+    /// The first bytes of an incomplete character.
     begun: Vec<u8>,
     text: Cursor<Vec<u8>>,
 }
 
 impl<R: Read> Utf16<R> {
-    /// Decodes the next piece; false at the end.
+    /// Decodes the next piece. Returns false at the end.
     fn fill(&mut self) -> io::Result<bool> {
         let mut bytes = std::mem::take(&mut self.begun);
         let is_last = self.inner.by_ref().take(PIECE).read_to_end(&mut bytes)? == 0;
@@ -69,7 +66,7 @@ impl<R: Read> Read for Utf16<R> {
     }
 }
 
-/// Returns whether every line ends with `\r\n`. (A single statement may contain such line ends on any system.)
+/// Whether every line ends with `\r\n`. A few may in any log, within statements.
 pub(crate) fn has_windows_lines(head: &[u8]) -> bool {
     let mut ends = memchr::memchr_iter(b'\n', head).peekable();
     ends.peek().is_some() && ends.all(|end| end > 0 && head[end - 1] == b'\r')

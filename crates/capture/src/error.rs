@@ -1,49 +1,27 @@
-//! Why a capture cannot be made or read.
+//! The error of making or reading a capture.
 
 use std::path::PathBuf;
 
 /// Why a capture cannot be made or read.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant has the file and what the system or decompressor says")]
 pub enum Error {
-    /// No such file, or no right to read it.
+    /// There is no such file, or no permission to read it.
     #[error("{}: cannot be opened: {reason}", path.display())]
-    Open {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        reason: String,
-    },
-    /// Reading fails, mostly because a compressed file is damaged.
+    Open { path: PathBuf, reason: String },
+    /// Reading fails, usually because a compressed file is damaged.
     #[error("{}: cannot be read: {reason}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system or the decompressor says.
-        reason: String,
-    },
-    /// The content has the marks of no format.
-    #[error("{}: it is no slow log, general log or file of SQL", path.display())]
-    Unknown {
-        /// The file.
-        path: PathBuf,
-    },
+    Read { path: PathBuf, reason: String },
+    /// The content has no known format.
+    #[error("{}: not a slow log, a general log or a file of SQL", path.display())]
+    Unknown { path: PathBuf },
     /// All logs are empty files.
     #[error("the logs are empty")]
     Empty,
     /// The capture cannot be written.
     #[error("{}: cannot be written: {reason}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        reason: String,
-    },
-    /// A capture that cannot be read.
+    Write { path: PathBuf, reason: String },
+    /// The file is not a capture, or damaged.
     #[error("{}: {reason}", path.display())]
-    Capture {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    Capture { path: PathBuf, reason: String },
 }

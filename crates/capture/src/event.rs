@@ -1,33 +1,33 @@
-//! One event of a query log: what a connection did, what the log reports of it, and how logs write numbers and times.
+//! Events of a query log, and the numbers and times that logs write.
 
 use bakeoff_wire::dialect::Dialect;
 
 use crate::lexer::{code_tokens, is_word};
 
-/// What a connection asked for.
+/// What a connection did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LogCommand {
-    /// A statement as text.
+    /// Sent a statement as text.
     #[default]
     Query,
-    /// A prepared statement that was run; the log has its values in the text.
+    /// Ran a prepared statement. The log has its values in the text.
     Execute,
-    /// A statement that was prepared, with `?`, and `PREPARE`, `EXECUTE`, `DEALLOCATE` as text; what was executed is an event itself.
+    /// Prepared a statement with `?`, or sent `PREPARE`, `EXECUTE` or `DEALLOCATE` as text. The execution is a separate event.
     Prepare,
-    /// A new connection, or another user on the old one.
+    /// Connected, or changed its user.
     Connect,
-    /// The session begins anew, with the same user and schema.
+    /// Reset the session, with the same user and schema.
     Reset,
-    /// The end of a connection.
+    /// Disconnected.
     Quit,
-    /// Another schema became the default one.
+    /// Changed the default schema.
     InitDb,
-    /// Anything else: an administrator command such as Ping, Statistics, Close stmt.
+    /// Sent another command, such as Ping, Statistics or Close stmt.
     Other,
 }
 
 impl LogCommand {
-    /// As the general log writes it.
+    /// Returns the name in the general log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Query => "Query",
@@ -41,7 +41,7 @@ impl LogCommand {
         }
     }
 
-    /// The command of that name in a log, in upper or lower case (MariaDB: `Reset connection`); every unknown one is `Other`.
+    /// Looks up a name, ignoring case (MariaDB writes `Reset connection`). Unknown names are `Other`.
     pub fn from_name(name: &[u8]) -> Self {
         const KNOWN: [LogCommand; 7] = [
             LogCommand::Query,
@@ -60,24 +60,24 @@ impl LogCommand {
     }
 }
 
-/// An event as a log has it. Times are microseconds since 1970 in UTC; what a log does not tell is `None` or empty.
+/// An event of a log. Times are microseconds since 1970 in UTC. What the log does not tell is None or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
-    /// The server's number of the connection.
+    /// The server's connection number.
     pub connection: Option<u64>,
     /// When the statement began.
     pub start_us: Option<i64>,
     /// When it ended.
     pub end_us: Option<i64>,
-    /// How long it took [µs].
+    /// Its duration [µs].
     pub query_us: Option<u64>,
-    /// How long of that it waited for locks of tables and rows [µs].
+    /// The part of its duration spent waiting for locks [µs].
     pub lock_us: Option<u64>,
     /// The default schema.
     pub schema: Vec<u8>,
     /// `user@host`.
     pub user: Vec<u8>,
-    /// What was asked for.
+    /// What the connection did.
     pub command: LogCommand,
     /// The statement, the name of an administrator command, or a new schema.
     pub sql: Vec<u8>,
@@ -87,31 +87,31 @@ pub struct Event {
     pub rows_examined: Option<u64>,
     /// Rows changed.
     pub rows_affected: Option<u64>,
-    /// The server's error number; 0: none.
+    /// The server's error number, or 0.
     pub errno: Option<u32>,
-    /// `SET insert_id`: what AUTO_INCREMENT gave.
+    /// `SET insert_id`: the AUTO_INCREMENT value.
     pub insert_id: Option<u64>,
-    /// `SET last_insert_id`: what `LAST_INSERT_ID()` gave.
+    /// `SET last_insert_id`: the value of `LAST_INSERT_ID()`.
     pub last_insert_id: Option<u64>,
-    /// How many events this one stands for: the rate limit of the log, else 1.
+    /// The number of events it represents: the rate limit of the log, or 1.
     pub weight: u64,
-    /// The log ends within the statement, or it was longer than [`STATEMENT_MAX`].
+    /// The log ends within the statement, or the statement is longer than [`STATEMENT_MAX`].
     pub cut: bool,
-    /// It ran inside a stored routine, whose call is an event of its own.
+    /// It ran inside a stored routine, whose call is also in the log.
     pub in_routine: bool,
-    /// The text is a digest's: names and `?`, of which no statement can be made.
+    /// The text is a digest, which has no values to run it with.
     pub is_digest: bool,
-    /// The line on which the statement begins, from 1; of files of SQL alone.
+    /// The line on which the statement begins, from 1. Only in files of SQL.
     pub line: Option<u64>,
-    /// How the server reads it; of files of SQL alone.
+    /// The session's dialect. Only in files of SQL.
     pub dialect: Dialect,
 }
 
-/// Bytes of a statement that are kept.
+/// Longest statement that is kept whole [bytes].
 pub const STATEMENT_MAX: usize = 16 << 20;
 
 impl Event {
-    /// Makes it an empty event with weight 1; buffers are kept.
+    /// Empties the event and sets its weight to 1. Keeps the buffers.
     pub fn clear(&mut self) {
         let mut empty = Self {
             weight: 1,
@@ -126,12 +126,11 @@ impl Event {
         *self = empty;
     }
 
-    /// Adds to the statement, up to [`STATEMENT_MAX`].
+    /// Appends to the statement, up to [`STATEMENT_MAX`].
     pub fn add_sql(&mut self, bytes: &[u8]) {
         self.add_sql_up_to(STATEMENT_MAX, bytes);
     }
 
-    /// As [`Event::add_sql`], up to `limit` bytes.
     pub(crate) fn add_sql_up_to(&mut self, limit: usize, bytes: &[u8]) {
         let room = limit.saturating_sub(self.sql.len());
         self.cut |= bytes.len() > room;
@@ -139,19 +138,19 @@ impl Event {
     }
 }
 
-/// Receives the events of a log, in its order.
+/// Receives the events of a log in order.
 pub trait Sink {
-    /// An event; the reader reuses it afterwards.
+    /// Takes an event, which the reader reuses afterwards.
     fn event(&mut self, event: &mut Event);
-    /// Bytes that belong to no event: the rest of one whose beginning is missing.
+    /// Counts bytes that belong to no event, such as the rest of one whose beginning is missing.
     fn skipped(&mut self, bytes: u64);
 }
 
 /// Reads a log piece by piece.
 pub trait LogReader {
-    /// A line with its end, or a part of one that is longer than the buffer; `begins`: the piece begins a line.
+    /// Reads a line with its newline, or a part of a line longer than the buffer. `begins`: the piece begins a line.
     fn piece(&mut self, piece: &[u8], begins: bool, sink: &mut dyn Sink);
-    /// The input ends here.
+    /// Ends the log.
     fn finish(&mut self, sink: &mut dyn Sink);
 }
 
@@ -161,19 +160,19 @@ pub(crate) fn without_line_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The head of a log that a server writes when it opens it: `…, Version: 8.0.33 (…). started with:`.
+/// Whether this is what a server writes when it opens a log: `…, Version: 8.0.33 (…). started with:`.
 pub(crate) fn is_file_header(line: &[u8]) -> bool {
     without_line_end(line).trim_ascii_end().ends_with(b"started with:")
         && memchr::memmem::find(line, b", Version: ").is_some()
 }
 
-/// The two lines after it.
+/// Whether this is one of the two lines after [`is_file_header`].
 pub(crate) fn is_file_header_rest(line: &[u8]) -> bool {
     let is_heading = line.starts_with(b"Time") && memchr::memmem::find(line, b"Id Command").is_some();
     is_heading || line.starts_with(b"Tcp port: ") || line.starts_with(b"TCP Port: ")
 }
 
-/// Decimal number at the beginning of `text`.
+/// Parses the decimal number at the beginning of `text`.
 pub(crate) fn number(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     std::str::from_utf8(&text[..digits]).ok()?.parse().ok()
@@ -182,9 +181,9 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
 /// Microseconds of a second. Times are microseconds since 1970.
 pub(crate) const SECOND_US: i64 = 1_000_000;
 
-/// Days from 1970-01-01 to a date of the Gregorian calendar.
+/// Returns the days from 1970-01-01 to a Gregorian date.
 fn days(year: i64, month: i64, day: i64) -> i64 {
-    // Years that begin in March: the leap day is the last one. Howard Hinnant's days_from_civil.
+    // Howard Hinnant's days_from_civil: years begin in March, so the leap day comes last.
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let of_era = year - era * 400;
@@ -192,17 +191,17 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// Microseconds of the digits behind a point, and how many digits these are.
+/// Parses the digits behind a point. Returns microseconds and the number of digits.
 fn fraction_us(text: &[u8]) -> (u32, usize) {
     let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let digit = |place: usize| text[..count].get(place).map_or(0, |digit| u32::from(digit - b'0'));
     ((0..6).fold(0, |sum, place| sum * 10 + digit(place)), count)
 }
 
-/// A time as a log writes it.
+/// A time in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// Microseconds since 1970; read as UTC if there is no zone.
+    /// Microseconds since 1970, read as UTC if there is no zone.
     pub(crate) us: i64,
     /// Length of its text in bytes.
     pub(crate) len: usize,
@@ -217,7 +216,7 @@ struct Clock<'a> {
 }
 
 impl Clock<'_> {
-    /// A number of at most `most` digits.
+    /// Reads a number of at most `most` digits.
     fn digits(&mut self, most: usize) -> Option<i64> {
         let rest = self.text.get(self.at..)?;
         let count = rest.iter().take(most).take_while(|byte| byte.is_ascii_digit()).count();
@@ -225,14 +224,14 @@ impl Clock<'_> {
         rest[..count].iter().try_fold(0, |sum, digit| Some(sum * 10 + i64::from(digit - b'0'))).filter(|_| count > 0)
     }
 
-    /// One of these characters.
+    /// Reads one of these characters.
     fn any(&mut self, of: &[u8]) -> Option<u8> {
         let found = self.text.get(self.at).copied().filter(|byte| of.contains(byte))?;
         self.at += 1;
         Some(found)
     }
 
-    /// `2024-11-06`, `2024/11/6`, `20241106` or `241106`, in days since 1970.
+    /// Reads `2024-11-06`, `2024/11/6`, `20241106` or `241106`. Returns days since 1970.
     fn date(&mut self) -> Option<i64> {
         let count = self.text[self.at..].iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (year, month, day) = match count {
@@ -247,7 +246,7 @@ impl Clock<'_> {
         ((1..=12).contains(&month) && (1..=31).contains(&day)).then(|| days(year, month, day))
     }
 
-    /// `9:55:24` or `09:55:24.187996`, in microseconds.
+    /// Reads `9:55:24` or `09:55:24.187996`. Returns microseconds.
     fn time_of_day(&mut self) -> Option<i64> {
         let hour = self.digits(2)?;
         let minute = self.any(b":").and(self.digits(2))?;
@@ -262,7 +261,7 @@ impl Clock<'_> {
         valid.then(|| (hour * 3600 + minute * 60 + second) * SECOND_US + micros)
     }
 
-    /// `Z`, `UTC`, `+02:00` or ` +0200`, in seconds east of UTC. Reads nothing if there is no zone.
+    /// Reads `Z`, `UTC`, `+02:00` or ` +0200`. Returns seconds east of UTC, or None if there is no zone.
     fn zone(&mut self) -> Option<i64> {
         let begin = self.at;
         while self.any(b" ").is_some() {}
@@ -283,8 +282,9 @@ impl Clock<'_> {
     }
 }
 
-/// Parses `2024-11-06T09:57:35.187996Z`, or `051007  9:55:24` as servers up to 5.6 and MariaDB write it in their own time zone.
-/// Accepts the separators of middleware and log shippers, too.
+/// Parses `2024-11-06T09:57:35.187996Z`, and `051007  9:55:24` of MariaDB and servers up to 5.6, in the server's time zone.
+///
+/// Also accepts the separators of middleware and log shippers.
 pub(crate) fn moment(text: &[u8]) -> Option<Moment> {
     let mut clock = Clock { text, at: 0 };
     let days = clock.date()?;
@@ -295,7 +295,7 @@ pub(crate) fn moment(text: &[u8]) -> Option<Moment> {
     Some(Moment { us: us - zone.unwrap_or(0) * SECOND_US, len: clock.at, zoned: zone.is_some() })
 }
 
-/// `0.000228` seconds in microseconds; None: no number.
+/// Parses seconds (`0.000228`). Returns microseconds.
 pub(crate) fn seconds_us(text: &[u8]) -> Option<u64> {
     let whole = number(text)?;
     let at = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -305,7 +305,7 @@ pub(crate) fn seconds_us(text: &[u8]) -> Option<u64> {
 
 /// Whether a statement is `PREPARE`, `EXECUTE` or `DEALLOCATE` as text.
 ///
-/// Logs have what was executed as a further event, and newer ones not the text of `PREPARE`; so these are no statements.
+/// These are not replayed: logs have the executed statement as a separate event, and newer ones lack the text of `PREPARE`.
 pub(crate) fn handles_prepared(sql: &[u8]) -> bool {
     let mut tokens = code_tokens(sql);
     let Some(first) = tokens.next() else { return false };

@@ -1,54 +1,55 @@
-//! Tells from a statement's tokens what it is: whether it has a password, a lock, or is for the server itself.
+//! Finds out from a statement's tokens whether it has a password, takes a lock or is for the server itself.
 
 use bakeoff_wire::dialect::Dialect;
 
 use crate::keywords::{self, Id, NAMED, symbol};
 use crate::lexer::{Kind, Token, is_one_of};
 
-/// What a statement is, beside its digest.
+/// What the tokens of a statement tell, apart from its digest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The dialect in which its texts end.
     pub(crate) dialect: Dialect,
-    /// Number of its first keyword; 0 when there is none.
+    /// Its first keyword, or 0.
     pub(crate) first: Id,
-    /// It has no token: comments only, or nothing.
+    /// It has no tokens, or only comments.
     pub empty: bool,
-    /// A `?` stands where a value was bound.
+    /// It has a `?` in place of a value.
     pub parameter: bool,
     /// It ends within a quote or a comment.
     pub cut: bool,
-    /// It gives or changes a password.
+    /// It contains or changes a password.
     pub secret: bool,
-    /// A comment in it speaks of passwords.
+    /// A comment mentions passwords.
     pub secret_comment: bool,
-    /// It names the user of an account: `bob@db1`.
+    /// It names an account: `bob@db1`.
     pub(crate) account: bool,
-    /// `LOAD … LOCAL`: it wants a file of the client.
+    /// `LOAD … LOCAL`: it needs a file of the client.
     pub local_file: bool,
-    /// It is for the server itself, its logs, settings, accounts, files or other connections: `RESET`, `SET GLOBAL`, `KILL 5`.
+    /// It affects the server's logs, settings, accounts, files or other connections: `RESET`, `SET GLOBAL`, `KILL 5`.
     pub for_server: bool,
-    /// It takes or gives back a lock that no transaction ends: `GET_LOCK`, `FLUSH TABLES WITH READ LOCK`.
+    /// It takes or releases a lock that outlives transactions: `GET_LOCK`, `FLUSH TABLES WITH READ LOCK`.
     pub locks: bool,
-    /// `COMMIT`, or `ROLLBACK` of all.
+    /// `COMMIT`, or `ROLLBACK` without a savepoint.
     pub ends_transaction: bool,
 }
 
-/// Beginnings of the names of procedures and functions of clouds and editions that take a password.
+/// Name prefixes of procedures and functions of clouds and commercial editions that take a password.
 const WITH_SECRETS: [&str; 4] =
     ["rds_set_external_", "az_replication_change_", "setupExternalSource", "audit_log_encryption_password_set"];
 
-/// Looks at the tokens of one statement as they come.
+/// Collects facts from the tokens of one text.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) facts: Facts,
-    /// The first keyword of the present one of the text's statements; 0: none yet.
+    /// The first keyword of the current statement, or 0.
     first: Id,
-    /// The present statement is not the first one.
+    /// The current statement is not the text's first one.
     several: bool,
     before: Id,
-    /// The keyword or symbol before `before`, and open parentheses.
+    /// The keyword or symbol before `before`.
     earlier: Id,
+    /// Open parentheses.
     depth: i32,
 }
 
@@ -56,12 +57,12 @@ impl Watch {
     pub(crate) fn comment(&mut self, text: &[u8]) {
         if mentions(text, b"password") || mentions(text, b"identified") {
             self.facts.secret_comment = true;
-            // Code for another version or another server: it may be the whole statement.
+            // Code for another version or flavour, perhaps the whole statement.
             self.facts.secret |= text.starts_with(b"/*!") || text.starts_with(b"/*M!");
         }
     }
 
-    /// `id`: the token's number in the digest.
+    /// `id` is the token's number in the digest.
     pub(crate) fn token(&mut self, id: Id, token: Token, sql: &[u8]) {
         let text = &sql[token.start..token.end];
         let named = &*NAMED;
@@ -76,11 +77,11 @@ impl Watch {
                         facts.ends_transaction = id == named.COMMIT || id == named.ROLLBACK;
                     }
                     facts.for_server |= named.is_for_server(id);
-                    facts.locks |= id == named.BACKUP; // BACKUP STAGE and LOCK of MariaDB
+                    facts.locks |= id == named.BACKUP; // MariaDB's BACKUP STAGE and BACKUP LOCK
                 } else if self.before == named.START {
                     facts.for_server |= self.first == named.START && id != named.TRANSACTION;
                 }
-                // A connection that ends itself harms no other.
+                // KILL CONNECTION_ID() harms no other connection.
                 facts.for_server &=
                     self.first != named.KILL || self.several || !text.eq_ignore_ascii_case(b"connection_id");
                 facts.for_server |= drops_account(self.first, self.before, id)
@@ -100,7 +101,7 @@ impl Watch {
             }
             Kind::Parameter => facts.parameter = true,
             Kind::Symbol if matches!(text, b"(" | b")") => self.depth += if text == b"(" { 1 } else { -1 },
-            // What a definition holds is not run with it.
+            // The statements within a definition do not run with it.
             Kind::Symbol if text == b";" && !is_definition(self.first) => (self.first, self.several) = (0, true),
             Kind::Symbol if text == b"=" && self.before == named.CONNECTION => {
                 facts.secret |= is_definition(self.first)
@@ -111,13 +112,13 @@ impl Watch {
     }
 }
 
-/// Whether a word makes the statement one that takes accounts away or renames them.
+/// Whether a word makes the statement drop or rename accounts.
 fn drops_account(first: Id, before: Id, id: Id) -> bool {
     let named = &*NAMED;
     id == named.USER && before == first && (first == named.DROP || first == named.RENAME)
 }
 
-/// Whether a word makes the statement one that reads or writes a file of the server's host, which `LOAD … LOCAL` does not.
+/// Whether a word makes the statement read or write a file on the server's host, unlike `LOAD … LOCAL`.
 fn takes_server_file(first: Id, before: Id, text: &[u8], next: u8) -> bool {
     match text.len() {
         6 => first == NAMED.LOAD && text.eq_ignore_ascii_case(b"infile"),
@@ -127,7 +128,7 @@ fn takes_server_file(first: Id, before: Id, text: &[u8], next: u8) -> bool {
     }
 }
 
-/// Whether a word after `SET` or a comma, or after `@@` there, makes the assignment one of the server's own variables.
+/// Whether a word after `SET`, a comma or `@@` assigns a global variable.
 fn sets_global(first: Id, earlier: Id, before: Id, text: &[u8]) -> bool {
     let target = if before == symbol(b"@@") { earlier } else { before };
     first == NAMED.SET
@@ -139,7 +140,7 @@ pub(crate) fn is_definition(first: Id) -> bool {
     first == NAMED.CREATE || first == NAMED.ALTER
 }
 
-/// Whether a word makes the statement one with a password.
+/// Whether a word gives the statement a password.
 fn is_secret(first: Id, before: Id, id: Id, text: &[u8], next: u8) -> bool {
     let named = &*NAMED;
     let changes_account =
@@ -172,7 +173,7 @@ fn is_secret(first: Id, before: Id, id: Id, text: &[u8], next: u8) -> bool {
     }
 }
 
-/// Whether a word makes the statement one with a lock that others would wait for, in a replay perhaps forever.
+/// Whether a word takes a lock that others would wait for, in a replay perhaps forever.
 fn is_lock(first: Id, before: Id, id: Id, text: &[u8], next: u8) -> bool {
     let named = &*NAMED;
     if first == named.FLUSH {
@@ -184,7 +185,7 @@ fn is_lock(first: Id, before: Id, id: Id, text: &[u8], next: u8) -> bool {
     }
 }
 
-/// Whether a text literal is, or holds, a statement with a password or a URL with one.
+/// Whether a literal is a statement with a password, or contains a URL with one.
 fn is_secret_text(first: Id, before: Id, text: &[u8]) -> bool {
     let named = &*NAMED;
     if [named.PREPARE, named.EXECUTE, named.SET].contains(&first) {
@@ -193,22 +194,22 @@ fn is_secret_text(first: Id, before: Id, text: &[u8]) -> bool {
     is_definition(first) && (before == named.CONNECTION || mentions(text, b"identified") || gives_password(text))
 }
 
-/// Whether a text has a password among settings, as tables of the engines SPIDER (`password "x"`) and CONNECT (`Password=x`) have.
+/// Whether a text sets a password like tables of the engines SPIDER (`password "x"`) and CONNECT (`Password=x`).
 fn gives_password(text: &[u8]) -> bool {
     const WORD: &[u8] = b"password";
-    let inner = &text[..text.len().saturating_sub(1)]; // the last quote follows a comment that ends with the word
+    let inner = &text[..text.len().saturating_sub(1)]; // a comment may end with the word, before the last quote
     inner.windows(WORD.len()).enumerate().filter(|(_, each)| each.eq_ignore_ascii_case(WORD)).any(|(at, _)| {
         let next = inner[at + WORD.len()..].iter().find(|byte| !byte.is_ascii_whitespace());
         next.is_some_and(|byte| b"=\"'\\".contains(byte))
     })
 }
 
-/// Whether `text` has `word` (in lower case) in any case of its letters.
+/// Whether `text` contains `word`, ignoring case.
 pub(crate) fn mentions(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|each| each.eq_ignore_ascii_case(word))
 }
 
-/// Whether a token is the user of an account (`bob@db1`), and no reserved word before a variable (`SELECT@x`).
+/// Whether a token is the user of an account (`bob@db1`) and not a reserved word before a variable (`SELECT@x`).
 pub(crate) fn names_user(sql: &[u8], token: Token) -> bool {
     #[rustfmt::skip]
     const BEFORE_VARIABLES: [&str; 27] = [

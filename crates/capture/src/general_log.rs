@@ -1,7 +1,7 @@
-//! General query logs: every command as it arrives, with no times of execution. Both forms of time, and `Execute` with values.
+//! Reads general query logs, which have every command as it arrives but not its duration.
 //!
-//! A line with a time (or two tabs in its place), a number and the name of a command begins an event; all others go on with its
-//! statement. Up to 5.6 and in MariaDB times have neither a fraction nor a zone; they are taken as UTC.
+//! A line with a time (or two tabs instead), a number and the name of a command begins an event. All other lines continue the
+//! statement. Up to 5.6 and in MariaDB times have neither a fraction nor a zone, and are read as UTC.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::event::{
 use crate::session::SessionState;
 use crate::split::statements;
 
-/// Names of commands; what is not among them begins no event. `Reset connection` is MariaDB's.
+/// Names of commands. A line with any other name does not begin an event. `Reset connection` is MariaDB's.
 #[rustfmt::skip]
 const COMMANDS: [&str; 36] = [
     "Sleep", "Quit", "Init DB", "Query", "Field List", "Create DB", "Drop DB", "Refresh", "Shutdown", "Statistics",
@@ -23,7 +23,7 @@ const COMMANDS: [&str; 36] = [
     "clone", "Group Replication Data Stream subscription",
 ];
 
-/// What is known of a connection that is open.
+/// The state of an open connection.
 #[derive(Debug, Default)]
 struct Connection {
     schema: Vec<u8>,
@@ -36,12 +36,12 @@ struct Connection {
 pub struct GeneralLog {
     event: Event,
     in_event: bool,
-    /// The last time that a line had: that of the lines after it with two tabs.
+    /// The time of the last line that had one. It also applies to later lines with two tabs.
     time_us: Option<i64>,
     connections: HashMap<u64, Connection>,
 }
 
-/// What a line that begins an event says before its text.
+/// The beginning of an event's first line, and its text.
 pub(crate) struct Prefix<'a> {
     time_us: Option<i64>,
     connection: u64,
@@ -49,9 +49,9 @@ pub(crate) struct Prefix<'a> {
     text: &'a [u8],
 }
 
-/// The parts of a line that begins an event; None: it does not.
+/// Parses a line that begins an event. None if it does not begin one.
 ///
-/// Accepts blanks in place of tabs if the line has a time.
+/// Accepts spaces for tabs if the line has a time.
 pub(crate) fn prefix(line: &[u8]) -> Option<Prefix<'_>> {
     let (time_us, rest) = if let Some(rest) = line.strip_prefix(b"\t\t") {
         (None, rest)
@@ -101,7 +101,7 @@ impl LogReader for GeneralLog {
 }
 
 impl GeneralLog {
-    /// `left`: what a server that ended within an event has left on the header's line.
+    /// `left` is what a server that stopped while writing an event has left on the header's line.
     fn file_header(&mut self, left: &[u8], sink: &mut dyn Sink) {
         if let Some(found) = prefix(left) {
             self.end_event(false, sink);
@@ -135,7 +135,7 @@ impl GeneralLog {
         let event = &mut self.event;
         event.cut |= cut && !event.sql.is_empty();
         event.sql.truncate(without_line_end(&event.sql).len());
-        // MariaDB, and MySQL with `log_raw`, write all statements that a client has sent in one text as one event.
+        // MariaDB, and MySQL with `log_raw`, log all statements that a client sends at once as one event.
         if event.command == LogCommand::Query && !event.cut && memchr::memchr(b';', &event.sql).is_some() {
             let text = std::mem::take(&mut event.sql);
             let connection = event.connection.and_then(|id| self.connections.get(&id));
@@ -183,11 +183,11 @@ impl GeneralLog {
     }
 }
 
-/// What stands on a file header's line before the path of the server, which begins in the last word before the version.
+/// Returns the text before the server's path in a file header. The path begins in the last word before the version.
 fn before_path(header: &[u8]) -> &[u8] {
     let is_path = header.starts_with(b"/") && !header.starts_with(b"/*") || header.get(1..3) == Some(b":\\");
     if is_path {
-        return b""; // which may have blanks
+        return b""; // such a path may contain spaces
     }
     let path_end = memchr::memmem::rfind(header, b", Version: ").unwrap_or(0);
     let word = header[..path_end].iter().rposition(u8::is_ascii_whitespace).map_or(0, |blank| blank + 1);
@@ -195,13 +195,13 @@ fn before_path(header: &[u8]) -> &[u8] {
     &header[..word + path]
 }
 
-/// Whether a last line without an end can be the beginning of another event.
+/// Whether an incomplete last line can be the beginning of another event.
 fn is_begun_prefix(line: &[u8]) -> bool {
     let is_of_time = |byte: &u8| byte.is_ascii_digit() || b"T:.Z+- \t".contains(byte);
     line.starts_with(b"\t\t") || moment(line).is_some() || line.iter().all(is_of_time)
 }
 
-/// `root@localhost on db1 using Socket`, of a proxy user `u@h as role on db1 using Socket`: the user and the schema.
+/// Returns the user and schema of `root@localhost on db1 using Socket`, or of a proxy user `u@h as role on db1 using Socket`.
 fn connect(text: &[u8]) -> (&[u8], &[u8]) {
     let end = text.iter().position(|byte| *byte == b' ').unwrap_or(text.len());
     let rest = memchr::memmem::find(text, b" on ").map_or(&b""[..], |at| &text[at + 4..]);

@@ -11,12 +11,12 @@ use liblzma::read::XzDecoder;
 
 const BUFFER: usize = 64 << 10;
 
-/// Counts bytes as they are read from disk, before decompression.
+/// Counts the bytes read from disk, before decompression.
 #[derive(Debug, Clone, Default)]
 pub struct ReadProgress(Arc<AtomicU64>);
 
 impl ReadProgress {
-    /// Bytes so far, of all files.
+    /// Returns the bytes read so far from all files.
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -35,10 +35,10 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Opens a file, or standard input for `-`, and what decompresses it.
+/// Opens a file, or standard input for `-`, and decompresses gzip, zstd and xz, recognised by content.
 ///
 /// # Errors
-/// Of the system, and of a decompressor that cannot begin.
+/// The file cannot be opened or its beginning cannot be read.
 pub fn open(path: &Path, progress: &ReadProgress) -> io::Result<Box<dyn Read + Send>> {
     let raw: Box<dyn Read + Send> =
         if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };
@@ -48,7 +48,7 @@ pub fn open(path: &Path, progress: &ReadProgress) -> io::Result<Box<dyn Read + S
     let whole = BufReader::with_capacity(BUFFER, io::Cursor::new(head.clone()).chain(raw));
     Ok(match head.as_slice() {
         [0x1F, 0x8B, ..] => Box::new(MultiGzDecoder::new(whole)),
-        // A skippable frame may come first, as in a capture.
+        // A zstd file may begin with a skippable frame.
         [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..] => {
             Box::new(zstd::Decoder::with_buffer(whole)?)
         }

@@ -1,24 +1,23 @@
-//! The server's keywords as numbers, with those that it takes for one and the same (`SCHEMA`, `DATABASE`).
+//! Numbers the server's keywords and symbols. Synonyms (`SCHEMA`, `DATABASE`) have the same number.
 //!
-//! The words are those of `information_schema.KEYWORDS` of MySQL 8.0 and 9.7 together; what they are printed as was asked from
-//! `STATEMENT_DIGEST_TEXT()` of the same servers.
+//! Source: `information_schema.KEYWORDS` and `STATEMENT_DIGEST_TEXT()` of MySQL 8.0 and 9.7.
 
 use std::sync::LazyLock;
 
-/// Number of a keyword; from [`FIRST`] on.
+/// Number of a keyword, symbol or digest token.
 pub(crate) type Id = u16;
 
-/// Numbers below are the digest's own tokens and ASCII symbols.
+/// The first keyword. Lower numbers are symbols and the digest's own tokens.
 pub(crate) const FIRST: Id = 512;
 
 const WORDS: &str = include_str!("keywords.txt");
 
-/// Words that are keywords only with a `(` right behind them.
+/// Words that are keywords only directly before a `(`.
 const FUNCTIONS: &str = "ADDDATE BIT_AND BIT_OR BIT_XOR CAST COUNT CURDATE CURTIME DATE_ADD DATE_SUB EXTRACT GROUP_CONCAT \
     JSON_ARRAYAGG JSON_OBJECTAGG MAX MID MIN NOW POSITION SESSION_USER STD STDDEV STDDEV_POP STDDEV_SAMP ST_COLLECT \
     SUBDATE SUBSTR SUBSTRING SUM SYSDATE SYSTEM_USER TRIM VARIANCE VAR_POP VAR_SAMP";
 
-/// `WORD=PRINTED`: both are one token, which is printed as the second.
+/// `WORD=PRINTED`: synonyms, which are printed as the second.
 const SAME: &str = "ANY=SOME BIGINT=INT8 CHAR=CHARACTER COLUMNS=FIELDS CURRENT_DATE=CURDATE CURRENT_TIME=CURTIME \
     CURRENT_TIMESTAMP=NOW DATABASE=SCHEMA DATABASES=SCHEMAS DAY=SQL_TSI_DAY DEC=DECIMAL DESCRIBE=EXPLAIN \
     DISTINCT=DISTINCTROW DOUBLE=FLOAT8 FLOAT=FLOAT4 GEOMCOLLECTION=GEOMETRYCOLLECTION HOUR=SQL_TSI_HOUR INT=INTEGER \
@@ -27,7 +26,7 @@ const SAME: &str = "ANY=SOME BIGINT=INT8 CHAR=CHARACTER COLUMNS=FIELDS CURRENT_D
     REGEXP=RLIKE SECOND=SQL_TSI_SECOND SESSION_USER=SYSTEM_USER SQL_TSI_WEEK=WEEK SQL_TSI_YEAR=YEAR STD=STDDEV_POP \
     STDDEV=STDDEV_POP SUBSTR=SUBSTRING USER=SYSTEM_USER VARCHAR=VARCHARACTER VARIANCE=VAR_POP";
 
-/// Keywords that only comments with hints have, beside their names.
+/// Keywords that occur only in hints.
 const IN_HINTS: &str = "DUPSWEEDOUT FIRSTMATCH INTOEXISTS LOOSESCAN MATERIALIZATION";
 
 const SLOTS: usize = 4096;
@@ -35,7 +34,7 @@ const SLOTS: usize = 4096;
 struct Word {
     text: &'static str,
     id: Id,
-    /// It is a keyword only before `(`.
+    /// A keyword only before `(`.
     function: bool,
 }
 
@@ -71,7 +70,7 @@ impl Table {
         table
     }
 
-    /// Index of a word in upper case.
+    /// Returns the index of an upper-case word.
     fn find(&self, upper: &[u8]) -> Option<usize> {
         let mut slot = slot_of(upper);
         loop {
@@ -96,7 +95,7 @@ fn slot_of(upper: &[u8]) -> usize {
 
 const LONGEST: usize = 40;
 
-/// The keyword that a word is; `before_parenthesis`: a `(` follows at once.
+/// Looks up a word. `before_parenthesis`: a `(` follows directly.
 pub(crate) fn keyword(word: &[u8], before_parenthesis: bool) -> Option<Id> {
     if word.len() < 2 || word.len() > LONGEST {
         return None;
@@ -109,20 +108,17 @@ pub(crate) fn keyword(word: &[u8], before_parenthesis: bool) -> Option<Id> {
     (!found.function || before_parenthesis).then_some(found.id)
 }
 
-/// The number of a keyword that certainly is one.
-///
-/// # Panics
-/// When it is not in the table: a mistake in this crate, which every test meets.
-pub(crate) fn id(word: &str) -> Id {
-    keyword(word.as_bytes(), true).unwrap_or_else(|| panic!("{word} is no keyword"))
+/// Returns the number of a word that is in the table.
+fn id(word: &str) -> Id {
+    keyword(word.as_bytes(), true).unwrap_or_else(|| panic!("{word} is not a keyword"))
 }
 
-/// How a keyword is printed.
+/// Returns how a keyword is printed.
 pub(crate) fn text(id: Id) -> &'static str {
     TABLE.words.get(usize::from(id.saturating_sub(FIRST))).map_or("", |word| word.text)
 }
 
-/// Symbols of several characters; the number of one is its index and this.
+/// The number of a symbol of several characters is this plus its index.
 pub(crate) const SYMBOLS_FROM: Id = 256;
 pub(crate) const SYMBOLS: [&str; 12] = ["<=>", "->>", "<=", ">=", "!=", "<<", ">>", "&&", "||", ":=", "->", "@@"];
 
@@ -135,14 +131,13 @@ pub(crate) fn symbol(text: &[u8]) -> Id {
     SYMBOLS_FROM + Id::try_from(found).unwrap_or(0)
 }
 
-/// Declares numbers of keywords that code asks for by name.
+/// Declares [`Named`].
 macro_rules! named {
     ($($name:ident),* $(,)?) => {
-        /// Numbers of keywords that this crate asks for by name.
+        /// Numbers of the keywords that this crate uses by name.
         #[derive(Debug)]
-        #[allow(non_snake_case, reason = "named as the words are")]
+        #[expect(non_snake_case, reason = "named like the keywords")]
         pub(crate) struct Named { $(pub(crate) $name: Id),* }
-        /// Looked up once.
         pub(crate) static NAMED: LazyLock<Named> = LazyLock::new(|| Named { $($name: id(stringify!($name))),* });
     };
 }
@@ -156,14 +151,13 @@ named! {
 }
 
 impl Named {
-    /// Whether a statement that begins so is for the server itself.
+    /// Whether a statement that begins with this keyword is for the server itself.
     pub(crate) fn is_for_server(&self, first: Id) -> bool {
         let plain = [self.SHUTDOWN, self.RESTART, self.KILL, self.RESET, self.PURGE, self.STOP];
         plain.contains(&first) || [self.INSTALL, self.UNINSTALL, self.CLONE].contains(&first)
     }
 }
 
-/// Whether only hints have this keyword.
-pub(crate) fn is_of_hints(id: Id) -> bool {
+pub(crate) fn is_only_in_hints(id: Id) -> bool {
     IN_HINTS.split_whitespace().any(|word| word == text(id))
 }

@@ -1,7 +1,6 @@
-//! Splits SQL text into tokens as MySQL's lexer does: words, literals, comments of all kinds, hints, symbols.
+//! Splits SQL text into tokens as MySQL's lexer does: words, literals, comments, hints, symbols.
 //!
-//! It never fails: what is not ended ends with the text and is [`Kind::Cut`]. Where texts and names end depends on the session's
-//! [`Dialect`]; `"…"` is always a text.
+//! It never fails: a quote or comment that does not end becomes [`Kind::Cut`]. `"…"` is always a text, whatever the [`Dialect`].
 
 use std::borrow::Cow;
 
@@ -11,7 +10,7 @@ use memchr::memchr;
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// An identifier or keyword without quotes.
+    /// An unquoted identifier or keyword.
     Word,
     /// An identifier in backticks.
     Quoted,
@@ -19,34 +18,34 @@ pub enum Kind {
     Number,
     /// A literal in quotes: text, `N'…'`, `x'…'`, `b'…'`.
     Text,
-    /// What follows a single `@`: the name of a variable, or a host.
+    /// The name of a variable or a host after a single `@`.
     Host,
     /// The `?` of a prepared statement.
     Parameter,
-    /// A comment, the frame of a `/*! … */` or `/*M! … */` whose content is code, or a `/*!99999 … */` whose content is not.
+    /// A comment. For code in a comment, one token is the `/*!50003` or `/*M!` and another is the `*/`.
     Comment,
-    /// `/*+` after `SELECT`, `INSERT`, `REPLACE`, `UPDATE` or `DELETE`; its content follows as tokens.
+    /// `/*+` after `SELECT`, `INSERT`, `REPLACE`, `UPDATE` or `DELETE`. The hint's tokens follow.
     HintBegin,
-    /// `*/` of a hint.
+    /// The `*/` of a hint.
     HintEnd,
-    /// An operator or a mark of punctuation.
+    /// An operator or punctuation.
     Symbol,
-    /// A quote or comment that the text ends within.
+    /// A quote or comment that does not end.
     Cut,
 }
 
-/// A token and where it stands.
+/// A token and its place in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// First byte.
+    /// Offset of its first byte.
     pub start: usize,
-    /// One beyond the last byte.
+    /// Offset behind its last byte.
     pub end: usize,
 }
 
-/// Bytes that names and keywords without quotes are made of.
+/// Bytes of unquoted names and keywords.
 const IDENT: [bool; 256] = {
     let mut of = [false; 256];
     let mut byte = 0;
@@ -72,25 +71,25 @@ fn is_space(byte: u8) -> bool {
 pub struct Lexer<'a> {
     sql: &'a [u8],
     at: usize,
-    /// Inside `/*! … */` or `/*M! … */`; its `*/` is the other half of the frame.
+    /// Inside `/*! … */` or `/*M! … */`.
     in_version: bool,
     in_hint: bool,
-    /// The last token may be followed by a hint.
+    /// A hint may follow the last token.
     takes_hint: bool,
     /// The last token was a single `@`.
     after_at: bool,
-    /// The last token was `.`: what follows is a name, also `1a`.
+    /// The last token was `.`, so a name follows, even `1a`.
     after_dot: bool,
     dialect: Dialect,
 }
 
 impl<'a> Lexer<'a> {
-    /// Reads `sql` in the default modes of a server.
+    /// Reads `sql` in a server's default modes.
     pub fn new(sql: &'a [u8]) -> Self {
         Self::in_dialect(sql, Dialect::default())
     }
 
-    /// Reads `sql` as the server does for a session with this dialect.
+    /// Reads `sql` in a session's dialect.
     pub fn in_dialect(sql: &'a [u8], dialect: Dialect) -> Self {
         Self {
             sql,
@@ -104,7 +103,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Its tokens without comments.
+    /// Iterates over the tokens without comments.
     pub fn code(self) -> impl Iterator<Item = Token> + 'a {
         self.filter(|token| token.kind != Kind::Comment)
     }
@@ -119,7 +118,7 @@ impl<'a> Lexer<'a> {
         self.in_hint || self.in_version
     }
 
-    /// Reads what follows in another dialect.
+    /// Reads the rest in another dialect.
     pub(crate) fn set_dialect(&mut self, dialect: Dialect) {
         self.dialect = dialect;
     }
@@ -138,7 +137,7 @@ impl<'a> Lexer<'a> {
         &self.sql[self.at..]
     }
 
-    /// A quoted text or comment whose content begins `from` bytes ahead.
+    /// Reads a quoted text or a comment, whose content begins `from` bytes ahead.
     fn opaque(&mut self, kind: Kind, opaque: Opaque, from: usize) -> Token {
         match self.dialect.end_of(opaque, self.rest(), from) {
             Some(len) => self.token(kind, len),
@@ -147,7 +146,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A comment, the frame around code in one, or the beginning of a hint.
+    /// Reads a comment, the opening of code in a comment, or the opening of a hint.
     fn comment(&mut self) -> Option<Token> {
         let rest = self.rest();
         if rest.starts_with(b"/*+") && self.takes_hint {
@@ -166,7 +165,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Bytes up to the next one that `ends`; bytes within a character of several are passed over.
+    /// Returns the length up to the next single-byte character that `ends`.
     fn length_to(&self, ends: impl Fn(u8) -> bool) -> usize {
         self.dialect.multi_byte.find(self.rest(), 0, ends).unwrap_or(self.rest().len())
     }
@@ -176,7 +175,7 @@ impl<'a> Lexer<'a> {
         self.token(Kind::Word, len)
     }
 
-    /// What begins with a digit, or with a point before one.
+    /// Reads what begins with a digit, or with a point before one.
     fn number(&mut self) -> Token {
         let rest = self.rest();
         let digits =
@@ -256,12 +255,12 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether the byte before belongs to a name, so that a point divides names: `t.1a`.
+    /// Whether the byte before belongs to a name, so that a point here separates names: `t.1a`.
     fn follows_name(&self) -> bool {
         self.at > 0 && (is_ident(self.sql[self.at - 1]) || self.sql[self.at - 1] == b'`')
     }
 
-    /// What follows a single `@`, up to a byte that names of variables and hosts do not have.
+    /// Reads the name of a variable or host.
     fn host(&mut self) -> Option<Token> {
         let len = self.length_to(|byte| !is_ident(byte) && byte != b'.');
         (len > 0).then(|| self.token(Kind::Host, len))
@@ -295,13 +294,15 @@ impl Iterator for Lexer<'_> {
     }
 }
 
-/// The tokens of a statement without its comments, in the default modes of a server.
+/// Iterates over the tokens of a statement without its comments, in a server's default modes.
 pub fn code_tokens(sql: &[u8]) -> impl Iterator<Item = Token> + '_ {
     Lexer::new(sql).code()
 }
 
-/// Returns the dialect, or if it leaves a text open, the first other one in which every text ends. The session may have set
-/// NO_BACKSLASH_ESCAPES or a character set before the log began. Valid UTF-8 is never read as another character set.
+/// Returns the dialect, or if that leaves a text open, the first other one in which every text ends.
+///
+/// The session may have set NO_BACKSLASH_ESCAPES or a character set before the log began. Valid UTF-8 is never read as another
+/// character set.
 pub(crate) fn ending_texts(sql: &[u8], dialect: Dialect) -> Dialect {
     let ends = |dialect: &Dialect| !Lexer::in_dialect(sql, *dialect).any(|token| token.kind == Kind::Cut);
     if memchr(b'\\', sql).is_none() || ends(&dialect) {
@@ -314,12 +315,12 @@ pub(crate) fn ending_texts(sql: &[u8], dialect: Dialect) -> Dialect {
     sets.chain([plain]).find(ends).unwrap_or(dialect)
 }
 
-/// Whether `word` is one of these words, in capitals or not.
+/// Whether `word` is one of these, ignoring case.
 pub(crate) fn is_one_of(word: &[u8], words: &[&str]) -> bool {
     words.iter().any(|each| word.eq_ignore_ascii_case(each.as_bytes()))
 }
 
-/// The name between backticks.
+/// Returns the name between backticks, with doubled ones made single.
 pub(crate) fn unquoted(text: &[u8], multi_byte: MultiByte) -> Cow<'_, [u8]> {
     let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
     let (mut plain, mut rest) = (Vec::new(), inner);
@@ -334,7 +335,7 @@ pub(crate) fn unquoted(text: &[u8], multi_byte: MultiByte) -> Cow<'_, [u8]> {
     Cow::Owned(plain)
 }
 
-/// Whether the token is this word, in capitals or not.
+/// Whether the token is this word, ignoring case.
 pub fn is_word(sql: &[u8], token: Token, word: &str) -> bool {
     sql[token.start..token.end].eq_ignore_ascii_case(word.as_bytes())
 }

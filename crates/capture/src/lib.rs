@@ -1,4 +1,4 @@
-//! Reads the query logs of MySQL and MariaDB and writes a compact capture file: events, digests, totals (docs/capture.md).
+//! Reads the query logs of MySQL and MariaDB and writes a compact capture file: events, digests, totals (docs/reference/capture.md).
 //!
 //! Everything streams: memory grows with the number of connections and digests, not with the size of the log.
 //! Nothing here opens a connection to a server or runs a script.
@@ -28,6 +28,7 @@ pub mod session;
 pub mod slow_log;
 mod split;
 pub mod sql_file;
+mod transactions;
 
 pub use bakeoff_wire::dialect::{Dialect, MultiByte};
 pub use capture_file::{EventLine, Summary, read_summary};
@@ -37,3 +38,4 @@ pub use facts::Facts;
 pub use input::ReadProgress;
 pub use logs::Format;
 pub use recorder::{CaptureJob, capture};
+pub use transactions::TransactionState;

@@ -1,4 +1,4 @@
-//! Reads logs in their order as one text, and finds out their format.
+//! Reads several logs as one, and detects their format.
 
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use crate::input::{ReadProgress, open};
 use crate::slow_log::{self, SlowLog};
 use crate::sql_file::{self, SqlFile};
 
-/// Bytes that are read at once, so that they stay in the processor's cache; a longer line comes in pieces.
+/// Bytes read at once: few enough for the processor's cache. A longer line is read in pieces.
 const BUFFER: usize = 256 << 10;
-/// Bytes of a file by which its format is found.
+/// Bytes at the beginning of a file that tell its format.
 const HEAD: u64 = 1 << 20;
 
-/// What a log is written in.
+/// The format of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// A slow query log.
@@ -25,12 +25,12 @@ pub enum Format {
     General,
     /// A file of SQL.
     Sql,
-    /// The digests of a running server, written as a slow log; never found by content.
+    /// The digests of a running server, written as a slow log. Never detected by content.
     Digests,
 }
 
 impl Format {
-    /// Its name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Slow => "slow",
@@ -40,7 +40,7 @@ impl Format {
         }
     }
 
-    /// A reader at its beginning.
+    /// Creates a reader.
     pub fn reader(self) -> Box<dyn LogReader> {
         match self {
             Self::Slow | Self::Digests => Box::<SlowLog>::default(),
@@ -50,25 +50,25 @@ impl Format {
     }
 }
 
-/// Lines on their way from files to a reader.
+/// Divides files into lines for a reader.
 struct Feed<'a> {
     sink: &'a mut dyn Sink,
     reader: Option<Box<dyn LogReader>>,
-    /// A line whose end has not been read yet, or was not in the file before; of at most [`BUFFER`] bytes.
+    /// A line whose end has not been read yet, perhaps because it is in the next file. At most [`BUFFER`] bytes.
     buffer: Vec<u8>,
-    /// It begins a line; false within one that is longer than the buffer.
+    /// `buffer` begins a line. False within a line longer than the buffer.
     begins: bool,
-    /// Every line of the file ends with `\r\n`; servers write `\n`.
+    /// Every line of the file ends with `\r\n`.
     is_windows: bool,
 }
 
 impl Feed<'_> {
-    /// Reads as much as the buffer takes; returns how many bytes came.
+    /// Fills the buffer. Returns how many bytes were read.
     fn fill(&mut self, input: &mut dyn Read) -> io::Result<usize> {
         input.take((BUFFER - self.buffer.len()) as u64).read_to_end(&mut self.buffer)
     }
 
-    /// Gives every whole line to the reader; a line that fills the buffer, too.
+    /// Gives the reader every complete line, and a line that fills the buffer.
     fn pass_on(&mut self) {
         let Some(reader) = &mut self.reader else { return };
         let mut at = 0;
@@ -91,7 +91,7 @@ impl Feed<'_> {
         self.buffer.drain(..at);
     }
 
-    /// Gives the reader a line that has no end.
+    /// Gives the reader a line without an end.
     fn end_line(&mut self) {
         if let Some(reader) = self.reader.as_mut().filter(|_| !self.buffer.is_empty()) {
             reader.piece(&self.buffer, self.begins, self.sink);
@@ -108,12 +108,12 @@ impl Feed<'_> {
     }
 }
 
-/// Reads the logs in their order as if they were one, and gives every event to the sink.
+/// Reads the logs as if they were one file and gives every event to the sink. Returns the formats in order.
 ///
-/// A log that was cut into several files anywhere is whole again. Another format begins where a file's content says so.
+/// A log may be split into files anywhere. The format changes at a file whose content shows another one.
 ///
 /// # Errors
-/// [`Error::Open`], [`Error::Read`], [`Error::Unknown`] with the file's name.
+/// [`Error::Open`], [`Error::Read`], [`Error::Unknown`].
 pub fn read_logs(
     paths: &[PathBuf],
     format: Option<Format>,
@@ -131,7 +131,7 @@ pub fn read_logs(
         match (format.or_else(|| detect(&head)), formats.last()) {
             _ if head.is_empty() => continue,
             (None, None) => return Err(Error::Unknown { path: path.clone() }),
-            // The middle of a statement looks like SQL, or like nothing.
+            // The middle of a statement looks like SQL or like nothing at all.
             (None | Some(Format::Sql), Some(_)) if format.is_none() => {}
             (Some(new), last) if Some(&new) != last => {
                 feed.finish();
@@ -162,7 +162,7 @@ fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(MARK).filter(|rest| begins_log(rest)).unwrap_or(line)
 }
 
-/// Whether a file begins with the head of a log or of an event.
+/// Whether a file begins with a log's header or with an event.
 fn begins_log(head: &[u8]) -> bool {
     let line = first_line(head);
     is_file_header(line)
@@ -172,7 +172,7 @@ fn begins_log(head: &[u8]) -> bool {
         || (!line.starts_with(b"\t") && general_log::prefix(line).is_some())
 }
 
-/// The format of a log by its first megabyte; None: it has none of the marks of one.
+/// Detects the format of a log by its first megabyte. None if it looks like none of them.
 pub fn detect(head: &[u8]) -> Option<Format> {
     let mut header = false;
     for line in head.split_inclusive(|byte| *byte == b'\n') {
@@ -184,7 +184,7 @@ pub fn detect(head: &[u8]) -> Option<Format> {
         }
         header |= is_file_header(line);
     }
-    // An empty log; both kinds look like this.
+    // Both kinds of empty log look like this.
     let empty = header.then_some(Format::Slow);
     empty.or_else(|| sql_file::looks_like_sql(head, head.len() as u64 >= HEAD).then_some(Format::Sql))
 }

@@ -1,4 +1,4 @@
-//! Makes a capture of logs: every event gets its session's state and its digest, loses its passwords, and is written and counted.
+//! Makes a capture from logs: adds session state and digest to each event, removes passwords, and writes and counts it.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -20,37 +20,37 @@ use crate::logs::{Format, read_logs};
 use crate::redact::{Redactor, strike_out, without_comments};
 use crate::session::SessionState;
 
-/// Bytes of lines that go to the writer's thread at once, and how many such pieces may wait.
+/// Bytes sent to the writer thread at once, and how many such batches may wait.
 const BATCH_BYTES: usize = 256 << 10;
 const BATCHES_MAX: usize = 8;
 
-/// Groups that are kept apart; statements of further ones are counted together, as `(other statements)`.
+/// Most digests. Statements of any further ones are counted together as `(other statements)`.
 const DIGESTS_MAX: usize = 20_000;
 
-/// Bytes of a digest's key that are compared; of longer ones the rest by its SHA-256.
+/// Bytes of a digest's key that are compared directly. The rest is compared by its SHA-256.
 const KEY_MAX: usize = 4096;
 /// Bytes of a digest's text and of a sample that are kept.
 const TEXT_MAX: usize = 8192;
-/// Latencies beyond this are recorded as this [µs]: a day.
+/// Longest latency that is recorded, one day [µs]. Longer ones are recorded as this.
 const LONGEST_US: u64 = 86_400_000_000;
 
-/// What a capture is made of and how.
+/// What to capture.
 #[derive(Debug, Clone, Default)]
 pub struct CaptureJob {
-    /// Logs in their order; `-` is standard input.
+    /// The logs in order. `-` is standard input.
     pub logs: Vec<PathBuf>,
     /// The file to write.
     pub output: PathBuf,
     /// Replace literals.
     pub redact: bool,
-    /// The logs' format; None: found by content.
+    /// The format of the logs, or None to detect it.
     pub format: Option<Format>,
 }
 
-/// Reads the logs and writes the capture; it has its name only once it is whole.
+/// Reads the logs and writes the capture, which gets its name only when it is complete.
 ///
 /// # Errors
-/// [`Error`]: a log that cannot be read or is none, a capture that cannot be written.
+/// A log cannot be read or has no known format, or the capture cannot be written.
 pub fn capture(job: &CaptureJob, progress: &ReadProgress) -> Result<Summary, Error> {
     let cannot_write = |error: io::Error| Error::Write { path: job.output.clone(), reason: error.to_string() };
     let header = Header { r#type: "bakeoff-capture".to_owned(), version: VERSION, redacted: job.redact };
@@ -94,7 +94,7 @@ impl<W: Write + Send + 'static> Lines<W> {
         }
     }
 
-    /// A writer that has failed takes nothing more; `finish` says why.
+    /// Sends the batch. If the writer has failed, `finish` returns its error.
     fn send(&mut self) {
         let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH_BYTES));
         if let Some(sender) = &self.sender
@@ -107,18 +107,18 @@ impl<W: Write + Send + 'static> Lines<W> {
     fn finish(mut self) -> io::Result<Writer<W>> {
         self.send();
         drop(self.sender.take());
-        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer's thread panicked")))
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer thread panicked")))
     }
 }
 
-/// Receives events and writes them; memory grows with connections and digests alone.
+/// Writes and counts events. Memory grows only with the number of connections and digests.
 pub struct Recorder<W: Write + Send + 'static> {
     lines: Lines<W>,
     totals: Totals,
     digester: Digester,
     sessions: HashMap<u64, SessionState>,
     redactor: Option<Redactor>,
-    /// The statement as it is written, when that is not as it was.
+    /// The statement as it is written, if it was changed.
     changed: Vec<u8>,
 }
 
@@ -126,7 +126,7 @@ impl<W: Write + Send + 'static> Recorder<W> {
     /// Begins a capture.
     ///
     /// # Errors
-    /// Of writing.
+    /// The header cannot be written.
     pub fn new(out: W, header: &Header, redactor: Option<Redactor>) -> io::Result<Self> {
         Ok(Self {
             lines: Lines::new(out, header)?,
@@ -141,7 +141,7 @@ impl<W: Write + Send + 'static> Recorder<W> {
     /// Writes the totals and ends the capture.
     ///
     /// # Errors
-    /// Of writing.
+    /// The capture cannot be written.
     pub fn finish(self, formats: &[Format]) -> io::Result<(W, Vec<DigestTotals>, Overall)> {
         let (digests, mut overall) = self.totals.finish();
         overall.formats = formats.iter().map(|format| format.name().to_owned()).collect();
@@ -149,7 +149,7 @@ impl<W: Write + Send + 'static> Recorder<W> {
         Ok((out, digests, overall))
     }
 
-    /// A connect, a quit, another schema, an administrator command.
+    /// Records anything other than a statement.
     fn command(&mut self, event: &mut Event) {
         self.totals.overall.commands += 1;
         if let Some(connection) = event.connection
@@ -165,7 +165,7 @@ impl<W: Write + Send + 'static> Recorder<W> {
         self.lines.add(&line);
     }
 
-    /// The statement as it may be kept.
+    /// Writes a statement without its secrets to `changed`. Returns false if nothing had to be changed.
     fn prepare_text(&mut self, facts: &Facts, sql: &[u8]) -> bool {
         if facts.secret {
             strike_out(sql, facts.dialect, &mut self.changed);
@@ -180,7 +180,7 @@ impl<W: Write + Send + 'static> Recorder<W> {
     }
 }
 
-/// Why an event cannot be replayed; None: it can.
+/// Returns why an event cannot be replayed.
 fn reason(event: &Event, facts: &Facts) -> Option<&'static str> {
     let reasons = [
         (facts.secret, "password"),
@@ -212,7 +212,7 @@ impl<W: Write + Send + 'static> Sink for Recorder<W> {
         }
         let changed = self.prepare_text(&facts, &event.sql);
         if facts.account && self.redactor.is_some() {
-            self.digester.read(&self.changed, facts.dialect); // the digest, too, has the user's name
+            self.digester.read(&self.changed, facts.dialect); // the digest must not have the user's name
         }
         let sql = if changed { &self.changed } else { &event.sql };
         let reason = reason(event, &facts);
@@ -243,7 +243,7 @@ struct Group {
     times: Histogram<u64>,
 }
 
-/// Sums as events come.
+/// The totals so far.
 #[derive(Default)]
 struct Totals {
     groups: Vec<Group>,
@@ -254,7 +254,7 @@ struct Totals {
 }
 
 impl Totals {
-    /// Counts the connection and the time of a statement. Commands are not part of the load: a Binlog Dump lasts for hours.
+    /// Counts the connection and the time of a statement, but not of commands: a Binlog Dump lasts for hours.
     fn moment(&mut self, event: &Event) {
         self.connections.extend(event.connection);
         let overall = &mut self.overall;
@@ -264,7 +264,7 @@ impl Totals {
         }
     }
 
-    /// Counts a statement; returns its group.
+    /// Counts a statement and returns the index of its group.
     fn statement(&mut self, key: &[u8], event: &Event, sql: &[u8], reason: Option<&'static str>) -> usize {
         let at = self.group_of(key);
         let group = &mut self.groups[at];
@@ -282,7 +282,7 @@ impl Totals {
         if let Some(took) = event.query_us {
             totals.timed = totals.timed.saturating_add(weight);
             totals.max_us = totals.max_us.max(took);
-            // Resizes itself up to the longest; at most 25 kB a group.
+            // The histogram grows to at most 25 kB.
             let _ = group.times.record_n(took.clamp(1, LONGEST_US), weight);
         }
         sum(&mut totals.total_us, event.query_us);
@@ -315,7 +315,7 @@ impl Totals {
         let full = self.groups.len() >= DIGESTS_MAX;
         let text = if full { "(other statements)".to_owned() } else { text_of(key) };
         if full {
-            // One byte, which no statement's key is: that of a lone `;` is empty.
+            // No statement has a key of one byte.
             self.key.clear();
             self.key.push(0);
             if let Some(&at) = self.index.get(self.key.as_slice()) {
@@ -328,7 +328,7 @@ impl Totals {
         self.groups.len() - 1
     }
 
-    /// The totals, those with the longest time (without times: the most frequent) first.
+    /// Sorts the digests by total time, or by frequency if there are no times.
     fn finish(mut self) -> (Vec<DigestTotals>, Overall) {
         let mut digests: Vec<DigestTotals> = self.groups.into_iter().map(Group::finish).collect();
         digests.sort_by(|one, other| {
@@ -340,7 +340,7 @@ impl Totals {
     }
 }
 
-/// Two significant digits: 1 % of a time, which differs by more from run to run.
+/// Two significant digits: exact to 1 %.
 fn times() -> Histogram<u64> {
     Histogram::new(2).unwrap_or_else(|_| unreachable!("two digits are valid"))
 }
@@ -356,7 +356,7 @@ impl Group {
     }
 }
 
-/// At most [`TEXT_MAX`] bytes; what was longer ends with `…`.
+/// Shortens a text to [`TEXT_MAX`] bytes and a `…`.
 fn shortened(text: &str) -> String {
     if text.len() <= TEXT_MAX {
         return text.to_owned();

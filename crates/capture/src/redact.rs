@@ -1,4 +1,4 @@
-//! Strikes out the literals of statements with a password, or replaces those of all statements (`--redact`).
+//! Removes the literals of statements with a password, and replaces those of all statements with `--redact`.
 
 use std::ops::RangeInclusive;
 
@@ -12,10 +12,10 @@ use crate::facts::{Facts, is_definition, names_user};
 use crate::keywords::NAMED;
 use crate::lexer::{Kind, Lexer, Token, is_one_of};
 
-/// What stands in place of a literal of a statement with a password.
+/// Replaces every literal of a statement with a password.
 const STRUCK_OUT: &[u8] = b"'***'";
 
-/// Copies a statement without its literals, names of hosts and of users before them, and comments that are not code.
+/// Copies a statement without its literals, accounts and comments that are not code.
 pub(crate) fn strike_out(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
     copy(sql, dialect, out, |token, _, of_account, out| match token.kind {
         Kind::Text | Kind::Number | Kind::Cut | Kind::Host => out.extend_from_slice(STRUCK_OUT),
@@ -33,7 +33,7 @@ pub(crate) fn without_comments(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) 
     });
 }
 
-/// Copies `/*!50003` and its `*/`, without which every server would run the code between them.
+/// Copies `/*!50003` and its `*/`. Without them every server would run the code between.
 fn keep_frame(sql: &[u8], comment: Token, out: &mut Vec<u8>) {
     let text = &sql[comment.start..comment.end];
     if text == b"*/" || code_comment(text).is_some() {
@@ -41,8 +41,9 @@ fn keep_frame(sql: &[u8], comment: Token, out: &mut Vec<u8>) {
     }
 }
 
-/// Copies a statement; `write` gets each token, the keyword before, and whether it is the user or host of an account.
-/// What lies between is kept.
+/// Copies a statement with the space between its tokens.
+///
+/// `write` gets each token, the keyword before it, and whether it is the user or host of an account.
 fn copy(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>, mut write: impl FnMut(Token, &[u8], bool, &mut Vec<u8>)) {
     out.clear();
     let mut at = 0;
@@ -52,7 +53,7 @@ fn copy(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>, mut write: impl FnMut(T
     while let Some(token) = lexer.next() {
         out.extend_from_slice(&sql[at..token.start]);
         let text = &sql[token.start..token.end];
-        // In hints it is a table and its query block.
+        // In a hint `t@b` is a table and its query block.
         let is_user = !lexer.in_hint() && names_user(sql, token);
         let is_sign = after_user && text == b"@";
         write(token, before, is_user || after_user && !is_sign, out);
@@ -67,26 +68,26 @@ fn copy(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>, mut write: impl FnMut(T
     out.extend_from_slice(&sql[at.min(sql.len())..]);
 }
 
-/// Replaces literals by others of the same type and length; the same one by the same one, under a key that nobody keeps.
+/// Replaces each literal by another one of the same type and length. Equal literals stay equal. The key is never stored.
 pub struct Redactor {
     key: [u8; 32],
 }
 
 impl Redactor {
-    /// With a key of its own.
+    /// Draws a random key.
     ///
     /// # Errors
-    /// The system has no random numbers.
+    /// `/dev/urandom` cannot be read.
     pub fn new() -> std::io::Result<Self> {
         let mut key = [0; 32];
         std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut key)?;
         Ok(Self { key })
     }
 
-    /// Copies `sql` to `out` with its literals and accounts (`bob@db1`) replaced, and without comments.
+    /// Copies `sql` to `out` without comments and with its literals and accounts (`bob@db1`) replaced.
     ///
-    /// Kept: numbers after `LIMIT` and `OFFSET` and in definitions (lengths of columns) up to a `SELECT`, and `SET` of the
-    /// server's own variables, without which a statement would be another one.
+    /// It keeps what would change the statement's nature: numbers after `LIMIT` and `OFFSET`, those in definitions (lengths of
+    /// columns) up to a `SELECT`, and the values of system variables.
     pub fn redact(&self, sql: &[u8], facts: &Facts, out: &mut Vec<u8>) {
         let named = &*NAMED;
         let mut defines = is_definition(facts.first);
@@ -94,7 +95,7 @@ impl Redactor {
         let multi_byte = facts.dialect.multi_byte;
         copy(sql, facts.dialect, out, |token, before, of_account, out| {
             let (kind, text) = (token.kind, &sql[token.start..token.end]);
-            // From there on CREATE TABLE … SELECT and CREATE VIEW … AS SELECT are a query.
+            // The rest of CREATE TABLE … SELECT and CREATE VIEW … AS SELECT is a query.
             defines &= kind != Kind::Word || !is_one_of(text, &["select"]);
             sets_variables &= text != b";"; // another statement
             match kind {
@@ -112,7 +113,7 @@ impl Redactor {
         });
     }
 
-    /// Everything but the quotes, the letter before them and escapes; `closed`: there is a quote at the end.
+    /// Replaces everything but the quotes, the letter before them and escapes. `closed`: it ends with a quote.
     fn replace_text(&self, text: &[u8], closed: bool, multi_byte: MultiByte, out: &mut Vec<u8>) {
         let open = text.iter().position(|byte| matches!(byte, b'\'' | b'"' | b'`' | b'*')).map_or(0, |at| at + 1);
         let inner = &text[open..];
@@ -129,14 +130,16 @@ impl Redactor {
         ChaCha8Rng::from_seed(Sha256::new().chain_update(self.key).chain_update(content).finalize().into())
     }
 
-    /// Digits of a hexadecimal or binary literal.
+    /// Replaces the digits of a hexadecimal or binary literal.
     fn replace_digits(&self, digits: &[u8], binary: bool, out: &mut Vec<u8>) {
         let mut random = self.random(digits);
         let allowed: &[u8] = if binary { b"01" } else { b"0123456789abcdef" };
         out.extend(digits.iter().map(|_| allowed[random.random_range(0..allowed.len())]));
     }
 
-    /// Letters by letters, digits by digits, characters of several bytes by such; dates stay dates, marks stay.
+    /// Replaces letters by letters, digits by digits and other characters by ones of the same length.
+    ///
+    /// Dates stay dates, punctuation stays.
     fn replace(&self, content: &[u8], multi_byte: MultiByte, out: &mut Vec<u8>) {
         if let Some(digits) = content.strip_prefix(b"0x").or(content.strip_prefix(b"0b")) {
             out.extend_from_slice(&content[..2]);
@@ -166,7 +169,7 @@ impl Redactor {
     }
 }
 
-/// Whether a `SET` has server variables alone: no user's, and no statement as `SET STATEMENT … FOR` of MariaDB has.
+/// Whether a `SET` sets only system variables: no user variables, and not MariaDB's `SET STATEMENT … FOR`.
 fn sets_variables(sql: &[u8], dialect: Dialect) -> bool {
     let mut tokens = Lexer::in_dialect(sql, dialect).code();
     let text = |token: Token| &sql[token.start..token.end];
@@ -174,13 +177,13 @@ fn sets_variables(sql: &[u8], dialect: Dialect) -> bool {
     !second.is_some_and(|token| is_one_of(text(token), &["statement", "@"])) && tokens.all(|token| text(token) != b"@")
 }
 
-/// Whether the letter at `at` is the exponent's of `1.5e10`: every other byte is one of a number.
+/// Whether the letter at `at` is an exponent's, as in `1.5e10`.
 fn is_exponent(content: &[u8], at: usize) -> bool {
     let is_of_number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'+' | b'-');
     at > 0 && content[..at].iter().all(is_of_number) && content[at + 1..].iter().all(is_of_number)
 }
 
-/// `2026-11-23`, not `0000-00-00`.
+/// Whether this is a date like `2026-11-23`, and not `0000-00-00`.
 fn is_date(ten: &[u8]) -> bool {
     &ten[5..7] != b"00"
         && ten.iter().enumerate().all(
@@ -190,8 +193,7 @@ fn is_date(ten: &[u8]) -> bool {
         )
 }
 
-/// A digit at a place of `YYYY-MM-DD hh:mm:ss.ffffff` with which the date exists: tens of months and days are 0 or as they were
-/// and 1, hours below 20.
+/// Draws a digit for `YYYY-MM-DD hh:mm:ss.ffffff` that leaves the date valid: months below 10, days and hours below 20.
 fn date_digit(at: usize, content: &[u8], random: &mut ChaCha8Rng) -> u8 {
     match at {
         0 => content[0],
@@ -209,12 +211,12 @@ fn replace_character(piece: &[u8], multi_byte: MultiByte, random: &mut ChaCha8Rn
     let mut push =
         |ranges: &[RangeInclusive<u8>]| out.extend(ranges.iter().map(|range| random.random_range(range.clone())));
     match (multi_byte, piece.len()) {
-        // Rows of kanji and hanzi that have no gaps.
+        // Rows of kanji and hanzi without gaps.
         (MultiByte::Sjis, 2) => push(&[0x89..=0x97, 0x9f..=0xfc]),
         (MultiByte::Gbk | MultiByte::Gb18030, 2) => push(&[0xb0..=0xd6, 0xa1..=0xfe]),
         (MultiByte::Big5, 2) => push(&[0xa4..=0xc5, 0xa1..=0xfe]),
         (MultiByte::Gb18030, 4) => push(&[0x82..=0x82, b'0'..=b'4', 0x81..=0xfe, b'0'..=b'9']),
-        // Katakana of one byte; elsewhere a byte that begins no character.
+        // Single-byte katakana; elsewhere a byte that begins no character.
         (MultiByte::Sjis, _) => push(&[0xb1..=0xdd]),
         (MultiByte::Gbk | MultiByte::Gb18030 | MultiByte::Big5, _) => push(&[0x80..=0x80]),
         (_, bytes) => {
@@ -230,7 +232,7 @@ fn replace_character(piece: &[u8], multi_byte: MultiByte, random: &mut ChaCha8Rn
     }
 }
 
-/// The first character of `content`: an escape, a character of several bytes, or a byte.
+/// Returns the first character of `content`: an escape, a character of several bytes, or a byte.
 fn piece_at(content: &[u8], multi_byte: MultiByte) -> &[u8] {
     let len = match (multi_byte, content[0]) {
         (_, b'\\') => return &content[..content.len().min(2)],

@@ -1,5 +1,4 @@
-//! The state of a connection's session as far as its `SET` statements tell: character set, sql_mode, autocommit, time zone, checks of
-//! keys and some limits.
+//! The state of a session as its `SET` statements tell it: character set, sql_mode, autocommit, time zone, key checks, limits.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +9,7 @@ use crate::lexer::{Kind, Lexer, code_tokens, is_word};
 
 const COLLATION: &str = "collation_connection";
 
-/// Variables that change what a statement does, under the name that a capture has.
+/// Variables that change what a statement does, and their names in a capture.
 const VARIABLES: [(&str, &str); 14] = [
     ("sql_mode", "sql_mode"),
     ("autocommit", "autocommit"),
@@ -28,25 +27,25 @@ const VARIABLES: [(&str, &str); 14] = [
     ("character set", "character_set"),
 ];
 
-/// SQL modes that include ANSI_QUOTES in MariaDB or in some version of MySQL.
+/// SQL modes that include ANSI_QUOTES in MariaDB or any version of MySQL.
 const WITH_ANSI_QUOTES: [&str; 7] = ["ANSI_QUOTES", "ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"];
 
-/// What is known of one session: names as the server has them, and values as they were written, without quotes.
+/// The known variables of one session. Values are as written, without quotes.
 #[derive(Debug, Clone, Default)]
 pub struct SessionState {
     values: BTreeMap<&'static str, String>,
-    /// The values as a JSON object; None while there are none.
+    /// The values as a JSON object. None while there are none.
     json: Option<Box<RawValue>>,
     dialect: Dialect,
 }
 
 impl SessionState {
-    /// The state as a JSON object; None: nothing is known.
+    /// Returns the state as a JSON object. None if no variable is known.
     pub fn json(&self) -> Option<&RawValue> {
         self.json.as_deref()
     }
 
-    /// The state that a capture has of an event's session; fields that are no variables of this list are left out.
+    /// Reads the state of an event's session from a capture. Unknown variables are ignored.
     pub fn from_json(json: Option<&RawValue>) -> Self {
         let read: BTreeMap<String, String> =
             json.and_then(|json| serde_json::from_str(json.get()).ok()).unwrap_or_default();
@@ -56,24 +55,30 @@ impl SessionState {
         Self { dialect: dialect(&values), values, json: json.map(ToOwned::to_owned) }
     }
 
-    /// The variables that are known to be set, by name, with their values as they were written.
+    /// Returns the known variables and their values as written.
     pub fn values(&self) -> &BTreeMap<&'static str, String> {
         &self.values
     }
 
-    /// How the server reads the session's statements, as far as the session tells.
+    /// Whether a statement outside of a transaction commits itself, which is the server's default.
+    pub fn autocommit(&self) -> bool {
+        let is_off = |value: &String| ["0", "off", "false"].iter().any(|off| value.eq_ignore_ascii_case(off));
+        !self.values.get("autocommit").is_some_and(is_off)
+    }
+
+    /// Returns how the server reads the session's statements, as far as is known.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// Takes what a `SET` statement changes; a value that is no literal makes the variable unknown.
+    /// Applies a `SET` statement and ignores any other. A value that is not a literal makes the variable unknown.
     pub fn set(&mut self, sql: &[u8]) {
         if !code_tokens(sql).next().is_some_and(|first| is_word(sql, first, "SET")) {
             return;
         }
         let tokens = Lexer::in_dialect(sql, self.dialect).code();
         let tokens: Vec<(Kind, &[u8])> = tokens.map(|token| (token.kind, &sql[token.start..token.end])).collect();
-        // What SET STATEMENT of MariaDB sets ends with the statement.
+        // MariaDB's SET STATEMENT lasts only for that statement.
         if tokens.get(1).is_some_and(|(_, text)| text.eq_ignore_ascii_case(b"statement")) {
             return;
         }
@@ -88,12 +93,12 @@ impl SessionState {
         self.json = serde_json::value::to_raw_value(&self.values).ok().filter(|_| !self.values.is_empty());
     }
 
-    /// `is_global`: a GLOBAL or PERSIST holds for the assignments behind it, as far as the next SESSION.
+    /// `is_global`: GLOBAL and PERSIST also apply to the assignments that follow, up to the next SESSION.
     fn assign(&mut self, part: &[(Kind, &[u8])], is_global: &mut bool) {
         let is =
             |at: usize, word: &str| part.get(at).is_some_and(|(_, text)| text.eq_ignore_ascii_case(word.as_bytes()));
         if is(0, "names") {
-            // A collation that is named after it is kept with it.
+            // Keep a COLLATE with it.
             let words: Vec<String> = part[1..].iter().map(|(_, text)| plain(text)).collect();
             self.forget_charset();
             return self.put("names", (!words.is_empty()).then(|| words.join(" ")));
@@ -124,7 +129,7 @@ impl SessionState {
         self.put(&plain(name).to_lowercase(), value);
     }
 
-    /// `NAMES` and `CHARACTER SET` set all variables of the character set, whatever they were.
+    /// `NAMES` and `CHARACTER SET` override all variables of the character set.
     fn forget_charset(&mut self) {
         self.values.retain(|name, _| *name != "names" && !name.starts_with("character_set") && *name != COLLATION);
     }
@@ -140,7 +145,7 @@ impl SessionState {
     }
 }
 
-/// Returns the dialect of these settings. An unknown character set counts as the one that NAMES set before, to which dumps go back.
+/// Returns the dialect of these settings. If the character set is unknown, the one of NAMES counts, to which dumps return.
 fn dialect(values: &BTreeMap<&'static str, String>) -> Dialect {
     let value = |name: &str| values.get(name).map(String::as_str);
     let charset = value("character_set_client").or(value("names")).or(value("character_set"));
@@ -156,7 +161,7 @@ fn dialect(values: &BTreeMap<&'static str, String>) -> Dialect {
     }
 }
 
-/// A word or a literal without its quotes.
+/// Returns a word or a literal without its quotes.
 fn plain(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let inner = text.strip_prefix(['\'', '"', '`']).and_then(|rest| rest.strip_suffix(['\'', '"', '`']));

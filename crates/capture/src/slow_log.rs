@@ -1,22 +1,22 @@
-//! Slow query logs of MySQL 5.5 to 9.x, Percona Server and MariaDB.
+//! Reads slow query logs of MySQL 5.5 to 9.x, Percona Server and MariaDB.
 //!
-//! An event is a head of `# ` lines, `use DB;` where the schema changed, `SET timestamp=N;`, and the statement with `;`. A head
-//! begins with `# Time:`, `# User@Host:` or, where the log is short, `# Query_time:`; each is recognised by its form alone, so
-//! that a log can begin and end anywhere. A statement that itself has such lines is divided there. The `# ` lines hold
-//! `Key: value` pairs, which are found by key, whatever separates them.
+//! An event is a head of `# ` lines, `use DB;` if the schema changed, `SET timestamp=N;`, and the statement with its `;`. A head
+//! begins with `# Time:`, `# User@Host:` or, in a short log, `# Query_time:`. Each is recognised by its form alone, so a log can
+//! begin and end anywhere, but a statement that contains such lines is split there. The head's `Key: value` pairs are found by
+//! key, whatever separates them.
 //!
 //! MariaDB can write warnings at the end of the head (`log_slow_verbosity=warnings`). Their texts are data and may look like whole
-//! events. They end at the first `SET timestamp=N;` that has the second in which the event was written.
+//! events. They end at the first `SET timestamp=N;` with the second in which the event was written.
 //!
-//! What bakeoff reads from a running server comes in the same form. It has two fields more in the head: `Statement_bytes: N`, by
-//! which no statement is divided, and `Digest_text: Yes`; a time that is not known is `SET timestamp=DEFAULT;`.
+//! bakeoff writes what it reads from a running server in the same format, with three additions: `Statement_bytes: N` keeps a
+//! statement whole, `Digest_text: Yes` marks a digest, and `SET timestamp=DEFAULT;` stands for an unknown time.
 
 use crate::event::{
     Event, LogCommand, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, number, without_line_end,
 };
 use crate::event::{SECOND_US, moment, seconds_us};
 
-/// Known keys, compared without case. Other keys are skipped and do not end a schema's name.
+/// Known keys, matched ignoring case. Other keys are skipped and do not end a schema's name.
 #[rustfmt::skip]
 const KEYS: [&str; 24] = [
     "Query_time", "Lock_time", "Rows_sent", "Rows_examined", "Rows_affected", "Rows_read", "Id", "Thread_id", "Schema",
@@ -24,16 +24,16 @@ const KEYS: [&str; 24] = [
     "Log_slow_rate_type", "Log_slow_rate_limit", "Tmp_tables", "Full_scan", "Statement_bytes", "Digest_text",
 ];
 
-/// Longest schema name in bytes; servers allow 64 characters.
+/// Longest schema name [bytes]. Servers allow 64 characters.
 const SCHEMA_MAX: usize = 512;
 
-/// Longest warning in bytes (MariaDB writes at most 512), and longest list of warnings.
+/// Longest warning [bytes] (MariaDB writes at most 512), and longest list of warnings [bytes].
 const WARNING_MAX: usize = 4096;
 const WARNINGS_MAX: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
-    /// Before the first head, or after the head of the file.
+    /// Before the first head.
     #[default]
     Outside,
     /// In the `# ` lines.
@@ -42,13 +42,13 @@ enum Place {
     Sql,
 }
 
-/// Lines after `# Warnings`, kept until the end of the warnings is found.
+/// The lines after `# Warnings`, kept until the warnings end.
 #[derive(Debug, Default)]
 struct Warnings {
     text: Vec<u8>,
     /// Bytes since the last warning began.
     since: usize,
-    /// Whether one of the lines could begin an event.
+    /// One of the lines could begin an event.
     has_head: bool,
 }
 
@@ -57,25 +57,25 @@ struct Warnings {
 pub struct SlowLog {
     event: Event,
     place: Place,
-    /// `# User@Host:` and `# Query_time:` of this head were seen: another one begins another event.
+    /// This head had `# User@Host:` and `# Query_time:`. A second one begins the next event.
     has_user: bool,
     has_times: bool,
     /// `SET timestamp=` [µs].
     timestamp_us: Option<i64>,
-    /// `SET timestamp=` of the previous event [µs]. MariaDB leaves `# Time:` out within the same second.
+    /// `SET timestamp=` of the previous event [µs]. MariaDB omits `# Time:` within the same second.
     last_us: Option<i64>,
-    /// `# Time:` of this head [µs], if it has no time zone.
+    /// `# Time:` of this head, if it has no time zone [µs].
     local_us: Option<i64>,
-    /// The last `use`: it holds for the whole file, whatever the connection.
+    /// The schema of the last `use` of any connection.
     schema: Vec<u8>,
     /// The head names the schema itself.
     has_schema: bool,
-    /// The schema's name reached the end of its line, so it may contain a line end.
+    /// The schema's name reached the end of its line, so it may contain a newline.
     schema_is_open: bool,
     warnings: Option<Warnings>,
-    /// Lines that looked like warnings are being read again as ordinary ones.
+    /// Lines that looked like warnings are being read again as ordinary lines.
     is_plain: bool,
-    /// Bytes of the statement still to come, as the head says; 0: it does not say.
+    /// Bytes of the statement still to come, or 0 if the head does not tell.
     to_come: usize,
 }
 
@@ -92,7 +92,7 @@ impl LogReader for SlowLog {
             return self.continue_line(piece, sink);
         }
         if is_file_header(piece) {
-            // A server that ended within a statement leaves its beginning on this line.
+            // A server that stopped while writing a statement leaves its beginning on this line.
             if self.place == Place::Sql {
                 let path = memchr::memchr(b'/', piece).unwrap_or(0);
                 self.event.add_sql(&piece[..path]);
@@ -126,7 +126,7 @@ impl LogReader for SlowLog {
             self.drop_begun_head();
             self.end_event(false, sink);
         } else if self.event.sql.trim_ascii_end().ends_with(b";") {
-            self.end_event(true, sink); // a statement without `SET timestamp`
+            self.end_event(true, sink); // there was no `SET timestamp`
         } else {
             sink.skipped(self.event.sql.len() as u64);
         }
@@ -136,7 +136,7 @@ impl LogReader for SlowLog {
 }
 
 impl SlowLog {
-    /// Removes a last line without an end after a `;`: the beginning of the next head.
+    /// Removes an incomplete last line after a `;`: the beginning of the next head.
     fn drop_begun_head(&mut self) {
         let sql = &self.event.sql;
         let begin = memchr::memrchr(b'\n', sql).map_or(0, |end| end + 1);
@@ -145,7 +145,7 @@ impl SlowLog {
         }
     }
 
-    /// Removes a `# Time:` line in an unknown form from the end of a statement: it belongs to the next head.
+    /// Removes a `# Time:` line of unknown form from the end of a statement: it belongs to the next head.
     fn drop_time_line(&mut self, sink: &mut dyn Sink) {
         let sql = self.event.sql.strip_suffix(b"\n").unwrap_or(&self.event.sql);
         let begin = memchr::memrchr(b'\n', sql).map_or(0, |end| end + 1);
@@ -172,7 +172,7 @@ impl SlowLog {
         if is_time_line(line) || is_user_line(line) {
             !in_head || self.has_user || self.has_times
         } else if self.place == Place::Outside && begins_with_connection(line) {
-            true // the file begins in this head
+            true // the file begins within a head
         } else {
             is_times_line(line) && (!in_head || self.has_times)
         }
@@ -190,7 +190,7 @@ impl SlowLog {
         self.to_come = 0;
     }
 
-    /// Reads a line of a head. Keeps any other line as the statement, in case no `SET timestamp` follows.
+    /// Reads a line of a head. Any other line is kept as the statement, in case no `SET timestamp` follows.
     fn after_head_began(&mut self, line: &[u8], sink: &mut dyn Sink) {
         let plain = without_line_end(line);
         let is_begun = !self.event.sql.is_empty();
@@ -208,7 +208,7 @@ impl SlowLog {
         }
     }
 
-    /// Takes the text as the rest of a schema's name that contains a line end, if it can be one.
+    /// Takes the text as the rest of a schema's name with a newline, if it can be one.
     fn schema_line(&mut self, text: &[u8]) -> bool {
         let goes_on = self.schema_is_open
             && self.event.schema.len() < SCHEMA_MAX
@@ -220,7 +220,7 @@ impl SlowLog {
         goes_on
     }
 
-    /// Begins the statement. Lines kept before `SET timestamp` are a schema's name with line ends, or damage.
+    /// Begins the statement. Lines kept before `SET timestamp` are a schema's name with newlines, or damage.
     fn end_head(&mut self, sink: &mut dyn Sink) {
         let kept = std::mem::take(&mut self.event.sql);
         if !kept.is_empty() && !self.use_line(&kept) && !self.schema_line(&kept) {
@@ -231,7 +231,7 @@ impl SlowLog {
         self.place = Place::Sql;
     }
 
-    /// Reads `use shop;`, or with backticks as MariaDB writes it, and bakeoff when it reads a server's tables.
+    /// Reads `use shop;`, or with backticks as MariaDB and bakeoff write it.
     fn use_line(&mut self, line: &[u8]) -> bool {
         let Some(name) = line.strip_prefix(b"use ").and_then(|rest| rest.trim_ascii_end().strip_suffix(b";")) else {
             return false;
@@ -239,12 +239,12 @@ impl SlowLog {
         match name.strip_prefix(b"`").map(|rest| rest.strip_suffix(b"`")) {
             None => self.schema = name.to_vec(),
             Some(Some(quoted)) => self.schema = without_doubled_backticks(quoted),
-            Some(None) => return false, // a line end is in the name
+            Some(None) => return false, // the name contains a newline
         }
         true
     }
 
-    /// `SET last_insert_id=5,insert_id=7,timestamp=1385600731;`
+    /// Reads `SET last_insert_id=5,insert_id=7,timestamp=1385600731;`.
     fn set_line(&mut self, line: &[u8]) -> bool {
         let is_set = line.get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"SET "));
         let Some(list) = line.trim_ascii_end().strip_suffix(b";").filter(|_| is_set) else {
@@ -285,10 +285,10 @@ impl SlowLog {
         }
     }
 
-    /// Whether `SET timestamp` has the second in which the event was written; the text of a warning cannot know it.
+    /// Whether `SET timestamp` has the second in which the event was written, which the text of a warning cannot know.
     ///
-    /// `unless_known`: the answer while the log has told no time yet.
-    fn is_own_time(&self, unless_known: bool) -> bool {
+    /// Returns `default` if the log has not told any time yet.
+    fn is_own_time(&self, default: bool) -> bool {
         const ZONE_STEP_US: i64 = 15 * 60 * SECOND_US;
         const ZONE_MAX_US: i64 = 14 * 3600 * SECOND_US;
         match (self.timestamp_us, self.local_us, self.last_us) {
@@ -298,11 +298,11 @@ impl SlowLog {
                 zone % ZONE_STEP_US == 0 && zone.abs() <= ZONE_MAX_US
             }
             (Some(own), None, Some(last)) => own == last,
-            (Some(_), None, None) => unless_known,
+            (Some(_), None, None) => default,
         }
     }
 
-    /// Reads the lines as ordinary ones: the head was cut within its warnings.
+    /// Reads the lines as ordinary ones, because the log is cut within the warnings.
     fn read_again(&mut self, text: &[u8], sink: &mut dyn Sink) {
         self.timestamp_us = None;
         self.is_plain = true;
@@ -330,7 +330,7 @@ impl SlowLog {
         }
     }
 
-    /// `root[root] @ localhost [127.0.0.1]  Id:     7`
+    /// Reads `root[root] @ localhost [127.0.0.1]  Id:     7`.
     fn user_line(&mut self, text: &[u8]) {
         let Some(at) = memchr::memmem::find(text, b"] @ ") else {
             return;
@@ -365,7 +365,7 @@ impl SlowLog {
         }
     }
 
-    /// Reads a schema's name, which may contain blanks and colons, up to the next key; then the fields after it.
+    /// Reads a schema's name, which may contain spaces and colons, up to the next key, and the fields after it.
     fn schema(&mut self, text: &[u8]) {
         let end = next_key(text, 0).map_or(text.len(), |key| key.begin);
         self.schema_is_open = end == text.len();
@@ -393,7 +393,7 @@ impl SlowLog {
         }
     }
 
-    /// `closed`: the head of another event follows, so that a missing `;` is no sign of a cut.
+    /// `closed`: another head follows, so a missing `;` does not mean that the log is cut.
     fn end_event(&mut self, closed: bool, sink: &mut dyn Sink) {
         let event = &mut self.event;
         let text = event.sql.trim_ascii_end();
@@ -426,7 +426,7 @@ impl SlowLog {
     }
 }
 
-/// A key of [`KEYS`] in a line: where it begins, and where its value does.
+/// A key in a line, with the offsets of its name and its value.
 struct Key {
     name: &'static str,
     begin: usize,
@@ -468,7 +468,7 @@ fn value_of<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
     None
 }
 
-/// Microseconds of `SET timestamp=`: seconds, with or without a fraction, or milliseconds as dble writes them.
+/// Parses a timestamp in seconds, with or without a fraction, or in milliseconds as dble writes it. Returns microseconds.
 fn timestamp_us(text: &[u8]) -> Option<i64> {
     const MILLISECONDS_FROM: u64 = 100_000_000_000; // seconds of the year 5138
     match number(text)? {

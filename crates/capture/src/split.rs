@@ -1,18 +1,18 @@
-//! Splits the text of several statements, which a client can send as one, into its statements.
+//! Splits a text into statements, of which a client can send several at once.
 
 use crate::lexer::{Kind, Lexer, Token, ending_texts, is_word};
 use crate::session::SessionState;
 
-/// Objects of `CREATE` and `ALTER` whose definition may hold statements.
+/// Objects whose definition may contain statements.
 const WITH_BODY: [&str; 5] = ["PROCEDURE", "FUNCTION", "TRIGGER", "EVENT", "PACKAGE"];
-/// Objects whose definition holds none, but may have one of those words as a name.
+/// Objects whose definition contains none, but may use one of those words as a name.
 const WITHOUT_BODY: [&str; 6] = ["TABLE", "VIEW", "INDEX", "DATABASE", "SCHEMA", "USER"];
-/// Tokens of a statement by which it is known whether it may hold others: `CREATE DEFINER = CURRENT_USER() EVENT`.
+/// Tokens that decide whether a statement may contain others: `CREATE DEFINER = CURRENT_USER() EVENT`.
 const BEGINNING: usize = 16;
 
-/// The statements of a text, which a client can send in one. One that may hold others goes on to the text's end.
+/// Returns the statements of a text. One that may contain others extends to the end of the text.
 ///
-/// `session`: its state before the text.
+/// `session` is the state before the text.
 pub(crate) fn statements(sql: &[u8], mut session: SessionState) -> Vec<&[u8]> {
     let mut found = Vec::new();
     let (mut from, mut beginning) = (0, Vec::new());
@@ -44,7 +44,7 @@ pub(crate) fn statements(sql: &[u8], mut session: SessionState) -> Vec<&[u8]> {
     found
 }
 
-/// Whether a statement that begins so may hold others: it makes a routine, trigger or event, or is MariaDB's program.
+/// Whether a statement with this beginning may contain others: it creates a routine, or is a compound statement of MariaDB.
 fn holds_statements(sql: &[u8], beginning: &[Token]) -> bool {
     let is = |at: usize, words: &[&str]| {
         beginning.get(at).is_some_and(|token| words.iter().any(|word| is_word(sql, *token, word)))

@@ -1,4 +1,4 @@
-//! Files of SQL as the `mysql` client reads them: `;`, `DELIMITER`, comments of three kinds, quotes of three kinds.
+//! Reads files of SQL as the `mysql` client does, with `DELIMITER`, `USE` without an end, and `\G`.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -6,6 +6,7 @@ use std::path::Path;
 use bakeoff_wire::dialect::{Dialect, Opaque, code_comment, opening};
 
 use crate::class::used_schema;
+use crate::encoding::MARK;
 use crate::error::Error;
 use crate::event::{Event, LogReader, STATEMENT_MAX, Sink, without_line_end};
 use crate::input::{self, ReadProgress};
@@ -13,30 +14,28 @@ use crate::lexer::{Kind, Lexer, Token};
 use crate::session::SessionState;
 
 const DELIMITER: &[u8] = b"DELIMITER";
-/// Most bytes that decide together what they are.
+/// The longest mark that must be seen whole.
 const LONGEST: usize = b"/*M!999999".len();
 
-/// Reads statements; they are one connection's.
+/// Reads the statements of a file, which count as one connection's.
 #[derive(Debug)]
 pub struct SqlFile {
     event: Event,
-    /// The quoted text or comment that the last piece ended in.
+    /// The quoted text or comment that is being read.
     inside: Option<Opaque>,
-    /// Within `/*! … */` or `/*M! … */`, whose content is code.
+    /// Within `/*! … */` or `/*M! … */`.
     in_code_comment: bool,
     delimiter: Vec<u8>,
     schema: Vec<u8>,
-    /// What `SET` has changed so far, and how statements are read by it.
     session: SessionState,
     dialect: Dialect,
-    /// The line that is being read, from 1.
+    /// The current line, from 1.
     line: u64,
-    /// Bytes at the end of the last piece that only the next one decides upon: `\`, `*`, `-`, a part of the delimiter or of a
-    /// character.
+    /// The end of the last piece, if its meaning depends on the next one: `\`, `*`, `-`, part of a delimiter or character.
     held: Vec<u8>,
-    /// Nothing but comments comes before what is read now, from the beginning of its line.
+    /// Only comments come before the current place in its line.
     begins_line: bool,
-    /// Bytes of a statement that are kept.
+    /// Longest statement that is kept whole [bytes].
     limit: usize,
 }
 
@@ -64,7 +63,7 @@ impl LogReader for SqlFile {
     fn piece(&mut self, piece: &[u8], begins: bool, sink: &mut dyn Sink) {
         let between = begins && self.inside.is_none() && self.is_between_statements();
         if between && !self.event.sql.is_empty() {
-            self.event.clear(); // only comments: there may be many
+            self.event.clear(); // only comments, perhaps very many
         }
         let piece = if between { without_byte_order_mark(piece) } else { piece };
         self.begins_line = between || (self.begins_line && !self.held.is_empty());
@@ -95,11 +94,11 @@ impl SqlFile {
         self.held.is_empty() && Lexer::new(sql).all(is_comment)
     }
 
-    /// `DELIMITER //`, and `USE name` without an end; with one it is a statement like any other.
+    /// Runs `DELIMITER //`, and `USE name` without a delimiter. With one it is an ordinary statement.
     fn client_command(&mut self, line: &[u8], sink: &mut dyn Sink) -> bool {
         let plain = without_line_end(line).trim_ascii();
         if let Some(wanted) = named_delimiter(plain) {
-            // mysql has at most 15 bytes.
+            // mysql accepts at most 15 bytes.
             if wanted.len() <= 15 {
                 self.delimiter = wanted.to_vec();
             }
@@ -115,7 +114,7 @@ impl SqlFile {
         is_use
     }
 
-    /// `bytes` end with the line, or within it.
+    /// Reads a line or a part of one.
     fn scan(&mut self, bytes: &[u8], last: bool, sink: &mut dyn Sink) {
         let mut at = 0;
         let mut kept = 0;
@@ -131,7 +130,7 @@ impl SqlFile {
                     return;
                 }
             }
-            // Enough for the longest thing to be decided upon; a piece that ends a line always has it.
+            // Wait until the longest mark would fit, unless the line ends first.
             if !last && rest.len() < self.delimiter.len().max(LONGEST) && !rest.contains(&b'\n') {
                 break;
             }
@@ -155,7 +154,7 @@ impl SqlFile {
         self.held.extend_from_slice(&bytes[at..]);
     }
 
-    /// The delimiter, or the client's `\g` and `\G`.
+    /// Returns the length of the delimiter or of the client's `\g` and `\G`.
     fn delimiter_at(&self, rest: &[u8]) -> Option<usize> {
         if rest.starts_with(&self.delimiter) {
             return Some(self.delimiter.len());
@@ -184,7 +183,7 @@ impl SqlFile {
         })
     }
 
-    /// The client executes `USE my-db` itself, to which servers want quotes.
+    /// Quotes the name of `USE my-db`, which the client runs itself but a server would refuse.
     fn quote_used_schema(&mut self) {
         let name = &self.schema;
         let is_whole = |token: Token| token.kind == Kind::Word && token.end - token.start == name.len();
@@ -218,14 +217,14 @@ impl SqlFile {
     }
 }
 
-/// Whether the first word of a line can be `word`, as far as the line has been read.
+/// Whether the first word of a line may be `word`, as far as the line has been read.
 fn may_begin_with(line: &[u8], word: &[u8]) -> bool {
     let line = line.trim_ascii_start();
     let len = line.len().min(word.len());
     line[..len].eq_ignore_ascii_case(&word[..len])
 }
 
-/// What a line names as the delimiter: `DELIMITER //`.
+/// Returns the delimiter of `DELIMITER //`.
 fn named_delimiter(line: &[u8]) -> Option<&[u8]> {
     let (word, rest) = line.split_at_checked(DELIMITER.len())?;
     let is_command = word.eq_ignore_ascii_case(DELIMITER) && rest.first().is_some_and(u8::is_ascii_whitespace);
@@ -235,29 +234,29 @@ fn named_delimiter(line: &[u8]) -> Option<&[u8]> {
 /// A statement of a file.
 #[derive(Debug)]
 pub struct FileStatement<'a> {
-    /// Its text, which may be changed.
+    /// Its text, which the callback may change.
     pub sql: &'a mut Vec<u8>,
-    /// The schema that the file's last `USE` names; empty: none.
+    /// The schema of the file's last `USE`, or empty.
     pub schema: &'a [u8],
     /// The line on which it begins, from 1.
     pub line: u64,
-    /// The file ends within it, or it is longer than the server's longest.
+    /// The file ends within it, or it is longer than any server accepts.
     pub cut: bool,
-    /// How the server reads it.
+    /// The session's dialect.
     pub dialect: Dialect,
 }
 
-/// The longest statement that any server takes (`max_allowed_packet`).
+/// The longest statement that any server accepts (`max_allowed_packet`).
 const SERVER_MAX: usize = 1 << 30;
-/// Bytes of a line that are read at once.
+/// Bytes of a line read at once.
 const PIECE: u64 = 1 << 20;
 
-/// Gives every statement of a file of SQL, plain or compressed, to `see`, until that returns false.
+/// Calls `see` with every statement of a file of SQL, plain or compressed, until it returns false.
 ///
-/// `delimiter` ends statements until the file names another one; mydumper's files have `;` before a line's end.
+/// `delimiter` ends statements until the file sets another one. In mydumper's files it is `;` and a newline.
 ///
 /// # Errors
-/// [`Error::Open`], [`Error::Read`] with the file's name.
+/// [`Error::Open`], [`Error::Read`].
 pub fn read_statements(
     path: &Path,
     delimiter: &str,
@@ -282,7 +281,7 @@ pub fn read_statements(
     Ok(())
 }
 
-/// Gives events on as statements.
+/// Turns events into statements.
 struct Statements<'a> {
     see: &'a mut dyn FnMut(FileStatement<'_>) -> bool,
     ended: bool,
@@ -305,20 +304,18 @@ impl Sink for Statements<'_> {
     fn skipped(&mut self, _bytes: u64) {}
 }
 
-/// Without the byte order mark (U+FEFF) that editors on Windows begin a file with.
 fn without_byte_order_mark(text: &[u8]) -> &[u8] {
-    text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text)
+    text.strip_prefix(MARK).unwrap_or(text)
 }
 
-/// Where the first token begins that is no comment of a line; the length when there is none.
+/// Returns where the first token begins, other than a line comment.
 fn start_of_statement(sql: &[u8]) -> usize {
     let is_comment = |text: &[u8]| text.starts_with(b"#") || text.starts_with(b"--");
     let found = Lexer::new(sql).find(|token| !is_comment(&sql[token.start..token.end]));
     found.map_or(sql.len(), |token| token.start)
 }
 
-/// Whether a file begins with a statement: the first word that is no comment is one that begins statements. Where the
-/// head is comments alone and the file goes on, it is taken for one.
+/// Whether the first word after comments begins a statement. If there are only comments, `goes_on` decides.
 pub(crate) fn looks_like_sql(head: &[u8], goes_on: bool) -> bool {
     const FIRST: &str = "ALTER ANALYZE BEGIN CALL CHANGE CHECK CHECKSUM COMMIT CREATE DELETE DELIMITER DESC DESCRIBE DO DROP \
         EXECUTE EXPLAIN FLUSH GRANT HANDLER INSERT KILL LOAD LOCK OPTIMIZE PREPARE PURGE RENAME REPAIR REPLACE RESET REVOKE \
@@ -326,7 +323,7 @@ pub(crate) fn looks_like_sql(head: &[u8], goes_on: bool) -> bool {
     let head = without_byte_order_mark(head);
     let is_word = |token: &Token| {
         let text = &head[token.start..token.end];
-        // A comment that goes on behind the head is none of the lexer's.
+        // A comment that continues behind the head is `Kind::Cut`.
         token.kind != Kind::Comment && text != b"(" && !text.starts_with(b"/*")
     };
     let word = Lexer::new(head).find(is_word);

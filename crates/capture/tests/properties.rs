@@ -1,4 +1,4 @@
-//! Whatever the bytes, wherever they are cut: no reader panics, and none loses an event that follows.
+//! Properties: no input makes a reader panic or lose a later event.
 
 use bakeoff_capture::capture_file::Header;
 use bakeoff_capture::digest::Digester;
@@ -30,8 +30,7 @@ fn read(format: Format, bytes: &[u8]) -> Vec<Event> {
     kept.0
 }
 
-/// An event of a log whose statement is `sql`.
-/// In a second of its own: one of the same second can go on with the warnings of a head that was cut.
+/// Writes an event with a statement, in a second of its own: an event of the same second may continue a cut head's warnings.
 fn logged(format: Format, number: usize, sql: &str) -> String {
     match format {
         Format::Slow | Format::Digests => format!(
@@ -45,7 +44,7 @@ fn logged(format: Format, number: usize, sql: &str) -> String {
 
 const LOGS: [Format; 2] = [Format::Slow, Format::General];
 
-/// Pieces of logs and of SQL, in which readers find more than in bytes alone.
+/// Fragments of logs and SQL, which reach more code than random bytes.
 fn shreds() -> impl Strategy<Value = Vec<u8>> {
     let words = prop::sample::select(vec![
         "# Time: 2024-11-06T09:57:35.187996Z\n",
@@ -116,7 +115,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn no_bytes_panic_any_reader_and_no_later_event_is_lost(bytes in shreds()) {
+    fn no_input_panics_or_hides_a_later_event(bytes in shreds()) {
         detect(&bytes);
         for format in LOGS {
             let before = read(format, &bytes).len();
@@ -130,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn a_capture_of_any_bytes_is_whole_and_keeps_no_password(bytes in shreds()) {
+    fn a_capture_of_any_input_is_valid_and_has_no_password(bytes in shreds()) {
         for format in LOGS {
             let redactor = bytes.first().is_some_and(|byte| byte % 2 == 0).then(|| Redactor::new().expect("random numbers"));
             let header = Header { r#type: "bakeoff-capture".into(), version: 1, redacted: redactor.is_some() };
@@ -151,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn a_log_cut_at_both_ends_keeps_every_whole_event(
+    fn a_log_cut_at_both_ends_keeps_every_complete_event(
         statements in prop::collection::vec("SELECT [a-z0-9 '\n#-]{0,40}x", 2..6), from in 0.0..1.0_f64, to in 0.0..1.0_f64,
     ) {
         for format in LOGS {
@@ -173,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn the_class_of_any_bytes_is_found_and_what_locks_stays_a_write(bytes in shreds()) {
+    fn any_input_is_classified_and_locking_reads_stay_writes(bytes in shreds()) {
         let _ = bakeoff_capture::class(&bytes);
         let read = b"SELECT a FROM t WHERE b = '".iter().chain(bytes.iter().filter(|byte| byte.is_ascii_alphanumeric()));
         let locking: Vec<u8> = read.chain(b"' FOR UPDATE").copied().collect();
@@ -181,7 +180,7 @@ proptest! {
     }
 
     #[test]
-    fn tokens_follow_each_other_and_cover_all_but_blanks(bytes in shreds(), no_backslash_escapes: bool, ansi_quotes: bool) {
+    fn tokens_are_in_order_and_cover_everything_but_space(bytes in shreds(), no_backslash_escapes: bool, ansi_quotes: bool) {
         for multi_byte in [MultiByte::Unknown, MultiByte::Sjis, MultiByte::Gbk, MultiByte::Big5, MultiByte::Gb18030] {
             let mut at = 0;
             for token in Lexer::in_dialect(&bytes, Dialect { no_backslash_escapes, ansi_quotes, multi_byte }) {
@@ -195,13 +194,13 @@ proptest! {
     }
 
     #[test]
-    fn gb18030_is_read_as_gbk_is(bytes in shreds()) {
+    fn gb18030_is_tokenised_like_gbk(bytes in shreds()) {
         let tokens = |multi_byte| Lexer::in_dialect(&bytes, Dialect { multi_byte, ..Dialect::default() }).collect::<Vec<_>>();
         prop_assert_eq!(tokens(MultiByte::Gb18030), tokens(MultiByte::Gbk));
     }
 
     #[test]
-    fn a_file_of_sql_is_divided_alike_whatever_the_pieces(bytes in shreds(), size in 1_usize..20) {
+    fn a_file_of_sql_is_split_alike_whatever_the_pieces(bytes in shreds(), size in 1_usize..20) {
         let (mut reader, mut kept) = (Format::Sql.reader(), Kept::default());
         let mut begins = true;
         for piece in bytes.split_inclusive(|byte| *byte == b'\n').flat_map(|line| line.chunks(size)) {
@@ -213,7 +212,7 @@ proptest! {
     }
 
     #[test]
-    fn redaction_leaves_the_digest(name in "[a-zA-Z0-9é世😀@.%\\\\_-]{0,20}", number in any::<i64>(), fraction in 0.0..1e6_f64) {
+    fn redaction_does_not_change_the_digest(name in "[a-zA-Z0-9é世😀@.%\\\\_-]{0,20}", number in any::<i64>(), fraction in 0.0..1e6_f64) {
         let name = name.trim_end_matches('\\');
         let sql = format!("SELECT a FROM t WHERE b = '{name}' AND c IN ({number}, {fraction}, NULL) /* {number} */ LIMIT 5");
         let mut digester = Digester::default();

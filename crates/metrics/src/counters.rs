@@ -1,64 +1,63 @@
-//! Counters of one worker in one slice, and their totals: plain numbers to be added up and sent.
+//! Counters of one worker in one slice, and their totals.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
 
-/// Error numbers that are counted one by one within a slice; few scripts survive more kinds.
+/// Distinct error numbers counted within a slice. Few scripts survive more.
 const ERROR_SLOTS: usize = 16;
-/// Bits of a slot that hold the count; those above hold the error number plus one (17 bits are needed).
+/// Bits of a slot for the count. The bits above have the error number plus one, which needs 17 bits.
 const COUNT_BITS: u32 = 40;
 
-/// A sum that one worker adds to and any thread may read.
+/// A sum that one worker writes and any thread may read.
 #[derive(Debug, Default)]
 pub struct Sum(AtomicU64);
 
 impl Sum {
-    /// Adds without a locked instruction; right only because there is one writer.
+    /// Adds without a locked instruction, which is correct because there is only one writer.
     #[inline]
     pub fn add(&self, amount: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
     }
 
-    /// The sum as it stands.
+    /// Returns the current sum.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
 
-/// Makes [`SliceCounters`] and [`SliceTotals`] of one list of sums; each has a field in both.
+/// Defines [`SliceCounters`] and [`SliceTotals`], which have a field for each sum in the list.
 macro_rules! slice_counters {
     ($($(#[$doc:meta])* $sum:ident,)*) => {
-        /// Counters of one worker, written by that worker alone and readable by any thread.
+        /// Counters of one worker. Only that worker writes them; any thread may read them.
         ///
-        /// An increment is a relaxed load and a relaxed store, which is a plain increment on every processor: no locked instruction, no
-        /// fence. A reader sees each counter whole but not all of one moment; an exact picture needs the writer at rest, with an
-        /// acquire-release edge between the two (the start gate has one). Aligned to 128 bytes because processors fetch cache lines in
-        /// pairs.
+        /// An increment is a relaxed load and store, without a locked instruction or a fence. Counters read while the worker runs may
+        /// be of slightly different moments. An exact reading needs the worker stopped and an acquire-release edge in between, such
+        /// as the start gate's. Aligned to 128 bytes because processors fetch cache lines in pairs.
         #[derive(Debug, Default)]
         #[repr(align(128))]
         pub struct SliceCounters {
             $($(#[$doc])* pub $sum: Sum,)*
             latency_max_ns: AtomicU64,
-            /// Start of the window [ns of the clock]; 0: no event has begun since the guard.
+            /// Start of the window [ns of the clock], or 0 if no event has begun since the guard.
             window_start_ns: AtomicU64,
             /// End of the last event in the window [ns of the clock].
             window_end_ns: AtomicU64,
-            /// `(error number + 1) << COUNT_BITS | count`; 0 is a free slot. The last slot takes what finds no other, as number 0.
+            /// `(error number + 1) << COUNT_BITS | count`, or 0 in a free slot. The last slot counts all others, as number 0.
             errors: [AtomicU64; ERROR_SLOTS],
         }
 
         impl SliceCounters {
-            /// Sets everything back to zero. Only the writer may call it.
+            /// Sets everything to zero. Only the writer may call it.
             pub fn reset(&self) {
                 let others = [&self.latency_max_ns, &self.window_start_ns, &self.window_end_ns];
                 let all = [$(&self.$sum.0,)*].into_iter().chain(others).chain(&self.errors);
                 all.for_each(|counter| counter.store(0, Relaxed));
             }
 
-            /// The numbers as they stand; `busy_ns` is the window's length.
+            /// Returns the current numbers. `busy_ns` is the length of the window.
             pub fn totals(&self) -> SliceTotals {
                 SliceTotals {
                     $($sum: self.$sum.get(),)*
@@ -69,20 +68,20 @@ macro_rules! slice_counters {
             }
         }
 
-        /// Sums over the counted part of a slice; `latency_max_ns` is a maximum. The zero value is the empty slice.
+        /// Sums over the counted part of a slice.
         #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
         pub struct SliceTotals {
             $($(#[$doc])* pub $sum: u64,)*
-            /// Errors that the script survived, by server error number; 0 stands for numbers beyond the first fifteen.
+            /// Errors that the script survived, by server error number. 0 stands for all beyond the first fifteen numbers.
             pub errors: BTreeMap<u16, u64>,
-            /// Greatest event latency [ns].
+            /// Maximum event latency [ns].
             pub latency_max_ns: u64,
-            /// Sum of the workers' windows [ns]: first event start after the guard to last event end.
+            /// Sum of the workers' windows [ns], each from the first event start after the guard to the last event end.
             pub busy_ns: u64,
         }
 
         impl SliceTotals {
-            /// Adds what another worker did in the same slice, or the same workers in another one.
+            /// Adds the totals of another worker or another slice.
             pub fn merge(&mut self, other: &Self) {
                 $(self.$sum += other.$sum;)*
                 for (&code, &count) in &other.errors {
@@ -92,7 +91,7 @@ macro_rules! slice_counters {
                 self.busy_ns += other.busy_ns;
             }
 
-            /// What came after `earlier`, an earlier state of the same counters. The maximum is that of the whole: it cannot be split.
+            /// Returns the difference to an earlier state of the same counters. The maximum cannot be split, so it is unchanged.
             pub fn since(&self, earlier: &Self) -> Self {
                 let errors = self.errors.iter().map(|(&code, &count)| {
                     let before = earlier.errors.get(&code).copied().unwrap_or_default();
@@ -110,9 +109,9 @@ macro_rules! slice_counters {
 }
 
 slice_counters! {
-    /// Events that ended, and those that the script itself counted.
+    /// Events that ended, or that the script counted itself.
     events,
-    /// Events that ended outside the window, in the guard or after it; none that was injected.
+    /// Events that ended outside the window, in the guard or after it. Injected events are not counted.
     outside_events,
     /// Statements that returned a result set.
     reads,
@@ -120,22 +119,22 @@ slice_counters! {
     writes,
     /// Statements that did neither.
     other,
-    /// Events run again after an error that the script survived.
+    /// Events repeated after an error that the script survived.
     retries,
-    /// Connections made anew.
+    /// Connections reopened.
     reconnects,
     /// Bytes handed to the kernel.
     sent_bytes,
     /// Bytes received from the kernel.
     received_bytes,
-    /// Event latencies [ns].
+    /// Sum of event latencies [ns].
     latency_sum_ns,
-    /// Open loop: events begun more than 1 ms after their intended start although a worker was free.
+    /// Open loop: events that began more than 1 ms late although a worker was free.
     late_starts,
 }
 
 impl SliceCounters {
-    /// Opens the window at `start_ns`, unless it is open already.
+    /// Opens the window at `start_ns` unless it is already open.
     #[inline]
     pub fn open_window(&self, start_ns: u64) {
         if self.window_start_ns.load(Relaxed) == 0 {
@@ -163,7 +162,7 @@ impl SliceCounters {
     /// Counts `amount` errors of one number.
     ///
     /// # Panics
-    /// Never.
+    /// Never: there is always a last slot.
     pub fn add_errors(&self, code: u16, amount: u64) {
         let key = u64::from(code) + 1;
         let (last, slots) = self.errors.split_last().expect("the array is not empty");

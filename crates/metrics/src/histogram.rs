@@ -1,19 +1,19 @@
-//! Latencies as an `HdrHistogram`: 3 significant digits from 1 ns to 1 h.
+//! A latency histogram: an `HdrHistogram` with 3 significant digits from 1 ns to 1 h.
 
 use base64::Engine as _;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 
-/// Shortest latency that has a bucket of its own; shorter ones are recorded as this, and counted as clipped.
+/// Shortest latency with its own bucket. Shorter ones are recorded as this and counted as clipped.
 const LOWEST_NS: u64 = 1;
-/// Longest latency that has a bucket of its own (1 h); longer ones are recorded as this, and counted as clipped.
+/// Longest latency with its own bucket, 1 h. Longer ones are recorded as this and counted as clipped.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
-/// Relative error of a bucket is at most 10^-3: a quantile is exact to 0.1 %.
+/// Quantiles are exact to 0.1 %.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// Latencies of one operation as one writer saw them; 270 kB, most of it untouched.
+/// Latencies of one operation from one writer. It takes 270 kB, most of them never touched.
 ///
-/// Recording neither allocates nor locks. The sum is kept exactly beside the buckets, so the mean has no bucket error.
+/// Recording neither allocates nor locks. The exact sum is kept beside the buckets, so the mean has no bucket error.
 ///
 /// ```
 /// let mut first = bakeoff_metrics::LatencyHistogram::new();
@@ -26,12 +26,10 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 #[derive(Debug, Clone)]
 pub struct LatencyHistogram {
     buckets: Histogram<u64>,
-    /// Exact sum of the latencies as given [ns]; saturates after 584 years.
     sum_ns: u64,
-    /// Exact extremes of the latencies as given [ns]; `min_ns` is `u64::MAX` while empty.
+    /// `u64::MAX` while empty.
     min_ns: u64,
     max_ns: u64,
-    /// Values outside `LOWEST_NS..=HIGHEST_NS`; they are also in the buckets, at the limit.
     clipped: u64,
 }
 
@@ -42,17 +40,17 @@ impl Default for LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    /// An empty histogram.
+    /// Creates an empty histogram.
     ///
     /// # Panics
-    /// Never: the bounds are constants that `HdrHistogram` accepts.
+    /// Never: the bounds are valid constants.
     pub fn new() -> Self {
         let buckets = Histogram::new_with_bounds(LOWEST_NS, HIGHEST_NS, SIGNIFICANT_DIGITS)
             .expect("1 ns to 1 h with 3 digits are valid bounds");
         Self { buckets, sum_ns: 0, min_ns: u64::MAX, max_ns: 0, clipped: 0 }
     }
 
-    /// Records one latency [ns]. Values out of range are counted in [`LatencyHistogram::clipped`], never dropped.
+    /// Records a latency [ns]. A value out of range goes into the nearest bucket and is counted as clipped.
     #[inline]
     pub fn record(&mut self, latency_ns: u64) {
         let in_range_ns = latency_ns.clamp(LOWEST_NS, HIGHEST_NS);
@@ -62,11 +60,11 @@ impl LatencyHistogram {
         self.sum_ns = self.sum_ns.saturating_add(latency_ns);
         self.min_ns = self.min_ns.min(latency_ns);
         self.max_ns = self.max_ns.max(latency_ns);
-        // Within the bounds this cannot fail; `saturating` is the form without a Result to branch on.
+        // Within the bounds; the saturating form saves a branch on a Result.
         self.buckets.saturating_record(in_range_ns);
     }
 
-    /// Adds every value of `other`: the same as having recorded them all here.
+    /// Adds every value of `other`.
     ///
     /// # Panics
     /// Never: all histograms have the same bounds.
@@ -78,7 +76,7 @@ impl LatencyHistogram {
         self.clipped += other.clipped;
     }
 
-    /// Forgets all values; takes no time if there are none.
+    /// Removes all values. Costs nothing if there are none.
     pub fn clear(&mut self) {
         if self.count() > 0 {
             self.buckets.reset();
@@ -86,40 +84,40 @@ impl LatencyHistogram {
         }
     }
 
-    /// Number of values recorded.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.buckets.len()
     }
 
-    /// Number of values that lay outside `LOWEST_NS..=HIGHEST_NS`.
+    /// Returns the number of values below 1 ns or above 1 h.
     pub fn clipped(&self) -> u64 {
         self.clipped
     }
 
-    /// Sum of all values [ns], exact.
+    /// Returns the exact sum [ns].
     pub fn sum_ns(&self) -> u64 {
         self.sum_ns
     }
 
-    /// Mean [ns], exact; 0 when empty.
+    /// Returns the exact mean [ns], or 0 if empty.
     #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days of summed latency before a digit is lost")]
     pub fn mean_ns(&self) -> f64 {
         if self.count() == 0 { 0.0 } else { self.sum_ns as f64 / self.count() as f64 }
     }
 
-    /// Least value [ns], exact; 0 when empty.
+    /// Returns the exact minimum [ns], or 0 if empty.
     pub fn min_ns(&self) -> u64 {
         if self.count() == 0 { 0 } else { self.min_ns }
     }
 
-    /// Greatest value [ns], exact; 0 when empty.
+    /// Returns the exact maximum [ns], or 0 if empty.
     pub fn max_ns(&self) -> u64 {
         self.max_ns
     }
 
-    /// The least recorded value such that at least `quantile` of all values are not greater; exact to 0.1 %, 0 when empty.
+    /// Returns a quantile [ns], exact to 0.1 % and within the minimum and maximum, or 0 if empty.
     ///
-    /// `quantile` is taken as within `[0, 1]`. Never outside the exact extremes, unlike the bucket edge it comes from.
+    /// `quantile` is clamped to `[0, 1]`.
     pub fn quantile_ns(&self, quantile: f64) -> u64 {
         if self.count() == 0 {
             return 0;
@@ -127,7 +125,7 @@ impl LatencyHistogram {
         self.buckets.value_at_quantile(quantile).clamp(self.min_ns, self.max_ns)
     }
 
-    /// Buckets that hold anything, in order: their middle [ns] and how many latencies they hold.
+    /// Iterates over the buckets that are not empty: their middle [ns] and count.
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets.iter_recorded().map(|bucket| {
             (
@@ -137,10 +135,10 @@ impl LatencyHistogram {
         })
     }
 
-    /// The buckets in `HdrHistogram`'s V2 deflate form, in base64 (`HISTFAAAA…`).
+    /// Encodes the buckets in `HdrHistogram`'s V2 deflate format and base64 (`HISTFAAAA…`).
     ///
     /// # Panics
-    /// Never: counts are below 2^63, and a `Vec` takes whatever is written.
+    /// Never: counts are below 2^63, and writing to a `Vec` cannot fail.
     pub fn to_base64(&self) -> String {
         let mut bytes = Vec::new();
         let written = V2DeflateSerializer::new().serialize(&self.buckets, &mut bytes);

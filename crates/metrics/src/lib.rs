@@ -1,6 +1,6 @@
-//! Numbers of a measurement: the clock, latency histograms, per-worker counters, and how they are merged.
+//! The numbers of a measurement: clock, latency histograms and per-worker counters. Times are integer nanoseconds.
 //!
-//! Owns no thread, socket or file. Nothing here allocates or locks when an event is recorded. Times are integers of nanoseconds.
+//! Recording an event neither allocates nor locks.
 
 #![forbid(unsafe_code)]
 
@@ -10,23 +10,22 @@ mod histogram;
 pub use counters::{SliceCounters, SliceTotals, Sum};
 pub use histogram::LatencyHistogram;
 
-/// Nanoseconds of `CLOCK_MONOTONIC`: comparable between threads and processes of one machine, never set back.
+/// Returns `CLOCK_MONOTONIC` in nanoseconds, which all threads and processes of a machine share.
 ///
-/// Read through the vDSO, so no system call on common hardware (20 to 50 ns). The same clock as absolute futex and
-/// `clock_nanosleep` time limits use.
+/// It is read through the vDSO: 20 to 50 ns and no system call on common hardware.
 #[inline]
 pub fn now_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-/// Seconds of so many nanoseconds.
+/// Converts nanoseconds to seconds.
 #[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
 pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Milliseconds of so many nanoseconds.
+/// Converts nanoseconds to milliseconds.
 #[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
 pub fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6

@@ -2,8 +2,8 @@
 //!
 //!     cargo run -p bakeoff-wire --example record -- NAME SOCKET PORT [FOLDER]
 //!
-//! NAME begins the files' names (`mysql-8.0.15`); root without a password over SOCKET; PORT on 127.0.0.1 with name resolution or accounts
-//! for '%'. Makes throw-away accounts `bakeoff_golden_…`, whose passwords stand in the recordings, and a database `bakeoff_golden`.
+//! NAME is the prefix of the file names (`mysql-8.0.15`). root must have no password on SOCKET, and PORT must listen on 127.0.0.1.
+//! It creates accounts `bakeoff_golden_…`, whose passwords are in the recordings, and a database `bakeoff_golden`.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ mod conversation;
 
 use conversation::{Peer, Script, converse};
 
-/// Steps that every server is put through.
+/// The steps for every server.
 const STEPS: &str = "\
 > query SET NAMES utf8mb4
 > use bakeoff_golden

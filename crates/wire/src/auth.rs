@@ -1,4 +1,4 @@
-//! Authentication plugins: what to answer to a server's challenge. The arithmetic is mysql_common's.
+//! Authentication plugins: what to answer to a server's challenge. The cryptography is mysql_common's.
 //!
 //! Source: MySQL internals manual, "Authentication Method"; MariaDB knowledge base, "Authentication Plugin - ed25519".
 
@@ -13,43 +13,43 @@ use mysql_common::num_bigint::BigUint;
 use crate::bytes::{Malformed, Reader};
 use crate::reply::ServerError;
 
-/// How bytes travel to the server; decides what may be said in clear text.
+/// How bytes travel to the server. Decides whether a password may be sent in clear text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
-    /// TCP that anyone on the way may read.
+    /// TCP without encryption.
     Plain,
     /// A unix socket.
     UnixSocket,
-    /// TLS over either.
+    /// TLS over TCP or a unix socket.
     Tls,
 }
 
-/// Why there is no session.
+/// Why a login failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
-    /// The server's own words.
+    /// The server refused it.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// TLS is a must and the server has none.
-    #[error("TLS was asked for, and the server {version} does not offer it")]
+    /// TLS is required and the server does not offer it.
+    #[error("TLS is required, but the server ({version}) does not offer it")]
     TlsNotOffered {
         /// The server's version.
         version: String,
     },
-    /// The server asks for a plugin that is not spoken here.
-    #[error("the server asks for authentication plugin '{0}', which bakeoff does not speak")]
+    /// The server asks for a plugin that [`Plugin`] does not list.
+    #[error("the server asks for authentication plugin '{0}', which bakeoff does not support")]
     UnknownPlugin(String),
     /// `mysql_clear_password` without TLS.
     #[error(
-        "the server asks for the password in clear text, and the connection has no TLS: refused; set tls mode to required"
+        "the server asks for the password in clear text over a connection without TLS; set the TLS mode to required"
     )]
     ClearTextRefused,
-    /// The server broke the protocol, or there is no MySQL server.
+    /// The server broke the protocol, or it is not a MySQL server.
     #[error(transparent)]
     Malformed(#[from] Malformed),
 }
 
-/// The plugins spoken here.
+/// The supported plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plugin {
     Native,
@@ -64,7 +64,7 @@ const PLUGINS: [Plugin; 5] = [Plugin::Native, Plugin::CachingSha2, Plugin::Sha25
 const BAD_CHALLENGE: Malformed = Malformed { what: "authentication challenge", why: "it has the wrong length" };
 const BAD_KEY: Malformed = Malformed { what: "RSA public key of the server", why: "it is not a usable PEM key" };
 
-/// `caching_sha2_password`: the server knows the password already.
+/// `caching_sha2_password`: the server has the password in its cache.
 const FAST_AUTH_OK: u8 = 3;
 /// `caching_sha2_password`: the server wants the password itself.
 const FULL_AUTH: u8 = 4;
@@ -87,9 +87,9 @@ impl Plugin {
         }
     }
 
-    /// The first answer, to `challenge` as the greeting or a switch request gave it.
+    /// Answers the `challenge` of a greeting or a switch request.
     pub(crate) fn answer(self, password: &[u8], challenge: &[u8], channel: Channel) -> Result<Vec<u8>, LoginError> {
-        // A switch request's challenge ends with a NUL that is none of it.
+        // The NUL at the end of a switch request's challenge does not belong to it.
         let nonce = challenge.strip_suffix(b"\0").unwrap_or(challenge);
         match self {
             Plugin::Native if password.is_empty() => Ok(Vec::new()),
@@ -97,7 +97,7 @@ impl Plugin {
                 let nonce = nonce.first_chunk::<20>().ok_or(BAD_CHALLENGE)?;
                 Ok(scramble_native(nonce, password).map(Vec::from).unwrap_or_default())
             }
-            // One NUL says "no password", as MySQL's own client has it.
+            // A single NUL means no password, as in MySQL's own client.
             Plugin::CachingSha2 | Plugin::Sha256 if password.is_empty() => Ok(vec![0]),
             Plugin::CachingSha2 => {
                 let nonce = nonce.first_chunk::<20>().ok_or(BAD_CHALLENGE)?;
@@ -105,7 +105,7 @@ impl Plugin {
             }
             Plugin::Sha256 if channel == Channel::Tls => Ok(clear_text(password)),
             Plugin::Sha256 => Ok(vec![self.public_key_request()]),
-            // Its challenge has 32 bytes and no NUL.
+            // This challenge has 32 bytes and no NUL.
             Plugin::Ed25519 => match ClientEd25519::default().run(Password(password), challenge) {
                 Ok(Response::Next { packet: Some(packet) } | Response::Last { packet: Some(packet) }) => Ok(packet),
                 _ => Err(BAD_CHALLENGE.into()),
@@ -115,8 +115,8 @@ impl Plugin {
         }
     }
 
-    /// The answer to further data of the server's; `None` when nothing is to be sent.
-    pub(crate) fn go_on(
+    /// Answers what the server sends after [`Plugin::answer`]. None if there is nothing to send.
+    pub(crate) fn continue_with(
         self,
         password: &[u8],
         scramble: &[u8],
@@ -130,7 +130,7 @@ impl Plugin {
             }
             (Plugin::CachingSha2, [FULL_AUTH]) => Ok(Some(clear_text(password))),
             (Plugin::CachingSha2 | Plugin::Sha256, pem) => Ok(Some(encrypt(password, scramble, pem)?)),
-            _ => Err(Malformed { what: "authentication data", why: "the plugin expects none" }.into()),
+            _ => Err(Malformed { what: "authentication data", why: "the plugin does not expect any" }.into()),
         }
     }
 
@@ -143,10 +143,10 @@ fn clear_text(password: &[u8]) -> Vec<u8> {
     [password, b"\0"].concat()
 }
 
-/// What OAEP with SHA-1 adds. mysql_common panics on a password that is one byte too long.
+/// Bytes that OAEP with SHA-1 adds. mysql_common panics if the password is one byte too long.
 const OAEP_BYTES: usize = 42;
 
-/// RSA-OAEP of (password, NUL) mixed with the scramble.
+/// Encrypts the password, with its NUL and XORed with the scramble, by RSA-OAEP.
 fn encrypt(password: &[u8], scramble: &[u8], pem: &[u8]) -> Result<Vec<u8>, Malformed> {
     if scramble.is_empty() {
         return Err(BAD_CHALLENGE);
@@ -164,7 +164,7 @@ fn encrypt(password: &[u8], scramble: &[u8], pem: &[u8]) -> Result<Vec<u8>, Malf
 
 /// Reads `-----BEGIN PUBLIC KEY-----` (SubjectPublicKeyInfo).
 ///
-/// Parsed here: mysql_common's own reader panics on a key that was cut off.
+/// mysql_common's own reader panics on a truncated key (0.38.2).
 fn public_key(pem: &[u8]) -> Result<PublicKey, Malformed> {
     let text = std::str::from_utf8(pem).map_err(|_| BAD_KEY)?;
     let (_, body) = text.split_once("-----BEGIN PUBLIC KEY-----").ok_or(BAD_KEY)?;
@@ -182,12 +182,12 @@ fn public_key(pem: &[u8]) -> Result<PublicKey, Malformed> {
     let mut numbers = der_element(&mut bits, 0x30)?;
     let modulus = BigUint::from_bytes_be(der_element(&mut numbers, 0x02)?.rest());
     let exponent = BigUint::from_bytes_be(der_element(&mut numbers, 0x02)?.rest());
-    // Servers make keys of 2048 bits with exponent 65537; the bounds keep a hostile one from costing minutes or breaking the padding.
+    // Servers generate keys of 2048 bits with exponent 65537. The bounds reject a hostile key that would cost minutes of CPU.
     let usable = (1024..=16384).contains(&modulus.bits()) && modulus.bit(0) && (2..=64).contains(&exponent.bits());
     if usable { Ok(PublicKey::new(modulus, exponent)) } else { Err(BAD_KEY) }
 }
 
-/// The content of the next DER element, which must have this tag and a length in definite form.
+/// Returns the content of the next DER element, which must have this tag and a definite length.
 fn der_element<'a>(reader: &mut Reader<'a>, tag: u8) -> Result<Reader<'a>, Malformed> {
     if reader.u8()? != tag {
         return Err(BAD_KEY);
@@ -201,7 +201,7 @@ fn der_element<'a>(reader: &mut Reader<'a>, tag: u8) -> Result<Reader<'a>, Malfo
     Ok(Reader::new(reader.take(length)?, "RSA public key of the server"))
 }
 
-/// What mysql_common's plugins ask for; ed25519 needs the password only.
+/// The context that mysql_common's plugins take; ed25519 needs only the password.
 struct Password<'a>(&'a [u8]);
 
 impl Context for Password<'_> {

@@ -1,6 +1,6 @@
-//! Bounded reading of protocol integers and strings: a read past the end is an error, never a panic.
+//! Reads the protocol's integers and strings. A read past the end is an error, never a panic.
 
-/// Bytes that break the protocol: a bug of the server's or ours, or something that is no MySQL server at all.
+/// Bytes that break the protocol: a bug, or a peer that is not a MySQL server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {what}: {why}")]
 pub struct Malformed {
@@ -10,7 +10,7 @@ pub struct Malformed {
     pub why: &'static str,
 }
 
-/// Reads forward over one packet's payload.
+/// Reads one packet's payload from front to back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -41,11 +41,11 @@ impl<'a> Reader<'a> {
                 self.rest = rest;
                 Ok(taken)
             }
-            None => Err(self.malformed("it ends too early")),
+            None => Err(self.malformed("it is truncated")),
         }
     }
 
-    /// Passes by the next byte if it is `expected`.
+    /// Skips the next byte if it is `expected`.
     pub(crate) fn skip_byte(&mut self, expected: u8) -> bool {
         match self.rest.split_first() {
             Some((&byte, rest)) if byte == expected => {
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
                 self.rest = rest;
                 Ok(*taken)
             }
-            None => Err(self.malformed("it ends too early")),
+            None => Err(self.malformed("it is truncated")),
         }
     }
 
@@ -82,7 +82,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// A length-encoded integer (1, 3, 4 or 9 bytes).
+    /// Reads a length-encoded integer (1, 3, 4 or 9 bytes).
     pub(crate) fn lenenc(&mut self) -> Result<u64, Malformed> {
         match self.u8()? {
             small @ 0..=0xfa => Ok(small.into()),
@@ -96,14 +96,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A length-encoded string.
     pub(crate) fn lenenc_bytes(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self.lenenc()?;
-        let length = usize::try_from(length).map_err(|_| self.malformed("a string is longer than memory"))?;
+        let length = usize::try_from(length).map_err(|_| self.malformed("a string does not fit in memory"))?;
         self.take(length)
     }
 
-    /// A string up to a NUL, which is consumed and not returned.
+    /// Reads up to a NUL, which is consumed and not returned.
     pub(crate) fn nul_terminated(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self
             .rest
@@ -115,13 +114,11 @@ impl<'a> Reader<'a> {
         Ok(string)
     }
 
-    /// Everything that is left.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
 }
 
-/// Appends a length-encoded integer.
 pub(crate) fn put_lenenc(out: &mut Vec<u8>, value: u64) {
     let bytes = value.to_le_bytes();
     match value {

@@ -1,7 +1,7 @@
-//! Commands, written in place into a buffer that the caller keeps: nothing is allocated once it has grown.
+//! Writes commands into the caller's buffer. Nothing is allocated once the buffer has grown.
 //!
-//! Every function appends to `out`, so that a COM_STMT_CLOSE, which is never answered, can ride in front of the next command. Those
-//! whose argument may fill more than one packet return the sequence number that the answer begins with.
+//! Every function appends to `out`, so a COM_STMT_CLOSE, which is never answered, can travel in front of the next command.
+//! Functions whose argument may fill more than one packet return the sequence number of the first packet of the reply.
 //!
 //! Source: MySQL internals manual, "Text Protocol" and "Prepared Statements".
 
@@ -15,7 +15,7 @@ const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_EXECUTE: u8 = 0x17;
 const COM_STMT_CLOSE: u8 = 0x19;
 
-/// The value of one parameter of COM_STMT_EXECUTE.
+/// A parameter value for COM_STMT_EXECUTE.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Parameter<'a> {
     /// SQL NULL.
@@ -33,7 +33,7 @@ const TYPE_NULL: u8 = 6;
 const TYPE_LONGLONG: u8 = 8;
 const TYPE_VAR_STRING: u8 = 253;
 
-/// The parameter types that the server holds for one statement; they are sent again only when they change.
+/// The parameter types that the server knows for one statement. They are sent again only when they change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BoundTypes {
     codes: Vec<u8>,
@@ -41,7 +41,7 @@ pub struct BoundTypes {
 }
 
 impl BoundTypes {
-    /// The server may not hold the types that were sent (its answer was an error): sends them again with the next execution.
+    /// Sends the types again with the next execution. Call it after an error, when the server may not have kept them.
     pub fn forget(&mut self) {
         self.known_to_server = false;
     }
@@ -73,13 +73,13 @@ fn command(out: &mut Vec<u8>, code: u8, argument: &[u8]) -> u8 {
     packet::finish(out, header_at, 0)
 }
 
-/// COM_QUERY: one text statement, or several.
+/// COM_QUERY: one statement or several, as text.
 #[inline]
 pub fn query(out: &mut Vec<u8>, sql: &[u8]) -> u8 {
     command(out, COM_QUERY, sql)
 }
 
-/// COM_QUERY with a text that `write` appends in place.
+/// COM_QUERY with text that `write` appends in place.
 #[inline]
 pub fn query_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> u8 {
     let header_at = packet::begin(out);
@@ -93,7 +93,7 @@ pub fn prepare(out: &mut Vec<u8>, sql: &[u8]) -> u8 {
     command(out, COM_STMT_PREPARE, sql)
 }
 
-/// COM_STMT_EXECUTE without a cursor; one value for each parameter of the statement.
+/// COM_STMT_EXECUTE without a cursor. `values` has one value for each parameter of the statement.
 #[inline]
 pub fn execute<'a>(
     out: &mut Vec<u8>,
@@ -103,7 +103,7 @@ pub fn execute<'a>(
 ) -> u8 {
     let header_at = out.len();
     let [a, b, c, d] = statement.to_le_bytes();
-    // Room for the header; the statement; no cursor; executed once.
+    // Header (filled in later), command, statement, no cursor, iteration count 1.
     let head = [0, 0, 0, 0, COM_STMT_EXECUTE, a, b, c, d, 0, 1, 0, 0, 0];
     out.extend_from_slice(&head);
     if values.len() > 0 {
@@ -116,7 +116,7 @@ pub fn execute<'a>(
         types.expect(values.len());
         for (index, value) in values.enumerate() {
             match value {
-                // NULL is only a bit: the type stays as it was.
+                // NULL is only a bit and leaves the type unchanged.
                 Parameter::Null => out[nulls_at + index / 8] |= 1 << (index % 8),
                 Parameter::Int(integer) => {
                     types.bind(index, TYPE_LONGLONG);
@@ -133,10 +133,10 @@ pub fn execute<'a>(
                 }
             }
         }
-        // Rare, so the types are inserted afterwards, in front of the values.
+        // Rare, so the types are inserted in front of the values afterwards.
         if !std::mem::replace(&mut types.known_to_server, true) {
             out[types_at] = 1;
-            // The second byte would mark an unsigned integer.
+            // The second byte marks unsigned integers.
             let types = types.codes.iter().flat_map(|&code| [code, 0]);
             out.splice(types_at + 1..types_at + 1, types);
         }
@@ -144,7 +144,7 @@ pub fn execute<'a>(
     packet::finish(out, header_at, 0)
 }
 
-/// COM_STMT_CLOSE; the server does not answer.
+/// COM_STMT_CLOSE. The server does not reply.
 pub fn close_statement(out: &mut Vec<u8>, statement: u32) {
     command(out, COM_STMT_CLOSE, &statement.to_le_bytes());
 }
@@ -154,7 +154,7 @@ pub fn ping(out: &mut Vec<u8>) {
     command(out, COM_PING, &[]);
 }
 
-/// COM_QUIT; the server closes the connection without an answer.
+/// COM_QUIT. The server closes the connection without a reply.
 pub fn quit(out: &mut Vec<u8>) {
     command(out, COM_QUIT, &[]);
 }

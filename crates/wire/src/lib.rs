@@ -1,11 +1,10 @@
 //! MySQL and MariaDB client protocol, sans-IO: bytes in, events out.
 //!
-//! Owns: the greeting and the login ([`Login`]), commands ([`command`]), replies ([`ReplyScanner`]), rows ([`row`]), the receive
-//! buffer ([`Inbox`]), how SQL text is read ([`dialect`]), and putting literals into it ([`template`]). Opens no socket, reads
-//! no clock, knows nothing of threads, scripts or measurements. mysql_common serves for the arithmetic of authentication and
-//! the numbers of collations; packets are parsed here, in place.
+//! Logs in ([`Login`]), writes commands ([`command`]), scans replies ([`ReplyScanner`]) in the receive buffer ([`Inbox`]), parses
+//! rows ([`row`]), divides SQL text ([`dialect`]) and puts literals into it ([`template`]). It opens no socket and reads no clock.
+//! mysql_common provides the cryptography of authentication and the collation numbers.
 //!
-//! Every parser takes bytes from a server that may be hostile: a read past the end is [`Malformed`], never a panic (`fuzz/`).
+//! A server may be hostile: a read past the end is [`Malformed`], never a panic (`fuzz/`).
 
 #![forbid(unsafe_code)]
 
@@ -27,5 +26,5 @@ pub use login::{
 pub use packet::{Inbox, Slack};
 pub use reply::{Answering, Done, Outcome, Prepared, ReplyScanner, ResultSet, ServerError};
 
-// Named so that the choice of its backend, made in Cargo.toml for mysql_common's sake, is seen to be used.
+// A dependency only to choose its backend for mysql_common (see Cargo.toml).
 use flate2 as _;

@@ -1,7 +1,8 @@
-//! The greeting and the login: from the first byte of a connection to a session ready for commands, sans-IO.
+//! The greeting and the login, sans-IO: from a connection's first byte to a session that is ready for commands.
 //!
-//! Source: MySQL internals manual, "Protocol::HandshakeV10" and "Protocol::HandshakeResponse41". The greeting is parsed here and not by
-//! mysql_common, whose parser accepts greetings that were cut off and panics on some lengths of the scramble.
+//! mysql_common's parser of greetings accepts truncated ones and panics on some scramble lengths, so it is not used.
+//!
+//! Source: MySQL internals manual, "Protocol::HandshakeV10" and "Protocol::HandshakeResponse41".
 
 use mysql_common::collations::CollationId;
 
@@ -14,15 +15,15 @@ use crate::reply::ServerError;
 ///
 /// Source: MySQL internals manual, "Capability Flags" and "Status Flags".
 pub mod capability {
-    /// Longer password hashes; every server since 4.1 wants it set.
+    /// Longer password hashes. Every server since 4.1 requires it.
     pub const LONG_PASSWORD: u32 = 1;
     /// Longer column flags.
     pub const LONG_FLAG: u32 = 1 << 2;
     /// The login names a database.
     pub const CONNECT_WITH_DB: u32 = 1 << 3;
-    /// Protocol of 4.1 and later.
+    /// The protocol of 4.1 and later.
     pub const PROTOCOL_41: u32 = 1 << 9;
-    /// The connection turns to TLS before the login.
+    /// The connection switches to TLS before the login.
     pub const SSL: u32 = 1 << 11;
     /// Replies carry transaction status.
     pub const TRANSACTIONS: u32 = 1 << 13;
@@ -30,18 +31,18 @@ pub mod capability {
     pub const SECURE_CONNECTION: u32 = 1 << 15;
     /// Several statements in one COM_QUERY.
     pub const MULTI_STATEMENTS: u32 = 1 << 16;
-    /// Several results to one COM_QUERY.
+    /// Several results for one COM_QUERY.
     pub const MULTI_RESULTS: u32 = 1 << 17;
-    /// Several results to one COM_STMT_EXECUTE.
+    /// Several results for one COM_STMT_EXECUTE.
     pub const PS_MULTI_RESULTS: u32 = 1 << 18;
     /// Authentication by named plugins.
     pub const PLUGIN_AUTH: u32 = 1 << 19;
     /// The length of the authentication response is length-encoded.
     pub const PLUGIN_AUTH_LENENC: u32 = 1 << 21;
-    /// Result sets end with an OK packet instead of EOF, and no EOF follows the columns.
+    /// Result sets end with an OK packet instead of EOF, and the column definitions with nothing.
     pub const DEPRECATE_EOF: u32 = 1 << 24;
 
-    /// The statement is part of a transaction of several.
+    /// A transaction is open.
     pub const STATUS_IN_TRANSACTION: u16 = 1;
     /// Another result follows this one.
     pub const STATUS_MORE_RESULTS: u16 = 1 << 3;
@@ -49,34 +50,31 @@ pub mod capability {
     pub const STATUS_NO_BACKSLASH_ESCAPES: u16 = 1 << 9;
 }
 
-/// What a server says of itself before the login.
+/// What the server says before the login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Greeting {
     /// E.g. `8.0.15` or `5.5.5-10.11.19-MariaDB`.
     pub server_version: String,
-    /// Random bytes to mix into the password, usually 20 of them; without the terminating NUL.
+    /// Random bytes to mix into the password, usually 20, without the terminating NUL.
     pub scramble: Vec<u8>,
     /// Flags of [`capability`].
     pub capabilities: u32,
-    /// The plugin that the server would like; empty when it knows nothing of plugins.
+    /// The plugin that the server prefers. Empty if the server has no plugins.
     pub auth_plugin: Vec<u8>,
 }
 
 impl Greeting {
-    /// Parses the greeting's payload.
-    ///
-    /// Complete means: everything that the server's own capability flags promise is there. One exception: 5.5.7 to 5.5.9 leave
-    /// out the NUL behind `mysql_native_password` (MySQL bug 59453).
+    /// Parses the greeting's payload. It must have every field that its capability flags promise.
     ///
     /// # Errors
-    /// `Server` when the server answers with an error instead (1040 too many connections, 1129 host blocked); `Malformed` when the
-    /// packet is not a complete greeting of version 10 with protocol 4.1.
+    /// [`LoginError::Server`] if the server sends an error instead (1040 too many connections, 1129 host blocked);
+    /// [`LoginError::Malformed`] if the packet is not a complete greeting of version 10 with protocol 4.1.
     pub fn parse(payload: &[u8]) -> Result<Self, LoginError> {
         let mut reader = Reader::new(payload, "greeting");
         match reader.u8()? {
             10 => {}
             0xff => return Err(ServerError::parse(payload)?.into()),
-            _ => return Err(reader.malformed("it is not of protocol version 10").into()),
+            _ => return Err(reader.malformed("its protocol version is not 10").into()),
         }
         let server_version = String::from_utf8_lossy(reader.nul_terminated()?).into_owned();
         let _connection = reader.u32()?;
@@ -88,11 +86,11 @@ impl Greeting {
         let high = reader.u16()?;
         let capabilities = u32::from(low) | u32::from(high) << 16;
         if capabilities & capability::PROTOCOL_41 == 0 || capabilities & capability::SECURE_CONNECTION == 0 {
-            return Err(reader.malformed("it is of a server older than 4.1").into());
+            return Err(reader.malformed("the server is older than 4.1").into());
         }
         let scramble_bytes = reader.u8()?;
         reader.take(10)?;
-        // The length counts both parts and the NUL; the second part takes 13 bytes even where the length says less.
+        // The length covers both parts and the NUL, but the second part always takes at least 13 bytes.
         let second = usize::from(scramble_bytes).saturating_sub(8).max(13);
         scramble.extend_from_slice(reader.take(second)?);
         if scramble.last() == Some(&0) {
@@ -102,6 +100,7 @@ impl Greeting {
             Vec::new()
         } else {
             match reader.rest() {
+                // 5.5.7 to 5.5.9 omit the NUL after it (MySQL bug 59453).
                 NATIVE => NATIVE.to_vec(),
                 name => Reader::new(name, "greeting").nul_terminated()?.to_vec(),
             }
@@ -109,7 +108,7 @@ impl Greeting {
         Ok(Self { server_version, scramble, capabilities, auth_plugin })
     }
 
-    /// The version without the `5.5.5-` that MariaDB puts in front for the sake of old replication slaves.
+    /// Returns the version without the `5.5.5-` that MariaDB adds for old replicas.
     pub fn version(&self) -> &str {
         match self.server_version.strip_prefix("5.5.5-") {
             Some(version) if version.contains("MariaDB") => version,
@@ -117,7 +116,7 @@ impl Greeting {
         }
     }
 
-    /// Does the server have all of `flags`?
+    /// Whether the server has all of `flags`.
     pub fn has(&self, flags: u32) -> bool {
         self.capabilities & flags == flags
     }
@@ -125,21 +124,21 @@ impl Greeting {
 
 const NATIVE: &[u8] = b"mysql_native_password";
 
-/// Does the connection turn to TLS?
+/// Whether to switch to TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsWish {
-    /// No.
+    /// Never.
     Never,
-    /// When the server offers it.
+    /// If the server offers it.
     IfOffered,
-    /// Or there is no connection.
+    /// Always; fail if the server does not offer it.
     Must,
 }
 
-/// A collation that every server knows.
+/// A collation that every server has.
 pub const UTF8MB4_GENERAL_CI: u8 = 45;
 
-/// Returns the number of a collation, or None if it is unknown here or too large for a login.
+/// Returns a collation's number, or None if it is unknown or does not fit into a login packet.
 pub fn collation_id(name: &str) -> Option<u8> {
     match u8::try_from(CollationId::from(name) as u16) {
         Ok(0) | Err(_) => None,
@@ -152,57 +151,57 @@ pub fn collation_id(name: &str) -> Option<u8> {
 pub struct LoginOptions {
     /// Account name.
     pub user: String,
-    /// Empty for none.
+    /// The password. Empty if the account has none.
     pub password: String,
     /// Default database.
     pub database: Option<String>,
-    /// Number of the collation that the session begins with. The server also reads the names of user and database by it.
+    /// Number of the session's first collation. The server also decodes the user and database names with it.
     pub collation: u8,
-    /// Turn to TLS?
+    /// Whether to switch to TLS.
     pub tls: TlsWish,
-    /// How the bytes travel before TLS: [`Channel::Plain`] or [`Channel::UnixSocket`].
+    /// The channel before TLS: [`Channel::Plain`] or [`Channel::UnixSocket`].
     pub channel: Channel,
-    /// Flags that are not announced although the server has them; for tests (replies without [`capability::DEPRECATE_EOF`]).
+    /// Flags not to use even if the server has them. For tests of replies without [`capability::DEPRECATE_EOF`].
     pub fewer_capabilities: u32,
 }
 
-/// What the caller does next.
+/// What the caller must do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoginStep {
     /// Receive more bytes.
     Receive,
-    /// Send what was put into `out`, then go on.
+    /// Send `out`, then continue.
     Send,
-    /// Send `out`, do the TLS handshake, then call [`Login::tls_started`].
+    /// Send `out`, perform the TLS handshake, then call [`Login::tls_started`].
     StartTls,
     /// Logged in.
     Done(Negotiated),
 }
 
-/// What the login settled.
+/// What the login negotiated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Negotiated {
-    /// What the server said of itself.
+    /// The server's greeting.
     pub greeting: Greeting,
-    /// The flags that both sides have.
+    /// The flags that both sides use.
     pub capabilities: u32,
     /// Status flags after the login.
     pub status: u16,
 }
 
 impl Negotiated {
-    /// Result sets end with an OK packet, and no EOF follows the columns.
+    /// Whether [`capability::DEPRECATE_EOF`] is in use.
     pub fn deprecate_eof(&self) -> bool {
         self.capabilities & capability::DEPRECATE_EOF != 0
     }
 }
 
-/// The longest packet of a login that is believed; real ones have some hundred bytes.
+/// Longest login packet to accept. Real ones have a few hundred bytes.
 const MAX_LOGIN_PAYLOAD_BYTES: usize = 64 * 1024;
-/// More packets than any login needs: a server that sends more is refused.
+/// Most packets to accept during a login. Real logins need fewer than ten.
 const MAX_LOGIN_PACKETS: u8 = 16;
 
-/// The login's state. Feed it with [`Login::receive`].
+/// A login in progress. Feed it with [`Login::receive`].
 pub struct Login {
     options: LoginOptions,
     state: State,
@@ -218,17 +217,17 @@ enum State {
 }
 
 impl Login {
-    /// Waits for the server's greeting.
+    /// Begins by waiting for the server's greeting.
     pub fn new(options: LoginOptions) -> Self {
         Self { options, state: State::Greeting, sequence: 0, packets: 0 }
     }
 
-    /// Takes the next packet out of `input`; returns how many bytes were used and what to do.
+    /// Takes the next packet from `input`. Returns how many bytes it used and what to do next.
     ///
-    /// Bytes that are not used must be offered again, before what is received next.
+    /// Unused bytes must be passed in again, in front of those received later.
     ///
     /// # Errors
-    /// The login failed; the connection is of no use any more.
+    /// The login failed. The connection cannot be used any more.
     pub fn receive(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<(usize, LoginStep), LoginError> {
         let Some(header) = Header::decode(input) else {
             return Ok((0, LoginStep::Receive));
@@ -240,14 +239,14 @@ impl Login {
         let Some(payload) = input.get(HEADER_BYTES..used) else {
             return Ok((0, LoginStep::Receive));
         };
-        // A server that is full or shutting down sends its error out of turn.
+        // A server that is full or shutting down sends its error with sequence number 0.
         if header.sequence != self.sequence && payload.first() != Some(&0xff) {
             return Err(malformed("packets are out of order"));
         }
         self.sequence = header.sequence.wrapping_add(1);
         self.packets += 1;
         if self.packets > MAX_LOGIN_PACKETS {
-            return Err(malformed("the server does not come to an end"));
+            return Err(malformed("the server sent too many packets"));
         }
         let step = match std::mem::replace(&mut self.state, State::Over) {
             State::Greeting => self.greeted(Greeting::parse(payload)?, input.len() > used, out)?,
@@ -255,23 +254,23 @@ impl Login {
                 self.answered(greeting, capabilities, plugin, scramble, payload, out)?
             }
             State::Tls(_) | State::Over => {
-                return Err(malformed("a packet came when none was due"));
+                return Err(malformed("the server sent an unexpected packet"));
             }
         };
         Ok((used, step))
     }
 
-    /// TLS is up: puts the login itself into `out`, to be sent through it.
+    /// Writes the login packet to `out`, to be sent through TLS.
     ///
     /// # Errors
-    /// The login cannot be written (see [`Login::receive`]), or this is not the time for TLS.
+    /// The login packet cannot be written, or [`LoginStep::StartTls`] was not the last step.
     pub fn tls_started(&mut self, out: &mut Vec<u8>) -> Result<(), LoginError> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Tls(greeting) => {
                 self.options.channel = Channel::Tls;
                 self.respond(greeting, out)
             }
-            _ => Err(malformed("TLS began at the wrong time")),
+            _ => Err(malformed("TLS started at the wrong time")),
         }
     }
 
@@ -287,9 +286,9 @@ impl Login {
                 return Ok(LoginStep::Send);
             }
         }
-        // Bytes that came before the encryption must not be taken for encrypted ones afterwards.
+        // Plaintext received before the handshake must not be read as if it were encrypted.
         if more_input {
-            return Err(malformed("the server speaks before TLS is up"));
+            return Err(malformed("the server sent data before the TLS handshake"));
         }
         let header_at = packet::begin(out);
         self.put_prefix(self.capabilities(&greeting) | capability::SSL, out);
@@ -318,7 +317,7 @@ impl Login {
         required | wanted & greeting.capabilities & !self.options.fewer_capabilities
     }
 
-    /// What SSLRequest and the login have in common.
+    /// Writes the fields that SSLRequest and the login packet share.
     fn put_prefix(&self, capabilities: u32, out: &mut Vec<u8>) {
         const MAX_PACKET_BYTES: u32 = 1 << 30;
         out.extend_from_slice(&capabilities.to_le_bytes());
@@ -328,7 +327,7 @@ impl Login {
     }
 
     fn respond(&mut self, greeting: Greeting, out: &mut Vec<u8>) -> Result<(), LoginError> {
-        // Any other plugin is arrived at by the server's switch request, which brings that plugin's own challenge.
+        // The server asks for any other plugin with a switch request, which has that plugin's own challenge.
         let plugin = match Plugin::by_name(&greeting.auth_plugin) {
             Ok(Plugin::CachingSha2) => Plugin::CachingSha2,
             _ => Plugin::Native,
@@ -342,7 +341,7 @@ impl Login {
         if has(capability::PLUGIN_AUTH_LENENC) {
             put_lenenc(out, answer.len() as u64);
         } else {
-            // At most 32 bytes: the two plugins above answer with 0, 1, 20 or 32.
+            // These two plugins answer with 0, 1, 20 or 32 bytes.
             out.push(answer.len() as u8);
         }
         out.extend_from_slice(&answer);
@@ -384,8 +383,8 @@ impl Login {
                 scramble = challenge.strip_suffix(b"\0").unwrap_or(challenge).to_vec();
                 Some(plugin.answer(password, challenge, self.options.channel)?)
             }
-            1 => plugin.go_on(password, &scramble, reader.rest(), self.options.channel)?,
-            _ => return Err(malformed("an answer to the login is of no known kind")),
+            1 => plugin.continue_with(password, &scramble, reader.rest(), self.options.channel)?,
+            _ => return Err(malformed("the answer to the login is of an unknown type")),
         };
         self.state = State::Auth { greeting, capabilities, plugin, scramble };
         let Some(answer) = answer else {
@@ -398,7 +397,7 @@ impl Login {
 
 fn put_nul_terminated(out: &mut Vec<u8>, text: &str) -> Result<(), LoginError> {
     if text.as_bytes().contains(&0) {
-        return Err(malformed("a user or database name has a NUL in it"));
+        return Err(malformed("the user or database name contains a NUL"));
     }
     out.extend_from_slice(text.as_bytes());
     out.push(0);

@@ -1,4 +1,4 @@
-//! Packets: a payload behind a 3-byte length and a sequence number, cut where it has 2^24 − 1 bytes or more.
+//! Packets: a 3-byte length, a sequence number and a payload. Payloads of 2^24 − 1 bytes or more span several packets.
 //!
 //! Source: MySQL internals manual, "MySQL Packets".
 
@@ -7,20 +7,20 @@ use crate::bytes::Malformed;
 /// Bytes of a packet header.
 pub const HEADER_BYTES: usize = 4;
 
-/// Longest payload of one packet; a payload of exactly this length is followed by another packet, be it an empty one.
+/// Longest payload of one packet. A packet of exactly this length is always followed by another one, even if that is empty.
 pub const MAX_PAYLOAD_BYTES: usize = 0xff_ffff;
 
-/// One packet header.
+/// A packet header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// Length of the payload that follows, 0 to [`MAX_PAYLOAD_BYTES`].
+    /// Length of the payload, at most [`MAX_PAYLOAD_BYTES`].
     pub payload_bytes: usize,
-    /// Counts the packets of one exchange, both ways, modulo 256.
+    /// Counts the packets of one exchange, in both directions, modulo 256.
     pub sequence: u8,
 }
 
 impl Header {
-    /// Decodes the header at the start of `bytes`; `None` while it is incomplete.
+    /// Decodes the header at the start of `bytes`. None while it is incomplete.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let header = u32::from_le_bytes(*bytes.first_chunk()?);
@@ -34,7 +34,7 @@ impl Header {
     }
 }
 
-/// Begins a payload in `out`: room for its header, which [`finish`] fills in. Returns where the header is.
+/// Reserves room for a header, which [`finish`] fills in. Returns its offset.
 #[inline]
 pub(crate) fn begin(out: &mut Vec<u8>) -> usize {
     let header_at = out.len();
@@ -42,8 +42,8 @@ pub(crate) fn begin(out: &mut Vec<u8>) -> usize {
     header_at
 }
 
-/// Ends the payload begun at `header_at`: everything after it in `out`. Cuts it into several packets when it is that long.
-/// Returns the sequence number of the packet that comes next.
+/// Ends the payload begun at `header_at`, splitting it into several packets if it is too long for one.
+/// Returns the next sequence number.
 #[inline]
 pub(crate) fn finish(out: &mut Vec<u8>, header_at: usize, sequence: u8) -> u8 {
     let payload_bytes = out.len() - header_at - HEADER_BYTES;
@@ -71,27 +71,26 @@ fn finish_long(out: &mut Vec<u8>, header_at: usize, mut sequence: u8) -> u8 {
     }
 }
 
-/// Appends `payload` to `out` as one packet or several. Returns the sequence number of the packet that comes next.
+/// Appends `payload` as one packet or several. Returns the next sequence number.
 pub fn encode(out: &mut Vec<u8>, payload: &[u8], sequence: u8) -> u8 {
     let header_at = begin(out);
     out.extend_from_slice(payload);
     finish(out, header_at, sequence)
 }
 
-/// A payload of whole packets in a buffer, in place when one packet holds it.
+/// A complete payload in a buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Payload<'a> {
-    /// The bytes of the first packet; all of the payload unless `continued`.
+    /// The first packet's bytes: the whole payload unless `continued`.
     pub(crate) first: &'a [u8],
-    /// The payload goes on in further packets.
     pub(crate) continued: bool,
-    /// Bytes of all its packets, headers included.
+    /// Length of all its packets with their headers.
     pub(crate) total_bytes: usize,
 }
 
-/// Finds the payload whose first packet header is at the start of `bytes`. The packets must be complete.
+/// Finds the payload at the start of `bytes`. Its packets must be complete.
 pub(crate) fn payload_at(bytes: &[u8]) -> Result<Payload<'_>, Malformed> {
-    let cut_off = Malformed { what: "packet", why: "it ends too early" };
+    let cut_off = Malformed { what: "packet", why: "it is truncated" };
     let header = Header::decode(bytes).ok_or(cut_off)?;
     let first = bytes.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes).ok_or(cut_off)?;
     let mut total_bytes = HEADER_BYTES + header.payload_bytes;
@@ -108,7 +107,7 @@ pub(crate) fn payload_at(bytes: &[u8]) -> Result<Payload<'_>, Malformed> {
     Ok(Payload { first, continued, total_bytes })
 }
 
-/// Joins the packets of a continued payload; `packets` is exactly them.
+/// Joins the packets of a continued payload.
 pub(crate) fn join(mut packets: &[u8], joined: &mut Vec<u8>) {
     joined.clear();
     while let Some(header) = Header::decode(packets) {
@@ -118,17 +117,17 @@ pub(crate) fn join(mut packets: &[u8], joined: &mut Vec<u8>) {
     }
 }
 
-/// Bytes received and not yet done with.
+/// The receive buffer.
 #[derive(Debug)]
 pub struct Inbox {
-    /// Always initialised throughout, so that handing out spare room costs nothing.
+    /// Always initialised in full, so handing out spare room is free.
     data: Vec<u8>,
     start: usize,
     end: usize,
     slack: Slack,
 }
 
-/// Room at the beginning: more than the replies of most statements need.
+/// Initial size: more than most replies need.
 const INITIAL_BYTES: usize = 16 * 1024;
 
 impl Default for Inbox {
@@ -137,24 +136,24 @@ impl Default for Inbox {
     }
 }
 
-/// Notices that a buffer has become far larger than what goes through it, so that one large packet does not hold its room for ever.
+/// Notices when a buffer is far larger than its use, so that one large packet does not hold memory forever.
 #[derive(Debug, Default)]
 pub struct Slack {
-    /// Uses in a row that filled less than a quarter.
+    /// Consecutive uses that filled less than a quarter.
     small_uses: u32,
 }
 
 impl Slack {
-    /// So many uses show that the room is not needed again soon.
+    /// Consecutive small uses after which the buffer shrinks.
     const SMALL_USES: u32 = 100;
 
-    /// A buffer of `capacity` was filled with `bytes` and is empty now. Shall it shrink to its first size, [`Slack::KEPT_BYTES`]?
+    /// Whether a buffer that held `bytes` and is empty now should shrink to [`Slack::KEPT_BYTES`].
     #[inline]
-    pub fn shall_shrink(&mut self, bytes: usize, capacity: usize) -> bool {
+    pub fn should_shrink(&mut self, bytes: usize, capacity: usize) -> bool {
         capacity > Self::KEPT_BYTES && self.count(bytes, capacity)
     }
 
-    /// Room that no buffer gives back.
+    /// Capacity that is never given back.
     pub const KEPT_BYTES: usize = INITIAL_BYTES;
 
     #[cold]
@@ -169,13 +168,13 @@ impl Slack {
 }
 
 impl Inbox {
-    /// Everything received and not yet consumed.
+    /// The bytes received and not yet consumed.
     #[inline]
     pub fn unread(&self) -> &[u8] {
         &self.data[self.start..self.end]
     }
 
-    /// Room to receive into, at least one byte; call [`Inbox::received`] with how much of it was used.
+    /// Room to receive into, at least one byte. Report what was used with [`Inbox::received`].
     #[inline]
     pub fn spare(&mut self) -> &mut [u8] {
         if self.end == self.data.len() {
@@ -195,14 +194,14 @@ impl Inbox {
         }
     }
 
-    /// The first `bytes` of [`Inbox::spare`] have been filled.
+    /// Adds the first `bytes` of [`Inbox::spare`] to the unread bytes.
     #[inline]
     pub fn received(&mut self, bytes: usize) {
         debug_assert!(bytes <= self.data.len() - self.end);
         self.end = (self.end + bytes).min(self.data.len());
     }
 
-    /// Appends bytes; for tests.
+    /// Appends bytes. For tests.
     pub fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let spare = self.spare();
@@ -213,12 +212,12 @@ impl Inbox {
         }
     }
 
-    /// The first `bytes` of [`Inbox::unread`] are done with.
+    /// Drops the first `bytes` of [`Inbox::unread`].
     #[inline]
     pub fn consume(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
         if self.start == self.end {
-            if self.slack.shall_shrink(self.end, self.data.len()) {
+            if self.slack.should_shrink(self.end, self.data.len()) {
                 self.data.truncate(INITIAL_BYTES);
                 self.data.shrink_to_fit();
             }
@@ -227,7 +226,7 @@ impl Inbox {
         }
     }
 
-    /// Takes `bytes` out of the middle of [`Inbox::unread`], from `at` on; what follows moves up.
+    /// Removes `bytes` from the middle of [`Inbox::unread`], starting at `at`.
     pub fn remove(&mut self, at: usize, bytes: usize) {
         let from = (self.start + at + bytes).min(self.end);
         let to = (self.start + at).min(from);

@@ -1,7 +1,7 @@
-//! Replies to commands, scanned where they lie in the receive buffer, and their outcomes.
+//! Scans replies in place in the receive buffer.
 //!
-//! The scanner looks at packet headers and at the first byte of each row, counts rows and remembers where they begin. No row is
-//! parsed: [`crate::row`] does that later, for the rows that a script reads.
+//! The scanner reads packet headers and the first byte of each row, counts rows and remembers where they begin. [`crate::row`]
+//! parses only the rows that a script reads.
 //!
 //! Source: MySQL internals manual, "Protocol::OK_Packet", "Protocol::EOF_Packet", "Protocol::ERR_Packet", "COM_QUERY Response",
 //! "COM_STMT_PREPARE Response".
@@ -9,53 +9,52 @@
 use crate::bytes::{Malformed, Reader};
 use crate::packet::{HEADER_BYTES, Header, MAX_PAYLOAD_BYTES};
 
-/// Which command is being answered.
+/// The command that the reply answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answering {
     /// COM_STMT_PREPARE.
     Prepare,
-    /// Any other.
+    /// Any other command.
     Statement,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     First,
-    /// Definitions still to come; then perhaps an EOF.
     Columns,
     ColumnsEof,
     Rows,
-    /// Definitions of parameters, then of columns.
+    /// Definitions of the parameters, then those of the columns.
     PreparedDefinitions,
     PreparedEof,
 }
 
-/// Reads one reply after another out of a growing buffer.
+/// Reads one reply from a growing buffer.
 #[derive(Debug)]
 pub struct ReplyScanner {
     answering: Answering,
     deprecate_eof: bool,
     phase: Phase,
-    /// Offset of the next packet header; may lie beyond what has been received.
+    /// Offset of the next packet header. May be beyond what has been received.
     at: usize,
     sequence: u8,
-    /// The last packet was a full one: the next goes on with it.
+    /// The last packet was a full one, so the next one continues it.
     continued: bool,
     definitions_left: u32,
     result: ResultSet,
     prepared: Prepared,
 }
 
-/// More columns than any server sends (4096): a count beyond it is nonsense.
+/// Servers allow 4096 columns.
 const MAX_COLUMNS: u64 = 65_535;
 
 impl ReplyScanner {
-    /// Waits for the answer to a command whose first packet had sequence number 0 and was the only one.
+    /// Waits for the reply to a command that fit into one packet.
     pub fn new(answering: Answering, deprecate_eof: bool) -> Self {
         Self::with_sequence(answering, deprecate_eof, 1)
     }
 
-    /// As [`ReplyScanner::new`], for a command cut into several packets: `sequence` is the number that comes next.
+    /// Waits for the reply to a command of several packets. `sequence` is the number that comes next.
     #[inline]
     pub fn with_sequence(answering: Answering, deprecate_eof: bool, sequence: u8) -> Self {
         Self {
@@ -79,21 +78,21 @@ impl ReplyScanner {
         }
     }
 
-    /// Bytes of the reply, once it is complete.
+    /// Returns the length of a complete reply.
     #[inline]
     pub fn reply_bytes(&self) -> usize {
         self.at
     }
 
-    /// Waits for the next result of the same command; its bytes begin where this one's end, and count from 0 again.
+    /// Waits for the next result of the same command. Its offsets count from the end of this one.
     pub fn follow(&self) -> Self {
         Self::with_sequence(Answering::Statement, self.deprecate_eof, self.sequence)
     }
 
-    /// Goes on scanning. `bytes` is all that has been received since the first byte of this reply. `None`: receive more.
+    /// Continues scanning. `bytes` is everything received since the first byte of this reply. None if more must be received.
     ///
     /// # Errors
-    /// The reply breaks the protocol; the connection is of no use any more.
+    /// The reply breaks the protocol. The connection cannot be used any more.
     #[inline]
     pub fn scan(&mut self, bytes: &[u8]) -> Result<Option<Outcome>, Malformed> {
         if bytes.is_empty() {
@@ -124,9 +123,9 @@ impl ReplyScanner {
                         continue;
                     }
                 },
-                // An error may come in the place of a definition, as in that of a row.
+                // An error can replace a definition, as it can replace a row.
                 Phase::Columns | Phase::PreparedDefinitions if packet.get(HEADER_BYTES) != Some(&0xff) => {
-                    // The last definition may be the end of the reply: it must have come whole.
+                    // The last definition may end the reply, so it must be complete.
                     if packet.len() < HEADER_BYTES + header.payload_bytes {
                         return Ok(None);
                     }
@@ -140,7 +139,7 @@ impl ReplyScanner {
                 _ => {}
             }
             if header.payload_bytes == MAX_PAYLOAD_BYTES {
-                return Err(malformed("a packet that is no row has 16 MiB"));
+                return Err(malformed("a packet other than a row has 16 MiB"));
             }
             let Some(payload) = packet.get(HEADER_BYTES..HEADER_BYTES + header.payload_bytes) else {
                 return Ok(None);
@@ -148,13 +147,13 @@ impl ReplyScanner {
             self.step(header);
             match self.read(payload) {
                 Ok(None) => {}
-                // Returned as it is, which saves a copy.
+                // Returning it as it is saves a copy.
                 outcome_or_error => return outcome_or_error,
             }
         }
     }
 
-    /// Skips the ordinary packets that come next: rows, or definitions of a result's columns.
+    /// Skips the ordinary packets that come next: column definitions and rows.
     #[inline]
     fn skip_ordinary(&mut self, bytes: &[u8]) {
         if self.continued {
@@ -170,7 +169,7 @@ impl ReplyScanner {
         }
     }
 
-    /// Does the packet in the place of a row end the rows? `None`: its first byte has not been received.
+    /// Whether a packet in place of a row ends the rows. None if its first byte has not been received.
     #[inline]
     fn ends_rows(&self, header: Header, packet: &[u8]) -> Result<Option<bool>, Malformed> {
         if header.payload_bytes == 0 {
@@ -178,15 +177,16 @@ impl ReplyScanner {
         }
         Ok(packet.get(HEADER_BYTES).map(|kind| match kind {
             0xff => true,
-            // A row may begin with 0xfe too, when its first value has 16 MiB or more.
+            // A row whose first value has 16 MiB or more also begins with 0xfe.
             0xfe if self.deprecate_eof => header.payload_bytes < MAX_PAYLOAD_BYTES,
             0xfe => header.payload_bytes < 9,
             _ => false,
         }))
     }
 
-    /// Skips ordinary rows or definitions, `limit` at most, and returns how many: the hot loop of a large result.
-    /// It stops at the first packet that may be something else; the caller examines that one in full.
+    /// Skips at most `limit` ordinary rows or definitions and returns how many: the hot loop of a large result.
+    ///
+    /// It stops at the first packet that may be anything else.
     #[inline]
     fn skip_at_most(&mut self, bytes: &[u8], limit: u64) -> u64 {
         let mut at = self.at;
@@ -195,7 +195,7 @@ impl ReplyScanner {
         while skipped < limit
             && let Some(&[a, b, c, d, kind]) = bytes.get(at..).and_then(<[u8]>::first_chunk)
         {
-            // One comparison for the sequence number and for both ends of the length: a wrong number leaves high bits behind.
+            // One comparison checks the sequence number and both ends of the length: a wrong number leaves high bits set.
             let payload_bytes = u32::from_le_bytes([a, b, c, d]) ^ sequence;
             if !(1..MAX_PAYLOAD_BYTES as u32).contains(&payload_bytes) || kind >= 0xfe {
                 break;
@@ -209,13 +209,14 @@ impl ReplyScanner {
         skipped
     }
 
-    /// Drops the rows received so far, to keep a huge result out of memory. Returns what to take out of the buffer: offset and
-    /// length. Does nothing (length 0) outside of rows.
+    /// Drops the rows received so far, to keep a huge result out of memory.
+    ///
+    /// Returns the offset and the length to remove from the buffer. The length is 0 if no rows are being received.
     pub fn forget_rows(&mut self, received_bytes: usize) -> (usize, usize) {
         if self.phase != Phase::Rows {
             return (self.at, 0);
         }
-        // None, when even the last definition has not come whole.
+        // 0 while the last definition is incomplete.
         let dropped = self.at.min(received_bytes).saturating_sub(self.result.rows_at);
         self.at -= dropped;
         self.result.rows_kept = false;
@@ -229,8 +230,8 @@ impl ReplyScanner {
         self.continued = header.payload_bytes == MAX_PAYLOAD_BYTES;
     }
 
-    /// An error may come out of turn: a server that ends a connection (idle too long, shutting down) numbers its packet 0, and one
-    /// that gets too large a command may answer before its last packet has come.
+    /// Only an error may be out of order: a server that ends a connection (idle too long, shutting down) numbers its packet 0,
+    /// and one that gets too large a command may answer before the last packet.
     #[cold]
     fn out_of_order(&mut self, header: Header, packet: &[u8]) -> Result<Option<Outcome>, Malformed> {
         if self.phase != Phase::First {
@@ -246,7 +247,7 @@ impl ReplyScanner {
         }
     }
 
-    /// Interprets a packet that is complete and no row.
+    /// Interprets a complete packet other than a row.
     #[inline]
     fn read(&mut self, payload: &[u8]) -> Result<Option<Outcome>, Malformed> {
         if payload.first() == Some(&0xff) {
@@ -297,16 +298,16 @@ impl ReplyScanner {
                 if self.definitions_left > 0 { Ok(None) } else { Ok(self.definitions_over()) }
             }
             (Some(_), Answering::Statement) => {
-                // 0xfb, a request for a file of LOAD DATA LOCAL INFILE, is refused here: the login never offers to send any.
+                // This also refuses 0xfb, a request for a LOAD DATA LOCAL INFILE file, which the login never offers.
                 let mut reader = Reader::new(payload, "result set header");
                 let columns = reader.lenenc()?;
                 if columns == 0 || columns > MAX_COLUMNS || !reader.is_empty() {
-                    return Err(reader.malformed("the number of columns makes no sense"));
+                    return Err(reader.malformed("the number of columns is invalid"));
                 }
                 self.columns_begin(columns as u32);
                 Ok(None)
             }
-            _ => Err(malformed("its first packet is of no known kind")),
+            _ => Err(malformed("its first packet is of an unknown type")),
         }
     }
 
@@ -318,7 +319,7 @@ impl ReplyScanner {
         self.phase = Phase::Columns;
     }
 
-    /// A definition was skipped.
+    /// Moves to the next phase after the last definition.
     #[inline]
     fn defined(&mut self) -> Option<Outcome> {
         if self.definitions_left > 0 {
@@ -333,9 +334,9 @@ impl ReplyScanner {
         None
     }
 
-    /// All definitions of parameters, or of columns, of a prepared statement have gone by.
+    /// Moves on after the last definition of a prepared statement's parameters or columns.
     fn definitions_over(&mut self) -> Option<Outcome> {
-        // `result.columns` is set once the definitions of parameters are over.
+        // `result.columns` is 0 until the parameters are over.
         if self.result.columns == 0 && self.prepared.columns > 0 {
             self.result.columns = self.prepared.columns.into();
             self.definitions_left = self.result.columns;
@@ -356,7 +357,7 @@ fn malformed(why: &'static str) -> Malformed {
     Malformed { what: "reply", why }
 }
 
-/// What a reply, complete, turned out to be.
+/// A complete reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// A statement without a result set.
@@ -365,7 +366,7 @@ pub enum Outcome {
     ResultSet(ResultSet),
     /// The answer to COM_STMT_PREPARE.
     Prepared(Prepared),
-    /// The server refused or broke off the statement.
+    /// The server refused or aborted the statement.
     Failed(Box<ServerError>),
 }
 
@@ -382,7 +383,7 @@ pub struct Done {
     pub warnings: u16,
 }
 
-/// A result set and where its parts lie, counted from the first byte of the reply.
+/// A result set. Offsets count from the first byte of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultSet {
     /// Number of columns, at least 1.
@@ -393,7 +394,7 @@ pub struct ResultSet {
     pub columns_at: usize,
     /// Where the rows begin.
     pub rows_at: usize,
-    /// False when rows were dropped by [`crate::ReplyScanner::forget_rows`].
+    /// False if rows were dropped by [`ReplyScanner::forget_rows`].
     pub rows_kept: bool,
     /// Flags of [`crate::capability`].
     pub status: u16,
@@ -406,17 +407,17 @@ pub struct ResultSet {
 pub struct Prepared {
     /// The server's number for it.
     pub statement: u32,
-    /// Columns of its result set; 0 for none.
+    /// Columns of its result set, or 0.
     pub columns: u16,
     /// Number of `?`.
     pub parameters: u16,
 }
 
 impl Done {
-    /// From an OK packet, whatever its first byte.
+    /// Parses an OK packet, whatever its first byte.
     #[inline]
     pub(crate) fn from_ok(payload: &[u8]) -> Result<Self, Malformed> {
-        // The commonest form of all, without reading it piece by piece: two integers of one byte each.
+        // The most common form, with two integers of one byte each.
         if let &[_, affected_rows @ 0..=0xfa, last_insert_id @ 0..=0xfa, s0, s1, w0, w1, ..] = payload {
             return Ok(Self {
                 affected_rows: affected_rows.into(),
@@ -440,11 +441,10 @@ impl Done {
         })
     }
 
-    /// From an EOF packet.
     pub(crate) fn from_eof(payload: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(payload, "EOF packet");
         if reader.u8()? != 0xfe || reader.remaining() != 4 {
-            return Err(reader.malformed("another packet stands in its place"));
+            return Err(reader.malformed("it is another type of packet"));
         }
         let warnings = reader.u16()?;
         Ok(Self { affected_rows: 0, last_insert_id: 0, status: reader.u16()?, warnings })
@@ -457,9 +457,9 @@ impl Done {
 pub struct ServerError {
     /// The server's error number.
     pub code: u16,
-    /// Five characters; `HY000` where the server gave none.
+    /// Five characters; `HY000` if the server gave none.
     pub sqlstate: String,
-    /// The server's words; bytes that are not UTF-8 are replaced.
+    /// The server's message. Bytes that are not UTF-8 are replaced.
     pub message: String,
 }
 
@@ -467,7 +467,7 @@ impl ServerError {
     /// Parses an ERR packet's payload, with or without SQLSTATE (there is none before the login).
     ///
     /// # Errors
-    /// The packet is no ERR packet or ends before the error number.
+    /// The packet is not an ERR packet or ends before the error number.
     pub fn parse(payload: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(payload, "error packet");
         if reader.u8()? != 0xff {

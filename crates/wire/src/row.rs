@@ -1,7 +1,7 @@
-//! Rows and column definitions, parsed on demand out of the reply that still lies in the receive buffer.
+//! Parses rows and column definitions on demand, from a reply that is still in the receive buffer.
 //!
-//! Binary values become the text that the text protocol would show for them. The forms of floats are those of MySQL 5.7, 8.0 and MariaDB
-//! 10.11, whose text replies the tests of `bakeoff-load` compare them with (`tests/real_servers`).
+//! Binary values become the text that the text protocol would show. Floats are formatted like MySQL 5.7, 8.0 and MariaDB 10.11 do;
+//! the tests of `bakeoff-load` compare them with real servers.
 //!
 //! Source: MySQL internals manual, "ProtocolText::ResultsetRow", "Binary Protocol Resultset Row", "Binary Protocol Value",
 //! "Column Types", "Protocol::ColumnDefinition41".
@@ -12,12 +12,12 @@ use crate::bytes::{Malformed, Reader};
 use crate::packet::{join, payload_at};
 use crate::reply::ResultSet;
 
-/// How the values of a row are written.
+/// How the values of a row are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// Answers to COM_QUERY.
+    /// Replies to COM_QUERY.
     Text,
-    /// Answers to COM_STMT_EXECUTE.
+    /// Replies to COM_STMT_EXECUTE.
     Binary,
 }
 
@@ -27,14 +27,14 @@ pub struct RowCursor {
     current: Option<(ResultSet, Encoding)>,
     at: usize,
     rows_left: u64,
-    /// Filled when the first binary row is read.
+    /// Filled with the first binary row.
     formats: Vec<ColumnFormat>,
-    /// A row longer than one packet is joined here.
+    /// Buffer for a row of several packets.
     joined: Vec<u8>,
 }
 
 impl RowCursor {
-    /// Stands before the first row of `result`. Does not allocate.
+    /// Moves to the first row of `result`. Does not allocate.
     #[inline]
     pub fn restart(&mut self, result: ResultSet, encoding: Encoding) {
         self.at = result.rows_at;
@@ -43,31 +43,30 @@ impl RowCursor {
         self.current = Some((result, encoding));
     }
 
-    /// There is no result set any more.
+    /// Forgets the result set.
     #[inline]
     pub fn stop(&mut self) {
         self.current = None;
         self.rows_left = 0;
     }
 
-    /// The result set it stands in.
+    /// Returns the current result set.
     pub fn result(&self) -> Option<&ResultSet> {
         self.current.as_ref().map(|(result, _)| result)
     }
 
-    /// Parses the next row into `row`, one entry a column, `None` for NULL. `reply` is what the scanner was given. Returns false after
-    /// the last row.
+    /// Parses the next row into `row`, reusing its memory: one entry per column, None for NULL. Returns false after the last row.
     ///
-    /// The memory of `row` is used again; binary values become the text that the text protocol would show.
+    /// `reply` is what the scanner was given.
     ///
     /// # Errors
-    /// The row breaks the protocol, or the rows were not kept.
+    /// The row breaks the protocol, or the rows were dropped.
     pub fn next(&mut self, reply: &[u8], row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, Malformed> {
         let Some((result, encoding)) = self.current.filter(|_| self.rows_left > 0) else {
             return Ok(false);
         };
         if !result.rows_kept {
-            return Err(Malformed { what: "result set", why: "it was too large to keep, and its rows were dropped" });
+            return Err(Malformed { what: "result set", why: "it was too large, so its rows were dropped" });
         }
         if encoding == Encoding::Binary && self.formats.is_empty() {
             self.formats = formats(reply, &result)?;
@@ -108,9 +107,9 @@ fn text_row(payload: &[u8], row: &mut [Option<Vec<u8>>]) -> Result<(), Malformed
 fn binary_row(payload: &[u8], formats: &[ColumnFormat], row: &mut [Option<Vec<u8>>]) -> Result<(), Malformed> {
     let mut reader = Reader::new(payload, "binary row");
     if reader.u8()? != 0 {
-        return Err(reader.malformed("it does not begin with 0"));
+        return Err(reader.malformed("its first byte is not 0"));
     }
-    // The first two bits are not used.
+    // The first two bits are unused.
     let nulls = reader.take((formats.len() + 2).div_ceil(8))?;
     for (index, (format, value)) in formats.iter().zip(row).enumerate() {
         let bit = index + 2;
@@ -129,7 +128,7 @@ fn emptied(value: &mut Option<Vec<u8>>) -> &mut Vec<u8> {
     bytes
 }
 
-/// Name of column `index` (0-based) of a result set in `reply`; `None` when there is no such column or its name is not UTF-8.
+/// Returns the name of column `index` (0-based). None if there is no such column or its name is not UTF-8.
 pub fn column_name<'a>(reply: &'a [u8], result: &ResultSet, index: u32) -> Option<&'a str> {
     if index >= result.columns {
         return None;
@@ -177,24 +176,24 @@ fn formats(reply: &[u8], result: &ResultSet) -> Result<Vec<ColumnFormat>, Malfor
         .collect()
 }
 
-/// What a column definition says of its values' form.
+/// How a column's values are formatted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ColumnFormat {
     type_code: u8,
     flags: u16,
     /// Display width in bytes.
     length: u32,
-    /// Digits after the point; [`NOT_FIXED`] when the value decides.
+    /// Digits after the point, or [`NOT_FIXED`].
     decimals: u8,
 }
 
 const UNSIGNED: u16 = 1 << 5;
 const ZEROFILL: u16 = 1 << 6;
-/// `decimals` of a float declared without them.
+/// `decimals` of a float declared without any.
 const NOT_FIXED: u8 = 31;
-/// Significant digits that the server shows of a FLOAT (C's FLT_DIG).
+/// Significant digits that the server shows for a FLOAT (C's FLT_DIG).
 const FLOAT_DIGITS: usize = 6;
-/// The longest display width that is believed of a zero-filled number.
+/// Longest display width of a zero-filled number that is accepted.
 const MAX_ZEROFILL_WIDTH: u32 = 255;
 
 /// Appends the text of the next value.
@@ -224,7 +223,7 @@ fn to_text(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -
         }
         5 => {
             let value = f64::from_le_bytes(reader.array()?);
-            // Rust's own `{:e}` is the shortest that reads back as the same number, as the server's is.
+            // Like the server, `{:e}` prints the shortest digits that read back as the same number.
             float(format, value, |value| format!("{value:e}"), text);
         }
         6 => {}
@@ -250,7 +249,7 @@ fn integer(format: &ColumnFormat, value: impl std::fmt::Display, text: &mut Vec<
     zero_fill(format, from, text);
 }
 
-/// Pads the number that begins at `from` with zeros, if its column says so.
+/// Pads the number at `from` with zeros if its column is ZEROFILL.
 fn zero_fill(format: &ColumnFormat, from: usize, text: &mut Vec<u8>) {
     if format.flags & ZEROFILL == 0 {
         return;
@@ -260,7 +259,7 @@ fn zero_fill(format: &ColumnFormat, from: usize, text: &mut Vec<u8>) {
     text.splice(from..from, std::iter::repeat_n(b'0', missing));
 }
 
-/// `scientific` gives the digits: `d.ddde±x`.
+/// `scientific` formats the value as `d.ddde±x`.
 fn float(format: &ColumnFormat, value: f64, scientific: impl Fn(f64) -> String, text: &mut Vec<u8>) {
     let from = text.len();
     if format.decimals < NOT_FIXED {
@@ -273,8 +272,8 @@ fn float(format: &ColumnFormat, value: f64, scientific: impl Fn(f64) -> String, 
     zero_fill(format, from, text);
 }
 
-/// The server's general form: plain digits when the point lies from 14 places before the first digit to 15 places behind it, or
-/// further behind and yet within the digits; else an exponent; no zeros at the end.
+/// Formats like the server: without an exponent if that is between -15 and 14 or if the point falls within the digits.
+/// There are no trailing zeros.
 fn general(scientific: &str, text: &mut Vec<u8>) {
     const PLAIN: std::ops::RangeInclusive<i32> = -15..=14;
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
@@ -329,7 +328,7 @@ fn date(reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
             year_month_day(reader, text)?;
             reader.take(usize::from(bytes) - 4)?;
         }
-        _ => return Err(reader.malformed("a date has an impossible length")),
+        _ => return Err(reader.malformed("a date has an invalid length")),
     }
     Ok(())
 }
@@ -337,7 +336,7 @@ fn date(reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
 fn date_time(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
     let bytes = reader.u8()?;
     if !matches!(bytes, 0 | 4 | 7 | 11) {
-        return Err(reader.malformed("a date has an impossible length"));
+        return Err(reader.malformed("a date has an invalid length"));
     }
     if bytes == 0 {
         text.extend_from_slice(b"0000-00-00");
@@ -353,7 +352,7 @@ fn date_time(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>)
 fn time(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
     let bytes = reader.u8()?;
     if !matches!(bytes, 0 | 8 | 12) {
-        return Err(reader.malformed("a time has an impossible length"));
+        return Err(reader.malformed("a time has an invalid length"));
     }
     let (negative, days, [hour, minute, second]) =
         if bytes == 0 { (0, 0, [0; 3]) } else { (reader.u8()?, reader.u32()?, reader.array()?) };

@@ -1,11 +1,11 @@
-//! Client-side prepared statements: SQL text whose `?` become literals, with the meaning that the server would give the parameters.
+//! Client-side prepared statements: replaces each `?` by a literal that means what the server's own parameter would.
 
 use std::io::Write as _;
 
 use crate::command::Parameter;
 use crate::dialect::{Dialect, opening};
 
-/// A statement and the places of its parameters.
+/// A statement and where its parameters are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     sql: Box<[u8]>,
@@ -36,14 +36,15 @@ impl Template {
         self.parameters_at.len()
     }
 
-    /// Appends the statement with `values` in the places of its parameters; there must be one for each, and no DOUBLE may be infinite
-    /// or NaN, for which SQL has no literal.
+    /// Appends the statement with `values` in place of its parameters, one for each.
+    ///
+    /// No DOUBLE may be infinite or NaN: SQL has no literal for them.
     pub fn render<'a>(&self, values: impl Iterator<Item = Parameter<'a>>, dialect: Dialect, out: &mut Vec<u8>) {
         let mut from = 0;
         for (&at, value) in self.parameters_at.iter().zip(values) {
             out.extend_from_slice(&self.sql[from..at]);
             from = at + 1;
-            // `LIMIT?` and `?AND` are two tokens each, and must stay so.
+            // `LIMIT?` and `?AND` must stay two tokens each.
             if at > 0 && is_word(self.sql[at - 1]) {
                 out.push(b' ');
             }
@@ -64,7 +65,7 @@ fn put_literal(value: Parameter<'_>, dialect: Dialect, out: &mut Vec<u8>) {
     match value {
         Parameter::Null => out.extend_from_slice(b"NULL"),
         Parameter::Int(integer) => put_integer(integer, out),
-        // The exponent makes it a DOUBLE; without one it would be a DECIMAL.
+        // Without an exponent it would be a DECIMAL.
         Parameter::Double(float) => {
             // Writing to a Vec cannot fail.
             let _ = write!(out, "{float:e}");
@@ -77,7 +78,7 @@ fn put_literal(value: Parameter<'_>, dialect: Dialect, out: &mut Vec<u8>) {
     }
 }
 
-/// Decimal digits; the standard formatting costs several times as much.
+/// Appends decimal digits several times as fast as the standard formatting.
 fn put_integer(integer: i64, out: &mut Vec<u8>) {
     let mut digits = [0; 20];
     let (mut from, mut rest) = (digits.len(), integer.unsigned_abs());
@@ -96,16 +97,16 @@ fn put_integer(integer: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(&digits[from..]);
 }
 
-/// Bytes that are looked at together, by a few wide instructions.
+/// Bytes that are checked together with wide instructions.
 const CHUNK_BYTES: usize = 16;
 
-/// Does `chunk` stand for itself in a string literal of any dialect? Characters of several bytes begin above ASCII in all of them.
+/// Whether `chunk` needs no escaping in any dialect. Characters of several bytes begin above ASCII in all of them.
 fn is_plain(chunk: &[u8; CHUNK_BYTES]) -> bool {
-    // No early end: that is what lets the compiler take all bytes at once.
+    // No early exit, so that the compiler can vectorise it.
     chunk.iter().fold(true, |plain, &byte| plain & (byte != b'\'') & (byte != b'\\') & (byte != 0) & byte.is_ascii())
 }
 
-/// The inside of a string literal in single quotes.
+/// Appends the inside of a string literal in single quotes.
 fn put_escaped(bytes: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
@@ -121,7 +122,7 @@ fn put_escaped(bytes: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
         }
         at += 1;
         if byte == b'\'' {
-            // Doubled, it is a quote in either mode.
+            // A doubled quote works with and without backslash escapes.
             out.extend_from_slice(b"''");
         } else if dialect.no_backslash_escapes {
             out.push(byte);
@@ -129,7 +130,7 @@ fn put_escaped(bytes: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
             match byte {
                 b'\\' => out.extend_from_slice(b"\\\\"),
                 0 => out.extend_from_slice(b"\\0"),
-                // A lead byte without its trail byte: left bare it would swallow the escape that follows it.
+                // A lead byte without its trail byte would swallow the escape that follows it.
                 _ if dialect.multi_byte.is_lead(byte) => out.extend_from_slice(&[b'\\', byte]),
                 _ => out.push(byte),
             }

@@ -1,102 +1,19 @@
-"""Arguments that several commands share: options, and a study named with a scale, a budget and a seed."""
+"""Option groups that several commands share. Fields of a study itself are declared in `bakeoff.spec.fields`."""
 
-import contextlib
-import secrets
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from pydantic import Field
 
 from bakeoff.cluster import Wanted
-from bakeoff.errors import HostError, KeyPath, SpecError
-from bakeoff.plan.factorial import make_study
-from bakeoff.spec import Profile, Study, parse_server
-from bakeoff.spec.study import SEED_MAX
-from bakeoff.spec.study_file import LoadedStudy, find_study, read_study
-from bakeoff.units import parse_duration_s, parse_precision
-
-
-@dataclass(frozen=True)
-class StudyRequest:
-    """A study and the file that it comes from."""
-
-    loaded: LoadedStudy
-    study: Study
-
-
-def request_study(
-    name: str,
-    *,
-    scale: str,
-    budget: str | None = None,
-    precision: str | None = None,
-    seed: int | None = None,
-    control: bool = False,
-    servers: Sequence[str] = (),
-) -> StudyRequest:
-    """Read a study file and let the command line change its budget, precision and seed, or add a control.
-
-    `servers`, the baseline first, are the arms in place of those in the file.
-
-    Raises:
-        SpecError: a mistake in the file or on the command line.
-    """
-    loaded = read_study(find_study(name), scale=scale, installed=_installed)
-    changed: dict[str, float | int] = {"control": True} if control else {}
-    if budget is not None:
-        changed["budget"] = parse_duration_s(budget)
-    if precision is not None:
-        changed["precision"] = parse_precision(precision)
-    if seed is not None:
-        changed["seed"] = seed
-    loaded = replace(loaded, form=loaded.form.model_copy(update=changed))
-    if servers:
-        loaded = loaded.with_servers(servers)
-    return StudyRequest(loaded, make_study(loaded, seed=secrets.randbelow(2**31)))
-
-
-def _installed(named: Sequence[str]) -> list[str]:
-    """Servers of the catalogue that are in the cache, oldest first within a flavour, but for those that are named.
-
-    A name with options of its own is another setup of its server.
-    """
-    from bakeoff.servers import Catalog, is_installed  # a tenth of a second that `bakeoff report` does without
-
-    catalog = Catalog.load()
-    known = set()
-    for name in named:
-        with contextlib.suppress(SpecError):  # not of the catalogue, or a mistake that is reported with its line
-            server = parse_server(name)
-            if not (server.options or server.cnf_files or server.env):
-                known.add(catalog.resolve(server, is_installed).name)
-    here = [entry for entry in catalog.entries if is_installed(entry) and entry.name not in known]
-    return [f"{entry.flavour}:{entry.version}" for entry in here]
-
-
-@contextlib.contextmanager
-def naming_the_line(request: StudyRequest) -> Iterator[None]:
-    """Add file and line to errors about a field of the study that are found only on this machine or by a server."""
-    try:
-        yield
-    except (SpecError, HostError) as error:
-        if not error.field:
-            raise
-        place = _place_of(error.field, request)
-        message = request.loaded.error(*place, reason=error.message).message
-        raise type(error)(message, hint=error.hint) from None
-
-
-def _place_of(field: KeyPath, request: StudyRequest) -> KeyPath:
-    """Where the study file sets a field of the study."""
-    loaded, design = request.loaded, request.study.design
-    match field:
-        case ("arms", str(name), *rest) if design and name in design.levels:
-            factors = (factor.name for factor in design.factors)
-            return loaded.place_of_field(tuple(rest), dict(zip(factors, design.levels[name], strict=True)))
-    return field
+from bakeoff.errors import SpecError
+from bakeoff.spec import Frozen
+from bakeoff.spec.factors import DEFAULT
+from bakeoff.spec.fields import RATE_MAX, Option
+from bakeoff.spec.study import CONNECTION_WORDS
+from bakeoff.units import parse_duration_s, parse_percent
 
 
 class Format(StrEnum):
@@ -115,123 +32,215 @@ class FailOn(StrEnum):
     PLAN = "plan"
 
 
-format_option = typer.Option("--format", help="text for people, json for programs.")
+def parse_fail_on(text: str) -> frozenset[FailOn]:
+    """Read the kinds of differences that fail a run: `slower,rows`.
 
-Seed = Annotated[
-    int | None,
-    typer.Option(
-        "--seed",
-        metavar="N",
-        min=0,
-        max=SEED_MAX,
-        help="Everything random follows from it; default: a new one, printed.",
-    ),
-]
-Runs = Annotated[
-    Path | None,
-    typer.Option("--runs", metavar="DIR", help="Folder of runs. [default: ./bakeoff-runs, or $BAKEOFF_RUNS]"),
-]
-Open = Annotated[bool, typer.Option("--open", help="Open the report in a browser.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the verdict.")]
-
-
-def _fail_on(text: str) -> frozenset[FailOn]:
-    known = ", ".join(FailOn)
+    Raises:
+        SpecError: a word is unknown.
+    """
     words = [word.strip() for word in text.split(",")]
     if odd := [word for word in words if word not in list(FailOn)]:
-        raise typer.BadParameter(f"{odd[0]!r} is none of {known}.")
+        raise SpecError(f"{odd[0]!r} is not one of {', '.join(FailOn)}.", hint="Write --fail-on slower.")
     return frozenset(map(FailOn, words))
 
 
-FailOnOption = Annotated[
-    frozenset[FailOn] | None,
-    typer.Option(
-        "--fail-on",
-        parser=_fail_on,
-        metavar="KIND",
-        help="Exit with 1 when a contender is SLOWER, and not EQUIVALENT too: slower. Of a replay also rows, errors, "
-        "plan: a query answers or plans otherwise; several with commas.",
-    ),
-]
-Precision = Annotated[
-    str | None, typer.Option(metavar="PERCENT", help="Half-width to reach; else 1% or the budget's best.")
-]
-Budget = Annotated[str, typer.Option(metavar="DURATION", help="Wall time from loading to verdict: 90s, 4m, 1h.")]
-ProfileOption = Annotated[
-    Profile, typer.Option(help="matched: same memory and durability; stock: each version's defaults.")
-]
-Publish = Annotated[
-    bool, typer.Option("--publish", help="For a report to be published: with a control; fails when that does not hold.")
-]
-NoVerdict = Annotated[
-    bool, typer.Option("--no-verdict", help="Measure even if the budget is too small for a verdict on any machine.")
-]
-ExplainBudget = Annotated[
-    str | None,
-    typer.Option(
-        "--explain-budget",
-        metavar="DURATION",
-        help="Wall time, after the verdict, to explain what is FASTER or SLOWER. [default: a quarter of the budget]",
-    ),
-]
-NoExplain = Annotated[bool, typer.Option("--no-explain", help="Leave differences unexplained.")]
-
-Tables = Annotated[int, typer.Option("--tables", metavar="N", min=1, max=1000, help="Tables to load.")]
-TableSize = Annotated[
-    str, typer.Option("--table-size", metavar="ROWS", help="Rows a table; k and m are 1,000 and 1,000,000.")
-]
-ScriptOptions = Annotated[
-    list[str] | None,
-    typer.Option("--option", "-o", metavar="NAME=VALUE", help="Option of the workload's script; repeatable."),
-]
-Dump = Annotated[
-    str | None, typer.Option(metavar="DUMP", help="Your own tables instead of the script's (docs/data.md).")
-]
-
-Database = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Database of the tables. [default: the dump's, or sbtest]")
-]
-
-Ray = Annotated[
-    str | None,
-    typer.Option(
-        "--ray",
-        metavar="[ADDRESS]",
-        help="Measure on the nodes of a Ray cluster: HOST:PORT, ray://HOST:PORT or local; without an address that of "
-        "$RAY_ADDRESS, or the one that this machine is a node of (docs/cluster.md).",
-    ),
-]
-Hosts = Annotated[int | None, typer.Option("--hosts", metavar="N", min=1, help="With --ray: on so many nodes.")]
-On = Annotated[
-    str | None, typer.Option("--on", metavar="RESOURCE", help="With --ray: on nodes that offer this resource.")
-]
-
-Client = Annotated[
-    str | None,
-    typer.Option(
-        "--client",
-        metavar="[USER@]HOST",
-        help="Send the load from this host, reached by ssh; the servers stay here "
-        "(docs/how-to/client-on-another-host.md).",
-    ),
-]
-
-
-def nodes_wanted(
-    ray: str | None, hosts: int | None, on: str | None, *, explain_budget: str | None, client: str | None = None
-) -> Wanted | None:
-    """Where a run is measured; None: on this machine.
+def parse_rate(text: str) -> float:
+    """Read a number of events per second.
 
     Raises:
-        SpecError: an option of a cluster without one, or of one machine with one.
+        SpecError: not a number, not above zero, or too many.
     """
-    if ray is not None and client is not None:
-        raise SpecError("--client and --ray cannot be combined.", hint="Leave one out.")
-    if ray is not None and explain_budget is not None:
-        raise SpecError("--explain-budget: differences are explained on one machine.", hint="Leave it or --ray out.")
-    if ray is None:
-        for option, given in (("--hosts", hosts), ("--on", on)):
-            if given is not None:
-                raise SpecError(f"{option}: it chooses nodes of a cluster.", hint=f"Write --ray {option} {given}.")
-        return None
-    return Wanted(ray, hosts, on or "")
+    try:
+        rate = float(text)
+    except ValueError:
+        raise SpecError(f"{text!r} is not a number.", hint="Write --rate 500.") from None
+    if not 0 < rate <= RATE_MAX:
+        reason = f"is more than {RATE_MAX:g} events per second" if rate > 0 else "is not above zero"
+        raise SpecError(f"{rate:g} {'is not a number' if math.isnan(rate) else reason}.", hint="Write --rate 500.")
+    return rate
+
+
+def parse_slowdown(text: str) -> float:
+    """Read an injected slowdown: uncounted events per 100 counted.
+
+    Raises:
+        SpecError: not a percentage, or outside 0 % to 100 %.
+    """
+    share = parse_percent(text)
+    if not 0 <= share <= 1:
+        meant = f"{text.strip()}%" if 1 < share <= 100 and "%" not in text else ""
+        hint = f"Did you mean --inject-slowdown {meant}?" if meant else "Write --inject-slowdown 5%."
+        raise SpecError(f"{text!r} is outside 0% to 100%.", hint=hint)
+    return share * 100
+
+
+def _parse_tls(text: str) -> str:
+    if text.lower() not in (known := CONNECTION_WORDS["tls"]):
+        meant = {"on": "required", "off": "disabled"}.get(text.lower())  # sysbench's words
+        hint = f"Write --mysql-ssl {meant}." if meant else f"Write one of {', '.join(known)}."
+        raise SpecError(f"{text!r} is unknown.", hint=hint)
+    return text.lower()
+
+
+def _parse_ps_mode(text: str) -> str:
+    modes = {"auto": "server", "server": "server", "client": "client", "text": "client", "disable": "client"}
+    if text not in modes:
+        raise SpecError(f"{text!r} is unknown.", hint="Write server, client or text.")
+    return modes[text]
+
+
+Runs = Annotated[Path | None, Option("Folder of runs.", "DIR", default="./bakeoff-runs, or $BAKEOFF_RUNS")]
+FormatOption = Annotated[Format, Option("text for people, json for programs.", flags="--format")]
+InjectSlowdown = Annotated[
+    float | None,
+    Option(
+        "Give the last server uncounted extra work, to test the verdict: 5% makes its true ratio 1/1.05.",
+        "PERCENT",
+        parse_slowdown,
+    ),
+]
+
+
+class WorkloadOptions(Frozen):
+    """Scripts and their options."""
+
+    SECTION = "Workload"
+
+    workload: Annotated[
+        list[str], Option("One script, or several with commas; repeatable.", "SCRIPT", flags="--workload -w")
+    ] = ["oltp_read_only"]
+    option: Annotated[
+        list[str], Option("Option of the workload's script; repeatable.", "NAME=VALUE", flags="--option -o")
+    ] = []
+    warehouses: Annotated[
+        int | None, Field(ge=1, le=100_000), Option("Warehouses of the workload tpcc.", "N", default="2")
+    ] = None
+    rate: Annotated[float | None, Option("Open loop at this many events per second.", "N", parse_rate)] = None
+
+
+class DataOptions(Frozen):
+    """Content and declaration of the tables, and how the client connects."""
+
+    SECTION = "Data"
+
+    data: Annotated[
+        str | None,
+        Option(
+            "Your own tables instead of the script's: a file of mysqldump, a directory of mydumper or MySQL Shell, or "
+            "mysql://user@host/DATABASE (docs/data.md).",
+            "DUMP",
+        ),
+    ] = None
+    charset: Annotated[
+        str | None,
+        Option("Character set of tables and connection; `server`: each server's default.", "NAME", default="utf8mb4"),
+    ] = None
+    collation: Annotated[
+        str | None, Option("Collation of the tables.", "NAME", default="the charset's default in each version")
+    ] = None
+    engine: Annotated[str, Option("Storage engine of the tables.", "NAME", flags="--mysql-storage-engine")] = "innodb"
+    table_options: Annotated[str, Option("Appended to CREATE TABLE.", "TEXT", flags="--create-table-options")] = ""
+    ps_mode: Annotated[
+        str,
+        Option(
+            "server, client (literals in the text) or text (the same as client).",
+            "MODE",
+            _parse_ps_mode,
+            flags="--db-ps-mode",
+            section="Connection",
+        ),
+    ] = "server"
+    transport: Annotated[str, Option("socket or tcp.", "KIND", section="Connection")] = "socket"
+    tls: Annotated[
+        str,
+        Option("disabled, preferred or required.", "MODE", _parse_tls, flags="--mysql-ssl --tls", section="Connection"),
+    ] = "disabled"
+
+    def settings(self) -> dict[str, str]:
+        """The settings of a study file that say the same."""
+        names = {"engine": "engine", "table_options": "table_options", "ps_mode": "prepare_mode"}
+        found = {names.get(name, name): value for name, value in self.given().items() if name != "data"}
+        return found | ({"charset": DEFAULT} if self.charset == "server" else {})
+
+
+class Where(Frozen):
+    """The hosts that measure."""
+
+    SECTION = "Cluster"
+
+    ray: Annotated[
+        str | None,
+        Option(
+            "Measure on the nodes of a Ray cluster: HOST:PORT, ray://HOST:PORT or local. Without an address: "
+            "$RAY_ADDRESS, or the cluster of this machine; then write --ray last, or before another option.",
+            "[ADDRESS]",
+        ),
+    ] = None
+    hosts: Annotated[int | None, Field(ge=1), Option("With --ray: on this many nodes.", "N")] = None
+    on: Annotated[str | None, Option("With --ray: on nodes that offer this resource.", "RESOURCE")] = None
+    client: Annotated[
+        str | None,
+        Option("Send the load from this host, reached by ssh; the servers stay on this machine.", "[USER@]HOST"),
+    ] = None
+
+    def nodes(self, explain_budget_s: float | None = None) -> Wanted | None:
+        """The nodes of a cluster that measure; None for this machine.
+
+        Raises:
+            SpecError: an option of a cluster without one, or of one machine with one.
+        """
+        if self.ray is None:
+            for option, value in (("--hosts", self.hosts), ("--on", self.on)):
+                if value is not None:
+                    raise SpecError(f"{option}: it chooses nodes of a cluster.", hint=f"Write --ray {option} {value}.")
+            return None
+        if self.client is not None:
+            raise SpecError("--client and --ray cannot be combined.", hint="Leave one out.")
+        if explain_budget_s is not None:
+            raise SpecError(
+                "--explain-budget: differences are explained on one machine.", hint="Leave it or --ray out."
+            )
+        return Wanted(self.ray, self.hosts, self.on or "")
+
+
+class Output(Frozen):
+    """Where a run is stored and how it is shown."""
+
+    SECTION = "Output"
+
+    runs: Runs = None
+    open_report: Annotated[bool, Option("Open the report in a browser.", flags="--open")] = False
+    quiet: Annotated[bool, Option("Print only the verdict.", flags="--quiet -q")] = False
+    output: FormatOption = Format.TEXT
+
+
+class Verdict(Frozen):
+    """What follows from a verdict."""
+
+    SECTION = "Length"
+
+    no_verdict: Annotated[bool, Option("Measure even if the budget is too small for a verdict on any machine.")] = False
+    fail_on: Annotated[
+        frozenset[FailOn] | None,
+        Option(
+            "Exit with 1 when a contender is SLOWER and not EQUIVALENT: slower. A replay also fails on rows, errors or "
+            "plan: a query answers or plans differently. Several with commas.",
+            "KIND",
+            parse_fail_on,
+            section="Output",
+        ),
+    ] = None
+    explain_budget: Annotated[
+        float | None,
+        Option(
+            "Wall time, after the verdict, to explain what is FASTER or SLOWER.",
+            "DURATION",
+            parse_duration_s,
+            default="a quarter of the budget",
+        ),
+    ] = None
+    no_explain: Annotated[bool, Option("Leave differences unexplained.")] = False
+
+
+class ClusterOutput(Output, Where):
+    """Output of a run that may be measured on a cluster."""

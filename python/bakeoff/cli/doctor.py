@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
-import secrets
 import threading
 from typing import Annotated, Any
 
-import typer
+import click
+from pydantic import Field
 
-from bakeoff.cli.arguments import Format, format_option
+from bakeoff.cli.arguments import Format, FormatOption
+from bakeoff.cli.options import Take, command
 from bakeoff.cli.printing import print_sentence, print_table
 from bakeoff.cli.run import ending_in_order
 from bakeoff.errors import ExitCode, HostError, SpecError
@@ -18,7 +19,7 @@ from bakeoff.run.machine_check import prove as run_duels
 from bakeoff.servers import Catalog, is_installed
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, parse_server
-from bakeoff.spec.study import THREADS_MAX
+from bakeoff.spec.fields import THREADS_MAX, Conditions, Option
 from bakeoff.stats.progress import Listener
 from bakeoff.stats.resolution import Resolution
 from bakeoff.units import format_duration
@@ -28,33 +29,27 @@ _INDENT = 9  # columns of a finding's mark
 _MARKS = {Severity.OK: "ok", Severity.NOTE: "note", Severity.WARNING: "warning", Severity.PROBLEM: "PROBLEM"}
 
 
+@command()
 def doctor(
+    conditions: Annotated[Conditions, Take("seed")],
     server: Annotated[
         str | None,
-        typer.Option(
-            metavar="SERVER", help="Server of the test run, fetched when missing. [default: the newest that is here]"
-        ),
+        Option("Server of the test run, fetched if it is missing.", "SERVER", default="the newest installed one"),
     ] = None,
     threads: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, max=THREADS_MAX, help=f"Connections in the test run. [default: {_THREADS}]"),
+        int | None, Field(ge=1, le=THREADS_MAX), Option("Connections in the test run.", "N", default=str(_THREADS))
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Look only: no test run, nothing forecast.")] = False,
+    quick: Annotated[bool, Option("Look only: no test run, no forecast.")] = False,
     prove: Annotated[
-        bool,
-        typer.Option(
-            "--prove", help="Duel equal servers, then with an injected slowdown of 5%: are the answers right here?"
-        ),
+        bool, Option("Duel equal servers, then with an injected slowdown of 5%: are the answers right here?")
     ] = False,
-    seed: Annotated[
-        int | None, typer.Option(metavar="N", help="Everything random in the test run follows from it.")
-    ] = None,
-    output: Annotated[Format, format_option] = Format.TEXT,
+    output: FormatOption = Format.TEXT,
 ) -> int:
     """Say what on this machine would spoil a measurement, and by a test run of two equal servers what it can resolve.
 
     The exit code is 3 when a run could not be trusted or started, 1 when --prove finds a wrong answer.
     """
+    seed = conditions.given().get("seed")
     for option, given in (("--prove", prove or None), ("--server", server), ("--threads", threads), ("--seed", seed)):
         if quick and given is not None:
             raise SpecError(
@@ -71,20 +66,19 @@ def doctor(
     if output is Format.TEXT:
         _print_findings(findings)
     worst = max(finding.severity for finding in findings)
-    seed = secrets.randbelow(2**31) if seed is None else seed
     if prove:
-        return _prove(findings, name, seed, threads, output)
+        return _prove(findings, name, conditions.seed, threads, output)
     found = budget_s = None
     if name is not None and worst is not Severity.PROBLEM:
         budget_s = smallest_budget_s(name, threads=threads)
-        typer.echo(f"bakeoff: a test run of two equal servers {name}, about {TEST_RUN_S:.0f} s …", err=True)
+        click.echo(f"bakeoff: a test run of two equal servers {name}, about {TEST_RUN_S:.0f} s …", err=True)
         stop = threading.Event()
         with ending_in_order(stop):
-            found = resolve(name, seed=seed, threads=threads, listener=Listener(), stop=stop)
+            found = resolve(name, seed=conditions.seed, threads=threads, listener=Listener(), stop=stop)
         if stop.is_set():
             return ExitCode.INTERRUPTED
     if output is Format.JSON:
-        typer.echo(json.dumps(_as_json(findings, name, found) | {"budget_needed_s": budget_s}, indent=1))
+        click.echo(json.dumps(_as_json(findings, name, found) | {"budget_needed_s": budget_s}, indent=1))
     elif found is not None:
         _print_under(numbers.resolution(found))
         _print_under(numbers.resolution_basis(found, f"{name}, oltp_point_select, {threads} threads"))
@@ -108,14 +102,14 @@ def _prove(findings: list[Finding], server: str | None, seed: int, threads: int,
     possible = all(finding.severity is not Severity.PROBLEM for finding in findings)
     stop = threading.Event()
     if possible:
-        typer.echo(f"bakeoff: two to four duels of {server}, each at most {PROOF_S:.0f} s …", err=True)
+        click.echo(f"bakeoff: two to four duels of {server}, each at most {PROOF_S:.0f} s …", err=True)
         with ending_in_order(stop):
             proofs = run_duels(server, seed=seed, threads=threads, listener=Listener(), stop=stop)
     if stop.is_set():
         return ExitCode.INTERRUPTED
     if output is Format.JSON:
         document = _as_json(findings, server, None) | {"server": server, "proof": [vars(proof) for proof in proofs]}
-        typer.echo(json.dumps(document, indent=1))
+        click.echo(json.dumps(document, indent=1))
     elif possible:
         rows = [(proof.expected, proof.found, "yes" if proof.holds else "NO") for proof in proofs]
         print_table(("expected", "found", "holds"), rows)

@@ -11,11 +11,13 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+import click
+from pydantic import Field
 
 from bakeoff import features
-from bakeoff.cli.arguments import Format, Runs, format_option
-from bakeoff.cli.help import Command
+from bakeoff.cli.arguments import Format, FormatOption, Runs
+from bakeoff.cli.commands import Group
+from bakeoff.cli.options import command
 from bakeoff.cli.printing import console, print_table
 from bakeoff.engine import describe_workloads
 from bakeoff.errors import ResultsError, SpecError
@@ -23,6 +25,7 @@ from bakeoff.results import RunDirectory, RunSummary, find_run, list_runs, runs_
 from bakeoff.run.kept_loads import delete_kept, kept_bytes
 from bakeoff.servers import Catalog, free_cache, is_installed
 from bakeoff.servers.paths import allocated_bytes, bytes_on_disk, cache_root
+from bakeoff.spec.fields import Argument, Option
 from bakeoff.spec.study_file import read_study, shipped_studies
 from bakeoff.stats.model import Analysis
 from bakeoff.units import format_bytes, format_duration
@@ -37,27 +40,31 @@ class Kind(StrEnum):
     RUNS = "runs"
 
 
+@command()
 def list_things(
-    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="studies, servers, workloads or runs.")],
-    name: Annotated[
-        str | None, typer.Argument(metavar="WORKLOAD", help="One workload, or a Lua file: its options.")
-    ] = None,
+    kind: Annotated[Kind, Argument("studies, servers, workloads or runs.", "KIND")],
+    name: Annotated[str | None, Argument("One workload, or a Lua file: its options.", "WORKLOAD")] = None,
     runs: Runs = None,
-    output: Annotated[Format, format_option] = Format.TEXT,
+    output: FormatOption = Format.TEXT,
 ) -> None:
     """List studies that ship, servers that can be had by name, workloads (or one workload's options), or runs."""
+    print_list(kind, output, name=name, runs=runs)
+
+
+def print_list(kind: Kind, output: Format, *, name: str | None = None, runs: Path | None = None) -> None:
+    """Print a list; `name` is a workload whose options are listed."""
     if name is not None and kind is not Kind.WORKLOADS:
         raise SpecError(f"list {kind} takes no name.", hint=f"Try `bakeoff list {kind}`.")
     listers = {Kind.STUDIES: _studies, Kind.SERVERS: _servers, Kind.WORKLOADS: _workloads}
     rows = _options(name) if name is not None else _runs(runs) if kind is Kind.RUNS else listers[kind]()
     if output is Format.JSON:
-        typer.echo(json.dumps(rows, indent=1))
+        click.echo(json.dumps(rows, indent=1))
         return
     if not rows:
-        typer.echo(f"no {kind} yet" if name is None else f"{name} declares no options")
+        click.echo(f"no {kind} yet" if name is None else f"{name} declares no options")
         return
     if console().is_terminal and kind in _SHORTER:
-        rows = [_SHORTER[kind](number, row) for number, row in enumerate(rows, start=1)]
+        rows = [_SHORTER[kind](place, row) for place, row in enumerate(rows)]
     columns = [column for column in rows[0] if column != "options"]
     print_table(columns, [[_cell(row[column]) for column in columns] for row in rows])
 
@@ -78,11 +85,11 @@ def _short_server(_: int, server: dict[str, Any]) -> dict[str, Any]:
     return server | {"from": found[0] if found else ""}
 
 
-def _short_run(number: int, run: dict[str, Any]) -> dict[str, Any]:
-    """Without its name, which has no room; `-1` names it as well (`bakeoff report -1`)."""
+def _short_run(before: int, run: dict[str, Any]) -> dict[str, Any]:
+    """Leave its name out, which has no room; `latest-1` names it as well (`bakeoff report latest-1`)."""
     started = datetime.fromisoformat(run["started"]) if run["started"] else None
     return {
-        "run": f"-{number}",
+        "run": f"latest-{before}" if before else "latest",
         "age": _age((datetime.now(UTC) - started).total_seconds()) if started else "",
         "epochs": run["epochs"],
         "size": run["size"],
@@ -174,27 +181,17 @@ _SHORTER = {Kind.SERVERS: _short_server, Kind.RUNS: _short_run}
 
 # ---- delete runs, and what the cache of servers can do without -------------------------------------------------------
 
-runs_app = typer.Typer(help="Delete runs.", add_completion=False, rich_markup_mode=None)
-cache_app = typer.Typer(
-    help="Free what the cache of servers can do without.", add_completion=False, rich_markup_mode=None
-)
-
-
-@cache_app.callback()
-def _with_commands() -> None:
-    """Without a callback, Typer would make the only command the application itself."""
+runs_app = Group(help="Delete runs.")
+cache_app = Group(help="Free what the cache of servers can do without.")
 
 
 # What only a run's files hold, a damaged run's too; a manifest.json is in many kinds of folders.
 _MARKS = {"manifest.json": b'"bakeoff"', "study.json": b'"arms"'}
 
 
-@runs_app.command("rm", cls=Command)
+@command(into=runs_app, name="rm")
 def remove_runs(
-    names: Annotated[
-        list[str], typer.Argument(metavar="RUN", help="Paths or names; latest is the newest run, -2 the one before it.")
-    ],
-    runs: Runs = None,
+    names: Annotated[list[str], Argument("Paths or names; latest is the newest run.", "RUN")], runs: Runs = None
 ) -> None:
     """Delete runs, with the loads kept for them."""
     if not all(name.strip() for name in names):  # would be the folder one is in, or any run
@@ -210,10 +207,10 @@ def _is_of_bakeoff(folder: Path) -> bool:
     return any((folder / file).is_file() and mark in (folder / file).read_bytes() for file, mark in _MARKS.items())
 
 
-@runs_app.command("prune", cls=Command)
+@command(into=runs_app, name="prune")
 def prune_runs(
-    keep: Annotated[int, typer.Option(metavar="N", min=0, help="How many of the newest runs stay.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    keep: Annotated[int, Field(ge=0), Option("How many of the newest runs stay.", "N")],
+    yes: Annotated[bool, Option("Do not ask.", flags="--yes -y")] = False,
     runs: Runs = None,
 ) -> None:
     """Delete all but the newest runs.
@@ -224,17 +221,17 @@ def prune_runs(
     root, kept = runs_root(runs), found[:keep]
     old = found[keep:] + [path for each in features.parts("prune") for path in each.unused(root, kept)]
     for path in () if yes else old:
-        typer.echo(path)
+        click.echo(path)
     if old and not yes and not _agreed("Delete them?"):
         raise SpecError("runs prune: nothing was deleted.", hint="--yes deletes without asking.")
     if not old:
-        typer.echo(f"nothing to delete; runs that stay: {len(found)}")
+        click.echo(f"nothing to delete; runs that stay: {len(found)}")
     _delete(old)
 
 
-@cache_app.command("prune", cls=Command)
+@command(into=cache_app, name="prune")
 def prune_cache(
-    everything: Annotated[bool, typer.Option("--all", help="Delete the servers too; they are fetched again.")] = False,
+    everything: Annotated[bool, Option("Delete the servers too; they are fetched again.", flags="--all")] = False,
 ) -> None:
     """Delete what can be made again in seconds.
 
@@ -245,14 +242,14 @@ def prune_cache(
     before = bytes_on_disk(cache_root())
     free_cache(servers=everything)
     left = bytes_on_disk(cache_root())
-    typer.echo(f"{format_bytes(max(0, before - left))} freed; {cache_root()} has {format_bytes(left)} left")
+    click.echo(f"{format_bytes(max(0, before - left))} freed; {cache_root()} has {format_bytes(left)} left")
 
 
 def _agreed(question: str) -> bool:
     try:
-        return typer.confirm(question)
-    except typer.Abort:  # the end of the input, or Ctrl-C
-        typer.echo()
+        return click.confirm(question)
+    except click.Abort:  # the end of the input, or Ctrl-C
+        click.echo()
         return False
 
 
@@ -268,4 +265,4 @@ def _delete(paths: list[Path]) -> None:
                 size += kept_bytes(run)
                 delete_kept(run)
                 shutil.rmtree(path)
-        typer.echo(f"{path.name} deleted, {format_bytes(size)} freed")
+        click.echo(f"{path.name} deleted, {format_bytes(size)} freed")

@@ -3,41 +3,42 @@
 import json
 from typing import Annotated
 
-import typer
+import click
+from pydantic import Field
 
-from bakeoff.cli.arguments import Format, On, Ray, format_option, naming_the_line, nodes_wanted, request_study
+from bakeoff.cli.arguments import Format, FormatOption, Where
+from bakeoff.cli.options import Take, command
 from bakeoff.cli.printing import console, print_sentence, print_table
+from bakeoff.cli.study_request import naming_the_line, request_study
 from bakeoff.cluster import Wanted
 from bakeoff.plan.timing import report_seconds, seconds_with_hosts
 from bakeoff.run.forecast import Forecast, forecast
 from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.workload_checks import check_workloads
+from bakeoff.spec.fields import Argument, Option, Sizes
 from bakeoff.units import format_bytes, format_duration
 
+Scale = Annotated[str, Option("A size that the study has: demo, small, paper.", "NAME", section="Length")]
 
+
+@command()
 def plan(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="A study file, or the name of one that ships.")],
-    scale: Annotated[str, typer.Option(metavar="NAME", help="demo, small, paper: a size that the study has.")] = "",
-    budget: Annotated[str | None, typer.Option(metavar="DURATION", help="Instead of the study's: 90s, 4m, 1h.")] = None,
-    precision: Annotated[str | None, typer.Option(metavar="PERCENT", help="Instead of the study's: 1%.")] = None,
+    study: Annotated[str, Argument("A study file, or the name of one that ships.", "STUDY")],
+    sizes: Annotated[Sizes, Take("budget_s", "precision", shown="the study's")],
+    where: Annotated[Where, Take("ray", "on")],
+    scale: Scale = "",
     hosts: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            max=10_000,
-            help="Minutes on 1, 2, 4 … N hosts of a cluster. [default: with --ray its nodes]",
-        ),
+        Field(ge=1, le=10_000),
+        Option("Minutes on 1, 2, 4 … N hosts of a cluster.", "N", default="with --ray its nodes", section="Cluster"),
     ] = None,
-    ray: Ray = None,
-    on: On = None,
-    output: Annotated[Format, format_option] = Format.TEXT,
+    output: FormatOption = Format.TEXT,
 ) -> None:
     """Show what a study would run: arms, cells, loads, minutes, memory and disk. Nothing is fetched or started."""
-    elsewhere = ray is not None or on is not None
+    elsewhere = where.ray is not None or where.on is not None
     if elsewhere:
-        hosts = _nodes_of(nodes_wanted(ray, hosts, on, explain_budget=None))
-    request = request_study(study, scale=scale, budget=budget, precision=precision)
+        hosts = _nodes_of(where.model_copy(update={"hosts": hosts}).nodes())
+    request = request_study(study, scale=scale, changes=sizes.given())
     with naming_the_line(request):
         check_workloads(request.study)
         show(forecast(with_expected_sizes(request.study, {}), elsewhere=elsewhere), output, hosts=hosts)
@@ -56,7 +57,7 @@ def show(seen: Forecast, output: Format, *, hosts: int | None = None) -> None:
     """Print what a study would take; with a number of hosts also the minutes on so many, and on fewer."""
     by_hosts = _by_hosts(seen, hosts) if hosts else {}
     if output is Format.JSON:
-        typer.echo(json.dumps(_record(seen) | ({"hosts_s": by_hosts} if by_hosts else {}), indent=1))
+        click.echo(json.dumps(_record(seen) | ({"hosts_s": by_hosts} if by_hosts else {}), indent=1))
         return
     _print(seen)
     if by_hosts:
@@ -163,9 +164,9 @@ def _print_arms(seen: Forecast) -> None:
         del columns["server"]
     if not any(columns["download"]):
         del columns["download"]
-    typer.echo()
+    click.echo()
     print_table(list(columns), list(zip(*columns.values(), strict=True)))
-    typer.echo()
+    click.echo()
     sentences = [
         ("loads", "Arms with the same letter share their loads."),
         ("settings", "Arms with the same number differ in the client alone."),

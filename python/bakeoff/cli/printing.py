@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-import typer
+import click
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -32,7 +32,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, groupe
     page = console()
     if not page.is_terminal:
         for line in _piped([columns, *rows]):
-            typer.echo(line)
+            click.echo(line)
         return
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
@@ -63,7 +63,7 @@ def print_sentence(text: str, *, indent: int = 0, stderr: bool = False) -> None:
             together, page.width, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
         )
     for line in lines:
-        typer.echo(line.replace("\N{NO-BREAK SPACE}", " "), err=stderr)
+        click.echo(line.replace("\N{NO-BREAK SPACE}", " "), err=stderr)
 
 
 def _piped(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -9,34 +9,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
-from typing import Annotated
-
-import typer
+from typing import Annotated, Any, Self
 
 from bakeoff import features
-from bakeoff.cli.arguments import (
-    Client,
-    ExplainBudget,
-    FailOn,
-    FailOnOption,
-    Format,
-    Hosts,
-    NoExplain,
-    NoVerdict,
-    On,
-    Open,
-    Publish,
-    Quiet,
-    Ray,
-    Runs,
-    Seed,
-    format_option,
-    naming_the_line,
-    nodes_wanted,
-    request_study,
-)
-from bakeoff.cli.plan import show
+from bakeoff.cli.arguments import ClusterOutput, FailOn, Format, Output, Verdict
+from bakeoff.cli.options import Take, command
+from bakeoff.cli.plan import Scale, show
 from bakeoff.cli.printing import console
+from bakeoff.cli.study_request import naming_the_line, request_study
 from bakeoff.cluster import Wanted
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.plan.workloads import kind_of
@@ -52,11 +32,11 @@ from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
 from bakeoff.run.runner import AfterVerdict, run_study
 from bakeoff.run.workload_checks import check_workloads
-from bakeoff.spec import Origin, Study
+from bakeoff.spec import Frozen, Origin, Study
+from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
 from bakeoff.stats.model import Analysis, Word
 from bakeoff.stats.progress import Listener
 from bakeoff.stats.stopping import control_name
-from bakeoff.units import parse_duration_s
 
 
 @dataclass(frozen=True)
@@ -86,24 +66,31 @@ class RunOptions:
     explaining: AfterVerdict | None = None
     cluster: Wanted | None = None
 
+    @classmethod
+    def of(cls, output: Output, verdict: Verdict | None = None, **others: Any) -> Self:  # noqa: ANN401
+        """The options that were typed, and others."""
+        return cls(
+            runs_root=runs_root(output.runs),
+            quiet=output.quiet,
+            json=output.output is Format.JSON,
+            open_report=output.open_report,
+            fail_on=verdict.fail_on if verdict else None,
+            **others,
+        )
 
-def explaining(budget: str | None, *, none: bool, of_s: float) -> AfterVerdict | None:
-    """Return how differences are explained after a run, or None if they are not.
 
-    Args:
-        budget: `--explain-budget`.
-        none: `--no-explain`.
-        of_s: the run's own budget.
+def explaining(verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
+    """How differences with a verdict are explained after a run of this many seconds; None: not at all.
 
     Raises:
-        SpecError: the options contradict each other, the budget is not a duration, or explain is not installed.
+        SpecError: `--explain-budget` and `--no-explain` are both given, or explain is not installed.
     """
     explain = features.part("explain", "after_verdict")
     if explain is None:
-        if budget is not None:
+        if verdict.explain_budget is not None:
             raise SpecError("--explain-budget: explain is not installed.", hint="Leave the option out.")
         return None
-    asked: AfterVerdict | None = explain.asked(budget, none=none, of_s=of_s)
+    asked: AfterVerdict | None = explain.asked(verdict.explain_budget, none=verdict.no_explain, of_s=of_s)
     return asked
 
 
@@ -251,63 +238,46 @@ def ending_signals() -> list[signal.Signals]:
 # ---- bakeoff run -----------------------------------------------------------------------------------------------------
 
 
-def run(
+class StudyOptions(Frozen):
+    """A study, and how it is run."""
+
     study: Annotated[
-        str | None,
-        typer.Argument(metavar="STUDY", help="A study file, or the name of one that ships; not needed to resume."),
-    ] = None,
-    scale: Annotated[str, typer.Option(metavar="NAME", help="demo, small, paper: a size that the study has.")] = "",
-    budget: Annotated[str | None, typer.Option(metavar="DURATION", help="Instead of the study's: 90s, 4m, 1h.")] = None,
-    no_verdict: NoVerdict = False,
-    precision: Annotated[str | None, typer.Option(metavar="PERCENT", help="Instead of the study's: 1%.")] = None,
-    control: Annotated[bool, typer.Option("--control", help="Add a second instance of the baseline.")] = False,
-    publish: Publish = False,
-    fail_on: FailOnOption = None,
-    explain_budget: ExplainBudget = None,
-    no_explain: NoExplain = False,
-    resume: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", help="Go on with a run that was killed: a run directory, or a run's name."),
-    ] = None,
-    ray: Ray = None,
-    hosts: Hosts = None,
-    on: On = None,
-    client: Client = None,
-    seed: Seed = None,
-    runs: Runs = None,
-    open_report: Open = False,
-    quiet: Quiet = False,
-    output: Annotated[Format, format_option] = Format.TEXT,
+        str | None, Argument("A study file, or the name of one that ships; not needed to resume.", "STUDY")
+    ] = None
+    scale: Scale = ""
+    control: Annotated[bool, Option("Add a second instance of the baseline.", section="Servers")] = False
+    publish: Annotated[
+        bool, Option("For a published report: add a control, and fail when it does not hold.", section="Output")
+    ] = False
+    resume: Annotated[str | None, Option("Continue a run that was killed: its directory or name.", "RUN")] = None
+
+
+@command()
+def run(
+    options: StudyOptions,
+    sizes: Annotated[Sizes, Take("budget_s", "precision", shown="the study's")],
+    conditions: Annotated[Conditions, Take("seed")],
+    verdict: Verdict,
+    output: ClusterOutput,
 ) -> int:
     """Run a study: every arm in every cell, until the intervals are narrow enough or the budget is spent."""
-    begun = open_run(resume, runs) if resume is not None else None
-    if begun and client is None:
-        client = begun.study().client
-    options = RunOptions(
-        runs_root=runs_root(runs),
-        quiet=quiet,
-        json=output is Format.JSON,
-        open_report=open_report,
-        publish=publish,
-        fail_on=fail_on,
-        cluster=nodes_wanted(ray, hosts, on, explain_budget=explain_budget, client=client),
-    )
+    begun = open_run(options.resume, output.runs) if options.resume is not None else None
+    run_options = RunOptions.of(output, verdict, publish=options.publish, cluster=output.nodes(verdict.explain_budget))
+    changes = sizes.given() | conditions.given()
     if begun is not None:
-        _refuse_changes(
-            study, begun.study(), scale=scale, precision=precision, seed=seed, control=control, client=client
-        )
-        of_s = parse_duration_s(budget) if budget else begun.study().budget_s
-        options = replace(options, explaining=_explaining_begun(begun, explain_budget, none=no_explain, of_s=of_s))
-        return _resume(study, begun, options, scale=scale, budget=budget, precision=precision)
-    if study is None:
+        _refuse_changes(options, changes, begun.study(), output.client)
+        of_s = sizes.budget_s if "budget_s" in changes else begun.study().budget_s
+        run_options = replace(run_options, explaining=_explaining_begun(begun, verdict, of_s=of_s))
+        return _resume(options, changes, begun, run_options)
+    if options.study is None:
         raise SpecError("run: no study is named.", hint="Write bakeoff run STUDY; see `bakeoff list studies`.")
-    request = request_study(
-        study, scale=scale, budget=budget, precision=precision, seed=seed, control=control or publish
-    )
-    asked = explaining(explain_budget, none=no_explain, of_s=request.study.budget_s)
+    if options.control or options.publish:
+        changes |= {"control": True}
+    request = request_study(options.study, scale=options.scale, changes=changes)
+    run_options = replace(run_options, explaining=explaining(verdict, of_s=request.study.budget_s))
     with naming_the_line(request):
-        asked_study = request.study.loaded_from(client) if client else request.study
-        return check_and_run(asked_study, replace(options, explaining=asked), no_verdict=no_verdict)
+        study = request.study if output.client is None else request.study.loaded_from(output.client)
+        return check_and_run(study, run_options, no_verdict=verdict.no_verdict)
 
 
 def _check_fail_on(study: Study, options: RunOptions) -> None:
@@ -318,65 +288,54 @@ def _check_fail_on(study: Study, options: RunOptions) -> None:
         )
 
 
-def _resume(
-    name: str | None, run: RunDirectory, options: RunOptions, *, scale: str, budget: str | None, precision: str | None
-) -> int:
+def _resume(asked: StudyOptions, changes: Mapping[str, Any], run: RunDirectory, options: RunOptions) -> int:
     """Resume a run. A study given with it must be the run's own."""
     begun = run.study()
     _check_fail_on(begun, options)
-    if options.publish and control_name(begun) is None:
+    controlled = control_name(begun) is not None
+    if options.publish and not controlled:
         raise SpecError(
             f"run: {run.name} was begun without a control, so it cannot be published.",
             hint="Begin it anew with --publish.",
         )
     named = None
-    if name is not None:
-        scale = scale or (begun.design.scale if begun.design else "")
-        control = control_name(begun) is not None
-        named = request_study(name, scale=scale, precision=precision, control=control).study
+    if asked.study is not None:
+        scale = asked.scale or (begun.design.scale if begun.design else "")
+        changed = {"control": controlled} | {name: changes[name] for name in ("precision",) if name in changes}
+        named = request_study(asked.study, scale=scale, changes=changed).study
     with question_of(begun).ending(begun):
-        study = resumed_study(run, budget_s=parse_duration_s(budget) if budget else None, asked=named)
+        study = resumed_study(run, budget_s=changes.get("budget_s"), asked=named)
         if not options.cluster:
             require_disk(forecast(study), there_bytes=kept_bytes(run))
         return run_and_report(study, replace(options, resume=run))
 
 
-def _explaining_begun(run: RunDirectory, budget: str | None, *, none: bool, of_s: float) -> AfterVerdict | None:
-    """How differences of a resumed run are explained: those of a gate or a bisection are not, as if it had not ended.
+def _explaining_begun(run: RunDirectory, verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
+    """How differences of a resumed run are explained; a gate or a bisection explains none.
 
     Raises: as `explaining`; SpecError also for `--explain-budget` of a gate or a bisection.
     """
     begun = run.study()
     if begun.question.is_verdict:
-        return explaining(budget, none=none, of_s=of_s)
-    if budget is not None:
+        return explaining(verdict, of_s=of_s)
+    if verdict.explain_budget is not None:
         raise SpecError(
             f"run: {run.name} is a {begun.question.noun}, which explains nothing.", hint="Leave --explain-budget out."
         )
     return None
 
 
-def _refuse_changes(
-    name: str | None,
-    begun: Study,
-    *,
-    scale: str,
-    precision: str | None,
-    seed: int | None,
-    control: bool,
-    client: str | None,
-) -> None:
+def _refuse_changes(asked: StudyOptions, changes: Mapping[str, Any], begun: Study, client: str | None) -> None:
     """Refuse changes to a resumed run, except of its budget; --scale and --precision may describe the given study."""
-    changes = {
-        "--scale": name is None and bool(scale),
-        "--precision": name is None and precision is not None,
-        "--seed": seed not in (None, begun.seed),
-        "--control": control and control_name(begun) is None,
-        "--client": client != begun.client,
+    changed = {
+        "--scale": asked.study is None and bool(asked.scale),
+        "--precision": asked.study is None and "precision" in changes,
+        "--seed": changes.get("seed", begun.seed) != begun.seed,
+        "--control": asked.control and control_name(begun) is None,
+        "--client": client not in (None, begun.client),
     }
-    changed = [option for option, is_changed in changes.items() if is_changed]
-    if changed:
+    if any(changed.values()):
+        options = " and ".join(option for option, is_changed in changed.items() if is_changed)
         raise SpecError(
-            "run: a resumed run keeps its study; only its budget can be changed.",
-            hint=f"Leave {' and '.join(changed)} out.",
+            "run: a resumed run keeps its study; only its budget can be changed.", hint=f"Leave {options} out."
         )

@@ -5,33 +5,33 @@ import signal
 import threading
 from typing import Annotated
 
-import typer
+import click
 from rich import get_console
 from rich.progress import DownloadColumn, Progress, TaskID, TransferSpeedColumn
 
-from bakeoff.cli.arguments import Format, format_option
-from bakeoff.cli.help import Command
-from bakeoff.cli.listing import Kind, list_things
+from bakeoff.cli.arguments import Format, FormatOption
+from bakeoff.cli.commands import Group
+from bakeoff.cli.listing import Kind, print_list
+from bakeoff.cli.options import command
 from bakeoff.cli.run import ending_signals
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.servers import find_entry, install, installed, remove, sandbox
 from bakeoff.spec import Origin, Profile, parse_server
+from bakeoff.spec.fields import Argument, Option
 from bakeoff.units import format_bytes, visible
 
-app = typer.Typer(help="Install, start and remove servers.", add_completion=False, rich_markup_mode=None)
+app = Group(help="Install, start and remove servers.")
 
-Names = Annotated[
-    list[str], typer.Argument(metavar="SERVER", help="mysql:8.0, mariadb:10.11, path:DIR; see `bakeoff server list`.")
-]
+Names = Annotated[list[str], Argument("mysql:8.0, mariadb:10.11, path:DIR; see `bakeoff server list`.", "SERVER")]
 
 
-@app.command("list", cls=Command)
-def list_servers(output: Annotated[Format, format_option] = Format.TEXT) -> None:
+@command(into=app, name="list")
+def list_servers(output: FormatOption = Format.TEXT) -> None:
     """List the servers that can be had by name, and say which are here."""
-    list_things(Kind.SERVERS, output=output)
+    print_list(Kind.SERVERS, output)
 
 
-@app.command("install", cls=Command)
+@command(into=app, name="install")
 def install_servers(names: Names) -> None:
     """Fetch servers and unpack them into the cache.
 
@@ -44,13 +44,11 @@ def install_servers(names: Names) -> None:
             downloads.say(f"{installation.name} ({installation.version_text}) is ready: {installation.basedir}")
 
 
-@app.command("start", cls=Command)
+@command(into=app, name="start")
 def start_server(
-    name: Annotated[
-        str, typer.Argument(metavar="SERVER", help="mysql:8.0, or with settings: mysql:8.0,innodb_flush_method=fsync.")
-    ],
+    name: Annotated[str, Argument("mysql:8.0, or with settings: mysql:8.0,innodb_flush_method=fsync.", "SERVER")],
     profile: Annotated[
-        Profile, typer.Option(help="matched: memory and durability as in a duel; stock: the version's defaults.")
+        Profile, Option("matched: memory and durability as in a duel; stock: the version's defaults.")
     ] = Profile.STOCK,
 ) -> int:
     """Start one server to play with, until Ctrl-C.
@@ -75,13 +73,11 @@ def start_server(
     return ExitCode.DONE
 
 
-@app.command("rm", cls=Command)
+@command(into=app, name="rm")
 def remove_servers(
-    names: Annotated[
-        list[str] | None, typer.Argument(metavar="SERVER", help="As `bakeoff server list` names them: mysql:8.0.15.")
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Remove every installed server.")] = False,
-    output: Annotated[Format, format_option] = Format.TEXT,
+    names: Annotated[tuple[str, ...], Argument("As `bakeoff server list` names them: mysql:8.0.15.", "SERVER")] = (),
+    everything: Annotated[bool, Option("Remove every installed server.", flags="--all")] = False,
+    output: FormatOption = Format.TEXT,
 ) -> None:
     """Remove servers from the cache, and say what that frees.
 
@@ -90,16 +86,16 @@ def remove_servers(
     if bool(names) == everything:
         raise SpecError("server rm: name servers, or give --all.", hint="See bakeoff server list.")
     here = installed()
-    chosen = list(here) if everything else [_installed_name(name, here) for name in names or []]
+    chosen = list(here) if everything else [_installed_name(name, here) for name in names]
     freed: dict[str, int] = {}
     for name in chosen:
         freed[name] = remove(name)
         if output is Format.TEXT:
-            typer.echo(f"{name} removed, {format_bytes(freed[name])} freed")
+            click.echo(f"{name} removed, {format_bytes(freed[name])} freed")
     if output is Format.JSON:
-        typer.echo(json.dumps(freed))
+        click.echo(json.dumps(freed))
     elif not freed:
-        typer.echo("nothing was installed")
+        click.echo("nothing was installed")
 
 
 def _installed_name(text: str, here: dict[str, int]) -> str:
@@ -138,4 +134,4 @@ class _Downloads:
         if not self._progress.disable:
             self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
-            typer.echo(line)
+            click.echo(line)

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Annotated, Any
 
-import typer
+import click
 
-from bakeoff.cli.arguments import Format, format_option
-from bakeoff.cli.help import Command
+from bakeoff.cli.arguments import Format, FormatOption
+from bakeoff.cli.commands import Group
+from bakeoff.cli.options import command
 from bakeoff.cli.printing import print_sentence, print_table
 from bakeoff.cluster import RUNNING, nodes, worker
 from bakeoff.errors import BakeoffError, ExitCode
+from bakeoff.spec.fields import Argument
 from bakeoff.units import format_bytes
 
-app = typer.Typer(
-    name="cluster", help="Look at the nodes of a Ray cluster.", rich_markup_mode=None, add_completion=False
-)
+app = Group(help="Look at the nodes of a Ray cluster.")
 
 _LOOK_S = 5.0
 _DAEMONS_SHARE = 0.01  # of one CPU: what a measured host should lose to Ray at most
@@ -41,20 +41,10 @@ class _Checked:
     problem: str
 
 
-@app.callback()
-def cluster() -> None:
-    """Look at the nodes of a Ray cluster."""
-
-
-@app.command(cls=Command)
+@command(into=app)
 def check(
-    address: Annotated[
-        str,
-        typer.Argument(
-            metavar="ADDRESS", help="HOST:PORT, ray://HOST:PORT or local. [default: as --ray]", show_default=False
-        ),
-    ] = RUNNING,
-    output: Annotated[Format, format_option] = Format.TEXT,
+    address: Annotated[str, Argument("HOST:PORT, ray://HOST:PORT or local. [default: as --ray]", "ADDRESS")] = RUNNING,
+    output: FormatOption = Format.TEXT,
 ) -> int:
     """Say what each node is, and whether the nodes are alike.
 
@@ -138,7 +128,7 @@ def _row(each: _Checked) -> dict[str, Any]:
 
 def _print_json(checked: list[_Checked], alike: list[str], notes: list[str], problems: list[str]) -> None:
     rows = [_row(each) for each in checked if each.node.facts]
-    typer.echo(json.dumps({"nodes": rows, "differences": alike, "notes": notes, "problems": problems}, indent=1))
+    click.echo(json.dumps({"nodes": rows, "differences": alike, "notes": notes, "problems": problems}, indent=1))
 
 
 def _print(checked: list[_Checked], alike: list[str], notes: list[str], problems: list[str]) -> None:

@@ -25,7 +25,7 @@ from bakeoff.spec import Origin, Study
 from bakeoff.stats.interval import EPOCHS_MIN_PAIRED
 from bakeoff.stats.model import Analysis
 from bakeoff.stats.progress import Listener
-from bakeoff.units import format_duration, parse_duration_s
+from bakeoff.units import format_duration
 
 BUDGET_SHARE = 0.25
 """Of the run's budget: what explaining takes besides, unless it is said otherwise."""
@@ -61,7 +61,7 @@ class Kind:
 
 
 KINDS = (
-    Kind(PLANS, statement_plans.Plans, epochs=1, replays=False),
+    Kind(PLANS, statement_plans.Plans, statement_plans.hindrance, epochs=1, replays=False),
     Kind(PROFILES, perf.Profiler, lambda: perf.permission().reason),
     Kind(WAITS, waits.Waits, prepare=waits.with_instruments),
     Kind(OFF_CPU, off_cpu.OffCpu, off_cpu.hindrance, spare=True),
@@ -89,22 +89,22 @@ class Explaining:
         return explain(self, run, listener, load)
 
 
-def asked(budget: str | None, *, none: bool, of_s: float) -> Explaining | None:
-    """Return how differences are explained after a run, or None if they are not.
+def asked(budget_s: float | None, *, none: bool, of_s: float) -> Explaining | None:
+    """Return how differences are explained after a run of `of_s` seconds, or None if they are not.
 
     Args:
-        budget: `--explain-budget`.
+        budget_s: `--explain-budget`.
         none: `--no-explain`.
         of_s: the run's own budget.
 
     Raises:
-        SpecError: both options are given, or the budget is not a duration.
+        SpecError: both options are given.
     """
-    if none and budget is not None:
+    if none and budget_s is not None:
         raise SpecError("--explain-budget and --no-explain contradict each other.", hint="Leave one out.")
     if none:
         return None
-    return Explaining(parse_duration_s(budget) if budget else BUDGET_SHARE * of_s)
+    return Explaining(budget_s or BUDGET_SHARE * of_s)
 
 
 def explained_pairs(analysis: Analysis) -> dict[str, tuple[str, ...]]:

@@ -3,63 +3,46 @@
 import threading
 from typing import Annotated
 
-import typer
-
-from bakeoff.cli.arguments import ExplainBudget, Format, Open, Quiet, Runs, format_option
+from bakeoff.cli.arguments import Output, Verdict
+from bakeoff.cli.options import Take, command
 from bakeoff.cli.run import RunOptions, ending_in_order, run_and_report, show_report
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
 from bakeoff.explain.after_verdict import BUDGET_SHARE, Explaining, explained_pairs, require_explainable
 from bakeoff.report import build_view, render_html
 from bakeoff.report.live import live_for
-from bakeoff.results import RunDirectory, open_run, runs_root
+from bakeoff.results import RunDirectory, open_run
 from bakeoff.run.resume import check_machine, resumed_study
 from bakeoff.search.attribute import arms_in_between
 from bakeoff.search.attribute import attribute as attribute_arms
 from bakeoff.spec import Study
+from bakeoff.spec.fields import Argument, Option
 from bakeoff.stats.model import Analysis
-from bakeoff.units import parse_duration_s
 
 
+@command()
 def explain(
-    run: Annotated[
-        str,
-        typer.Argument(metavar="RUN", help="A finished run: its directory, the beginning of its name, latest, or -2."),
-    ],
+    run: Annotated[str, Argument("A finished run: its directory, the beginning of its name, or latest.", "RUN")],
+    verdict: Annotated[Verdict, Take("explain_budget")],
+    output: Output,
     arms: Annotated[
-        str | None,
-        typer.Option(
-            "--arms", metavar="A,B", help="These two, in every cell. [default: every comparison FASTER or SLOWER]"
-        ),
+        str | None, Option("These two, in every cell.", "A,B", default="every comparison FASTER or SLOWER")
     ] = None,
     attribute: Annotated[
         bool,
-        typer.Option(
-            "--attribute",
-            help="Measure arms in between instead: which of the settings that differ carries the difference. "
-            "[default budget: the run's own for every two arms]",
+        Option(
+            "Measure arms in between instead: which of the settings that differ explains the difference. Its budget is "
+            "the run's own for every two arms."
         ),
     ] = False,
-    explain_budget: ExplainBudget = None,
-    runs: Runs = None,
-    open_report: Open = False,
-    quiet: Quiet = False,
-    output: Annotated[Format, format_option] = Format.TEXT,
 ) -> int:
     """Explain what is FASTER or SLOWER in a finished run, by epochs that count for no verdict; report it anew."""
-    found = open_run(run, runs)
+    found = open_run(run, output.runs)
     study = resumed_study(found, budget_s=None)
     pair = _pair(arms, study)
-    budget_s = parse_duration_s(explain_budget) if explain_budget else None
+    budget_s = verdict.explain_budget
     asked = Explaining(budget_s or BUDGET_SHARE * study.budget_s, pair, only=True)
     require_explainable(asked, found)
-    options = RunOptions(
-        runs_root=runs_root(runs),
-        quiet=quiet,
-        json=output is Format.JSON,
-        open_report=open_report,
-        resume=found,
-        explaining=asked,
-    )
+    options = RunOptions.of(output, resume=found, explaining=asked)
     if attribute:
         check_machine(found)
         return _attribute(found, study, pair, budget_s, options)

@@ -6,10 +6,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
 
 from bakeoff.cli.arguments import Runs
-from bakeoff.cli.help import Command
+from bakeoff.cli.commands import Group
+from bakeoff.cli.options import command
 from bakeoff.cli.printing import console, print_sentence
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.history.changes import ALPHA
@@ -18,6 +19,7 @@ from bakeoff.history.imports import read_points
 from bakeoff.history.page import github_json, history_view, lines_of, otava_csv, otava_json, points_of
 from bakeoff.report import render_csv, render_html, render_terminal
 from bakeoff.results import RunDirectory, open_run
+from bakeoff.spec.fields import Argument, Option
 
 DEFAULT_FILE = Path("bakeoff-history.db")
 DEFAULT_SERIES = "main"
@@ -39,39 +41,22 @@ class ExportFormat(StrEnum):
     GITHUB = "github-action-benchmark"
 
 
-app = typer.Typer(
-    help="Keep what runs found over months: what changed when.", rich_markup_mode=None, add_completion=False
-)
+app = Group(help="Keep what runs found over months: what changed when.")
 
-HistoryFile = Annotated[
-    Path,
-    typer.Option("--history", metavar="FILE", help="The history. [default: ./bakeoff-history.db]", show_default=False),
-]
-Series = Annotated[
-    str, typer.Option("--series", metavar="NAME", help="Only this series. [default: all]", show_default=False)
-]
-Cell = Annotated[
-    str,
-    typer.Option("--cell", metavar="CELL", help="Only this one, as `show` has it. [default: all]", show_default=False),
-]
-Metric = Annotated[
-    str, typer.Option("--metric", metavar="NAME", help="Only throughput, or p95. [default: all]", show_default=False)
-]
-SeriesToAddTo = Annotated[
-    str, typer.Option("--series", metavar="NAME", help="Name of what is followed: a branch, a pipeline.")
-]
+HistoryFile = Annotated[Path, Option("The history.", "FILE", default="./bakeoff-history.db")]
+Series = Annotated[str, Option("Only this series.", "NAME", default="all")]
+Cell = Annotated[str, Option("Only this cell, as `show` prints it.", "CELL", default="all")]
+Metric = Annotated[str, Option("Only throughput, or p95.", "NAME", default="all")]
+SeriesToAddTo = Annotated[str, Option("Series to add to: a branch, a pipeline.", "NAME")]
 Commit = Annotated[
-    str | None,
-    typer.Option(
-        "--commit", metavar="SHA", help="Of what was measured, or its version. [default: $GITHUB_SHA, $CI_COMMIT_SHA]"
-    ),
+    str | None, Option("Commit or version of what was measured.", "SHA", default="$GITHUB_SHA, $CI_COMMIT_SHA")
 ]
-Date = Annotated[str | None, typer.Option("--date", metavar="DATE", help="2026-11-25, or 2026-11-25T03:00; UTC.")]
+Date = Annotated[str | None, Option("2026-11-25, or 2026-11-25T03:00; UTC.", "DATE")]
 
 
-@app.command("add", cls=Command)
+@command(into=app)
 def add(
-    run: Annotated[list[str], typer.Argument(metavar="RUN", help="Runs, as for `report`.")],
+    run: Annotated[list[str], Argument("Runs, as for `report`.", "RUN")],
     history: HistoryFile = DEFAULT_FILE,
     series: SeriesToAddTo = DEFAULT_SERIES,
     commit: Commit = None,
@@ -99,23 +84,14 @@ def add_run(run: RunDirectory, file: Path, *, series: str, commit: str | None = 
     print_sentence(f"{file}: {len(points)} points of {run.name}{replaced}", stderr=True)
 
 
-@app.command("import", cls=Command)
+@command(into=app, name="import")
 def import_(
-    file: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE", help="Of sysbench, HammerDB, BenchBase, go-tpc or mysqlslap: what it printed or wrote."
-        ),
-    ],
+    file: Annotated[list[Path], Argument("Output of sysbench, HammerDB, BenchBase, go-tpc or mysqlslap.", "FILE")],
     history: HistoryFile = DEFAULT_FILE,
     series: SeriesToAddTo = DEFAULT_SERIES,
-    workload: Annotated[
-        str, typer.Option(metavar="NAME", help="Its name. [default: the file's]", show_default=False)
-    ] = "",
-    server: Annotated[
-        str, typer.Option(metavar="NAME", help="What was measured. [default: as the file says]", show_default=False)
-    ] = "",
-    commit: Annotated[str, typer.Option(metavar="SHA", help="Of what was measured, or its version.")] = "",
+    workload: Annotated[str, Option("Its name.", "NAME", default="the file's")] = "",
+    server: Annotated[str, Option("What was measured.", "NAME", default="as the file says")] = "",
+    commit: Annotated[str, Option("Commit or version of what was measured.", "SHA")] = "",
     date: Date = None,
 ) -> None:
     """Add single runs of other tools.
@@ -130,14 +106,14 @@ def import_(
     print_sentence(f"{history}: {len(points)} figures of single runs, {new} of them new", stderr=True)
 
 
-@app.command("show", cls=Command)
+@command(into=app)
 def show(
     history: HistoryFile = DEFAULT_FILE,
     series: Series = "",
     cell: Cell = "",
     metric: Metric = "",
     output: Annotated[
-        ShowFormat, typer.Option("--format", metavar="FORMAT", help="text: lines and changes; csv: every point.")
+        ShowFormat, Option("text: lines and changes; csv: every point.", flags="--format")
     ] = ShowFormat.TEXT,
 ) -> None:
     """Show what changed when, and every line with its newest point."""
@@ -145,18 +121,16 @@ def show(
     points = _points(found, series, cell, metric)
     view = history_view(points, found.annotations(), title=history.name, alpha=ALPHA)
     if output is ShowFormat.CSV:
-        typer.echo(render_csv(view), nl=False)
+        click.echo(render_csv(view), nl=False)
     else:
         render_terminal(view, console())
 
 
-@app.command("annotate", cls=Command)
+@command(into=app)
 def annotate(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What happened: `new compiler`.")],
+    text: Annotated[str, Argument("What happened: `new compiler`.", "TEXT")],
     history: HistoryFile = DEFAULT_FILE,
-    series: Annotated[
-        str, typer.Option(metavar="NAME", help="That it is about. [default: all]", show_default=False)
-    ] = "",
+    series: Annotated[str, Option("Series that it is about.", "NAME", default="all")] = "",
     date: Date = None,
 ) -> None:
     """Remark what happened on a day; the default is now.
@@ -169,11 +143,9 @@ def annotate(
     History(history).annotate(Annotation(at=at, series=series, text=text))
 
 
-@app.command("export", cls=Command)
+@command(into=app)
 def export(
-    output: Annotated[
-        ExportFormat, typer.Option("--format", metavar="FORMAT", help="otava-csv, otava-json, github-action-benchmark.")
-    ],
+    output: Annotated[ExportFormat, Option("For Otava, or for github-action-benchmark.", flags="--format")],
     history: HistoryFile = DEFAULT_FILE,
     series: Series = "",
     cell: Cell = "",
@@ -182,15 +154,13 @@ def export(
     """Write points or changes for other programs, to standard output."""
     lines = lines_of(_points(History(history), series, cell, metric), alpha=ALPHA)
     render = {ExportFormat.OTAVA_CSV: otava_csv, ExportFormat.OTAVA_JSON: otava_json, ExportFormat.GITHUB: github_json}
-    typer.echo(render[output](lines), nl=False)
+    click.echo(render[output](lines), nl=False)
 
 
-@app.command("report", cls=Command)
+@command(into=app)
 def report(
     history: HistoryFile = DEFAULT_FILE,
-    to: Annotated[Path, typer.Option("--output", "-o", "-O", metavar="FILE", help="The page to write.")] = Path(
-        "history.html"
-    ),
+    to: Annotated[Path, Option("The page to write.", "FILE", flags="--output -o -O")] = Path("history.html"),
     series: Series = "",
 ) -> None:
     """Write one HTML page, which needs no network.
@@ -201,7 +171,7 @@ def report(
     folder = to.absolute().parent
     view = history_view(_points(found, series), found.annotations(), title=history.name, alpha=ALPHA, beside=folder)
     to.write_text(render_html(view), encoding="utf-8")
-    typer.echo(f"{to}")
+    click.echo(f"{to}")
 
 
 def _points(history: History, series: str, cell: str = "", metric: str = "") -> list[Point]:

@@ -22,6 +22,7 @@ from bakeoff.plan.workloads import kind_of, sized_options, workload_names
 from bakeoff.spec import Arm, Origin, Study, Workload, control_of
 from bakeoff.spec.dumps import default_database, read_dump
 from bakeoff.spec.factors import DEFAULT, ArmParts, fields_set_by, part_of
+from bakeoff.spec.fields import Conditions, Sizes
 from bakeoff.spec.server_name import is_url, running_at
 from bakeoff.spec.study import Data, Design, Factor, Fraction, Published, PublishedFigure
 from bakeoff.spec.study_file import LoadedStudy, PublishedForm, StudyFile, WorkloadForm
@@ -37,17 +38,12 @@ COMBINATIONS_MAX = 2**16
 
 _SEARCH_MAX = 20_000  # choices of generators to look through; with more only those of odd length are
 _POOL = "buffer_pool"
-_DEFAULTS = {name: field.default for name, field in Study.model_fields.items()}
 
 Combination = tuple[str, ...]
 
 
-def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
-    """Make the study of a file.
-
-    Args:
-        loaded: the file, one of its scales applied.
-        seed: unless the file has one.
+def make_study(loaded: LoadedStudy, *, seed: int | None = None) -> Study:
+    """Make the study of a file, one of its scales applied; `seed` counts unless the file has one.
 
     Raises:
         SpecError: no contender is left, the baseline is excluded, a combination contradicts itself; with file and line.
@@ -72,23 +68,19 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
         if running and workload.writes and not kind_of(workload.script).fills_tables:
             reason = "on running servers only the reads of a capture are replayed."
             raise loaded.error("workloads", index, reason=reason, hint="Leave `writes` out.")
-    threads = tuple(form.threads or _DEFAULTS["threads"])
-    published = _published(loaded, levels, workloads, threads)
+    published = _published(loaded, levels, workloads, form.threads)
     if form.control:
         arms.append(control_of(arms[0]))
         levels[arms[-1].name] = baseline
-    same = {"title", "tables", "table_size", "precision", "builds", "profile", "freeze", "placement", "combine_hosts"}
+    given = form.given()
+    same = {name: given[name] for name in (*Sizes.model_fields, *Conditions.model_fields) if name in given}
     return Study(
-        database=_database(form, arms),
+        **same | {"database": _database(form, arms), "seed": form.seed if seed is None else given.get("seed", seed)},
+        title=form.title,
         capture_database=form.database if "database" in form.model_fields_set else "",
         arms=tuple(arms),
         workloads=workloads,
-        threads=threads,
-        has_target=form.precision is not None,
-        equivalence=form.equivalence or form.precision or _DEFAULTS["equivalence"],
-        budget_s=_DEFAULTS["budget_s"] if form.budget is None else form.budget,
-        warm_s=_DEFAULTS["warm_s"] if form.warm_up is None else form.warm_up,
-        seed=seed if form.seed is None else form.seed,
+        has_target="precision" in given,
         design=Design(
             question=form.question,
             about=form.about,
@@ -99,7 +91,6 @@ def make_study(loaded: LoadedStudy, *, seed: int) -> Study:
             fraction=fraction,
             published=published,
         ),
-        **form.model_dump(include=same, exclude_none=True),
     )
 
 
@@ -279,7 +270,7 @@ def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...], data: Data
     """Of the tables of an arm with this data; None: not known before they are taken from a running server."""
     if data.source:
         return None if is_url(data.source) else read_dump(data.source).server_bytes
-    sizes = {name: getattr(form, name) or _DEFAULTS[name] for name in ("tables", "table_size")}
+    sizes = {"tables": form.tables, "table_size": form.table_size}
     return max(
         (kind_of(each.script).loaded_bytes(each.script, sized_options(each, data, **sizes)) for each in workloads),
         default=0,

@@ -7,13 +7,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+import click
+from pydantic import Field
 from rich.console import Console
 from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
-from typer.core import TyperGroup
 
 from bakeoff.captures import capture_totals, make_capture, make_capture_of
-from bakeoff.cli.help import Command
+from bakeoff.cli.commands import Group
+from bakeoff.cli.options import command
 from bakeoff.cli.printing import console, print_sentence
 from bakeoff.errors import SpecError
 from bakeoff.replay.capture_view import capture_view
@@ -21,6 +22,7 @@ from bakeoff.replay.kept_statements import KeptIn, kept_statements
 from bakeoff.report import render_csv, render_html, render_markdown, render_terminal
 from bakeoff.servers import RemoteServer
 from bakeoff.spec import parse_server
+from bakeoff.spec.fields import Argument, Option
 from bakeoff.spec.server_name import is_url, url_database, url_password
 from bakeoff.units import format_bytes
 
@@ -46,52 +48,42 @@ class ShowFormat(StrEnum):
     JSON = "json"
 
 
-class _MakeByDefault(TyperGroup):
+class _MakeByDefault(Group):
     """`bakeoff capture slow.log` is `bakeoff capture make slow.log`."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 — Typer keeps Click's types private
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, "--help", "-h"):
             args = ["make", *args]
         return super().parse_args(ctx, args)
 
 
-app = typer.Typer(
-    cls=_MakeByDefault,
-    help="Make a capture of query logs, and show what is in one.",
-    rich_markup_mode=None,
-    add_completion=False,
-)
+app = _MakeByDefault(help="Make a capture of query logs, and show what is in one.")
+
+ShowLiterals = Annotated[bool, Option("Show a sample of each digest, with its literals.")]
 
 
-@app.command("make", cls=Command)
+@command(into=app)
 def make(
     logs: Annotated[
         list[str],
-        typer.Argument(
-            metavar="LOG",
-            help="Logs or files of SQL, in their order; `-`: standard input; or one running server: mysql://user@host/.",
+        Argument(
+            "Logs or files of SQL, in their order; `-`: standard input; or one running server: mysql://user@host/.",
+            "LOG",
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", "-O", metavar="FILE", help="The capture to write.")],
-    redact: Annotated[
-        bool, typer.Option("--redact", help="Replace literals by others of the same type and length.")
-    ] = False,
+    output: Annotated[Path, Option("The capture to write.", "FILE", flags="--output -o -O")],
+    redact: Annotated[bool, Option("Replace literals by others of the same type and length.")] = False,
     log_format: Annotated[
-        LogFormat | None, typer.Option("--format", help="Of the logs. [default: found by their content]")
+        LogFormat | None, Option("Format of the logs.", flags="--format", default="found by their content")
     ] = None,
     source: Annotated[
         KeptIn | None,
-        typer.Option(
-            "--from",
-            metavar="SOURCE",
-            help="Of a running server: slow-log or performance-schema. [default: its slow log if that has rows, else "
-            "digests]",
+        Option(
+            "What to read of a running server.", flags="--from", default="its slow log if that has rows, else digests"
         ),
     ] = None,
-    limit: Annotated[int, typer.Option(metavar="N", min=0, help="Digests shown at the end.")] = _SHOWN_AFTER_MAKING,
-    show_literals: Annotated[
-        bool, typer.Option("--show-literals", help="Show a sample of each digest, which holds literals.")
-    ] = False,
+    limit: Annotated[int, Field(ge=0), Option("Digests shown at the end.", "N")] = _SHOWN_AFTER_MAKING,
+    show_literals: ShowLiterals = False,
 ) -> None:
     """Make a capture of logs, files of SQL or a running server.
 
@@ -137,21 +129,16 @@ def _of_server(
         return make_capture_of(kept.text, output, redact=redact, log_format=kept.log_format, on_progress=on_progress)
 
 
-@app.command("show", cls=Command)
+@command(into=app)
 def show(
-    capture: Annotated[Path, typer.Argument(metavar="FILE", help="A capture.")],
-    output: Annotated[
-        ShowFormat, typer.Option("--format", metavar="FORMAT", help="text, html, md, csv or json.")
-    ] = ShowFormat.TEXT,
+    capture: Annotated[Path, Argument("A capture.", "FILE")],
+    output: Annotated[ShowFormat, Option("What to print.", flags="--format")] = ShowFormat.TEXT,
     limit: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", min=1, help="Digests shown: those with the most time. [default: 20; csv and json: all]"
-        ),
+        Field(ge=1),
+        Option("Digests shown: those with the most time.", "N", default="20; csv and json: all"),
     ] = None,
-    show_literals: Annotated[
-        bool, typer.Option("--show-literals", help="Show a sample of each digest, which holds literals.")
-    ] = False,
+    show_literals: ShowLiterals = False,
 ) -> None:
     """Show a capture's digests, those with the most time first.
 
@@ -164,10 +151,10 @@ def show(
     if output is ShowFormat.TEXT:
         render_terminal(view, console())
     elif output is ShowFormat.JSON:
-        typer.echo(json.dumps(_for_programs(summary, limit, literals=show_literals), indent=1, ensure_ascii=False))
+        click.echo(json.dumps(_for_programs(summary, limit, literals=show_literals), indent=1, ensure_ascii=False))
     else:
         render = {ShowFormat.HTML: render_html, ShowFormat.MARKDOWN: render_markdown, ShowFormat.CSV: render_csv}
-        typer.echo(render[output](view), nl=False)
+        click.echo(render[output](view), nl=False)
 
 
 def _for_programs(summary: dict[str, Any], limit: int, *, literals: bool) -> dict[str, Any]:

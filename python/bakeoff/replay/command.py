@@ -3,30 +3,16 @@
 import hashlib
 import os
 import re
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from pydantic import Field
 
 from bakeoff.captures import capture_totals, make_capture
-from bakeoff.cli.arguments import (
-    Budget,
-    ExplainBudget,
-    FailOnOption,
-    Format,
-    NoExplain,
-    NoVerdict,
-    Open,
-    Precision,
-    ProfileOption,
-    Quiet,
-    Runs,
-    Seed,
-    format_option,
-)
-from bakeoff.cli.duel import arm_of, data_and_connection, parse_servers, passwords_of, refuse_twins
+from bakeoff.cli.arguments import DataOptions, Format, Output, Verdict
+from bakeoff.cli.duel import arm_of, data_and_connection, parse_servers, passwords_of, refuse_twins, study_of
+from bakeoff.cli.options import Take, command
 from bakeoff.cli.printing import console
 from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.errors import HostError, SpecError
@@ -38,10 +24,9 @@ from bakeoff.replay.workload import is_capture
 from bakeoff.report import render_terminal
 from bakeoff.results import runs_root
 from bakeoff.servers.paths import locked, share
-from bakeoff.spec import Origin, Profile, Study, Workload
+from bakeoff.spec import Frozen, Origin, Workload
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
-from bakeoff.spec.study import DATABASE_PATTERN, THREADS_MAX
-from bakeoff.units import parse_duration_s, parse_precision
+from bakeoff.spec.fields import DATABASE_PATTERN, THREADS_MAX, Argument, Conditions, Option, Sizes
 
 _THREADS_MOST = 64
 """Sessions by default, however many connections were open in the capture."""
@@ -54,120 +39,96 @@ _ONE_SESSION = (
 )
 
 
-def replay(
-    workload: Annotated[
-        Path,
-        typer.Argument(metavar="WORKLOAD", help="A capture, a query log, or a file of SQL; see `bakeoff capture`."),
-    ],
-    servers: Annotated[list[str], typer.Argument(metavar="SERVER", help="The baseline first: mysql:5.7 mysql:8.0 …")],
-    data: Annotated[
-        str | None,
-        typer.Option(
-            metavar="DUMP",
-            help="The tables: a dump or mysql://user@host/DATABASE (docs/data.md); not of running servers.",
-        ),
-    ] = None,
-    database: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Of statements whose schema the log does not tell. [default: the dump's, or the URL's]",
-        ),
-    ] = None,
+class ReplayOptions(Frozen):
+    """What is replayed, on which servers, and how."""
+
+    workload: Annotated[Path, Argument("A capture, a query log, or a file of SQL; see `bakeoff capture`.", "WORKLOAD")]
+    servers: Annotated[list[str], Argument("The baseline first: mysql:5.7 mysql:8.0 …", "SERVER")]
     threads: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            max=THREADS_MAX,
-            help="Sessions; for reads also more than the capture has connections. [default: the connections at work at "
-            "once in the capture, at most 64]",
+        Field(ge=1, le=THREADS_MAX),
+        Option(
+            "Sessions; for reads also more than the capture has connections.",
+            "N",
+            default="the connections at work at once in the capture, at most 64",
+            section="Workload",
         ),
-    ] = None,
+    ] = None
     speed: Annotated[
         float | None,
-        typer.Option(
-            metavar="FACTOR", help="By the clock: 1 as captured, 0.5 half as fast, 10. [default: as fast as it goes]"
+        Option(
+            "Replay at the captured times: 1 as captured, 0.5 half as fast, 10.",
+            "FACTOR",
+            default="as fast as it goes",
+            section="Workload",
         ),
-    ] = None,
-    precision: Precision = None,
-    budget: Budget = "10m",
+    ] = None
     writes: Annotated[
         bool,
-        typer.Option("--writes", help="Of running servers: replay writes too, in every epoch; with --i-have-a-backup."),
-    ] = False,
+        Option("On running servers: replay writes too, in every epoch; with --i-have-a-backup.", section="Workload"),
+    ] = False
     i_have_a_backup: Annotated[
-        bool, typer.Option("--i-have-a-backup", help="The data of these running servers may be changed by --writes.")
-    ] = False,
-    no_verdict: NoVerdict = False,
-    profile: ProfileOption = Profile.MATCHED,
-    fail_on: FailOnOption = None,
-    explain_budget: ExplainBudget = None,
-    no_explain: NoExplain = False,
-    show_literals: Annotated[
-        bool, typer.Option("--show-literals", help="Show statements as they were captured in the report.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what it would take; start nothing.")] = False,
-    seed: Seed = None,
-    runs: Runs = None,
-    open_report: Open = False,
-    quiet: Quiet = False,
-    output: Annotated[Format, format_option] = Format.TEXT,
+        bool, Option("The data of these running servers may be changed by --writes.", section="Workload")
+    ] = False
+    show_literals: Annotated[bool, Option("Show statements as they were captured in the report.", section="Output")] = (
+        False
+    )
+    dry_run: Annotated[bool, Option("Show what it would take; start nothing.")] = False
+
+
+@command()
+def replay(
+    asked: ReplayOptions,
+    data: Annotated[DataOptions, Take("data")],
+    sizes: Annotated[Sizes, Take("precision", "budget_s")],
+    conditions: Annotated[Conditions, Take("database", "profile", "seed")],
+    verdict: Verdict,
+    output: Output,
 ) -> int:
     """Replay captured statements on servers with your data; judge the time, rows, errors and plan of every query."""
-    specs = parse_servers(servers, "replay shop.capture")
+    specs = parse_servers(asked.servers, "replay shop.capture")
     refuse_twins(specs, "replay", hint="Name another server, or another database.", with_database=True)
     on_running = any(spec.origin is Origin.URL for spec in specs)
-    if data and on_running:
+    if data.data and on_running:
         raise SpecError("replay: a running server is used with its own data.", hint="Leave --data out.")
-    _check_writes(writes=writes, backup=i_have_a_backup, on_running=on_running)
-    if speed is not None and not 1e-6 <= speed <= 1e6:
-        raise SpecError(f"--speed: {speed:g} is no speed.", hint="Write --speed 1.")
-    root = runs_root(runs)
-    capture = as_capture(workload, root, quiet=quiet)
+    _check_writes(writes=asked.writes, backup=asked.i_have_a_backup, on_running=on_running)
+    if asked.speed is not None and not 1e-6 <= asked.speed <= 1e6:
+        raise SpecError(f"--speed: {asked.speed:g} is outside 1e-6 to 1e6.", hint="Write --speed 1.")
+    capture = as_capture(asked.workload, runs_root(output.runs), quiet=output.quiet)
     totals = capture_totals(capture)
     with console(stderr=True).status("reading the capture"):
         facts = capture_facts(str(capture))
-    reads_only = on_running and not writes
-    if not quiet and output is Format.TEXT:
-        _print_capture(totals, capture, facts, reads_only=reads_only, literals=show_literals)
-    once = "by the clock" if speed else "with writes" if facts.writes and not reads_only else ""
-    sessions = _sessions(threads, facts, once=once, quiet=quiet)
+    reads_only = on_running and not asked.writes
+    if not output.quiet and output.output is Format.TEXT:
+        _print_capture(totals, capture, facts, reads_only=reads_only, literals=asked.show_literals)
+    once = "by the clock" if asked.speed else "with writes" if facts.writes and not reads_only else ""
     own, tables_data, connection = data_and_connection(data)
-    arms = tuple(arm_of(at, specs, tables_data, connection) for at in range(len(specs)))
-    study = Study(
-        title=f"{workload.stem}: {' against '.join(map(str, specs))}",
-        arms=arms,
+    study = study_of(
+        own.database or _schema_of(totals),
+        sizes,
+        conditions,
+        title=f"{asked.workload.stem}: {' against '.join(map(str, specs))}",
+        arms=tuple(arm_of(at, specs, tables_data, connection) for at in range(len(specs))),
         workloads=(
             Workload(
                 script=str(capture.resolve()),
-                speed=speed,
-                writes=bool(facts.writes) if on_running and writes else None,
-                name=workload.name.partition(".")[0],
+                speed=asked.speed,
+                writes=bool(facts.writes) if on_running and asked.writes else None,
+                name=asked.workload.name.partition(".")[0],
             ),
         ),
-        threads=(sessions,),
-        database=database or own.database or _schema_of(totals) or "sbtest",
-        capture_database=database or "",
-        precision=parse_precision(precision or "1%"),
-        has_target=precision is not None,
-        equivalence=parse_precision(precision or "1%"),
-        budget_s=parse_duration_s(budget),
-        profile=profile,
-        seed=secrets.randbelow(2**31) if seed is None else seed,
+        threads=(_sessions(asked.threads, facts, once=once, quiet=output.quiet),),
+        capture_database=conditions.given().get("database", ""),
     )
-    samples = {each["digest"]: str(each["sample"]) for each in totals["digests"]} if show_literals else {}
-    options = RunOptions(
-        runs_root=root,
-        passwords=passwords_of(arms, servers, own),
-        quiet=quiet,
-        json=output is Format.JSON,
-        open_report=open_report,
-        fail_on=fail_on,
-        explaining=explaining(explain_budget, none=no_explain, of_s=study.budget_s),
+    samples = {each["digest"]: str(each["sample"]) for each in totals["digests"]} if asked.show_literals else {}
+    options = RunOptions.of(
+        output,
+        verdict,
+        passwords=passwords_of(study.arms, asked.servers, own),
+        explaining=explaining(verdict, of_s=study.budget_s),
         samples=samples,
     )
-    return check_and_run(study, options, no_verdict=no_verdict, dry_run=dry_run)
+    return check_and_run(study, options, no_verdict=verdict.no_verdict, dry_run=asked.dry_run)
 
 
 def _check_writes(*, writes: bool, backup: bool, on_running: bool) -> None:

@@ -1,71 +1,40 @@
 """`bakeoff bisect`: which build of a list, or which options of a file, made a server slower (docs/bisect.md)."""
 
-import secrets
 from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from bakeoff.cli.arguments import (
-    Budget,
-    Database,
-    Dump,
-    Format,
-    Open,
-    Precision,
-    Quiet,
-    Runs,
-    ScriptOptions,
-    Seed,
-    Tables,
-    TableSize,
-    format_option,
-)
-from bakeoff.cli.duel import data_and_connection, number_of, passwords_of, threads_of, workloads_of
+from bakeoff.cli.arguments import DataOptions, Output, WorkloadOptions
+from bakeoff.cli.duel import data_and_connection, passwords_of, study_of, workloads_of
+from bakeoff.cli.options import Take, command
 from bakeoff.cli.printing import print_sentence
 from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import arm_names
-from bakeoff.results import runs_root
 from bakeoff.search.bisection import arm_with
 from bakeoff.search.model import OptionPair, Search
 from bakeoff.servers import find_entry, install
 from bakeoff.servers.cnf import Asked, read_cnf
 from bakeoff.servers.options import Target, translate
 from bakeoff.spec import Arm, Origin, ServerSpec, Study, parse_server
-from bakeoff.units import parse_duration_s, parse_precision
+from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
 
 _BUILDS_MIN, _BUILDS_MAX = 3, 500
 _OPTIONS_MAX = 100
 _FILES = 2
 
 
+@command()
 def bisect(
     servers: Annotated[
-        list[str],
-        typer.Argument(metavar="SERVER", help="Builds in order, the first one good, the last one slow; or one server."),
+        list[str], Argument("Builds in order, the first one good, the last one slow; or one server.", "SERVER")
     ],
-    cnf: Annotated[
-        list[str] | None,
-        typer.Option(metavar="FILE", help="Twice: the good options and the slow ones, of the one server."),
-    ] = None,
-    workload: Annotated[
-        str, typer.Option("--workload", "-w", metavar="SCRIPT", help="The script that shows the difference.")
-    ] = "oltp_read_only",
-    threads: Annotated[str, typer.Option(metavar="N", help="Connections.")] = "4",
-    tables: Tables = 4,
-    table_size: TableSize = "100k",
-    option: ScriptOptions = None,
-    data: Dump = None,
-    database: Database = None,
-    precision: Precision = None,
-    budget: Budget = "30m",
-    seed: Seed = None,
-    runs: Runs = None,
-    open_report: Open = False,
-    quiet: Quiet = False,
-    output: Annotated[Format, format_option] = Format.TEXT,
+    workload: Annotated[WorkloadOptions, Take("workload", "option")],
+    data: Annotated[DataOptions, Take("data")],
+    sizes: Annotated[Sizes, Take("threads", "tables", "table_size", "precision", "budget_s", budget_s="30m")],
+    conditions: Annotated[Conditions, Take("database", "seed")],
+    output: Output,
+    cnf: Annotated[list[str], Option("Twice: the good options and the slow ones, of the one server.", "FILE")] = [],  # noqa: B006
 ) -> int:
     """Measure what is most informative, until it is known which build or which options made a server slower.
 
@@ -78,28 +47,18 @@ def bisect(
     own, tables_data, connection = data_and_connection(data)
     form = Arm(name="A", label="", server=specs[0], data=tables_data, connection=connection)
     arms, search = _of_options(specs, cnf, form) if cnf else _of_builds(specs, form)
-    study = Study(
+    study = study_of(
+        own.database,
+        sizes,
+        conditions,
         title=f"bisect {arms[0].label} to {arms[-1].label}" if search.builds else f"bisect options of {specs[0]}",
         arms=arms,
-        workloads=workloads_of([workload], option),
-        threads=threads_of(threads),
-        tables=tables,
-        table_size=number_of(table_size, "--table-size"),
-        database=database or own.database or "sbtest",
-        precision=parse_precision(precision or "1%"),
-        budget_s=parse_duration_s(budget),
-        seed=secrets.randbelow(2**31) if seed is None else seed,
+        workloads=workloads_of(workload),
         question=search,
     )
     if len(study.workloads) * len(study.threads) > 1:
         raise SpecError("bisect: it takes one workload and one number of threads.", hint="Name the clearest one.")
-    options = RunOptions(
-        runs_root=runs_root(runs),
-        passwords=passwords_of(arms, servers, own),
-        quiet=quiet,
-        json=output is Format.JSON,
-        open_report=open_report,
-    )
+    options = RunOptions.of(output, passwords=passwords_of(arms, servers, own))
     return check_and_run(study, options, no_verdict=False)
 
 
@@ -118,11 +77,7 @@ def _of_builds(specs: list[ServerSpec], form: Arm) -> tuple[tuple[Arm, ...], Sea
     count = Counter(map(str, specs))
     builds = tuple(
         form.model_copy(
-            update={
-                "name": name,
-                "server": spec,
-                "label": str(spec) if count[str(spec)] == 1 else f"{number}: {spec}",
-            }
+            update={"name": name, "server": spec, "label": str(spec) if count[str(spec)] == 1 else f"{number}: {spec}"}
         )
         for number, (name, spec) in enumerate(zip(arm_names(len(specs)), specs, strict=True), start=1)
     )
@@ -155,10 +110,7 @@ def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[t
             hint="Write bakeoff duel for one option." if len(pairs) == 1 else "Look at groups and names.",
         )
     baseline = form.model_copy(
-        update={
-            "label": f"A: {files[0]}",
-            "server": spec.model_copy(update={"options": tuple(good.items())}),
-        }
+        update={"label": f"A: {files[0]}", "server": spec.model_copy(update={"options": tuple(good.items())})}
     )
     search = Search(options=tuple(pairs))
     study = Study.model_construct(arms=(baseline,), question=search)

@@ -13,17 +13,10 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pydantic import BaseModel, ConfigDict
-
 from bakeoff.errors import SpecError
 from bakeoff.files import expanded, from_here
 from bakeoff.spec.cnf_lines import read_cnf_text
-
-
-class Frozen(BaseModel):
-    """Base of the values of bakeoff: they do not change, unknown fields are errors, and so is a number that is none."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+from bakeoff.spec.fields import Frozen
 
 
 class Origin(StrEnum):
@@ -88,7 +81,7 @@ REPEATED = frozenset(
         "binlog_do_db", "binlog_ignore_db", "ignore_db_dir", "ignore_db_dirs", "performance_schema_instrument",
         "performance_schema_logger", "performance_schema_meter", "replicate_do_db", "replicate_do_table",
         "replicate_ignore_db", "replicate_ignore_table", "replicate_rewrite_db", "replicate_wild_do_table",
-        "replicate_wild_ignore_table",
+        "replicate_wild_ignore_table"
     }
 )  # fmt: skip
 """Options that take one value each time they are given, and that mysqld collects; a line end joins the values."""

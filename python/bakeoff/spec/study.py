@@ -1,6 +1,5 @@
 """The data model of a study: arms, workloads, concurrencies, data, a stopping rule. A duel is the smallest study."""
 
-import math
 import re
 from collections.abc import Callable
 from enum import StrEnum
@@ -11,7 +10,8 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, fie
 
 from bakeoff import features
 from bakeoff.errors import SpecError
-from bakeoff.spec.server_name import Frozen, Origin, ServerSpec
+from bakeoff.spec.fields import RATE_MAX, Conditions, Frozen, Placement, Sizes
+from bakeoff.spec.server_name import Origin, ServerSpec
 
 
 class Part(StrEnum):
@@ -23,12 +23,7 @@ class Part(StrEnum):
 
 
 class Factor(Frozen):
-    """What is varied.
-
-    Attributes:
-        parts: of the settings that its levels hold; usually one.
-        levels: as written, in order.
-    """
+    """What is varied. `parts` are those of the settings in its levels, usually one."""
 
     name: str
     parts: tuple[Part, ...]
@@ -36,7 +31,7 @@ class Factor(Frozen):
 
 
 class PublishedFigure(Frozen):
-    """A published throughput of one arm in one cell; only ratios of such figures are compared."""
+    """A published throughput of one arm in one cell. Only ratios of such figures are compared."""
 
     cell: str
     arm: str
@@ -44,12 +39,7 @@ class PublishedFigure(Frozen):
 
 
 class Published(Frozen):
-    """Figures that somebody published for the same question.
-
-    Attributes:
-        source: who, where, when.
-        unit: what the figures count.
-    """
+    """Figures that somebody published for the same question; `source` says who, where and when."""
 
     source: str
     unit: str
@@ -60,9 +50,9 @@ class Fraction(Frozen):
     """Which combinations of some two-level factors were chosen, and which effects are therefore confounded.
 
     Attributes:
-        factors: the two-level ones in the fraction; all others are crossed with them in full.
+        factors: the two-level factors in the fraction; all others are crossed with them in full.
         words: the defining relation: sets of factors whose levels determine each other.
-        measured, complete: combinations (arms) of the fraction, and of all levels.
+        measured, complete: number of combinations (arms) in the fraction, and of all levels.
     """
 
     factors: tuple[str, ...]
@@ -76,7 +66,7 @@ class Fraction(Frozen):
         return min(map(len, self.words))
 
     def mixed_pairs(self) -> tuple[tuple[tuple[str, str], ...], ...]:
-        """Two-factor interactions in groups; only the sum of a group can be estimated."""
+        """Group the two-factor interactions; only the sum of a group can be estimated."""
         groups: dict[frozenset[frozenset[str]], list[tuple[str, str]]] = {}
         for pair in combinations(self.factors, 2):
             same = {frozenset(pair)} | {frozenset(pair) ^ frozenset(word) for word in self.words}
@@ -84,13 +74,13 @@ class Fraction(Frozen):
         return tuple(tuple(group) for group in groups.values())
 
     def mixed_with(self, first: str, second: str) -> tuple[tuple[str, str], ...]:
-        """The two-factor interactions confounded with that of these factors; () when there is none."""
+        """Return the two-factor interactions confounded with that of these factors."""
         pair = {first, second}
         group = next((group for group in self.mixed_pairs() if any(set(each) == pair for each in group)), ())
         return tuple(each for each in group if set(each) != pair)
 
     def sentences(self) -> tuple[str, ...]:
-        """The fraction and its aliases in words: for the plan, the run and the report."""
+        """Describe the fraction and its aliases for the plan, the run and the report."""
         roman = {3: "III", 4: "IV", 5: "V", 6: "VI", 7: "VII"}.get(self.resolution, str(self.resolution))
         named = [" = ".join(f"{a} × {b}" for a, b in group) for group in self.mixed_pairs() if len(group) > 1]
         return (
@@ -107,14 +97,13 @@ class Design(Frozen):
     """Where the arms of a study come from.
 
     Attributes:
-        question: in words; may be empty.
-        about: where the question comes from; may be empty.
+        question: in words.
+        about: where the question comes from.
         scale: `demo`, `small`, `paper`, or empty for what the file itself says.
-        factors: in the file's order.
         levels: arm -> level of each factor, in the order of the factors; the control has its baseline's.
         excluded: combinations left out by `where`.
-        fraction: how the combinations were chosen; None: all that `where` leaves.
-        together: an arm is measured until its cell is finished, also when its own ratio is settled: effects need epochs
+        fraction: how the combinations were chosen; None for all that `where` leaves.
+        together: measure an arm until its cell is finished, even when its own ratio is settled. Effects need epochs
             that have every arm.
     """
 
@@ -129,37 +118,21 @@ class Design(Frozen):
     published: Published | None = None
 
 
-LOADS_MAX = 1_000
-RATE_MAX = 1e9
-"""Events per second: one a nanosecond."""
-DATABASE_PATTERN = r"^[A-Za-z0-9_$-]{1,64}$"
-SEED_MAX = 2**63 - 1
-THREADS_MAX = 10_000
-"""Connections of one arm: the engine takes no more."""
-
 OptionValue = bool | int | float | str
-
-
-class Profile(StrEnum):
-    """Which settings bakeoff makes equal before measuring."""
-
-    MATCHED = "matched"  # same memory and durability on all arms
-    STOCK = "stock"  # each version's own defaults
 
 
 class Data(Frozen):
     """Content and declaration of the tables. Arms with equal data and equal server can share a build.
 
     Attributes:
-        charset, collation: of the database, hence of the tables; None: the server's default.
-        table_charset, table_collation: of the tables, where it is not the database's.
-        column_charset, column_collation: of the columns that hold texts, where it is not the table's.
+        charset, collation: of the database, hence of the tables; None for the server's default.
+        table_charset, table_collation: of the tables, if not the database's.
+        column_charset, column_collation: of the text columns, if not the table's.
         table_options: appended to CREATE TABLE (`ROW_FORMAT=COMPRESSED`).
-        engine: storage engine, as `--mysql-storage-engine`.
-        options: of the workloads' scripts, for this arm alone (`table_size`); they go over the workload's own.
-        source: a dump (docs/data.md) that is loaded in place of what the scripts' `prepare` makes: its path, or the URL
-            of a running server before its data was taken.
-        source_bytes: what the data of a URL is expected to take; of a path the dump says it.
+        options: script options of this arm alone (`table_size`); they override the workload's.
+        source: a dump that is loaded instead of running `prepare`: its path, or the URL of a running server before its
+            data was taken.
+        source_bytes: expected size of the data of a URL.
     """
 
     charset: str | None = None
@@ -176,19 +149,19 @@ class Data(Frozen):
 
     @property
     def text_charset(self) -> str | None:
-        """Character set of the text columns, the innermost that is named; None: the server's default."""
+        """Character set of the text columns; None for the server's default."""
         return self.column_charset or self.table_charset or self.charset
 
     @property
     def text_collation(self) -> str | None:
-        """Collation of the text columns; None: the default of their character set on that server."""
+        """Collation of the text columns; None for the default of their character set on that server."""
         if self.column_charset:
             return self.column_collation
         return self.table_collation if self.table_charset else self.collation
 
     @property
     def declared_table_options(self) -> str:
-        """Table options of CREATE TABLE."""
+        """Table options of CREATE TABLE, character set included."""
         words = [f"DEFAULT CHARACTER SET {self.table_charset}"] if self.table_charset else []
         words += [f"COLLATE {self.table_collation}"] if self.table_collation else []
         return " ".join([*words, self.table_options]).strip()
@@ -203,16 +176,11 @@ CONNECTION_WORDS = {
 
 
 class Connection(Frozen):
-    """How the client talks to the server; words in lower case.
+    """How the client talks to the server, in `CONNECTION_WORDS`.
 
     Attributes:
-        charset, collation: of the connection; None: that of the data, so that no conversion is measured.
-        transport: `socket` or `tcp`.
-        tls: `disabled` by default, so that it never differs by accident.
-        prepare_mode: `server` or `client`.
-
-    Raises:
-        SpecError: a word that is none of `CONNECTION_WORDS`.
+        charset, collation: None for those of the data, so that no conversion is measured.
+        tls: disabled by default, so that it never differs by accident.
     """
 
     charset: str | None = None
@@ -227,7 +195,7 @@ class Connection(Frozen):
         assert info.field_name
         known = CONNECTION_WORDS[info.field_name]
         if word.lower() not in known:
-            raise SpecError(f"{word!r} is no {info.field_name}.", hint=f"Write one of {', '.join(known)}.")
+            raise SpecError(f"{info.field_name} cannot be {word!r}.", hint=f"Write one of {', '.join(known)}.")
         return word.lower()
 
 
@@ -248,34 +216,32 @@ class Arm(Frozen):
     slowdown_percent: float = Field(default=0.0, ge=0.0)
 
 
-class Placement(StrEnum):
-    """Where the client thread and the server thread of a connection run."""
+class WorkloadFields(Frozen):
+    """What a study file and the record of a run both say of a workload."""
 
-    PAIRED = "paired"  # both on one CPU: connection i on CPU i modulo their number
-    FREE = "free"  # chosen by the kernel
+    script: str = Field(
+        description="Bundled name (`bakeoff list workloads`), or path of a Lua file or a capture beside the study."
+    )
+    rate_per_s: float | None = Field(
+        default=None, gt=0, le=RATE_MAX, description="Open loop at this many events per second."
+    )
+    speed: float | None = Field(
+        default=None, ge=1e-6, le=1e6, description="Replay speed relative to the captured timing; 1 is real time."
+    )
+    name: str = Field(default="", pattern="^[A-Za-z0-9_.-]*$", description="What its cells are called.")
+    writes: bool | None = Field(
+        default=None, description="It changes data; default: true, unless a bundled script or a capture only reads."
+    )
 
 
-class Workload(Frozen):
-    """A script and its options, sysbench's names (`table_size`, `range_size`); or a capture, which is replayed.
+class Workload(WorkloadFields):
+    """A script and its options, under sysbench's names (`table_size`), or a capture, which is replayed."""
 
-    Attributes:
-        script: bundled name (`oltp_read_only`), or path of a Lua file or a capture.
-        rate_per_s: open loop at this rate; None: closed loop.
-        speed: of a capture: by the clock, captured seconds in a second; None: closed loop.
-        name: what its cells are called; empty: the script's name.
-        writes: it changes data; None: True unless bakeoff knows the script to read only, or finds it out of a capture.
-    """
-
-    script: str
     options: tuple[tuple[str, OptionValue], ...] = ()
-    rate_per_s: float | None = Field(default=None, gt=0)
-    speed: float | None = Field(default=None, ge=1e-6, le=1e6)
-    name: str = ""
-    writes: bool | None = None
 
 
 class Question(Frozen):
-    """What a study asks; a feature has a record of its own (`question.py`), whose kind is the feature's name.
+    """What a study asks. A feature has a record of its own (`question.py`), whose kind is the feature's name.
 
     Attributes:
         reference: the log ratio that a comparison is measured against: measuring may end once it is excluded.
@@ -295,7 +261,7 @@ class Question(Frozen):
         return self.kind == "verdict"
 
     def map_arms(self, _change: Callable[[tuple[Arm, ...]], tuple[Arm, ...]]) -> "Question":
-        """The question with the arms that it holds itself changed."""
+        """Return the question with its own arms changed."""
         return self
 
 
@@ -310,49 +276,27 @@ def _as_question(value: object) -> object:
     return module.QUESTION.record.model_validate(value)
 
 
-class Study(Frozen):
+class Study(Sizes, Conditions):
     """Everything that a run needs to know.
 
     Attributes:
         arms: the baseline first; at least two.
-        workloads, threads: their product is the cells.
-        tables, table_size: the data that `prepare` loads, shared by all workloads.
-        database: of sysbench's tables; other scripts have one of their own, whose name begins so.
-        capture_database: on running servers, of captured statements whose schema neither the log nor the URL tells.
-        precision: half-width w at which measuring ends, natural-log units.
-        has_target: the precision was asked for, so that a report remarks when the budget ends before it is reached.
-        equivalence: margin Delta of the verdict EQUIVALENT, natural-log units.
+        workloads: with `threads` they make the cells.
+        capture_database: database of captured statements on running servers when neither the log nor the URL names one.
+        precision, equivalence: half-widths in natural-log units.
+        has_target: the precision was asked for, so the report says when the budget ends before it is reached.
         question: what is asked of the arms: a verdict, unless a feature asks something else.
-        warm_s: seconds of load before each workload's measuring, after every start.
-        budget_s: wall time from loading to verdict, downloads left out.
         builds: independent loads of the data per arm, rotated over epochs.
-        combine_hosts: one verdict over hosts of a cluster that are unlike machines, too.
-        freeze: stop the resting server (SIGSTOP); None: only for workloads that write.
-        placement: None: paired where that is better and possible.
-        seed: everything random in the run follows from it.
-        design: the factors and levels behind the arms, and published figures; None: a duel.
-        client: host of the client, for ssh; None: client and servers share this machine.
+        design: the factors and levels behind the arms, and published figures; None for a duel.
+        client: host of the client, as ssh knows it; None: client and servers share this machine.
     """
 
     title: str
     arms: tuple[Arm, ...]
     workloads: tuple[Workload, ...]
-    threads: tuple[int, ...] = (4,)
-    tables: int = Field(default=4, ge=1, le=1000)
-    table_size: int = Field(default=100_000, ge=1)
-    database: str = "sbtest"
     capture_database: str = ""
-    precision: float = Field(default=math.log(1.01), gt=0)
     has_target: bool = False
-    equivalence: float = Field(default=math.log(1.01), gt=0)
     question: Annotated[SerializeAsAny[Question], BeforeValidator(_as_question)] = Question()
-    budget_s: float = Field(default=600.0, gt=0)
-    builds: int = Field(default=2, ge=1)
-    combine_hosts: bool = Field(default=False, exclude_if=lambda combined: not combined)
-    warm_s: float = Field(default=3.0, ge=0)
-    profile: Profile = Profile.MATCHED
-    freeze: bool | None = None
-    placement: Placement | None = None
     seed: int = 0
     design: Design | None = None
     client: str | None = Field(default=None, pattern=r"^[^\s-]\S*$", exclude_if=lambda client: client is None)
@@ -380,15 +324,9 @@ class Study(Frozen):
         design = self.design
         if design and any(len(design.levels.get(name, ())) != len(design.factors) for name in names):
             raise SpecError("study: its design needs a level of every factor for every arm.")
-        if not re.fullmatch(DATABASE_PATTERN, self.database):
-            raise SpecError(
-                f"database {self.database!r}: a name has 1 to 64 letters, digits, _, $ and -.",
-                hint="Name another one, or leave it out for sbtest.",
-                field=("database",),
-            )
         self._check_sources()
-        if not self.workloads or not self.threads or min(self.threads) < 1:
-            raise SpecError("study: it takes at least one workload and one number of threads above zero.")
+        if not self.workloads:
+            raise SpecError("study: it takes at least one workload.")
         return self
 
     def loaded_from(self, client: str) -> "Study":
@@ -427,5 +365,5 @@ class Study(Frozen):
 
 
 def control_of(arm: Arm) -> Arm:
-    """A second instance of an arm: its true ratio is 1, so it shows whether this machine can be trusted today."""
+    """Return a second instance of an arm: its true ratio is 1, so it shows whether this machine can be trusted."""
     return arm.model_copy(update={"name": f"{arm.name}'", "label": f"{arm.label} (control)", "slowdown_percent": 0.0})

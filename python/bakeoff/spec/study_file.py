@@ -10,79 +10,26 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from bakeoff.errors import KeyPath, SpecError
-from bakeoff.spec.factors import check_level, part_of, rows_of, settings_behind
-from bakeoff.spec.study import (
-    DATABASE_PATTERN,
-    LOADS_MAX,
-    RATE_MAX,
-    SEED_MAX,
-    THREADS_MAX,
-    OptionValue,
-    Placement,
-    Profile,
-)
+from bakeoff.spec.factors import check_level, part_of, settings_behind
+from bakeoff.spec.fields import IN_FILE, Conditions, Frozen, Sizes
+from bakeoff.spec.study import OptionValue, WorkloadFields
 from bakeoff.spec.yaml_lines import CHARACTERS_MAX, Lines, level_text, load_yaml
-from bakeoff.units import parse_duration_s, parse_precision
-
-
-def _parsed_by(parse: Callable[[str], float], *types: type) -> Callable[[object], object]:
-    """A validator for values of these types; it keeps the hint of a SpecError, and pydantic adds the place."""
-
-    def validate(value: object) -> object:
-        if not isinstance(value, types) or isinstance(value, bool):
-            return value
-        try:
-            return parse(str(value))
-        except SpecError as error:
-            raise PydanticCustomError("spec", "{reason}", {"reason": error.message, "hint": error.hint}) from None
-
-    return validate
-
-
-_seconds = _parsed_by(parse_duration_s, str, float, int)
-_precision = _parsed_by(parse_precision, str, float, int)
-_rows = _parsed_by(rows_of, str, int)
 
 Level = Annotated[str, BeforeValidator(level_text, json_schema_input_type=str | int | float | bool)]
-Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=str | float)]
-Precision = Annotated[float, BeforeValidator(_precision, json_schema_input_type=str | float)]
-Rows = Annotated[int, BeforeValidator(_rows, json_schema_input_type=str | int), Field(ge=1)]
-Threads = Annotated[int, Field(ge=1, le=THREADS_MAX, strict=True)]
-
 Levels = list[Level] | dict[str, dict[str, Level]]
 """Levels of a factor: values of one setting, or named bundles of settings."""
 
 
-class Form(BaseModel):
-    """Base of the file's parts: an unknown key is a mistake."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class WorkloadForm(Form):
+class WorkloadForm(WorkloadFields):
     """A workload with options; a bare name is a workload without any."""
 
-    script: str = Field(
-        description="Bundled name (`bakeoff list workloads`), or path of a Lua file or a capture beside the study."
-    )
-    options: dict[str, OptionValue] = Field(default={}, description="Of the script, on every arm.")
-    rate_per_s: float | None = Field(
-        default=None, gt=0, le=RATE_MAX, description="Open loop at this many events per second."
-    )
-    speed: float | None = Field(
-        default=None, ge=1e-6, le=1e6, description="Of a capture: replayed by its clock, so many times as fast."
-    )
-    name: str = Field(default="", pattern="^[A-Za-z0-9_.-]*$", description="What its cells are called.")
-    writes: bool | None = Field(
-        default=None, description="It changes data; default: true, unless it is a bundled script that only reads."
-    )
+    options: dict[str, OptionValue] = Field(default={}, description="Options of the script, on every arm.")
 
 
-class Exclusion(Form):
+class Exclusion(Frozen):
     """Combinations that are left out."""
 
     exclude: dict[str, Level | list[Level]] = Field(
@@ -90,7 +37,7 @@ class Exclusion(Form):
     )
 
 
-class PublishedForm(Form):
+class PublishedForm(Frozen):
     """Published figures to compare with, as a CSV file with one row a figure."""
 
     file: str = Field(description="CSV, beside the study file.")
@@ -99,68 +46,51 @@ class PublishedForm(Form):
     columns: dict[str, str] = Field(description="Factor (or `workload`, `threads`): its column.")
 
 
-class Sizes(Form):
-    """What a scale may change: how much is measured, never what is asked."""
-
-    workloads: list[str | WorkloadForm] | None = Field(default=None, min_length=1)
-    threads: list[Threads] | None = Field(default=None, min_length=1, description="Connections; each number is a cell.")
-    tables: int | None = Field(default=None, ge=1, le=1000)
-    table_size: Rows | None = Field(default=None, description="Rows a table: 20000, 100k, 10m.")
-    precision: Precision | None = Field(default=None, description="Half-width at which to stop: 1%.")
-    equivalence: Precision | None = Field(default=None, description="Margin of EQUIVALENT; the precision by default.")
-    budget: Seconds | None = Field(default=None, description="Wall time from loading to verdict: 90s, 2h.")
-    builds: int | None = Field(default=None, ge=1, le=LOADS_MAX, description="Independent loads of the data per arm.")
-    warm_up: Seconds | None = Field(default=None, description="Load before each workload is measured: 30s, 5m.")
+Workloads = Annotated[list[str | WorkloadForm], Field(min_length=1)] | None
 
 
 class Scale(Sizes):
     """One size of the study."""
 
+    workloads: Workloads = None
     keep: dict[str, list[Level]] = Field(default={}, description="Factor: the levels that remain at this scale.")
     settings: dict[str, Level] = Field(default={}, description="Settings of every arm at this scale.")
 
 
-class StudyFile(Sizes):
+class StudyFile(Sizes, Conditions):
     """A study file."""
 
     title: str = Field(min_length=1, description="Short; names the run.")
     question: str = Field(default="", description="The question in a sentence; stands above the report.")
     about: str = Field(default="", description="Where the question comes from.")
+    workloads: Workloads = None
     servers: list[str] | None = Field(
-        default=None, min_length=1, description="Short for the factor `server`; `installed`: every one that is."
+        default=None, min_length=1, description="Short for the factor `server`; `installed`: every installed one."
     )
     factors: dict[str, Levels] = Field(default={}, description="What is varied, and its levels.")
     settings: dict[str, Level] = Field(default={}, description="Settings that are the same on every arm.")
     baseline: dict[str, Level] = Field(
         default={}, description="Factor: level. Factors not named are at their first level."
     )
-    database: str = Field(default="sbtest", pattern=DATABASE_PATTERN, description="Of sysbench's tables.")
     where: list[Exclusion] = Field(default=[], description="Combinations left out.")
     design: Literal["auto", "full", "fraction"] = Field(
         default="auto", description="full: all combinations; fraction; auto: a fraction from five factors on."
     )
-    profile: Profile = Field(default=Profile.MATCHED, description="matched: same memory and durability; stock.")
     control: bool = Field(default=False, description="A second instance of the baseline, as a control.")
-    combine_hosts: bool = Field(default=False, description="One verdict over unlike machines of a cluster, too.")
-    freeze: bool | None = Field(default=None, description="Stop resting servers; default: when a workload writes.")
-    placement: Placement | None = Field(
-        default=None, description="paired: both threads of a connection on one CPU; free; default: the better one."
-    )
-    seed: int | None = Field(default=None, ge=0, le=SEED_MAX)
     scales: dict[str, Scale] = Field(default={}, description="demo, small, paper: sizes of the same question.")
     published: PublishedForm | None = None
 
 
 @dataclass(frozen=True)
 class LoadedStudy:
-    """A study file that was read, one of its scales applied.
+    """A study file with one of its scales applied.
 
     Attributes:
-        path: the file; what it names lies beside it.
-        written: the form as it is in the file, all levels in it.
-        scale: the name of the scale, or empty.
-        levels: factor -> level -> settings; the order is the file's.
-        cnf_folder: where the @FILEs of its servers lie.
+        path: the file; paths in it are relative to its folder.
+        written: the form as it is in the file, with all levels.
+        scale: name of the scale, or empty.
+        levels: factor -> level -> settings, in the file's order.
+        cnf_folder: folder of the servers' @FILEs.
     """
 
     path: Path
@@ -179,12 +109,7 @@ class LoadedStudy:
         return ("factors", factor, level if isinstance(levels, dict) else levels.index(level))
 
     def place_of_field(self, field: KeyPath, combination: Mapping[str, str]) -> KeyPath:
-        """Where the file sets a field of an arm (`settings_behind`), else where it names the arm's server.
-
-        Args:
-            field: path inside `Arm`.
-            combination: factor -> the arm's level.
-        """
+        """Where the file sets a field of an arm (a path inside `Arm`), else where it names the arm's server."""
         return self.place_of_setting((*settings_behind(field), "server"), combination)
 
     def place_of_setting(self, names: Sequence[str], combination: Mapping[str, str]) -> KeyPath:
@@ -199,10 +124,10 @@ class LoadedStudy:
         return ("factors",)
 
     def with_servers(self, servers: Sequence[str]) -> "LoadedStudy":
-        """The same question about other servers, which are its only factor.
+        """Ask the same question about other servers, which become its only factor.
 
         Raises:
-            SpecError: one comes twice, or the file varies something else.
+            SpecError: one is given twice, or the file varies something else.
         """
         odd = [name for name, levels in self.levels.items() if name != "server" and len(levels) > 1]
         if odd:
@@ -223,36 +148,29 @@ class LoadedStudy:
         return replace(self, form=form, written=form, levels={"server": named}, cnf_folder=Path())
 
     def error(self, *place: str | int, reason: str, hint: str = "") -> SpecError:
-        """An error at a place of this file, which is inside the scale where that sets it."""
+        """Make an error at a place of this file, or of its scale if that is what sets it."""
         chosen = self.form.scales.get(self.scale)
-        match place:
-            case ("settings", name, *_) if chosen:
-                inside = name in chosen.settings
-            case (str(name), *_) if chosen and name != "settings":
-                inside = bool(getattr(chosen, name, None))
-            case _:
-                inside = False
-        place = ("scales", self.scale, *place) if inside else place
+        if chosen and place:
+            in_settings = place[0] == "settings" and len(place) > 1
+            if place[1] in chosen.settings if in_settings else place[0] in chosen.given():
+                place = ("scales", self.scale, *place)
         return self.lines.error(place, reason, hint=hint)
 
+
+_WITH_UNITS = ("precision", "equivalence", "budget", "warm_up", "table_size")
 
 INSTALLED = "installed"
 """Stands in `servers` for every installed server that is not named."""
 
 Installed = Callable[[Sequence[str]], Sequence[str]]
-"""Names of servers -> the installed ones that none of them stands for."""
+"""Given the servers that are named, returns the installed ones that none of them stands for."""
 
 
 def read_study(path: Path, *, scale: str = "", installed: Installed = lambda named: ()) -> LoadedStudy:
-    """Read a study file.
-
-    Args:
-        path: the file.
-        scale: one of its scales, or empty.
-        installed: servers that `installed` stands for beside those that are named.
+    """Read a study file and apply one of its scales.
 
     Raises:
-        SpecError: whatever is wrong with it; with file, line, reason and remedy.
+        SpecError: anything wrong with it; with file, line, reason and remedy.
     """
     try:
         with path.open("rb") as file:
@@ -267,7 +185,7 @@ def read_study(path: Path, *, scale: str = "", installed: Installed = lambda nam
     if not isinstance(document, dict):
         raise lines.error((), "a study is a mapping of keys.", hint="It begins with `title: …`; see docs/studies.md.")
     try:
-        form = StudyFile.model_validate(_shares_as_text(_with_installed(document, installed)))
+        form = StudyFile.model_validate(_as_written(_with_installed(document, installed)), context=IN_FILE)
     except ValidationError as error:
         raise _first_mistake(error, lines) from None
     whole = LoadedStudy(path, form, form, lines, "", _all_levels(form, lines, varied=True), path.parent)
@@ -293,6 +211,21 @@ def _with_installed(document: dict[str, Any], installed: Installed) -> dict[str,
     return document | {"servers": [each for name in servers for each in (more if name == INSTALLED else [name])]}
 
 
+def _as_written(document: dict[str, Any]) -> dict[str, Any]:
+    """Turn numbers into text where a unit may stand: `budget: 60`, `precision: 0.01`."""
+    parts = {
+        key: str(value) if key in _WITH_UNITS and type(value) in (int, float) else value
+        for key, value in document.items()
+    }
+    scales = parts.get("scales")
+    if isinstance(scales, dict):
+        parts["scales"] = {
+            name: _as_written(scale) if isinstance(scale, dict) else scale for name, scale in scales.items()
+        }
+    shares: dict[str, Any] = _shares_as_text(parts)
+    return shares
+
+
 def _shares_as_text(node: Any, name: str = "") -> Any:  # noqa: ANN401 — whatever YAML holds
     """Turn numbers below `compressibility` into text; elsewhere they are refused, since YAML reads 8.10 as 8.1."""
     if isinstance(node, dict):
@@ -309,9 +242,8 @@ def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
         have = ", ".join(form.scales) or "none"
         raise lines.error(("scales",), f"there is no scale {scale}.", hint=f"This study has {have}.")
     chosen = form.scales[scale]
-    changed: dict[str, Any] = {
-        name: getattr(chosen, name) for name in Sizes.model_fields if getattr(chosen, name) is not None
-    }
+    changed = chosen.given()
+    changed.pop("keep", None)
     factors, servers = dict(form.factors), form.servers
     for name, levels in chosen.keep.items():
         known = servers if name == "server" and servers else factors.get(name)
@@ -337,7 +269,7 @@ def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
 
 
 def _all_levels(form: StudyFile, lines: Lines, *, varied: bool) -> dict[str, dict[str, dict[str, str]]]:
-    """Every factor with its levels as settings, each checked; `varied`: each needs two, as no scale was applied."""
+    """Return every factor with its levels as settings, each checked; `varied`: each needs two levels."""
     if form.servers and "server" in form.factors:
         raise lines.error(("servers",), "servers and factors.server say the same.", hint="Keep one of them.")
     factors: dict[str, Levels] = {"server": form.servers} if form.servers else {}
@@ -366,16 +298,15 @@ def _all_levels(form: StudyFile, lines: Lines, *, varied: bool) -> dict[str, dic
 def _check_part(
     part: StudyFile | Scale, levels: Mapping[str, Mapping[str, Mapping[str, str]]], lines: Lines, place: KeyPath
 ) -> None:
-    """Check settings, threads and workloads of the file or of a scale, which stand at `place`."""
+    """Check settings, threads and workloads of the file, or of the scale at `place`."""
     for name, value in part.settings.items():
         here = (*place, "settings", name)
         _checked(lines, here, name, value)
         for factor, bundles in levels.items():
             if any(name in settings for settings in bundles.values()):
                 raise lines.error(here, f"factor {factor} varies it already.", hint="Keep one of the two.")
-    threads = part.threads or []
-    for index, count in enumerate(threads):
-        if count in threads[:index]:
+    for index, count in enumerate(part.threads):
+        if count in part.threads[:index]:
             raise lines.error((*place, "threads", index), f"{count} comes twice.", hint="Leave one out.")
     for index, script in enumerate(part.workloads or []):
         if not (script if isinstance(script, str) else script.script).strip():
@@ -434,8 +365,11 @@ _REMEDIES = {
     "extra_forbidden": "Leave it out, or look for a typo; docs/studies.md lists the keys.",
     "missing": "Write it.",
     "list_type": "Write a list: [4], or a line with - for each.",
+    "tuple_type": "Write a list: [4], or a line with - for each.",
     "string_type": "Write it in quotes: YAML reads 8.10 as the number 8.1.",
 }
+
+_REASONS = {"extra_forbidden": "there is no such key", "missing": "it is missing", "tuple_type": "it is not a list"}
 
 _OF_COMMAND_LINE = {
     "rate": "Write rate_per_s in a workload: {script: oltp_read_only, rate_per_s: 500}.",
@@ -444,7 +378,7 @@ _OF_COMMAND_LINE = {
     "explain_budget": "Write --explain-budget on the command line.",
 }
 
-_FORMS: dict[int | str, type[Form]] = {
+_FORMS: dict[int | str, type[Frozen]] = {
     "workloads": WorkloadForm,
     "where": Exclusion,
     "published": PublishedForm,
@@ -453,16 +387,16 @@ _FORMS: dict[int | str, type[Form]] = {
 
 
 def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
-    """One of pydantic's errors as one line: the deepest one, since each branch of a union reports its own."""
+    """Turn pydantic's deepest error into one line; each branch of a union reports its own."""
     found = max(error.errors(), key=lambda each: (len(_path(each["loc"])), each["type"] == "extra_forbidden"))
     path = _path(found["loc"])
     if found["type"] == "spec":
         return lines.error(path, found["ctx"]["reason"], hint=found["ctx"]["hint"])
-    reason = {"extra_forbidden": "there is no such key", "missing": "it is missing"}.get(found["type"], found["msg"])
+    reason = _REASONS.get(found["type"], found["msg"])
     reason = reason[0].lower() + reason[1:]
     hint = _REMEDIES.get(found["type"], "See docs/studies.md.")
     if found["type"] == "extra_forbidden" and path:
-        near = difflib.get_close_matches(str(path[-1]), _FORMS.get(path[0], StudyFile).model_fields, n=1)
+        near = difflib.get_close_matches(str(path[-1]), _keys(_FORMS.get(path[0], StudyFile)), n=1)
         hint = f"Did you mean {near[0]}?" if near else hint
         hint = _elsewhere(str(path[-1]), path) or hint
     elif found["type"] == "list_type" and path[-1:] == ("workloads",):
@@ -472,8 +406,12 @@ def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
     return lines.error(path, f"{reason}.", hint=hint)
 
 
+def _keys(form: type[Frozen]) -> list[str]:
+    return [str(field.validation_alias or name) for name, field in form.model_fields.items()]
+
+
 def _elsewhere(key: str, path: KeyPath) -> str:
-    """Where what an unknown key is called on the command line, or among the settings, is written; empty: not known."""
+    """Where to write a key that is known on the command line or among the settings; empty if it is unknown."""
     word = key.replace("-", "_")
     if path[0] == "workloads":
         return "Write rate_per_s." if word == "rate" else ""
@@ -489,22 +427,22 @@ def _elsewhere(key: str, path: KeyPath) -> str:
 
 
 def _path(location: tuple[int | str, ...]) -> KeyPath:
-    """Pydantic's location without the names of union branches (class names, or names with brackets)."""
+    """Return pydantic's location without the names of union branches."""
     unions = {"WorkloadForm", "str", "int", "float", "bool"}
     return tuple(part for part in location if not (isinstance(part, str) and (part in unions or "[" in part)))
 
 
 def shipped_studies() -> dict[str, Path]:
-    """Files of the studies that ship with bakeoff (`bakeoff/studies/*.yaml`), by name, in alphabetical order."""
+    """Return the files of the studies that ship with bakeoff, by name, in alphabetical order."""
     folder = Path(str(files("bakeoff"))) / "studies"
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
 def find_study(text: str) -> Path:
-    """The file of a study named on the command line: a path, or the name of a study that ships.
+    """Find the file of a study: a path, or the name of a study that ships.
 
     Raises:
-        SpecError: neither; with the nearest known name.
+        SpecError: it is neither; with the nearest known name.
     """
     path = Path(text)
     if path.is_file():

@@ -11,7 +11,7 @@ fn path(name: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn what_is_written_is_read_again_byte_by_byte() {
+fn events_round_trip_byte_for_byte() {
     let path = path("same");
     let statements: [&[u8]; 4] = [b"SELECT 'Gr\xC3\xBC\xC3\x9Fe'", b"SELECT '\xFF\x00\xFE'", b"SELECT '\0\n\\\"'", b""];
     let mut writer = Writer::new(File::create(&path).unwrap(), &header()).unwrap();
@@ -42,25 +42,25 @@ fn what_is_written_is_read_again_byte_by_byte() {
 }
 
 #[test]
-fn what_is_no_whole_capture_is_named() {
+fn a_damaged_or_foreign_file_is_reported() {
     let path = path("broken");
     let message = |bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
         read_summary(&path).unwrap_err().to_string()
     };
-    assert!(message(b"SELECT 1").contains("no capture"));
-    assert!(message(b"").contains("no capture"));
-    assert!(message(&zstd::encode_all(&b"{}"[..], 1).unwrap()).contains("no capture"));
-    let of_tomorrow = serde_json::to_vec(&Header { version: 99, ..header() }).unwrap();
-    assert!(message(&zstd::encode_all(&of_tomorrow[..], 1).unwrap()).contains("version 99"));
+    assert!(message(b"SELECT 1").contains("not a capture"));
+    assert!(message(b"").contains("not a capture"));
+    assert!(message(&zstd::encode_all(&b"{}"[..], 1).unwrap()).contains("not a capture"));
+    let newer = serde_json::to_vec(&Header { version: 99, ..header() }).unwrap();
+    assert!(message(&zstd::encode_all(&newer[..], 1).unwrap()).contains("capture format 99"));
     let whole = Writer::new(Vec::new(), &header()).unwrap().finish(&[], &Overall::default()).unwrap();
-    assert!(message(&whole[..whole.len() - 1]).contains("broken off"));
+    assert!(message(&whole[..whole.len() - 1]).contains("incomplete"));
     std::fs::remove_file(&path).unwrap();
 }
 
 /// A file that cannot be synced: writing to /dev/null succeeds, syncing it does not.
 #[test]
-fn a_file_that_cannot_be_made_durable_does_not_get_its_name() {
+fn a_file_that_cannot_be_synced_is_not_renamed() {
     let kept = path("durable");
     std::os::unix::fs::symlink("/dev/null", kept.with_extension("partial")).unwrap();
     let mut file = WholeFile::create(&kept).unwrap();
@@ -70,7 +70,7 @@ fn a_file_that_cannot_be_made_durable_does_not_get_its_name() {
 }
 
 #[test]
-fn a_kept_file_has_its_name_and_leaves_no_partial_one() {
+fn a_kept_file_is_renamed_and_leaves_no_partial_file() {
     let kept = path("kept");
     let mut file = WholeFile::create(&kept).unwrap();
     file.write_all(b"all of it").unwrap();

@@ -141,7 +141,7 @@ const WRITES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn every_statement_has_its_class() {
+fn statements_are_classified() {
     let expected = READS.iter().map(|sql| (*sql, Class::Read));
     let expected = expected.chain(SESSIONS.iter().map(|sql| (*sql, Class::Session)));
     let expected = expected.chain(WRITES.iter().map(|(sql, why)| (*sql, Class::Write(why))));
@@ -151,7 +151,7 @@ fn every_statement_has_its_class() {
 }
 
 #[test]
-fn no_layout_makes_a_write_a_read() {
+fn a_write_stays_a_write_in_every_layout() {
     for (sql, _) in WRITES {
         for changed in [
             format!("/* x */ {sql}"),
@@ -166,7 +166,7 @@ fn no_layout_makes_a_write_a_read() {
 }
 
 #[test]
-fn transactions_begin_and_end_where_the_server_has_them() {
+fn transactions_begin_and_end_as_on_the_server() {
     for (sql, expected) in [
         ("BEGIN", Effect::Begin),
         ("start transaction read only", Effect::Begin),
@@ -194,7 +194,7 @@ fn transactions_begin_and_end_where_the_server_has_them() {
 }
 
 #[test]
-fn the_schema_that_a_statement_uses_is_found_in_every_layout() {
+fn the_schema_of_use_is_found_in_every_layout() {
     for (sql, name) in [
         ("USE shop", "shop"),
         ("use shop ;", "shop"),
@@ -214,7 +214,7 @@ fn the_schema_that_a_statement_uses_is_found_in_every_layout() {
 }
 
 #[test]
-fn a_read_is_one_in_every_character_set() {
+fn a_read_must_be_one_in_every_character_set() {
     for sql in [
         &b"SELECT 'a\\'', '\x95\\', f() -- '"[..],
         b"SELECT '\x95\\' FOR UPDATE -- '",

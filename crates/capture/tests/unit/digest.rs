@@ -1,4 +1,4 @@
-//! Tests of digests: the server's own texts, asked from MySQL 9.7 (tests/capture compares hundreds more).
+//! Tests of digests against texts of MySQL 9.7 (tests/capture compares hundreds more).
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn text(sql: &str) -> String {
 }
 
 #[test]
-fn texts_are_the_servers() {
+fn digest_texts_match_the_servers() {
     for (sql, expected) in [
         ("select a from T t1 Where A=1", "SELECT `a` FROM `T` `t1` WHERE `A` = ?"),
         ("SELECT * FROM t WHERE a IN (1,2,3)", "SELECT * FROM `t` WHERE `a` IN (...)"),
@@ -35,13 +35,13 @@ fn texts_are_the_servers() {
 }
 
 #[test]
-fn a_name_is_made_of_the_text_alone() {
+fn the_name_depends_only_on_the_text() {
     assert_eq!(name_of("SELECT ?"), "66cbb3a40d4bbd15", "sha256sum of the text");
     assert_ne!(name_of("SELECT ?"), name_of("SELECT ?, ..."));
 }
 
 #[test]
-fn facts_beside_the_digest() {
+fn facts_are_found_along_with_the_digest() {
     let read = |sql: &str| Digester::default().read(sql.as_bytes(), Dialect::default());
     assert!(read("SELECT a FROM t WHERE a = ?").parameter);
     assert!(read("SELECT 'a").cut && read("SELECT /* a").cut);

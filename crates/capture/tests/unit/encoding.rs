@@ -1,8 +1,8 @@
-//! Tests of what Windows makes of a text.
+//! Tests of decoding.
 
 use super::*;
 
-/// Gives a byte at a time.
+/// Returns one byte at a time.
 struct Slow(Cursor<Vec<u8>>);
 
 impl Read for Slow {
@@ -23,8 +23,8 @@ fn utf16(text: &str, bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
 }
 
 #[test]
-fn utf_16_is_decoded_with_a_mark_and_without() {
-    // Longer than a piece, with characters of two units across its end.
+fn utf_16_is_decoded_with_and_without_a_mark() {
+    // Longer than a piece, with a surrogate pair across its end.
     for text in [
         "SELECT 'Zoë 😀'".to_owned(),
         format!("SELECT '{}'", "😀é".repeat(30_000)),
@@ -48,7 +48,7 @@ fn invalid_utf_16_is_replaced() {
 }
 
 #[test]
-fn utf_8_stays_as_it_is_but_for_its_mark() {
+fn utf_8_only_loses_its_mark() {
     assert_eq!(decoded("\u{FEFF}Zoë".as_bytes()), "Zoë");
     for text in ["", "#", "Zoë", "\u{FEFE}", "a\0\0b"] {
         assert_eq!(decoded(text.as_bytes()), text);
@@ -56,7 +56,7 @@ fn utf_8_stays_as_it_is_but_for_its_mark() {
 }
 
 #[test]
-fn lines_are_of_windows_when_all_of_them_are() {
+fn windows_line_ends_must_be_on_every_line() {
     assert!(has_windows_lines(b"a\r\n\r\nb\r\nc"));
     for text in ["", "a", "a\r", "a\n", "a\r\nb\n", "\nb\r\n"] {
         assert!(!has_windows_lines(text.as_bytes()), "{text:?}");

@@ -7,7 +7,7 @@ fn read(text: &str) -> Option<(i64, usize, bool)> {
 }
 
 #[test]
-fn both_forms_of_a_moment() {
+fn moments_are_read_in_both_formats() {
     assert_eq!(read("2023-08-01T12:00:01.000123Z rest"), Some((1_690_891_201_000_123, 27, true)));
     assert_eq!(read("2023-08-01T14:00:01.5+02:00"), Some((1_690_891_201_500_000, 27, true)));
     assert_eq!(read("2024-02-29T00:00:00Z"), Some((1_709_164_800_000_000, 20, true)));
@@ -19,7 +19,7 @@ fn both_forms_of_a_moment() {
 }
 
 #[test]
-fn moments_with_other_marks_between() {
+fn moments_are_read_with_other_separators() {
     let noon = 1_690_891_201_000_000;
     for text in [
         "2023-08-01 12:00:01Z",
@@ -43,7 +43,7 @@ fn moments_with_other_marks_between() {
 }
 
 #[test]
-fn seconds_to_the_microsecond() {
+fn seconds_are_read_to_the_microsecond() {
     assert_eq!(seconds_us(b"0.000228"), Some(228));
     assert_eq!(seconds_us(b"12.5"), Some(12_500_000));
     assert_eq!(seconds_us(b"3"), Some(3_000_000));
@@ -53,7 +53,7 @@ fn seconds_to_the_microsecond() {
 }
 
 #[test]
-fn statements_about_prepared_ones_are_told_by_their_first_words() {
+fn statements_that_handle_prepared_ones_are_recognised() {
     for sql in [
         "PREPARE s FROM 'SELECT 1'",
         "execute s",

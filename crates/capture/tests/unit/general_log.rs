@@ -1,4 +1,4 @@
-//! Tests of general logs in both forms.
+//! Tests of general logs in both formats.
 
 use super::*;
 use crate::slow_log::tests::read;
@@ -12,7 +12,7 @@ fn sqls(events: &[Event]) -> Vec<(LogCommand, &str)> {
 }
 
 #[test]
-fn the_form_from_5_7_on() {
+fn the_format_since_5_7() {
     let found = events(
         "/usr/sbin/mysqld, Version: 8.0.33 (Source). started with:\nTcp port: 1  Unix socket: s\nTime                 Id Command    Argument\n\
          2024-11-06T09:57:35.187996Z\t    7 Connect\troot@localhost on shop using Socket\n\
@@ -44,7 +44,7 @@ fn the_form_from_5_7_on() {
 }
 
 #[test]
-fn the_old_form_has_a_time_where_the_second_changed() {
+fn the_old_format_has_a_time_when_the_second_changes() {
     let found = events(
         "051007 21:55:24\t   42 Connect\troot@localhost on db1\n\t\t   42 Query\tSELECT '\n\t\t 4 nothing'\n\
          \t\t   42 Query\tUSE `db2`\n051007 21:55:25\t   43 Query\tSELECT 3\n\t\t   42 Query\tSELECT 4\n",
@@ -56,7 +56,7 @@ fn the_old_form_has_a_time_where_the_second_changed() {
 }
 
 #[test]
-fn another_user_or_a_reset_begins_the_session_anew() {
+fn a_reset_or_another_user_begins_a_new_session() {
     for reset in ["Reset Connection", "Reset connection"] {
         let found = events(&format!(
             "2024-11-06T09:57:35.1Z\t    7 Connect\troot@localhost on shop using Socket\n\
@@ -75,7 +75,7 @@ fn another_user_or_a_reset_begins_the_session_anew() {
 }
 
 #[test]
-fn commands_of_replicas_and_clones_are_no_part_of_the_statement_before() {
+fn commands_of_replicas_and_clones_do_not_extend_a_statement() {
     for command in ["Binlog Dump GTID", "clone", "Group Replication Data Stream subscription"] {
         let found = events(&format!(
             "2024-11-06T09:57:35.1Z\t    7 Query\tCOMMIT\n\
@@ -96,7 +96,7 @@ fn a_proxy_user_connects_to_its_schema() {
 }
 
 #[test]
-fn an_execute_of_sql_is_not_run_twice() {
+fn a_textual_execute_is_not_replayed_twice() {
     let found = events(
         "2024-11-06T09:57:35.1Z\t    7 Query\tPREPARE s FROM 'SELECT ?'\n2024-11-06T09:57:35.1Z\t    7 Prepare\tSELECT ?\n\
          2024-11-06T09:57:35.1Z\t    7 Query\tEXECUTE s USING @a\n2024-11-06T09:57:35.1Z\t    7 Execute\tSELECT 5\n\
@@ -113,7 +113,7 @@ const HEADER: &str = "/usr/sbin/mysqld, Version: 8.0.33 (Source). started with:\
     Time                 Id Command    Argument\n";
 
 #[test]
-fn a_log_that_is_opened_anew_cuts_no_statement_that_is_whole() {
+fn reopening_the_log_does_not_cut_complete_statements() {
     for path in ["/usr/sbin/mysqld", "mysqld", "/opt/my sql/mysqld", "C:\\Program Files\\mysqld.exe"] {
         let header = HEADER.replace("/usr/sbin/mysqld", path);
         let log = format!(
@@ -129,7 +129,7 @@ fn a_log_that_is_opened_anew_cuts_no_statement_that_is_whole() {
 }
 
 #[test]
-fn a_header_on_the_line_that_a_crash_has_cut_is_no_part_of_the_statement() {
+fn a_header_after_a_crash_is_not_part_of_the_statement() {
     for (begun, expected) in [
         ("2024-11-06T09:57:35.2Z\t    7 Query\tSELECT a", "SELECT a"),
         (
@@ -150,14 +150,14 @@ fn a_header_on_the_line_that_a_crash_has_cut_is_no_part_of_the_statement() {
 }
 
 #[test]
-fn what_lies_before_the_first_event_is_counted() {
+fn bytes_before_the_first_event_are_counted() {
     let kept = read(GeneralLog::default(), b"FROM t\n2024-11-06T09:57:35.1Z\t    7 Query\tSELECT 1");
     assert_eq!((kept.events.len(), kept.skipped), (1, 7));
-    assert!(kept.events[0].cut, "no line end: the file may have been cut");
+    assert!(kept.events[0].cut, "without a newline the file may be cut");
 }
 
 #[test]
-fn a_text_of_several_statements_is_an_event_for_each() {
+fn several_statements_sent_at_once_become_several_events() {
     let found = events(
         "240101  9:00:00\t    4 Connect\troot@localhost on shop\n\
          \t\t    4 Query\tBEGIN; INSERT INTO t VALUES (';'); COMMIT;\n\
@@ -188,7 +188,7 @@ fn a_text_of_several_statements_is_an_event_for_each() {
 }
 
 #[test]
-fn blanks_in_place_of_tabs_and_hours_of_one_digit() {
+fn spaces_for_tabs_and_hours_of_one_digit_are_accepted() {
     for log in [
         "2024-11-06T09:57:35.1Z\t    7 Connect\troot@localhost on shop\n2024-11-06T09:57:35.2Z\t    7 Query\tSELECT 1\n\
          2024-11-06T09:57:35.3Z\t    9 Binlog Dump GTID\tLog: ''\n",

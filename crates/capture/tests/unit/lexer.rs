@@ -7,7 +7,7 @@ fn tokens(sql: &str) -> Vec<(Kind, &str)> {
 }
 
 #[test]
-fn quotes_of_all_kinds_end_where_the_server_ends_them() {
+fn quotes_end_where_the_server_ends_them() {
     use Kind::{Cut, Quoted, Symbol, Text, Word};
     assert_eq!(tokens(r"'it''s' 'a\'b'"), [(Text, "'it''s'"), (Text, r"'a\'b'")]);
     assert_eq!(tokens(r#""a""b" x'1f' N'n'"#), [(Text, r#""a""b""#), (Text, "x'1f'"), (Text, "N'n'")]);
@@ -29,7 +29,7 @@ fn numbers_are_distinguished_from_names() {
 }
 
 #[test]
-fn comments_of_all_kinds_and_hints() {
+fn comments_and_hints_are_distinguished() {
     use Kind::{Comment, HintBegin, HintEnd, Number, Symbol, Word};
     assert_eq!(tokens("1 -- x\n2"), [(Number, "1"), (Comment, "-- x"), (Number, "2")]);
     assert_eq!(tokens("1--2"), [(Number, "1"), (Symbol, "-"), (Symbol, "-"), (Number, "2")]);
@@ -41,14 +41,14 @@ fn comments_of_all_kinds_and_hints() {
 }
 
 #[test]
-fn what_follows_an_at_sign() {
+fn names_after_an_at_sign_are_hosts() {
     use Kind::{Host, Symbol, Text, Word};
     assert_eq!(tokens("@a.b$ @'c'"), [(Symbol, "@"), (Host, "a.b$"), (Symbol, "@"), (Text, "'c'")]);
     assert_eq!(tokens("@@sql_mode"), [(Symbol, "@@"), (Word, "sql_mode")]);
 }
 
 #[test]
-fn comments_that_one_flavour_runs_are_code() {
+fn comments_that_any_flavour_runs_are_code() {
     use Kind::{Comment, Word};
     let word = |text| (Word, text);
     for (sql, begins) in [
@@ -83,7 +83,7 @@ fn texts(sql: &[u8], multi_byte: MultiByte) -> Vec<(Kind, Vec<u8>)> {
 }
 
 #[test]
-fn the_second_byte_of_a_character_is_no_backslash_and_no_backtick() {
+fn the_second_byte_of_a_character_is_not_a_backslash_or_backtick() {
     use Kind::{Quoted, Symbol, Text, Word};
     let comma = || (Symbol, b",".to_vec());
     for set in [MultiByte::Sjis, MultiByte::Gbk, MultiByte::Gb18030] {
@@ -94,18 +94,18 @@ fn the_second_byte_of_a_character_is_no_backslash_and_no_backtick() {
         assert_eq!(found[3..], [names.as_slice(), &rest].concat());
     }
     assert_eq!(texts(b"'\xa5\x5c',@\xa5\x5c", MultiByte::Big5).len(), 4);
-    // A backslash before a character escapes its first byte, and one behind a character is one.
+    // A backslash escapes the first byte of a character; one after a character is a backslash.
     assert_eq!(texts(b"'\\\x95\x5c''", MultiByte::Sjis), [(Text, b"'\\\x95\x5c''".to_vec())]);
     assert_eq!(texts(b"'\xe0\x95\x5c''", MultiByte::Sjis), [(Text, b"'\xe0\x95\x5c''".to_vec())]);
 }
 
 #[test]
-fn a_character_set_that_the_log_does_not_tell_is_guessed_where_a_text_would_not_end() {
+fn an_unknown_character_set_is_guessed_if_a_text_would_not_end() {
     let guess = |sql: &[u8]| ending_texts(sql, Dialect::default());
     assert_eq!(guess(b"VALUES ('\x95\x5c','a')").multi_byte, MultiByte::Sjis);
     assert_eq!(guess(b"VALUES ('\xd5\x5c','a')").multi_byte, MultiByte::Gbk);
     for sql in ["SELECT '\u{306f}\\'", "SELECT 'a\\'b"] {
-        assert_eq!(guess(sql.as_bytes()).multi_byte, MultiByte::Unknown, "what is UTF-8 is");
+        assert_eq!(guess(sql.as_bytes()).multi_byte, MultiByte::Unknown, "valid UTF-8 is never guessed");
     }
     let known = Dialect { multi_byte: MultiByte::Safe, ..Dialect::default() };
     assert_eq!(ending_texts(b"'\x95\x5c\\''", known), known);

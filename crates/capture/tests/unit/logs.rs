@@ -1,4 +1,4 @@
-//! Tests of opening logs and finding their format.
+//! Tests of reading logs and detecting their format.
 
 use std::io::Write as _;
 
@@ -38,7 +38,7 @@ fn read(paths: &[PathBuf]) -> (Kept, Result<Vec<Format>, Error>) {
 }
 
 #[test]
-fn the_format_is_found_by_content() {
+fn the_format_is_detected_by_content() {
     assert_eq!(detect(SLOW.as_bytes()), Some(Format::Slow));
     assert_eq!(detect(&SLOW.as_bytes()[60..]), Some(Format::Slow));
     assert_eq!(detect(GENERAL.as_bytes()), Some(Format::General));
@@ -50,7 +50,7 @@ fn the_format_is_found_by_content() {
 }
 
 #[test]
-fn compressed_logs_are_known_by_content() {
+fn compression_is_detected_by_content() {
     let folder = Folder::new("compressed");
     let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     gz.write_all(SLOW.as_bytes()).unwrap();
@@ -69,14 +69,14 @@ fn compressed_logs_are_known_by_content() {
 }
 
 #[test]
-fn a_log_that_was_cut_into_files_anywhere_is_whole_again() {
+fn a_log_may_be_split_into_files_anywhere() {
     let folder = Folder::new("cut");
     let log = SLOW.repeat(3);
     for at in 1..log.len() {
         let (one, other) = log.as_bytes().split_at(at);
         let paths = [folder.file("1", one), folder.file("2", other)];
         if detect(one).is_none() {
-            continue; // the first bytes say nothing yet
+            continue; // too short to tell
         }
         let (kept, _) = read(&paths);
         assert!(kept.events.iter().all(|event| event.sql == b"SELECT 'x'" && !event.cut), "cut at {at}");
@@ -85,7 +85,7 @@ fn a_log_that_was_cut_into_files_anywhere_is_whole_again() {
 }
 
 #[test]
-fn a_file_that_begins_as_a_log_does_is_not_joined_to_half_a_line() {
+fn a_file_that_begins_a_log_does_not_continue_a_cut_line() {
     let folder = Folder::new("joined");
     let (kept, _) = read(&[folder.file("1", &SLOW.as_bytes()[..SLOW.len() - 4]), folder.file("2", SLOW.as_bytes())]);
     assert_eq!(kept.events.len(), 2);
@@ -93,7 +93,7 @@ fn a_file_that_begins_as_a_log_does_is_not_joined_to_half_a_line() {
 }
 
 #[test]
-fn lines_longer_than_the_buffer_and_files_of_several_formats() {
+fn lines_may_exceed_the_buffer_and_formats_may_change() {
     let folder = Folder::new("long");
     let long = SLOW.replace("'x'", &format!("'{}'", "y".repeat(3 << 20)));
     let both = folder.file("slow", format!("{long}{SLOW}").as_bytes());
@@ -109,7 +109,7 @@ fn lines_longer_than_the_buffer_and_files_of_several_formats() {
 }
 
 #[test]
-fn logs_that_went_through_windows_are_as_the_server_wrote_them() {
+fn logs_edited_on_windows_are_restored() {
     let folder = Folder::new("windows");
     let slow = SLOW.replace("'x'", "'Zoë',\n 1");
     let general = format!("{GENERAL}2024-11-06T09:57:36.187996Z\t    7 Query\tSELECT 2,\n  3\n");
@@ -133,7 +133,7 @@ fn logs_that_went_through_windows_are_as_the_server_wrote_them() {
 }
 
 #[test]
-fn a_log_behind_another_one_may_have_a_mark_of_its_own() {
+fn an_appended_log_may_have_its_own_mark() {
     let folder = Folder::new("marks");
     for (log, count) in [(SLOW, 2), (GENERAL, 2)] {
         let (kept, _) = read(&[folder.file("both", format!("\u{FEFF}{log}\u{FEFF}{log}").as_bytes())]);
@@ -143,13 +143,13 @@ fn a_log_behind_another_one_may_have_a_mark_of_its_own() {
 }
 
 #[test]
-fn line_ends_of_windows_in_a_statement_alone_stay() {
+fn windows_line_ends_within_a_statement_stay() {
     let folder = Folder::new("statement");
     let (kept, _) = read(&[folder.file("log", SLOW.replace("'x'", "'x\r\n'").as_bytes())]);
     assert_eq!(kept.events[0].sql, b"SELECT 'x\r\n'");
     let (kept, _) = read(&[folder.file("sql", b"SELECT 'x\r\n';\r\n")]);
     assert_eq!(kept.events[0].sql, b"SELECT 'x\r\n'");
-    // Where the buffer ends between the two.
+    // With the end of the buffer between the two.
     let long = SLOW.replace("'x'", &format!("'{}'", "y\n".repeat(300_000))).replace('\n', "\r\n");
     let line = SLOW.replace("'x'", &format!("'{}\n'", "y".repeat((256 << 10) - 9))).replace('\n', "\r\n");
     for log in [long, line] {

@@ -62,7 +62,7 @@ fn replicas_and_health_checks_are_not_counted_as_load() {
 }
 
 #[test]
-fn events_have_their_session_their_digest_and_why_they_cannot_be_replayed() {
+fn events_have_session_digest_and_why_they_cannot_be_replayed() {
     let (summary, lines) = captured("plain", GENERAL, false);
     let of = |key: &str| lines.iter().map(|line| line[key].as_str().unwrap_or("")).collect::<Vec<_>>();
     assert_eq!(
@@ -71,7 +71,7 @@ fn events_have_their_session_their_digest_and_why_they_cannot_be_replayed() {
     );
     assert_eq!(lines[2]["session"], serde_json::json!({"names": "utf8mb4", "sql_mode": "ANSI"}));
     assert!(lines[1].get("session").is_none(), "the state before the statement");
-    assert!(lines[10].get("session").is_none(), "Quit ends it");
+    assert!(lines[10].get("session").is_none(), "Quit ends the session");
     assert_eq!((lines[2]["schema"].as_str(), lines[2]["user"].as_str()), (Some("shop"), Some("bob@localhost")));
     assert_eq!(lines[2]["digest"], lines[4]["digest"]);
     assert_eq!(lines[3]["sql"], "CREATE USER x IDENTIFIED BY '***'");
@@ -94,18 +94,18 @@ fn a_reset_or_another_user_forgets_the_session() {
 }
 
 #[test]
-fn a_redacted_capture_names_nobody() {
+fn a_redacted_capture_has_no_names() {
     let (summary, lines) = captured("redacted", GENERAL, true);
     let all = serde_json::to_string(&lines).unwrap() + &serde_json::to_string(&summary).unwrap();
     assert!(!all.to_lowercase().contains("bob") && !all.contains("s3cret"), "{all}");
     let (plain, _) = captured("again", GENERAL, false);
     let digests = |summary: &Summary| summary.digests.iter().map(|each| each.digest.clone()).collect::<Vec<_>>();
-    assert_eq!(digests(&summary), digests(&plain), "digests stay");
+    assert_eq!(digests(&summary), digests(&plain), "digests are unchanged");
     assert!(summary.header.redacted);
 }
 
 #[test]
-fn nothing_is_left_when_there_is_nothing_to_read() {
+fn a_failed_capture_leaves_no_file() {
     let folder = std::env::temp_dir().join(format!("bakeoff-recorder-nothing-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("log"), "Dear reader").unwrap();
@@ -116,7 +116,7 @@ fn nothing_is_left_when_there_is_nothing_to_read() {
 }
 
 #[test]
-fn what_is_for_the_server_or_holds_a_lock_is_no_part_of_a_replay() {
+fn server_statements_and_locks_are_not_replayed() {
     let log = "2024-11-06T09:57:35.1Z\t    7 Query\tRESET MASTER\n\
         2024-11-06T09:57:35.2Z\t    7 Query\tFLUSH TABLES WITH READ LOCK\n\
         2024-11-06T09:57:35.3Z\t    7 Query\tSELECT GET_LOCK('a', -1)\n\
@@ -126,7 +126,7 @@ fn what_is_for_the_server_or_holds_a_lock_is_no_part_of_a_replay() {
     assert_eq!(summary.overall.not_replayable, reasons.into());
 }
 
-/// Why statements, each in a log of its own connection, cannot be replayed; empty: they can.
+/// Returns why each statement, on its own connection, cannot be replayed, or an empty text.
 fn reasons(name: &str, statements: &[&str]) -> Vec<String> {
     let line = |(connection, sql): (usize, &&str)| format!("2024-11-06T09:57:35.1Z\t    {connection} Query\t{sql}\n");
     let log: String = statements.iter().enumerate().map(line).collect();
@@ -135,7 +135,7 @@ fn reasons(name: &str, statements: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn what_is_set_for_all_sessions_and_accounts_that_go_are_for_the_server() {
+fn global_settings_and_dropped_accounts_are_for_the_server() {
     let for_server = [
         "SET GLOBAL long_query_time = 10",
         "set /* x */ global transaction isolation level read committed",
@@ -165,7 +165,7 @@ fn what_is_set_for_all_sessions_and_accounts_that_go_are_for_the_server() {
 }
 
 #[test]
-fn what_reads_or_writes_files_of_the_servers_host_is_for_the_server() {
+fn statements_with_server_files_are_for_the_server() {
     let for_server = [
         "SELECT a FROM t INTO OUTFILE '/tmp/x'",
         "select a into /* x */ outfile '/tmp/x' fields terminated by ',' from t",
@@ -190,7 +190,7 @@ fn what_reads_or_writes_files_of_the_servers_host_is_for_the_server() {
 }
 
 #[test]
-fn a_session_keeps_what_a_statement_has_set_beside_the_servers_variables() {
+fn a_set_of_global_and_session_variables_changes_the_session() {
     let log = "2024-11-06T09:57:35.1Z\t    7 Query\tSET GLOBAL long_query_time = 10, SESSION autocommit = 0\n\
         2024-11-06T09:57:35.2Z\t    7 Query\tSELECT 1\n";
     let (_, lines) = captured("beside", log, false);
@@ -198,7 +198,7 @@ fn a_session_keeps_what_a_statement_has_set_beside_the_servers_variables() {
 }
 
 #[test]
-fn a_text_of_a_digest_is_no_statement() {
+fn a_digest_text_cannot_be_replayed() {
     let head =
         "# Query_time: 0.000007  Lock_time: 0.0  Log_slow_rate_limit: 9  Digest_text: Yes\nSET timestamp=DEFAULT;\n";
     let log = format!("{head}SELECT `VERSION` ( );\n{head}CREATE SYSTEM_USER `x` IDENTIFIED BY ?;\n");
@@ -253,7 +253,7 @@ fn percentiles_are_within_one_per_cent() {
 }
 
 #[test]
-fn beyond_the_limit_of_groups_statements_are_counted_together() {
+fn digests_beyond_the_limit_are_counted_together() {
     let mut totals = Totals::default();
     for table in 0..DIGESTS_MAX + 5 {
         add(&mut totals, &format!("SELECT a FROM t{table}"), 1, 1);
@@ -265,7 +265,7 @@ fn beyond_the_limit_of_groups_statements_are_counted_together() {
 }
 
 #[test]
-fn statements_without_a_token_are_none_of_the_others() {
+fn statements_without_a_token_have_their_own_digest() {
     let mut totals = Totals::default();
     add(&mut totals, "/* ping */;", 1, 1);
     for table in 0..=DIGESTS_MAX {
@@ -278,7 +278,7 @@ fn statements_without_a_token_are_none_of_the_others() {
 }
 
 #[test]
-fn long_texts_are_shortened_and_stay_apart() {
+fn long_texts_are_shortened_but_stay_distinct() {
     let mut totals = Totals::default();
     let columns =
         |last: &str| format!("SELECT {} FROM t", (0..3000).map(|n| format!("column_{n}, ")).collect::<String>() + last);
@@ -291,7 +291,7 @@ fn long_texts_are_shortened_and_stay_apart() {
 }
 
 #[test]
-fn several_statements_in_one_text_are_judged_one_by_one() {
+fn several_statements_sent_at_once_are_judged_separately() {
     let log = "240101  9:00:00\t    4 Connect\troot@localhost on shop\n\
         \t\t    4 Query\tSELECT 1; SET GLOBAL max_connections=5; SHUTDOWN\n\
         \t\t    4 Query\tSELECT 1; SET @app_password='hunter2'\n\
@@ -306,7 +306,7 @@ fn several_statements_in_one_text_are_judged_one_by_one() {
 }
 
 #[test]
-fn a_redacted_capture_has_no_account_in_its_digests() {
+fn redacted_digests_have_no_accounts() {
     let log = "240101  9:00:00\t    4 Query\tGRANT SELECT ON x.* TO bob@db1.internal.corp\n\
         \t\t    4 Query\tGRANT SELECT ON x.* TO 'bob'@`db1.internal.corp`\n";
     let (summary, lines) = captured("accounts", log, true);
@@ -316,7 +316,7 @@ fn a_redacted_capture_has_no_account_in_its_digests() {
 }
 
 #[test]
-fn statements_are_read_in_the_character_set_of_their_session() {
+fn statements_are_read_in_their_sessions_character_set() {
     let insert = |end: &str| [b"INSERT INTO t VALUES ('\x97\\\x92\xe8\x95\\', 'a;b')", end.as_bytes()].concat();
     let slow = "# User@Host: a[a] @ h []  Id: 5\n# Query_time: 0.1  Lock_time: 0.0\nSET timestamp=1690891200;\n";
     let general = "2024-11-06T09:57:35.1Z\t    5 Query\t";
@@ -336,7 +336,7 @@ fn statements_are_read_in_the_character_set_of_their_session() {
 }
 
 #[test]
-fn a_text_of_several_statements_is_divided_in_its_character_set() {
+fn several_statements_sent_at_once_are_split_by_their_character_set() {
     let query = |sql: &[u8]| [b"\t\t    4 Query\t", sql, b"\n"].concat();
     let log = [
         b"240101  9:00:00\t    4 Connect\troot@localhost on shop\n".to_vec(),

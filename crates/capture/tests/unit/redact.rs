@@ -1,4 +1,4 @@
-//! Tests of passwords that are never kept, and of redaction.
+//! Tests of removing passwords and of redaction.
 
 use super::*;
 use crate::digest::Digester;
@@ -67,7 +67,7 @@ const WITHOUT: &[&str] = &[
 ];
 
 #[test]
-fn statements_with_passwords_are_found_and_struck_out() {
+fn passwords_are_found_and_removed() {
     let mut kept = Vec::new();
     for sql in WITH_PASSWORD {
         assert!(Digester::default().read(sql.as_bytes(), Dialect::default()).secret, "{sql}");
@@ -77,14 +77,14 @@ fn statements_with_passwords_are_found_and_struck_out() {
 }
 
 #[test]
-fn statements_without_are_left_alone() {
+fn statements_without_passwords_are_unchanged() {
     for sql in WITHOUT {
         assert!(!Digester::default().read(sql.as_bytes(), Dialect::default()).secret, "{sql}");
     }
 }
 
 #[test]
-fn a_comment_that_speaks_of_passwords_goes_and_the_statement_stays() {
+fn only_the_comment_goes_if_it_mentions_passwords() {
     let sql = b"SELECT 1 /* IDENTIFIED BY 's3cret' */ + 2";
     let facts = Digester::default().read(sql, Dialect::default());
     assert!(facts.secret_comment && !facts.secret);
@@ -111,8 +111,8 @@ fn redaction_keeps_type_length_and_equality() {
         assert!(!out.contains(word), "{word} in {out}");
     }
     assert!(out.ends_with("LIMIT 10") && out.contains('@'), "{out}");
-    assert_eq!(out, redacted(&redactor, sql), "the same value, the same replacement");
-    assert_ne!(out, redacted(&Redactor::new().unwrap(), sql), "another capture, another key");
+    assert_eq!(out, redacted(&redactor, sql), "equal values have equal replacements");
+    assert_ne!(out, redacted(&Redactor::new().unwrap(), sql), "every capture has its own key");
     let again = redacted(&redactor, "SELECT '48151'");
     assert!(
         out.contains(again.trim_start_matches("SELECT '").trim_end_matches('\'')),
@@ -121,7 +121,7 @@ fn redaction_keeps_type_length_and_equality() {
 }
 
 #[test]
-fn redaction_keeps_what_makes_the_statement() {
+fn redaction_keeps_what_the_statement_needs() {
     let redactor = Redactor::new().unwrap();
     for sql in [
         "SET NAMES 'utf8mb4'",
@@ -138,7 +138,7 @@ fn redaction_keeps_what_makes_the_statement() {
 }
 
 #[test]
-fn a_text_that_ends_with_a_backslash_is_one_where_else_no_text_would_end() {
+fn a_backslash_may_end_a_text_if_no_text_would_end_otherwise() {
     let redactor = Redactor::new().unwrap();
     let out = redacted(&redactor, r"SELECT 1 FROM t WHERE path = 'C:\' AND name = 'Miller'");
     assert!(out.contains("AND name = '") && !out.contains("Miller"), "{out}");
@@ -149,7 +149,7 @@ fn a_text_that_ends_with_a_backslash_is_one_where_else_no_text_would_end() {
 }
 
 #[test]
-fn code_in_comments_stays_in_them() {
+fn code_in_comments_stays_in_comments() {
     let sql = "SELECT /*M!100100 48151, */ /*!50000 'Bob' */ /*!99999 Bob */ /* Bob */ FROM t";
     let out = redacted(&Redactor::new().unwrap(), sql);
     assert!(
@@ -183,7 +183,7 @@ fn redaction_leaves_no_value_of_a_query() {
 }
 
 #[test]
-fn every_statement_of_a_text_is_looked_at() {
+fn every_statement_of_a_text_is_examined() {
     let facts = |sql: &str| Digester::default().read(sql.as_bytes(), Dialect::default());
     for sql in [
         "SELECT 1; SHUTDOWN",
@@ -235,7 +235,7 @@ fn in_set(multi_byte: MultiByte) -> Dialect {
 }
 
 #[test]
-fn a_password_behind_a_character_that_ends_with_a_backslash_is_struck_out() {
+fn a_password_after_a_character_with_a_backslash_byte_is_removed() {
     let mut kept = Vec::new();
     let sql = b"CREATE USER a IDENTIFIED BY '\x95\x5c', b IDENTIFIED BY 's3cret', c IDENTIFIED BY '\x95\x5c'";
     for dialect in [in_set(MultiByte::Sjis), in_set(MultiByte::Gbk)] {
@@ -247,7 +247,7 @@ fn a_password_behind_a_character_that_ends_with_a_backslash_is_struck_out() {
 }
 
 #[test]
-fn redaction_gives_characters_of_the_same_character_set() {
+fn redaction_stays_within_the_character_set() {
     let redactor = Redactor::new().unwrap();
     let sql = b"SELECT '\x97\x5c\x92\xe8\x95\x5c', 'Bob', '\x83\x5c\xb1', '\x81\x30\x81\x30', '\xa5\x5c\xff'";
     for multi_byte in [MultiByte::Sjis, MultiByte::Gbk, MultiByte::Big5, MultiByte::Gb18030] {

@@ -1,4 +1,4 @@
-//! Tests of what SET statements tell.
+//! Tests of the session state.
 
 use super::*;
 
@@ -30,7 +30,7 @@ fn the_variables_that_matter_are_kept() {
 }
 
 #[test]
-fn names_and_character_set_replace_what_was_set_of_the_character_set_before() {
+fn names_and_character_set_override_earlier_character_sets() {
     assert_eq!(after(&["SET CHARACTER SET latin1", "SET NAMES utf8mb4"]), r#"{"names":"utf8mb4"}"#);
     assert_eq!(after(&["SET NAMES utf8mb4", "SET CHARSET latin1"]), r#"{"character_set":"latin1"}"#);
     assert_eq!(
@@ -49,7 +49,7 @@ fn names_and_character_set_replace_what_was_set_of_the_character_set_before() {
 }
 
 #[test]
-fn others_are_not_and_expressions_make_unknown() {
+fn other_variables_are_ignored_and_expressions_are_unknown() {
     assert_eq!(
         after(&["SET GLOBAL sql_mode = ''", "SET @sql_mode = 'x'", "SET @@global.autocommit=0", "SELECT 1"]),
         ""
@@ -96,7 +96,7 @@ fn every_way_to_set_the_character_set_of_statements_is_known() {
 }
 
 #[test]
-fn a_dump_goes_back_to_its_character_set_after_each_table() {
+fn a_dump_returns_to_its_character_set_after_each_table() {
     let table = [
         "/*!40101 SET NAMES sjis */",
         "/*!40101 SET @saved_cs_client     = @@character_set_client */",
@@ -108,7 +108,7 @@ fn a_dump_goes_back_to_its_character_set_after_each_table() {
 }
 
 #[test]
-fn modes_decide_about_backslashes() {
+fn sql_modes_decide_whether_backslashes_escape() {
     let modes = |statements: &[&str]| {
         let found = dialect(statements);
         (found.no_backslash_escapes, found.ansi_quotes)

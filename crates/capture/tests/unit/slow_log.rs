@@ -1,4 +1,4 @@
-//! Tests of slow logs: one of each server as its source writes them, and what rotation and crashes leave.
+//! Tests of slow logs of each server, also after rotation and crashes.
 
 use super::*;
 use crate::event::LogReader;
@@ -42,7 +42,7 @@ const HEADER: &str = "/usr/sbin/mysqld, Version: 5.5.34-log (Source). started wi
     Time\t\t    Id Command\tArgument\n";
 
 #[test]
-fn mysql_5_5_has_no_connection_and_times_by_the_second() {
+fn mysql_5_5_has_no_connections_and_whole_seconds() {
     let log = format!(
         "{HEADER}# Time: 131128  1:18:51\n# User@Host: root[root] @ localhost [127.0.0.1]\n\
          # Query_time: 1.000228  Lock_time: 0.000114 Rows_sent: 1  Rows_examined: 2\nuse shop;\n\
@@ -61,11 +61,11 @@ fn mysql_5_5_has_no_connection_and_times_by_the_second() {
     assert_eq!((first.rows_sent, first.rows_examined, first.connection), (Some(1), Some(2), None));
     assert_eq!((first.start_us, first.end_us), (Some(1_385_600_729_999_772), Some(1_385_600_731_000_000)));
     assert_eq!((found[1].command, sql(&found[1])), (LogCommand::Quit, "Quit"));
-    assert_eq!(found[1].schema, b"shop", "`use` holds for the file");
+    assert_eq!(found[1].schema, b"shop", "`use` applies to the whole file");
 }
 
 #[test]
-fn the_schema_is_all_that_stands_behind_use() {
+fn the_schema_is_everything_after_use() {
     for (line, name) in [("use my-shop;", "my-shop"), ("use my shop;", "my shop"), ("use `my shop`;", "my shop")] {
         let log = format!(
             "# User@Host: a[a] @ h []\n# Query_time: 1.0  Lock_time: 0.0\n{line}\nSET timestamp=5;\nSELECT 1;\n"
@@ -89,7 +89,7 @@ fn mysql_8_with_log_slow_extra() {
 }
 
 #[test]
-fn percona_with_a_rate_limit_counts_for_several() {
+fn perconas_rate_limit_becomes_the_weight() {
     let found = events(
         "# Time: 2023-08-01T12:00:01.000123Z\n# User@Host: a[a] @ localhost []  Id:     9\n\
          # Schema: db  Last_errno: 1062  Killed: 0\n# Query_time: 7.700000  Lock_time: 0.000300  Rows_sent: 4  Rows_examined: 15  \
@@ -112,12 +112,12 @@ fn mariadb_with_explain_and_engine_lines() {
     );
     let event = &found[0];
     assert_eq!((sql(event), event.connection, event.in_routine), ("SELECT 1", Some(4371), true));
-    assert_eq!(event.schema, b"", "an empty Schema is no schema");
+    assert_eq!(event.schema, b"", "an empty Schema means none");
     assert_eq!(event.rows_sent, Some(596));
 }
 
 #[test]
-fn a_reset_of_the_session_is_one_in_both_spellings() {
+fn a_reset_is_recognised_in_both_spellings() {
     for name in ["Reset Connection", "Reset connection"] {
         let found = events(&format!(
             "# User@Host: a[a] @ localhost []\n# Thread_id: 9  Schema: shop  QC_hit: No\n\
@@ -128,7 +128,7 @@ fn a_reset_of_the_session_is_one_in_both_spellings() {
 }
 
 #[test]
-fn statements_that_look_like_something_else() {
+fn statements_that_look_like_other_lines_are_kept() {
     let head = "# User@Host: a[a] @ localhost []  Id:     9\n# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\n\
         SET timestamp=1690891200;\n";
     let statements = [
@@ -147,7 +147,7 @@ fn statements_that_look_like_something_else() {
 }
 
 #[test]
-fn short_logs_and_times_on_one_line() {
+fn short_logs_and_heads_on_one_line_are_read() {
     let found = events(
         "# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\nSET timestamp=1690891200;\nSELECT 1;\n\
          # Query_time: 0.2  Lock_time: 0.0 Rows_sent: 0  Rows_examined: 0\nSET timestamp=1690891201;\nSELECT 2;\n\
@@ -158,7 +158,7 @@ fn short_logs_and_times_on_one_line() {
 }
 
 #[test]
-fn what_a_crash_and_a_rotation_leave() {
+fn cut_events_after_a_crash_or_rotation_are_handled() {
     let event = "# User@Host: a[a] @ localhost []  Id:     9\n# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0\n\
         SET timestamp=1690891200;\nSELECT 1;\n";
     let crashed = event.replace("1;\n", "'unfini");
@@ -174,7 +174,7 @@ fn what_a_crash_and_a_rotation_leave() {
 }
 
 #[test]
-fn a_very_long_statement_is_cut_and_the_next_one_whole() {
+fn a_very_long_statement_is_cut_but_not_the_next_one() {
     let head = "# User@Host: a[a] @ localhost []  Id:     9\n# Query_time: 0.1  Lock_time: 0.0 Rows_sent: 0\nSET timestamp=1;\n";
     let mut log = format!("{head}SELECT '").into_bytes();
     log.resize(log.len() + crate::event::STATEMENT_MAX, b'x');
@@ -185,7 +185,7 @@ fn a_very_long_statement_is_cut_and_the_next_one_whole() {
 }
 
 #[test]
-fn what_is_read_from_a_server_is_never_divided_and_may_have_no_time() {
+fn statements_read_from_a_server_are_never_split_and_may_lack_a_time() {
     let forged =
         "# Time: 2023-08-01T12:00:01Z\n# User@Host: x[x] @ y []\n# Query_time: 9.0  Lock_time: 0.0\nSET timestamp=5;\n";
     let statements = [
@@ -221,7 +221,7 @@ fn what_is_read_from_a_server_is_never_divided_and_may_have_no_time() {
 }
 
 #[test]
-fn names_of_schemas_have_blanks() {
+fn schema_names_may_contain_spaces() {
     for (fields, name) in [
         ("Thread_id: 5  Schema: my db  QC_hit: No", "my db"),
         ("Schema: my db  Last_errno: 0  Killed: 0", "my db"),
@@ -238,7 +238,7 @@ fn names_of_schemas_have_blanks() {
     }
 }
 
-/// An event whose head has these lines after `# User@Host:`.
+/// Reads an event whose head has these lines after `# User@Host:`.
 fn with_head(lines: &str) -> Event {
     let log = format!("# User@Host: a[a] @ h []  Id: 5\n{lines}\nSELECT 1;\n");
     let mut found = events(&log);
@@ -247,7 +247,7 @@ fn with_head(lines: &str) -> Event {
 }
 
 #[test]
-fn percona_server_8_with_log_slow_extra_has_one_blank_between_fields() {
+fn percona_server_8_separates_fields_by_one_space() {
     let extra = "# Query_time: 0.000259  Lock_time: 0.000004 Rows_sent: 0  Rows_examined: 9 Thread_id: 12 Errno: 1146 Killed: 0 \
         Bytes_received: 22 Bytes_sent: 56 Read_first: 1 Created_tmp_tables: 0 Start: 2024-05-10T17:46:53.147320Z \
         End: 2024-05-10T17:46:53.147579Z";
@@ -266,7 +266,7 @@ fn percona_server_8_with_log_slow_extra_has_one_blank_between_fields() {
 }
 
 #[test]
-fn fields_are_found_by_their_keys_whatever_lies_between() {
+fn fields_are_found_by_key_whatever_separates_them() {
     for lines in [
         "# Query_time: 0.5 Lock_time: 0.25 Rows_sent: 1 Rows_examined: 2 Rows_affected: 3\n# Schema: shop Last_errno: 4 Killed: 0",
         "# Query_time:\t0.5\tLock_time:\t0.25\tRows_sent:\t1\tRows_examined:\t2\tRows_affected:\t3\n# Schema:\tshop\tLast_errno:\t4",
@@ -288,7 +288,7 @@ fn fields_are_found_by_their_keys_whatever_lies_between() {
 }
 
 #[test]
-fn names_of_schemas_may_contain_line_ends_and_quotes() {
+fn schema_names_may_contain_newlines_and_quotes() {
     let times = "# Query_time: 0.5  Lock_time: 0.1 Rows_sent: 1  Rows_examined: 2";
     for (lines, name) in [
         (format!("{times}\nuse we\nird;\nSET timestamp=5;"), "we\nird"),
@@ -314,7 +314,7 @@ fn names_of_schemas_may_contain_line_ends_and_quotes() {
 }
 
 #[test]
-fn a_replica_changes_to_no_schema() {
+fn a_replica_changes_to_an_empty_schema() {
     let head = "# User@Host: [SQL_SLAVE] @  []  Id: 5\n# Query_time: 0.5  Lock_time: 0.1\n";
     let found = events(&format!(
         "{head}use shop;\nSET timestamp=5;\nSELECT 1;\n{head}use ;\nSET timestamp=5;\nSELECT 2;\n{head}SET timestamp=5;\nSELECT 3;\n"
@@ -323,7 +323,7 @@ fn a_replica_changes_to_no_schema() {
 }
 
 #[test]
-fn timestamps_have_fractions_or_are_milliseconds() {
+fn timestamps_may_have_fractions_or_be_milliseconds() {
     for (value, end_us) in [
         ("timestamp=1535017219", 1_535_017_219_000_000),
         ("timestamp=1535017219.412", 1_535_017_219_412_000),
@@ -337,7 +337,7 @@ fn timestamps_have_fractions_or_are_milliseconds() {
 }
 
 #[test]
-fn times_of_middleware_begin_an_event_in_any_form() {
+fn middleware_times_begin_an_event_in_any_format() {
     let event = |time: &str, number: u32| {
         format!(
             "# Time: {time}\n# User@Host: a[a] @ h []  Id: 5\n# Query_time: 0.5  Lock_time: 0.0\nSET timestamp=1535017219;\n\
@@ -350,7 +350,7 @@ fn times_of_middleware_begin_an_event_in_any_form() {
         ("2018-08-23-17:40:19.412 +0800", 1_535_017_219_412_000),
         ("180823  9:40:19", 1_535_017_219_000_000),
         ("180823 9:40:19", 1_535_017_219_000_000),
-        // In a time zone of their own.
+        // In another time zone.
         ("2018-8-23 17:40:19", 1_535_017_219_000_000),
         ("20180823 17:40:19", 1_535_017_219_000_000),
         ("Thu Aug 23 17:40:19 2018", 1_535_017_219_000_000),
@@ -363,7 +363,7 @@ fn times_of_middleware_begin_an_event_in_any_form() {
 }
 
 #[test]
-fn a_file_that_begins_in_a_head_has_what_is_left_of_it() {
+fn a_file_that_begins_within_a_head_uses_the_rest_of_it() {
     let log = "# User@Host: a[a] @ h []\n# Thread_id: 9  Schema: shop  QC_hit: No\n# Query_time: 0.5  Lock_time: 0.0  Rows_sent: 1\n\
         # Rows_affected: 0  Bytes_sent: 11\nSET timestamp=1535017219;\nSELECT 1;\n";
     for (begin, connection) in
@@ -380,7 +380,7 @@ fn a_file_that_begins_in_a_head_has_what_is_left_of_it() {
     }
 }
 
-/// An event of MariaDB with these warnings.
+/// Writes an event of MariaDB with these warnings.
 fn warned(time: &str, warnings: &str, timestamp: u32, statement: &str) -> String {
     format!(
         "{time}# User@Host: app[app] @ localhost []\n# Thread_id: 9  Schema: shop  QC_hit: No\n\
@@ -393,7 +393,7 @@ const FORGED: &str = "# Time: 240101 10:00:00\n# User@Host: evil[evil] @ there [
     # Query_time: 99.000000  Lock_time: 0.000000 Rows_sent: 1  Rows_examined: 1\nuse other;\nSET timestamp=1704103200;\nDROP TABLE t;\n";
 
 #[test]
-fn warnings_of_mariadb_are_neither_fields_nor_events() {
+fn mariadbs_warnings_are_neither_fields_nor_events() {
     let time = "# Time: 261129  2:31:36\n";
     let warnings = [
         "# Note 1051 Unknown table 'shop.nothing'\n".to_owned(),
@@ -404,7 +404,7 @@ fn warnings_of_mariadb_are_neither_fields_nor_events() {
             .to_owned(),
     ];
     for text in &warnings {
-        // In the server's time zone, two hours and a half east; the second event is in the same second.
+        // The server is two and a half hours east; the second event is in the same second.
         let log = warned(time, text, 1_795_910_496, "SELECT 1") + &warned("", text, 1_795_910_496, "SELECT 2");
         let kept = read(SlowLog::default(), log.as_bytes());
         assert_eq!(kept.events.iter().map(sql).collect::<Vec<_>>(), ["SELECT 1", "SELECT 2"], "{text}");
@@ -421,7 +421,7 @@ fn warnings_of_mariadb_are_neither_fields_nor_events() {
 }
 
 #[test]
-fn a_head_that_was_cut_in_its_warnings_hides_no_event() {
+fn a_head_cut_within_its_warnings_hides_no_event() {
     let event = "# Time: 261129  2:31:37\n# User@Host: b[b] @ h []\n# Query_time: 0.1  Lock_time: 0.0\nSET timestamp=1795919497;\nSELECT 2;\n";
     let whole = warned("# Time: 261129  2:31:36\n", "# Warning 1292 Truncated\n", 1_795_919_496, "SELECT 1");
     let begun = &whole[..whole.find("SET").unwrap()];

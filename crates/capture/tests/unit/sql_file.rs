@@ -9,7 +9,7 @@ fn statements(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn statements_end_at_the_delimiter_and_nowhere_else() {
+fn statements_end_only_at_the_delimiter() {
     assert_eq!(statements("SELECT 1; SELECT 2;\nSELECT 3"), ["SELECT 1", "SELECT 2", "SELECT 3"]);
     assert_eq!(
         statements("SELECT ';', \";\", `;`, '\\';', ''';';SELECT 2;"),
@@ -35,7 +35,7 @@ fn delimiters_may_follow_comments() {
 }
 
 #[test]
-fn comments_before_a_statement_are_left_out_and_code_in_comments_stays() {
+fn leading_comments_are_dropped_but_code_in_comments_stays() {
     assert_eq!(
         statements("-- dump\n--\n# more\n/*!40101 SET NAMES utf8 */;\nSELECT /* a */ 1;\n-- end\n"),
         ["/*!40101 SET NAMES utf8 */", "SELECT /* a */ 1"]
@@ -43,7 +43,7 @@ fn comments_before_a_statement_are_left_out_and_code_in_comments_stays() {
 }
 
 #[test]
-fn use_needs_no_end_and_sets_the_schema() {
+fn use_needs_no_delimiter_and_sets_the_schema() {
     let kept = read(SqlFile::default(), b"use shop\nSELECT 1;\nUSE `other`; SELECT 2;");
     let schemas: Vec<&[u8]> = kept.events.iter().map(|event| event.schema.as_slice()).collect();
     assert_eq!(schemas, [b"shop".as_slice(), b"shop", b"other", b"other"]);
@@ -51,7 +51,7 @@ fn use_needs_no_end_and_sets_the_schema() {
 }
 
 #[test]
-fn use_with_the_delimiter_behind_it_is_a_statement() {
+fn use_with_a_delimiter_is_a_statement() {
     let text = b"DELIMITER $$\nUSE `shop`$$\nSELECT 1; SELECT 2$$\nDELIMITER ;\nUSE b\\G\nSELECT 3;";
     let events = read(SqlFile::default(), text).events;
     let texts = |event: &Event| [&event.sql, &event.schema].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
@@ -61,7 +61,7 @@ fn use_with_the_delimiter_behind_it_is_a_statement() {
 }
 
 #[test]
-fn a_byte_order_mark_belongs_to_no_statement() {
+fn a_byte_order_mark_is_removed() {
     for text in ["\u{feff}USE shop\nSELECT 1;", "\u{feff}-- made on Windows\r\nSELECT 1;"] {
         assert!(looks_like_sql(text.as_bytes(), false));
         assert_eq!(statements(text).last().unwrap(), "SELECT 1");
@@ -70,13 +70,13 @@ fn a_byte_order_mark_belongs_to_no_statement() {
 }
 
 #[test]
-fn an_unended_text_is_cut() {
+fn an_unterminated_text_is_cut() {
     let kept = read(SqlFile::default(), b"SELECT 1; SELECT 'x; SELECT 2;");
     assert_eq!(kept.events.iter().map(|event| event.cut).collect::<Vec<_>>(), [false, true]);
 }
 
 #[test]
-fn pieces_of_any_size_give_the_same() {
+fn the_size_of_pieces_does_not_matter() {
     let text =
         b"use we\nSELECT ';''', \"a\\\"\", 1--1 -- x;\n/* ; **/; DELIMITER\nSELECT 2\\G INSERT INTO t VALUES ('\\\\'); # end
 /*!1 a '*/;' */;/*M!2 b */ $$; DELIMITER $$
@@ -98,7 +98,7 @@ e;";
 }
 
 #[test]
-fn delimiters_follow_white_space_of_any_kind_and_statements() {
+fn delimiter_commands_may_follow_any_white_space_or_statement() {
     let routine = "CREATE PROCEDURE p() BEGIN SELECT 1; END";
     for text in [
         format!("DELIMITER\t//\n{routine}//\nDELIMITER ;\nSELECT 2;"),
@@ -112,7 +112,7 @@ fn delimiters_follow_white_space_of_any_kind_and_statements() {
 }
 
 #[test]
-fn code_in_comments_has_quotes_and_comments() {
+fn code_in_comments_may_contain_quotes_and_comments() {
     let trigger = "/*!50003 CREATE TRIGGER x BEFORE INSERT ON t FOR EACH ROW SET NEW.a = '*/ it''s; ' */";
     let other = "/*M!100100 SELECT \"*/;\" /* in; */ , 2 */";
     assert_eq!(statements(&format!("{trigger};{other};\nSELECT 2 */ 3;")), [trigger, other, "SELECT 2 */ 3"]);
@@ -120,7 +120,7 @@ fn code_in_comments_has_quotes_and_comments() {
 }
 
 #[test]
-fn many_lines_of_comments_are_read_once() {
+fn long_runs_of_comments_are_read_only_once() {
     let mut reader = SqlFile::default();
     let mut kept = Kept::default();
     for _ in 0..1000 {
@@ -136,7 +136,7 @@ fn many_lines_of_comments_are_read_once() {
 }
 
 #[test]
-fn use_of_a_name_that_is_no_plain_word_is_sent_with_quotes() {
+fn use_quotes_a_name_that_is_not_a_plain_word() {
     for (line, sql) in [
         ("use my-db;", "USE `my-db`"),
         ("use my-db\n", "USE `my-db`"),
@@ -154,7 +154,7 @@ fn in_bytes(text: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn texts_end_as_the_character_set_of_the_session_has_it() {
+fn the_sessions_character_set_decides_where_texts_end() {
     let insert = b"INSERT INTO t VALUES ('\x97\\','a;b'),('\x83\\','\xb1\\'')".to_vec();
     let table = [b"CREATE TABLE `\x83`; --` (`;` INT)".to_vec(), b"INSERT INTO \x95\\g VALUES (';\x97\\')".to_vec()];
     for set in
@@ -173,7 +173,7 @@ fn texts_end_as_the_character_set_of_the_session_has_it() {
 }
 
 #[test]
-fn texts_end_as_the_modes_of_the_session_have_it() {
+fn the_sessions_modes_decide_where_texts_end() {
     let text = "/*!50003 SET sql_mode = 'NO_BACKSLASH_ESCAPES' */ ;\nDELIMITER ;;\nCREATE PROCEDURE p() BEGIN SELECT '\\'; END ;;\n\
         DELIMITER ;\nSET sql_mode = @saved_sql_mode;\nSELECT '\\';';\nSELECT 2;";
     let found = statements(text);
@@ -184,7 +184,7 @@ fn texts_end_as_the_modes_of_the_session_have_it() {
 }
 
 #[test]
-fn characters_that_are_cut_by_a_piece_are_whole() {
+fn characters_split_across_pieces_stay_whole() {
     let text = b"SET NAMES sjis; SELECT '\x95\x5c', `\x83\x60;`, \x95\x5cg; SELECT '\x81'; SELECT \x95\x5c\x5cG SET NAMES gb18030;\
         SELECT '\x81\x30\x81\x30\x5c'', '\x81\x5c;'; SELECT 2 /*M!999999 it's; */; SELECT 3";
     let whole = read(SqlFile::default(), text).events;
@@ -200,7 +200,7 @@ fn characters_that_are_cut_by_a_piece_are_whole() {
 }
 
 #[test]
-fn the_line_of_mariadbs_sandbox_is_a_comment() {
+fn mariadbs_sandbox_line_is_a_comment() {
     let sandbox = "/*M!999999\\- enable the sandbox mode */ \n";
     assert!(looks_like_sql(format!("{sandbox}/*M!100616 SET a = 1 */;").as_bytes(), false));
     let text = format!("{sandbox}-- MariaDB dump\n/*M!100616 SET a = 1 */;\n");
@@ -215,7 +215,7 @@ fn the_line_of_mariadbs_sandbox_is_a_comment() {
 }
 
 #[test]
-fn lines_are_those_on_which_statements_begin() {
+fn line_numbers_are_where_statements_begin() {
     let lines = |text: &str| {
         let events = read(SqlFile::default(), text.as_bytes()).events;
         events.iter().map(|event| event.line.unwrap()).collect::<Vec<_>>()

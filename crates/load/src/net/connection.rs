@@ -142,9 +142,9 @@ impl Exchange {
     fn send(&mut self, answering: Answering, sequence: u8) -> Result<(), SqlError> {
         self.scanner = ReplyScanner::with_sequence(answering, self.deprecate_eof, sequence);
         let sent = self.transport.send(&self.writer);
-        let shall_shrink = self.writer_slack.shall_shrink(self.writer.len(), self.writer.capacity());
+        let should_shrink = self.writer_slack.should_shrink(self.writer.len(), self.writer.capacity());
         self.writer.clear();
-        if shall_shrink {
+        if should_shrink {
             self.writer.shrink_to(Slack::KEPT_BYTES);
         }
         sent.map_err(|error| self.break_off_sending(&error))

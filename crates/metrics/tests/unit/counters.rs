@@ -62,7 +62,7 @@ proptest! {
 }
 
 #[test]
-fn the_window_goes_from_first_start_to_last_end() {
+fn the_window_spans_first_start_to_last_end() {
     let counters = SliceCounters::default();
     assert_eq!(counters.totals().busy_ns, 0);
     counters.open_window(1_000);
@@ -75,7 +75,7 @@ fn the_window_goes_from_first_start_to_last_end() {
 }
 
 #[test]
-fn more_kinds_of_errors_than_slots_are_still_counted() {
+fn errors_beyond_the_slots_are_counted() {
     let counters = SliceCounters::default();
     (1..=20).for_each(|code| counters.add_errors(code, 2));
     let errors = counters.totals().errors;
@@ -84,13 +84,13 @@ fn more_kinds_of_errors_than_slots_are_still_counted() {
 }
 
 #[test]
-fn counters_of_two_workers_share_no_cache_line_pair() {
+fn two_workers_never_share_a_cache_line_pair() {
     assert_eq!(align_of::<SliceCounters>(), 128);
     assert_eq!(size_of::<SliceCounters>() % 128, 0);
 }
 
 #[test]
-fn a_difference_and_the_earlier_totals_add_up_to_the_later() {
+fn earlier_totals_plus_the_difference_are_the_later_ones() {
     let totals = |scale: u64| SliceTotals {
         events: 3 * scale,
         reads: 5 * scale,

@@ -45,7 +45,7 @@ proptest! {
 }
 
 #[test]
-fn the_exchange_form_reads_back_the_same() {
+fn the_encoded_form_round_trips() {
     let histogram = recorded(&[1, 48_000, 48_000, 912_345_678, HIGHEST_NS]);
     let text = histogram.to_base64();
     assert!(text.starts_with("HISTFAAAA"), "{text}");
@@ -62,7 +62,7 @@ fn out_of_range_values_are_counted_and_kept() {
 }
 
 #[test]
-fn an_empty_histogram_answers_zeros() {
+fn an_empty_histogram_returns_zeros() {
     let histogram = LatencyHistogram::new();
     assert_eq!((histogram.count(), histogram.min_ns(), histogram.max_ns(), histogram.quantile_ns(0.5)), (0, 0, 0, 0));
     assert!(histogram.mean_ns().abs() < f64::EPSILON);
@@ -71,11 +71,11 @@ fn an_empty_histogram_answers_zeros() {
 }
 
 #[test]
-fn buckets_hold_every_value_once() {
+fn every_value_is_in_exactly_one_bucket() {
     let histogram = recorded(&[1_000, 1_000, 5_000_000]);
     let buckets: Vec<_> = histogram.buckets().collect();
     assert_eq!(buckets.len(), 2);
     assert_eq!(buckets[0], (1_000, 2));
-    // The middle of a bucket is within 0.1 %.
+    // The middle of a bucket is exact to 0.1 %.
     assert!(buckets[1].0.abs_diff(5_000_000) <= 5_000 && buckets[1].1 == 1);
 }

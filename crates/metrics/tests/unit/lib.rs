@@ -3,7 +3,7 @@
 use super::now_ns;
 
 #[test]
-fn never_goes_back_and_counts_nanoseconds() {
+fn the_clock_is_monotonic_and_in_nanoseconds() {
     let before_ns = now_ns();
     std::thread::sleep(std::time::Duration::from_millis(5));
     let passed_ns = now_ns() - before_ns;

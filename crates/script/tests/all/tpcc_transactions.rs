@@ -49,7 +49,7 @@ fn a_connection_prepares_as_many_statements_as_the_page_says() {
     let script = load_bundled("tpcc", &settings(&[]), ThreadRole::Worker(0), &world);
     script.thread_init().unwrap();
     let words = format!("prepares {} statements a table set,", world.journal.open_statements.get());
-    assert!(include_str!("../../../../docs/tpcc.md").contains(&words), "{words}");
+    assert!(include_str!("../../../../docs/reference/tpcc.md").contains(&words), "{words}");
 }
 
 #[test]

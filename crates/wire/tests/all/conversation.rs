@@ -1,5 +1,5 @@
-//! A conversation with a server, spoken by this crate and written down: with a real server by `examples/record.rs`, with the
-//! recording in a real server's place by `golden.rs`. Both must come to the same text.
+//! Holds a conversation with a server and records it. `examples/record.rs` talks to a real server and `golden.rs` to a recording.
+//! Both must produce the same text.
 
 use std::fmt::Write as _;
 
@@ -12,23 +12,23 @@ use bakeoff_wire::{
 
 /// The other end of the wire.
 pub(crate) trait Peer {
-    /// Takes what the client says.
+    /// Takes bytes from the client.
     fn send(&mut self, bytes: &[u8]);
-    /// What the server says next; nothing when the connection has ended.
+    /// Returns the server's next bytes, or nothing if the connection has ended.
     fn receive(&mut self) -> Vec<u8>;
 }
 
-/// Lines of a recording.
+/// The lines of a recording.
 ///
-/// `name: value` says how to log in; `> …` is a step of the client's; `C hex` and `S hex` are bytes that client and server sent; `C~ n` are n
-/// bytes of the client's that are random (an encrypted password); `= …` is what the client made of it; `#` begins a comment.
+/// `name: value` is a login option, `> …` a step of the client, `C hex` and `S hex` are the bytes that client and server sent,
+/// `C~ n` are n random bytes of the client (an encrypted password), `= …` is how the client understood the reply, `#` a comment.
 pub(crate) struct Script {
     pub(crate) options: Vec<(String, String)>,
     pub(crate) steps: Vec<String>,
 }
 
 impl Script {
-    /// Reads the login options and steps out of a recording, or out of a script that waits to be recorded.
+    /// Reads the login options and steps of a recording, or of a script to be recorded.
     pub(crate) fn parse(text: &str) -> Self {
         let steps = text.lines().filter_map(|line| line.strip_prefix("> ")).map(str::to_owned).collect();
         let options = text
@@ -58,7 +58,7 @@ impl Script {
     }
 }
 
-/// Logs in and takes every step; returns the recording.
+/// Logs in, takes every step and returns the recording.
 pub(crate) fn converse(script: &Script, peer: &mut dyn Peer) -> String {
     let mut talk = Talk { peer, text: String::new(), inbox: Inbox::default(), heard: Vec::new() };
     for (name, value) in &script.options {
@@ -83,7 +83,7 @@ struct Talk<'a> {
     peer: &'a mut dyn Peer,
     text: String,
     inbox: Inbox,
-    /// Server bytes that were understood and have not been written down yet; how they were cut on their way leaves no trace.
+    /// Server bytes that are understood but not recorded yet, so that the recording does not depend on how they arrived.
     heard: Vec<u8>,
 }
 
@@ -109,14 +109,14 @@ impl Talk<'_> {
         self.peer.send(bytes);
     }
 
-    /// False when the server has hung up.
+    /// Returns false if the server has hung up.
     fn receive(&mut self) -> bool {
         let bytes = self.peer.receive();
         self.inbox.push(&bytes);
         !bytes.is_empty()
     }
 
-    /// The first `bytes` of the inbox are understood.
+    /// Consumes the first `bytes` of the inbox.
     fn understood(&mut self, bytes: usize) {
         self.heard.extend_from_slice(&self.inbox.unread()[..bytes]);
     }
@@ -164,7 +164,7 @@ struct Steps<'a, 'b> {
     types: BoundTypes,
 }
 
-/// Commands that only these conversations send.
+/// Commands that only these conversations use.
 const COM_INIT_DB: u8 = 0x02;
 const COM_STMT_RESET: u8 = 0x1a;
 
@@ -213,7 +213,7 @@ impl Steps<'_, '_> {
                     self.talk.send(&out);
                     continue;
                 }
-                other => panic!("no step is called '{other}'"),
+                other => panic!("unknown step '{other}'"),
             };
             self.talk.send(&out);
             self.receive(ReplyScanner::with_sequence(answering, self.session.deprecate_eof(), sequence));
@@ -230,7 +230,7 @@ impl Steps<'_, '_> {
         self.talk.understood(scanner.reply_bytes().min(self.talk.inbox.unread().len()));
         match scanned {
             Ok(Some(outcome)) => {
-                self.made_of_it(&outcome);
+                self.write_outcome(&outcome);
                 self.talk.inbox.consume(scanner.reply_bytes());
                 self.scanner = Some(scanner);
             }
@@ -239,7 +239,7 @@ impl Steps<'_, '_> {
         }
     }
 
-    fn made_of_it(&mut self, outcome: &Outcome) {
+    fn write_outcome(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::Done(done) => self.talk.line(format_args!("= {done:?}")),
             Outcome::Failed(error) => self.talk.line(format_args!("= error {error}")),
@@ -276,7 +276,7 @@ impl Steps<'_, '_> {
     }
 }
 
-/// `null`, `i:5`, `d:1.5`, `s:text`.
+/// Parses `null`, `i:5`, `d:1.5` or `s:text`.
 fn parameter(text: &str) -> Parameter<'_> {
     match text.split_once(':') {
         Some(("i", value)) => Parameter::Int(value.parse().expect("an integer")),

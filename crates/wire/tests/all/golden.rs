@@ -1,7 +1,7 @@
-//! Plays the recordings of real servers (`tests/golden/*.capture`) in the servers' place.
+//! Replays the recordings of real servers (`tests/golden/*.capture`).
 //!
-//! The client must send the same bytes and understand the same as when the recording was made. A new server version is a new
-//! recording first (`cargo run -p bakeoff-wire --example record`), and new code only where that fails.
+//! The client must send the same bytes and understand the replies as it did then. For a new server version, make a recording first
+//! (`cargo run -p bakeoff-wire --example record`).
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::conversation::{Peer, Script, converse};
 use bakeoff_wire::{Answering, Greeting, Login, LoginOptions, LoginStep, ReplyScanner, UTF8MB4_GENERAL_CI};
 
-/// Speaks the server's lines, `chunk` bytes at a time, when their turn has come.
+/// Sends the server's lines in turn, `chunk` bytes at a time.
 struct Recording {
     turns: VecDeque<Vec<u8>>,
     chunk: usize,
@@ -64,7 +64,7 @@ fn recordings() -> Vec<(PathBuf, String)> {
             (path, text)
         })
         .collect();
-    assert!(recordings.len() >= 10, "there are recordings in {}", folder.display());
+    assert!(recordings.len() >= 10, "too few recordings in {}", folder.display());
     recordings
 }
 
@@ -73,7 +73,7 @@ fn without_comments(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn every_recording_is_played_again_to_the_letter() {
+fn every_recording_replays_exactly() {
     for (path, text) in recordings() {
         for chunk in [usize::MAX, 1, 7] {
             let played = converse(&Script::parse(&text), &mut Recording::new(&text, chunk));
@@ -85,9 +85,9 @@ fn every_recording_is_played_again_to_the_letter() {
     }
 }
 
-/// Cuts and changes what real servers say: nothing may panic, loop or be taken for more than was received.
+/// Truncates and changes what real servers sent. Nothing may panic, loop or use more bytes than were received.
 #[test]
-fn spoilt_recordings_are_survived() {
+fn damaged_recordings_do_not_panic() {
     for (_, text) in recordings() {
         let server = text.lines().filter_map(|line| line.strip_prefix("S ")).map(unhex);
         for bytes in server {

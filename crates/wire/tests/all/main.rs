@@ -1,4 +1,4 @@
-//! The client's side of the protocol against recordings of real servers, and against replies cut, mutated and in any chunks.
+//! Tests the client's side of the protocol against recordings of real servers and generated replies.
 
 #![allow(clippy::unwrap_used, reason = "in helpers of tests as in tests")]
 

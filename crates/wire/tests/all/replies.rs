@@ -1,14 +1,14 @@
-//! Replies under any chunking, cut and mutated.
+//! Properties of replies in any chunks, truncated and mutated.
 
 use crate::server::{Reply, Value, Writer};
 use bakeoff_wire::row::{Encoding, RowCursor, column_name};
 use bakeoff_wire::{Answering, Inbox, Outcome, ReplyScanner, packet};
 use proptest::prelude::*;
 
-/// What came of a stream of replies: each outcome with its column names and rows.
+/// The outcomes of a stream of replies, with their column names and rows.
 type Events = Vec<(Outcome, Vec<String>, Vec<Vec<Value>>)>;
 
-/// Plays a stream to the scanner in `chunks` (their sizes, over and over). Ends at the first error of the protocol or when bytes run out.
+/// Feeds a stream to the scanner in chunks of these sizes, cyclically. Ends at the first protocol error or when the bytes run out.
 fn play(stream: &[u8], commands: &[(Answering, usize)], deprecate_eof: bool, chunks: &[usize]) -> Events {
     let mut inbox = Inbox::default();
     let mut rest = stream;
@@ -107,7 +107,7 @@ fn written(conversation: &[Vec<Reply>], deprecate_eof: bool) -> (Vec<u8>, Vec<(A
 
 proptest! {
     #[test]
-    fn replies_come_out_as_they_went_in(conversation in conversation(), deprecate_eof: bool, chunk in 1_usize..200) {
+    fn replies_round_trip(conversation in conversation(), deprecate_eof: bool, chunk in 1_usize..200) {
         let (stream, commands) = written(&conversation, deprecate_eof);
         let events = play(&stream, &commands, deprecate_eof, &[chunk]);
         let replies: Vec<&Reply> = conversation.iter().flatten().collect();
@@ -147,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn cut_and_mutated_streams_are_survived(
+    fn damaged_streams_do_not_panic(
         conversation in conversation(), deprecate_eof: bool, changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
         cut in any::<prop::sample::Index>(), chunk in 1_usize..100
     ) {
@@ -199,7 +199,7 @@ fn packets_out_of_order_are_refused() {
 }
 
 #[test]
-fn a_definition_and_a_row_of_several_packets_count_once() {
+fn definitions_and_rows_of_several_packets_count_once() {
     const FULL_BYTES: usize = 0xff_ffff;
     let mut stream = Vec::new();
     let mut sequence = packet::encode(&mut stream, &[2], 1);
@@ -215,7 +215,7 @@ fn a_definition_and_a_row_of_several_packets_count_once() {
 }
 
 #[test]
-fn nothing_is_forgotten_while_the_last_definition_is_on_its_way() {
+fn no_rows_are_dropped_before_the_last_definition() {
     let stream = b"\x01\0\0\x01\x01\x09\0\0\x02\x03def";
     let mut scanner = ReplyScanner::new(Answering::Statement, true);
     assert_eq!(scanner.scan(stream), Ok(None));
@@ -224,7 +224,7 @@ fn nothing_is_forgotten_while_the_last_definition_is_on_its_way() {
 }
 
 #[test]
-fn a_goodbye_out_of_turn_is_an_error_of_the_server() {
+fn a_servers_goodbye_may_be_out_of_order() {
     let stream = b"\x11\0\0\0\xff\xbf\x0f#HY000gone now";
     let mut scanner = ReplyScanner::new(Answering::Statement, true);
     for length in 0..stream.len() {
@@ -239,7 +239,7 @@ fn a_goodbye_out_of_turn_is_an_error_of_the_server() {
 }
 
 #[test]
-fn the_first_of_several_packets_may_be_refused_already() {
+fn the_server_may_refuse_a_command_before_its_last_packet() {
     let stream = b"\x11\0\0\x01\xff\x81\x04#08S01too long";
     let mut scanner = ReplyScanner::with_sequence(Answering::Statement, true, 2);
     match scanner.scan(stream) {
@@ -249,7 +249,7 @@ fn the_first_of_several_packets_may_be_refused_already() {
 }
 
 #[test]
-fn an_error_may_come_in_the_place_of_a_definition() {
+fn an_error_may_replace_a_definition() {
     let prepared = [0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0];
     for (answering, first) in [(Answering::Statement, &[2][..]), (Answering::Prepare, &prepared)] {
         let mut stream = Vec::new();
@@ -267,7 +267,7 @@ fn an_error_may_come_in_the_place_of_a_definition() {
 }
 
 #[test]
-fn a_request_for_a_file_breaks_the_protocol() {
+fn a_request_for_a_file_is_refused() {
     for answering in [Answering::Statement, Answering::Prepare] {
         for request in [b"\x0c\0\0\x01\xfb/etc/passwd".as_slice(), b"\x01\0\0\x01\xfb"] {
             ReplyScanner::new(answering, true).scan(request).unwrap_err();

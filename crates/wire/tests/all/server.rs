@@ -1,18 +1,18 @@
-//! The server's side of the protocol, as far as tests need it: replies as bytes.
+//! The server's side of the protocol, as far as the tests need it.
 
 use bakeoff_wire::{Answering, packet};
 
 /// A value of a text row.
 pub(crate) type Value = Option<Vec<u8>>;
 
-/// One reply of a server.
+/// A server's reply.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     /// An OK packet.
     Done { affected_rows: u64, last_insert_id: u64 },
-    /// A result set in text.
+    /// A text result set.
     Rows { columns: Vec<String>, rows: Vec<Vec<Value>> },
-    /// A result set that breaks off with an error after its rows.
+    /// A result set that ends with an error after its rows.
     BrokenRows { columns: Vec<String>, rows: Vec<Vec<Value>>, code: u16 },
     /// An ERR packet.
     Failed { code: u16, message: String },
@@ -20,7 +20,7 @@ pub(crate) enum Reply {
     Prepared { statement: u32, columns: u16, parameters: u16 },
 }
 
-/// Writes replies with running sequence numbers.
+/// Writes replies with consecutive sequence numbers.
 pub(crate) struct Writer {
     pub(crate) bytes: Vec<u8>,
     pub(crate) deprecate_eof: bool,
@@ -33,7 +33,7 @@ impl Writer {
         Self { bytes: Vec::new(), deprecate_eof, sequence: 1 }
     }
 
-    /// Begins the answer to another command.
+    /// Begins the reply to another command.
     pub(crate) fn next_command(&mut self) {
         self.sequence = 1;
     }
@@ -76,7 +76,7 @@ impl Writer {
         self.packet(&payload);
     }
 
-    /// Appends `reply`; `more`: another result follows.
+    /// Appends `reply`. `more`: another result follows.
     pub(crate) fn reply(&mut self, reply: &Reply, more: bool) {
         let status = if more { 2 | 8 } else { 2 };
         match reply {
@@ -132,7 +132,7 @@ impl Writer {
 }
 
 impl Reply {
-    /// What it answers.
+    /// The command that it answers.
     pub(crate) fn answering(&self) -> Answering {
         match self {
             Reply::Prepared { .. } => Answering::Prepare,

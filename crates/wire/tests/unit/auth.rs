@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Made by `openssl genrsa 2048 | openssl rsa -pubout` for this test alone.
+/// Made for this test by `openssl genrsa 2048 | openssl rsa -pubout`.
 const PEM: &str = include_str!("../../testdata/public_key.pem");
 
 #[test]
@@ -17,7 +17,7 @@ fn a_password_is_encrypted_to_the_size_of_the_key() {
 }
 
 #[test]
-fn every_cut_or_changed_key_is_survived() {
+fn no_truncated_or_changed_key_panics() {
     for length in 0..PEM.len() - 2 {
         assert!(public_key(&PEM.as_bytes()[..length]).is_err(), "cut to {length} bytes");
     }
@@ -38,8 +38,8 @@ fn clear_text_needs_tls() {
 }
 
 #[test]
-fn the_full_exchange_depends_on_the_channel() {
-    let full = |channel| Plugin::CachingSha2.go_on(b"secret", b"01234567890123456789", &[FULL_AUTH], channel);
+fn full_authentication_depends_on_the_channel() {
+    let full = |channel| Plugin::CachingSha2.continue_with(b"secret", b"01234567890123456789", &[FULL_AUTH], channel);
     assert_eq!(full(Channel::Plain).unwrap().unwrap(), [2], "asks for the public key");
     assert_eq!(full(Channel::UnixSocket).unwrap().unwrap(), b"secret\0");
     assert_eq!(full(Channel::Tls).unwrap().unwrap(), b"secret\0");

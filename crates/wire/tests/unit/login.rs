@@ -25,7 +25,7 @@ fn the_greeting_of_5_5_9_lacks_a_nul() {
 }
 
 #[test]
-fn every_cut_greeting_is_refused() {
+fn every_truncated_greeting_is_refused() {
     let whole = greeting(21, b"89abcdefghij\0", b"caching_sha2_password\0");
     assert!(Greeting::parse(&whole).is_ok());
     for length in 0..whole.len() {
@@ -34,7 +34,7 @@ fn every_cut_greeting_is_refused() {
 }
 
 #[test]
-fn every_scramble_length_is_survived() {
+fn no_scramble_length_panics() {
     for scramble_bytes in 0..=255 {
         let _ = Greeting::parse(&greeting(scramble_bytes, b"89abcdefghij\0", b"x\0"));
     }
@@ -49,7 +49,7 @@ fn too_many_connections_is_reported_without_a_greeting() {
 }
 
 #[test]
-fn mariadb_has_its_true_version() {
+fn mariadbs_version_prefix_is_removed() {
     let mut parsed = Greeting::parse(&greeting(21, b"89abcdefghij\0", b"x\0")).unwrap();
     parsed.server_version = "5.5.5-10.11.19-MariaDB".into();
     assert_eq!(parsed.version(), "10.11.19-MariaDB");
@@ -57,13 +57,13 @@ fn mariadb_has_its_true_version() {
 
 proptest! {
     #[test]
-    fn any_bytes_are_survived(bytes: Vec<u8>) {
+    fn no_bytes_panic(bytes: Vec<u8>) {
         let _ = Greeting::parse(&bytes);
     }
 }
 
 #[test]
-fn a_login_can_announce_collations_of_one_byte() {
+fn a_login_can_only_name_collations_below_256() {
     let known = ["utf8mb4_general_ci", "utf8mb4_0900_ai_ci", "latin1_german1_ci", "binary"].map(collation_id);
     assert_eq!(known, [Some(45), Some(255), Some(5), Some(63)]);
     assert_eq!(["utf8mb4_ja_0900_as_cs", "utf8mb4_uca1400_ai_ci", "klingon_ci", ""].map(collation_id), [None; 4]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn payloads_around_the_limit_are_cut_and_joined() {
+fn payloads_around_the_limit_are_split_and_joined() {
     for (length, packets) in [
         (0, 1),
         (1, 1),
@@ -20,13 +20,13 @@ fn payloads_around_the_limit_are_cut_and_joined() {
         assert_eq!(found.total_bytes, bytes.len() - 6);
         let mut joined = Vec::new();
         join(&bytes[6..], &mut joined);
-        assert!(joined == payload, "{length} bytes come back as they went");
+        assert!(joined == payload, "{length} bytes round-trip");
         assert!(payload_at(&bytes[6..bytes.len() - 1]).is_err());
     }
 }
 
 #[test]
-fn bytes_come_out_in_order_while_it_grows_and_wraps() {
+fn bytes_stay_in_order_while_the_inbox_grows_and_moves() {
     let mut inbox = Inbox::default();
     let bytes: Vec<u8> = (0..100_000_u32).map(|i| (i % 251) as u8).collect();
     let mut taken = Vec::new();
@@ -41,7 +41,7 @@ fn bytes_come_out_in_order_while_it_grows_and_wraps() {
 }
 
 #[test]
-fn the_middle_can_be_taken_out() {
+fn the_middle_can_be_removed() {
     let mut inbox = Inbox::default();
     inbox.push(b"xxheadmiddletail");
     inbox.consume(2);
@@ -52,7 +52,7 @@ fn the_middle_can_be_taken_out() {
 }
 
 #[test]
-fn room_for_a_large_reply_is_given_back_when_many_small_ones_have_followed() {
+fn memory_of_a_large_reply_is_freed_after_many_small_ones() {
     let mut inbox = Inbox::default();
     let mut reply = |bytes: usize| {
         inbox.push(&vec![7; bytes]);
@@ -61,7 +61,7 @@ fn room_for_a_large_reply_is_given_back_when_many_small_ones_have_followed() {
     };
     let grown = reply(10_000_000);
     assert!(grown >= 10_000_000);
-    // Large replies that come now and then keep their room.
+    // Occasional large replies keep the memory.
     for _ in 0..5 {
         assert_eq!((0..50).map(|_| reply(100)).last(), Some(grown));
         reply(9_000_000);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_error_has_a_state_or_not() {
+fn the_sqlstate_is_optional() {
     let with = ServerError::parse(b"\xff\x15\x04#28000Access denied").unwrap();
     assert_eq!((with.code, &*with.sqlstate, &*with.message), (1045, "28000", "Access denied"));
     let without = ServerError::parse(b"\xff\x10\x04#280").unwrap();

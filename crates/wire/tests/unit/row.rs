@@ -6,7 +6,7 @@ fn text_of(type_code: u8, flags: u16, length: u32, decimals: u8, bytes: &[u8]) -
     let mut text = Vec::new();
     let mut reader = Reader::new(bytes, "test");
     to_text(&ColumnFormat { type_code, flags, length, decimals }, &mut reader, &mut text).unwrap();
-    assert!(reader.is_empty(), "all of the value is read");
+    assert!(reader.is_empty(), "the whole value is read");
     String::from_utf8(text).unwrap()
 }
 
@@ -20,7 +20,7 @@ fn integers() {
     assert_eq!(text_of(13, UNSIGNED | ZEROFILL, 4, 0, &[0, 0]), "0000");
 }
 
-/// Expected texts as MySQL 5.7.22 and 8.0.15 answer to COM_QUERY.
+/// The texts that MySQL 5.7.22 and 8.0.15 return to COM_QUERY.
 #[test]
 fn floats() {
     let double = |value: f64| text_of(5, 0, 22, NOT_FIXED, &value.to_le_bytes());
@@ -52,7 +52,7 @@ fn times() {
 }
 
 #[test]
-fn cut_values_are_refused() {
+fn truncated_values_do_not_panic() {
     for type_code in 0..=255 {
         for length in 0..3 {
             let bytes = [11_u8, 0, 0];

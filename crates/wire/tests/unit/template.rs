@@ -15,7 +15,7 @@ fn rendered(sql: &str, values: &[Parameter<'_>], dialect: Dialect) -> String {
 }
 
 #[test]
-fn only_true_parameters_are_replaced() {
+fn only_parameters_in_code_are_replaced() {
     let sql = "SELECT '?', \"?\", `?`, 'it''s ?', 'a\\'?', ? -- ?\n, ? # ?\n, /* ? */ ?, 1--?, /*! ? */ 2";
     let numbers = [1, 2, 3, 4, 5].map(Parameter::Int);
     assert_eq!(
@@ -28,14 +28,14 @@ fn only_true_parameters_are_replaced() {
 }
 
 #[test]
-fn unfinished_strings_and_comments_end_with_the_text() {
+fn unterminated_strings_and_comments_extend_to_the_end() {
     for sql in ["SELECT '?", "SELECT '\\", "/* ?", "/*", "-- ?", "--", "`?", "/*/ ?"] {
         assert_eq!(Template::new(sql.as_bytes(), PLAIN).parameters(), 0, "{sql}");
     }
 }
 
 #[test]
-fn literals_keep_type_and_distance() {
+fn literals_keep_their_type_and_stay_separate_tokens() {
     assert_eq!(rendered("LIMIT?", &[Parameter::Int(-5)], PLAIN), "LIMIT -5");
     assert_eq!(rendered("x=?and y", &[Parameter::Null], PLAIN), "x=NULL and y");
     assert_eq!(rendered("?", &[Parameter::Double(1.5)], PLAIN), "1.5e0");
@@ -43,7 +43,7 @@ fn literals_keep_type_and_distance() {
 }
 
 #[test]
-fn a_backslash_within_a_character_is_no_backslash() {
+fn a_backslash_within_a_character_does_not_escape() {
     let sjis = Dialect { multi_byte: MultiByte::Sjis, ..PLAIN };
     let mut out = Vec::new();
     put_escaped(b"\x83\x5c'\\", sjis, &mut out);
@@ -56,7 +56,7 @@ fn a_backslash_within_a_character_is_no_backslash() {
     assert_eq!(Template::new(b"SELECT '\x83\x5c', ?", PLAIN).parameters(), 0);
 }
 
-/// Reads a literal as the server's lexer does: the inverse of `put_escaped`.
+/// The inverse of `put_escaped`: reads a literal as the server does.
 fn unescaped(literal: &[u8], dialect: Dialect) -> Option<Vec<u8>> {
     let inside = literal.strip_prefix(b"'")?.strip_suffix(b"'")?;
     let mut bytes = Vec::new();

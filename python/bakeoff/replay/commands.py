@@ -1,0 +1,12 @@
+"""Commands of this feature; `bakeoff.cli` imports each when it is called."""
+
+from bakeoff.cli.commands import CommandSource
+
+COMMANDS = {
+    "replay": CommandSource(
+        "bakeoff.replay.command", "replay", "Compare servers by your own SQL, and judge every query."
+    ),
+    "capture": CommandSource(
+        "bakeoff.replay.capture_command", "app", "Make a capture of query logs: events, digests, totals."
+    ),
+}

@@ -1,0 +1,214 @@
+"""The fields of a study, declared once: keys of a study file, options of the commands, values of the stored record.
+
+A field's type is annotated with `Option`, which holds the help and the parser for text. `bakeoff.cli.options` turns
+such fields into command-line options; pydantic turns them into the YAML schema and reads the record.
+"""
+
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from bakeoff.errors import SpecError
+from bakeoff.units import parse_duration_s, parse_precision, parse_rows
+
+LOADS_MAX = 1_000
+RATE_MAX = 1e9
+"""Events per second: one a nanosecond."""
+SEED_MAX = 2**63 - 1
+TABLES_MAX = 1_000
+THREADS_MAX = 10_000
+"""Connections per arm; the engine takes no more."""
+DATABASE_PATTERN = r"^[A-Za-z0-9_$-]{1,64}$"
+
+
+IN_FILE = "in a file"
+"""Pydantic's context when a study file is read: mistakes are collected with their places."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """What the help and the schema say about a field, and how to read its text.
+
+    Attributes:
+        help: one sentence.
+        metavar: stands for the value in the help.
+        parse: reads the value from text; raises SpecError. By default the field's type decides.
+        flags: names on the command line, as `--workload -w`; by default made from the field's name.
+        default: words that the help shows for a default that is computed.
+        section: heading of the help under which the option stands; by default the `SECTION` of its model.
+    """
+
+    help: str = ""
+    metavar: str = ""
+    parse: Callable[[str], Any] | None = field(default=None, repr=False)
+    flags: str = ""
+    default: str = ""
+    section: str = ""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401
+        """Parse text; check everything else as it is."""
+        parse, schema = self.parse, handler(source)
+        if parse is None:
+            return schema
+
+        def read(value: object, info: ValidationInfo) -> object:
+            try:
+                return parse(value) if isinstance(value, str) else value
+            except SpecError as error:
+                if info.context is not IN_FILE:
+                    raise SpecError(error.message, hint=error.hint, field=(info.field_name or "",)) from None
+                raise PydanticCustomError("spec", "{reason}", {"reason": error.message, "hint": error.hint}) from None
+
+        either = core_schema.union_schema([core_schema.str_schema(), schema])
+        return core_schema.with_info_before_validator_function(read, schema, json_schema_input_schema=either)
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Add the help as the description."""
+        return handler(schema) | ({"description": self.help} if self.help else {})
+
+
+class Argument(Option):
+    """A positional argument; `metavar` is its name."""
+
+
+class Frozen(BaseModel):
+    """Immutable base model. Rejects unknown fields and NaN."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    SECTION: ClassVar[str] = "Options"
+
+    def given(self) -> dict[str, Any]:
+        """The fields that were given a value, without those left at their default."""
+        return {name: getattr(self, name) for name in type(self).model_fields if name in self.model_fields_set}
+
+
+class Profile(StrEnum):
+    """Which settings bakeoff makes equal before measuring."""
+
+    MATCHED = "matched"  # same memory and durability on all arms
+    STOCK = "stock"  # each version's own defaults
+
+
+class Placement(StrEnum):
+    """Where the client thread and the server thread of a connection run."""
+
+    PAIRED = "paired"  # both on one CPU: connection i on CPU i modulo their number
+    FREE = "free"  # chosen by the kernel
+
+
+def typed(text: str) -> Any:  # noqa: ANN401 — the type is the field's
+    """A default as a user would type it; the field's parser reads it."""
+    return text
+
+
+def split_list(text: str) -> list[str]:
+    """Split text at commas."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(parts):
+        raise SpecError(f"an entry of {text!r} is empty.", hint="Write a,b,c.")
+    if len(set(parts)) < len(parts):
+        raise SpecError(f"an entry comes twice in {text!r}.", hint="Leave one out.")
+    return parts
+
+
+def parse_threads(text: str) -> tuple[int, ...]:
+    """Read numbers of connections: `1,16,64`."""
+    parts = split_list(text)
+    if odd := next((part for part in parts if not re.fullmatch(r"0*[1-9]\d{0,8}", part)), None):
+        raise SpecError(f"{odd!r} is not a whole number above zero.", hint="Write --threads 1,4,16.")
+    counts = tuple(map(int, parts))
+    if len(set(counts)) < len(counts):
+        raise SpecError(f"a number comes twice in {text!r}.", hint="Leave one out.")
+    if max(counts) > THREADS_MAX:
+        raise SpecError(f"{max(counts)} is more than {THREADS_MAX}.", hint="Write --threads 1,16,64.")
+    return counts
+
+
+def parse_database(text: str) -> str:
+    """Check the name of a database."""
+    if not re.fullmatch(DATABASE_PATTERN, text):
+        raise SpecError(
+            f"{text!r} is not a database name (1 to 64 letters, digits, _, $ and -).",
+            hint="Choose another one, or leave it out for sbtest.",
+        )
+    return text
+
+
+class Sizes(Frozen):
+    """How much is measured. A scale of a study file may change it; what is asked stays the same."""
+
+    model_config = ConfigDict(validate_default=True, validate_by_name=True)
+
+    threads: Annotated[
+        tuple[Annotated[int, Field(ge=1, le=THREADS_MAX, strict=True)], ...],
+        Field(min_length=1),
+        Option("Connections; each number is a cell: 1,16,64.", "N,...", parse_threads, section="Workload"),
+    ] = Field(default=typed("4"))
+    tables: Annotated[int, Field(ge=1, le=TABLES_MAX), Option("Tables to load.", "N", section="Data")] = 4
+    table_size: Annotated[
+        int, Field(ge=1), Option("Rows per table: 20000, 100k, 10m.", "ROWS", parse_rows, section="Data")
+    ] = Field(default=typed("100k"))
+    precision: Annotated[
+        float,
+        Field(gt=0),
+        Option(
+            "Half-width at which to stop.", "PERCENT", parse_precision,
+            default="1%, or what the budget allows", section="Length"
+        ),
+    ] = Field(default=typed("1%"))  # fmt: skip
+    equivalence: Annotated[
+        float,
+        Field(gt=0),
+        Option("Margin of EQUIVALENT.", "PERCENT", parse_precision, default="the precision", section="Length"),
+    ] = Field(default_factory=lambda known: known.get("precision"))
+    budget_s: Annotated[
+        float,
+        Field(gt=0),
+        Option("Wall time from loading to verdict: 90s, 4m, 1h.", "DURATION", parse_duration_s, section="Length"),
+    ] = Field(default=typed("10m"), validation_alias="budget")
+    builds: Annotated[
+        int, Field(ge=1, le=LOADS_MAX), Option("Independent loads of the data per arm.", "N", section="Data")
+    ] = 2
+    warm_s: Annotated[
+        float,
+        Field(ge=0),
+        Option("Load before each workload is measured: 2s, 5m.", "DURATION", parse_duration_s, section="Length"),
+    ] = Field(default=typed("3s"), validation_alias="warm_up")
+
+
+class Conditions(Frozen):
+    """How it is measured, the same at every scale."""
+
+    SECTION = "Servers"
+
+    database: Annotated[
+        str, Option("Database of the tables.", "NAME", parse_database, default="the dump's, or sbtest", section="Data")
+    ] = "sbtest"
+    profile: Annotated[Profile, Option("matched: same memory and durability; stock: each version's defaults.")] = (
+        Profile.MATCHED
+    )
+    freeze: Annotated[bool | None, Option("Stop resting servers (SIGSTOP).", default="only when a workload writes")] = (
+        None
+    )
+    placement: Annotated[
+        Placement | None,
+        Option(
+            "paired: client and server thread of a connection on one CPU; free: where the kernel puts them.",
+            default="paired where it helps",
+        ),
+    ] = None
+    combine_hosts: Annotated[
+        bool, Field(exclude_if=lambda combined: not combined), Option("One verdict over unlike machines of a cluster.")
+    ] = False
+    seed: Annotated[
+        int,
+        Field(ge=0, le=SEED_MAX),
+        Option("Everything random follows from it.", "N", default="a new one, printed", section="Options"),
+    ] = Field(default_factory=lambda: secrets.randbelow(2**31))
