@@ -35,7 +35,7 @@ from bakeoff.search.sections import believed_of
 from bakeoff.spec import Data, parse_server
 from bakeoff.stats.estimate import EpochEstimates
 from bakeoff.stats.model import Stop
-from bakeoff.stats.question import Progress
+from bakeoff.stats.stopping import Progress
 from validation import bisections
 from validation.check import fewest
 from validation.simulation import pair_of
@@ -298,7 +298,7 @@ def test_an_arm_of_options_has_the_options_that_were_chosen():
     study = bisections.study_of_options(5, 1)
     chosen = (True, False, False, True, False)
     arm = arm_with(study, chosen)
-    assert subset(arm, study.question) == chosen and subset(study.arms[1], study.question) == (True,) * 5
+    assert subset(study, arm) == chosen and subset(study, study.arms[1]) == (True,) * 5
     assert dict(arm.server.options)["option_0"] == "1" and dict(arm.server.options)["option_1"] == "0"
     assert arm.name == "C" and arm.label == "C: option_0, option_3"
 
@@ -325,7 +325,7 @@ def test_three_guilty_options_are_found(of_runs, options, runs):
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_where_nothing_changed_nothing_is_named():
-    ended = bisections.find_nothing(2, runs=60, builds=16)
+    ended = bisections.find_build(2, runs=60, builds=16, slowdown_percent=0.0)
     assert (1 - ended.right - ended.undecided) * 60 <= 60 - fewest(60, 0.95)
 
 

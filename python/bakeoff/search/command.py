@@ -1,4 +1,4 @@
-"""`bakeoff bisect`: which build of a list, or which options of a file, made a server slower (docs/bisect.md)."""
+"""`bakeoff bisect`: find the build, or the options, that made a server slower (docs/reference/bisect.md)."""
 
 from collections import Counter
 from pathlib import Path
@@ -11,12 +11,12 @@ from bakeoff.cli.printing import print_sentence
 from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import arm_names
-from bakeoff.search.bisection import arm_with
-from bakeoff.search.model import OptionPair, Search
+from bakeoff.search.attribution import typed_settings
+from bakeoff.search.model import Search
 from bakeoff.servers import find_entry, install
 from bakeoff.servers.cnf import Asked, read_cnf
 from bakeoff.servers.options import Target, translate
-from bakeoff.spec import Arm, Origin, ServerSpec, Study, parse_server
+from bakeoff.spec import Arm, Origin, ServerSpec, parse_server
 from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
 
 _BUILDS_MIN, _BUILDS_MAX = 3, 500
@@ -69,7 +69,7 @@ def _of_builds(specs: list[ServerSpec], form: Arm) -> tuple[tuple[Arm, ...], Sea
             f"bisect: it takes {_BUILDS_MIN} to {_BUILDS_MAX} builds in order, or one server with --cnf twice.",
             hint="Example: bakeoff bisect path:build/1 path:build/2 path:build/3",
         )
-    for spec in specs:  # one that is not there is better known now
+    for spec in specs:  # find a missing build now
         if spec.origin is Origin.PATH:
             install(spec)
         elif spec.origin is Origin.CATALOG:
@@ -95,15 +95,11 @@ def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[t
     target, typed = Target.of(install(spec)), Asked(dict(spec.options))
     read = [read_cnf(Path(file), target).then(typed) for file in files]
     for file, each in zip(files, read, strict=True):
-        translate(target, each.options, each.places, each.problems)  # names file and line, which arms do not have
+        translate(target, each.options, each.places, each.problems)  # its errors name file and line
         for note in each.all_notes():
             print_sentence(f"{file}: {note}", stderr=True)
     good, bad = (each.options for each in read)
-    pairs = [
-        OptionPair(name=name, good=good.get(name), bad=bad.get(name))
-        for name in dict.fromkeys([*good, *bad])
-        if good.get(name) != bad.get(name)
-    ]
+    pairs = typed_settings("option", tuple(good.items()), tuple(bad.items()))
     if not 1 < len(pairs) <= _OPTIONS_MAX:
         raise SpecError(
             f"bisect: {files[0]} and {files[1]} differ in {len(pairs)} options; it takes 2 to {_OPTIONS_MAX}.",
@@ -112,7 +108,7 @@ def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[t
     baseline = form.model_copy(
         update={"label": f"A: {files[0]}", "server": spec.model_copy(update={"options": tuple(good.items())})}
     )
-    search = Search(options=tuple(pairs))
-    study = Study.model_construct(arms=(baseline,), question=search)
-    last = arm_with(study, [True] * len(pairs)).model_copy(update={"label": f"B: {files[1]}"})
-    return (baseline, last), search
+    last = baseline
+    for setting in pairs:
+        last = setting.applied(last, last)
+    return (baseline, last.model_copy(update={"name": "B", "label": f"B: {files[1]}"})), Search(settings=tuple(pairs))

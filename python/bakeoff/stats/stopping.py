@@ -1,15 +1,14 @@
-"""The stopping rule of docs/method.md ("When it stops") as a pure function of the epochs so far.
+"""The stopping rule of docs/reference/method.md as a pure function of the epochs so far.
 
-A comparison (one contender in one cell) is PRECISE when its t interval is narrow enough, DECISIVE when the
-anytime-valid interval excludes a ratio of 1, or a gate's limit. It is then settled: its contender is not measured in
-that cell any more. A cell is finished when all its comparisons are settled; the control arm is never waited for.
+A comparison is PRECISE when its t interval is narrow enough, DECISIVE when the anytime-valid interval excludes the
+reference (a ratio of 1, or a gate's limit). It is then settled: its contender is not measured in that cell any more. A
+cell is finished when all its comparisons are settled; the control is never waited for.
 """
 
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 
 from bakeoff.plan import Plan
 from bakeoff.plan.timing import GRACE, EpochTime
@@ -25,11 +24,11 @@ class Decision:
     """What to do after an epoch.
 
     Attributes:
-        stop: RUNNING: measure another epoch; else why measuring has ended.
-        settled: (cell, arm) not to be measured any more: of a finished cell every arm but the baseline.
-        more_s: wall seconds that the slowest cell would still take, at most the rest of the budget; None while unknown.
-        share: the part of the planned measuring that fits into the budget in the next epoch; 0 to 1.
-        joins: of a bisection, an arm to be measured next that the study does not have yet.
+        stop: RUNNING to measure another epoch, else why measuring has ended.
+        settled: (cell, arm) not to be measured any more; in a finished cell, every arm but the baseline.
+        more_s: wall seconds that the slowest cell would still take, at most the rest of the budget; None if unknown.
+        share: part of the planned measuring that fits into the budget in the next epoch, 0 to 1.
+        joins: an arm to be measured next that the study does not have yet.
     """
 
     stop: Stop
@@ -40,13 +39,13 @@ class Decision:
 
 
 def control_name(study: Study) -> str | None:
-    """The control arm's name (`A'` beside the baseline `A`), or None without one."""
+    """Return the control arm's name (`A'` beside the baseline `A`), or None without one."""
     name = f"{study.baseline.name}'"
     return name if any(arm.name == name for arm in study.arms) else None
 
 
 def contenders(study: Study) -> tuple[str, ...]:
-    """Arms that the question is about: all but the baseline and its control."""
+    """Return the arms that the question is about: all but the baseline and its control."""
     return tuple(arm.name for arm in study.arms[1:] if arm.name != control_name(study))
 
 
@@ -63,11 +62,11 @@ def stop_state(
     family: int,
     reference: float = 0.0,
 ) -> Stop:
-    """PRECISE, DECISIVE or RUNNING for one comparison's values; always RUNNING with a value that is not finite.
+    """Return PRECISE, DECISIVE or RUNNING for one comparison; RUNNING if a value is not finite.
 
     Args:
-        values: log ratios, one an epoch.
-        hosts: of each the host that measured it; empty: the same one.
+        values: log ratios, one per epoch.
+        hosts: the host that measured each; empty for a single machine.
         precision: target half-width.
         family: how many comparisons there are.
         reference: the log ratio that DECISIVE excludes.
@@ -76,7 +75,7 @@ def stop_state(
     if n < iv.N_MIN_DECISIVE or not all(map(math.isfinite, values)):
         return Stop.RUNNING
     found = moments(values, hosts)
-    # Fewer hosts than the fewest epochs are often so close by chance that stopping then would be wrong.
+    # Few hosts are often close by chance, which is not a reason to stop.
     if found.degrees + 1 >= iv.N_MIN and iv.precision_half_width(*found[1:]) <= precision:
         return Stop.PRECISE
     if abs(found.mean - reference) > iv.anytime_half_width(*found[1:], alpha=iv.ALPHA_DECISIVE / family):
@@ -85,7 +84,7 @@ def stop_state(
 
 
 def stop_of(pairs: Sequence[PairEstimate], kinds: Kinds, study: Study, *, family: int) -> Stop:
-    """`stop_state` of one comparison; of hosts of several kinds of machine RUNNING until each kind is settled."""
+    """`stop_state` of one comparison; over several kinds of machine, RUNNING until each kind is settled."""
     groups = by_kind(pairs, kinds)
     stops = {
         stop_state(
@@ -100,30 +99,39 @@ def stop_of(pairs: Sequence[PairEstimate], kinds: Kinds, study: Study, *, family
     return next((stop for stop in (Stop.RUNNING, Stop.PRECISE) if stop in stops), Stop.DECISIVE)
 
 
-def decide(
-    history: Sequence[EpochEstimates],
-    study: Study,
-    plan: Plan,
-    *,
-    kinds: Kinds = MappingProxyType({}),
-    elapsed_s: float,
-    epoch_time: EpochTime | None = None,
-    aborted: bool = False,
-    answered: Callable[[Sequence["ComparisonState"]], bool] | None = None,
-) -> Decision:
-    """Decide what to do next; the same history always gives the same decision, so that a resumed run can ask again.
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands.
 
-    Args:
-        history: one entry a valid epoch (`epoch_estimates`), without the discarded ones.
-        study: precision, budget, arms.
-        plan: cells and expected seconds.
-        kinds: of machine, by host; where the study combines hosts they do not matter.
-        elapsed_s: wall seconds used of the budget, loading included.
-        epoch_time: of the epochs so far; None: as planned.
+    Attributes:
+        history: one entry per valid epoch.
+        study: with the arms that have joined so far.
+        kinds: kind of machine by host.
+        elapsed_s: wall seconds of the budget used, loading included.
+        epoch_time: measured in the epochs so far; None before that.
+        load_s: mean wall seconds of one load; only for a question that adds arms.
+        newest: arms that the newest epoch started, valid or not; likewise.
         aborted: the user ended the run.
-        answered: whether the question is answered, whatever further epochs will say.
     """
-    states = _states(history, study, plan, {} if study.combine_hosts else kinds)
+
+    history: Sequence[EpochEstimates]
+    study: Study
+    plan: Plan
+    elapsed_s: float
+    kinds: Kinds = field(default_factory=dict)
+    epoch_time: EpochTime | None = None
+    load_s: float = 0.0
+    newest: Sequence[str] = ()
+    aborted: bool = False
+
+
+def decide(progress: Progress, *, answered: Callable[[Sequence["ComparisonState"]], bool] | None = None) -> Decision:
+    """Decide what to do next. The same progress always gives the same decision, so a resumed run can ask again.
+
+    `answered` says whether the question is answered, whatever further epochs will say.
+    """
+    study, plan, elapsed_s = progress.study, progress.plan, progress.elapsed_s
+    states = _states(progress.history, study, plan, {} if study.combine_hosts else progress.kinds)
     finished = frozenset(cell.name for cell in plan.cells if _is_finished(cell.name, states))
     open_states = [state for state in states if state.cell not in finished]
     settled = frozenset(
@@ -134,13 +142,13 @@ def decide(
     )
     arms_left = Counter(state.cell for state in open_states if (state.cell, state.contender) not in settled)
     planned_s = plan.measuring_seconds({cell: arms + 1 for cell, arms in arms_left.items()})
-    epoch_time = epoch_time or EpochTime(overhead_s=plan.overhead_s, wall_per_planned=1.0)
+    epoch_time = progress.epoch_time or EpochTime(overhead_s=plan.overhead_s, wall_per_planned=1.0)
     epochs = min((state.n for state in open_states), default=0)
     limit_s = study.budget_s * (GRACE if epochs < iv.N_MIN else 1.0)
     turns = plan.turns or len(plan.arms)
     share = epoch_time.share(planned_s, room_s=limit_s - elapsed_s, epochs=epochs, cells=len(arms_left), turns=turns)
     next_s = epoch_time.epoch_s(share * planned_s)
-    stop = _overall(states, going_on=bool(open_states), aborted=aborted)
+    stop = _overall(states, going_on=bool(open_states), aborted=progress.aborted)
     if stop is Stop.RUNNING and answered and answered(states):
         stop = Stop.ANSWERED
     if stop is Stop.RUNNING and elapsed_s + next_s > limit_s:
@@ -160,11 +168,8 @@ class ComparisonState:
     """One comparison after n valid epochs.
 
     Attributes:
-        n: epochs so far.
-        values, hosts: of each; none where unlike machines are not combined.
-        stop: PRECISE, DECISIVE or RUNNING.
-        epochs_left: epochs that the target precision would still take by the spread so far; None below two, and where
-            the hosts differ too much for any number.
+        values, hosts: of each epoch; empty if unlike machines are not combined.
+        epochs_left: epochs that the target precision would still take; None if unknown.
     """
 
     cell: str
@@ -188,8 +193,8 @@ def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan, kinds: 
             n = len(values)
             stop = stop_of(found, kinds, study, family=family)
             if len(by_kind(found, kinds)) > 1:
-                values, hosts = [], []  # there is no ratio over all of them
-            if n < iv.N_MIN and (cell.fixed_work or _is_together(study)):  # no verdicts on queries or settings yet
+                values, hosts = [], []  # they have no common ratio
+            if n < iv.N_MIN and (cell.fixed_work or _is_together(study)):  # too few for verdicts on queries or settings
                 stop = Stop.RUNNING
             left = None
             if stop is not Stop.RUNNING:
