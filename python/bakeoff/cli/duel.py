@@ -74,15 +74,14 @@ def duel(
         workloads=workloads,
         capture_database=conditions.given().get("database", ""),
     )
-    apart = output.apart()
-    study = study.placed_apart(apart) if apart else study
+    study = study if output.client is None else study.loaded_from(output.client)
     options = RunOptions.of(
         output,
         verdict,
         passwords=passwords_of(arms, duel.servers, own),
         publish=duel.publish,
         explaining=explaining(verdict, of_s=study.budget_s),
-        cluster=output.nodes(verdict.explain_budget, apart),
+        cluster=output.nodes(verdict.explain_budget),
     )
     return check_and_run(study, options, no_verdict=verdict.no_verdict, dry_run=duel.dry_run)
 

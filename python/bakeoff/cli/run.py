@@ -32,7 +32,7 @@ from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
 from bakeoff.run.runner import AfterVerdict, run_study
 from bakeoff.run.workload_checks import check_workloads
-from bakeoff.spec import Apart, Frozen, Origin, Study
+from bakeoff.spec import Frozen, Origin, Study
 from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
 from bakeoff.stats.model import Analysis, Word
 from bakeoff.stats.progress import Listener
@@ -246,15 +246,10 @@ def run(
 ) -> int:
     """Run a study: every arm in every cell, until the intervals are narrow enough or the budget is spent."""
     begun = open_run(options.resume, output.runs) if options.resume is not None else None
-    apart = output.apart()
-    if begun and not apart:
-        apart = begun.study().apart
-    run_options = RunOptions.of(
-        output, verdict, publish=options.publish, cluster=output.nodes(verdict.explain_budget, apart)
-    )
+    run_options = RunOptions.of(output, verdict, publish=options.publish, cluster=output.nodes(verdict.explain_budget))
     changes = sizes.given() | conditions.given()
     if begun is not None:
-        _refuse_changes(options, changes, begun.study(), apart)
+        _refuse_changes(options, changes, begun.study(), output.client)
         of_s = sizes.budget_s if "budget_s" in changes else begun.study().budget_s
         run_options = replace(run_options, explaining=_explaining_begun(begun, verdict, of_s=of_s))
         return _resume(options, changes, begun, run_options)
@@ -265,7 +260,7 @@ def run(
     request = request_study(options.study, scale=options.scale, changes=changes)
     run_options = replace(run_options, explaining=explaining(verdict, of_s=request.study.budget_s))
     with naming_the_line(request):
-        study = request.study.placed_apart(apart) if apart else request.study
+        study = request.study if output.client is None else request.study.loaded_from(output.client)
         return check_and_run(study, run_options, no_verdict=verdict.no_verdict)
 
 
@@ -310,14 +305,14 @@ def _explaining_begun(run: RunDirectory, verdict: Verdict, *, of_s: float) -> Af
     return None
 
 
-def _refuse_changes(asked: StudyOptions, changes: Mapping[str, Any], begun: Study, apart: Apart | None) -> None:
+def _refuse_changes(asked: StudyOptions, changes: Mapping[str, Any], begun: Study, client: str | None) -> None:
     """Refuse changes to a resumed run, except of its budget; --scale and --precision may describe the given study."""
     changed = {
         "--scale": asked.study is None and bool(asked.scale),
         "--precision": asked.study is None and "precision" in changes,
         "--seed": changes.get("seed", begun.seed) != begun.seed,
         "--control": asked.control and control_name(begun) is None,
-        "--client, --servers and --interface": apart != begun.apart,
+        "--client": client not in (None, begun.client),
     }
     if any(changed.values()):
         options = " and ".join(option for option, is_changed in changed.items() if is_changed)

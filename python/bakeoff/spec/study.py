@@ -1,5 +1,6 @@
 """The data model of a study: arms, workloads, concurrencies, data, a stopping rule. A duel is the smallest study."""
 
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from itertools import combinations
@@ -269,14 +270,6 @@ def _as_question(value: object) -> object:
     return module.QUESTION.record.model_validate(value)
 
 
-class Apart(Frozen):
-    """Client and servers on two nodes of a cluster; servers listen at `interface`, a name or an address."""
-
-    client: str
-    servers: str
-    interface: str
-
-
 class Study(Sizes, Conditions):
     """Everything that a run needs to know.
 
@@ -289,7 +282,7 @@ class Study(Sizes, Conditions):
         question: what is asked of the arms: a verdict, unless a feature asks something else.
         builds: independent loads of the data per arm, rotated over epochs.
         design: the factors and levels behind the arms, and published figures; None for a duel.
-        apart: client and servers on two nodes of a cluster; None: both on the machine that measures.
+        client: host of the client, as ssh knows it; None: client and servers share this machine.
     """
 
     title: str
@@ -300,7 +293,7 @@ class Study(Sizes, Conditions):
     question: Annotated[SerializeAsAny[Question], BeforeValidator(_as_question)] = Question()
     seed: int = 0
     design: Design | None = None
-    apart: Apart | None = Field(default=None, exclude_if=lambda apart: apart is None)
+    client: str | None = Field(default=None, pattern=r"^[^\s-]\S*$", exclude_if=lambda client: client is None)
 
     @property
     def baseline(self) -> Arm:
@@ -328,22 +321,27 @@ class Study(Sizes, Conditions):
             raise SpecError("study: it takes at least one workload.")
         return self
 
-    def placed_apart(self, apart: Apart) -> "Study":
-        """Return this study with client and servers on two hosts.
+    def loaded_from(self, client: str) -> "Study":
+        """Return this study with its client on another host.
 
         Raises:
-            SpecError: it asks for what needs both on one machine.
+            SpecError: the study asks for something that needs client and servers on one machine.
         """
-        both = "client and servers are on different hosts"
+        if not re.fullmatch(r"[^\s-]\S*", client):
+            raise SpecError(f"--client {client!r}: expected [USER@]HOST.")
+        why = "client and servers are on different hosts"
         if self.has_running_server:
-            raise SpecError(f"--client: {both}, and a running server is where it is.", hint="Leave --client out.")
+            raise SpecError(
+                f"--client: {self.title} has a running server, which --client does not reach.",
+                hint="Run bakeoff on the client's host, and name all servers by URL.",
+            )
         if self.placement is Placement.PAIRED:
-            raise SpecError(f"--placement: {both}, so no threads of both can share a CPU.", hint="Leave it out.")
+            raise SpecError(f"--placement paired: {why}, so their threads cannot share a CPU.", hint="Leave it out.")
         if self.freeze:
-            raise SpecError(f"--freeze: {both}, and the client cannot stop a server there.", hint="Leave it out.")
+            raise SpecError(f"--freeze: {why}, and the client cannot stop a server.", hint="Leave it out.")
         if self.design and "transport" in [factor.name for factor in self.design.factors]:
-            raise SpecError(f"factor transport: {both}, so all connections are TCP.", hint="Leave the factor out.")
-        return self.model_copy(update={"apart": apart})
+            raise SpecError(f"factor transport: {why}, so all connections are TCP.", hint="Leave the factor out.")
+        return self.model_copy(update={"client": client})
 
     def _check_sources(self) -> None:
         with_source = [arm for arm in self.arms if arm.data.source]
