@@ -70,7 +70,7 @@ class Connection(pymysql.connections.Connection):  # type: ignore[misc]  # PyMyS
     def raw_rows(
         self, sql: str, arguments: tuple[Any, ...] = (), at_once: int = 1000
     ) -> Iterator[Sequence[tuple[bytes | None, ...]]]:
-        """Yield batches of `at_once` rows as they arrive, in bytes. Unless all are taken, the connection is unusable."""
+        """Yield batches of rows as they arrive, in bytes. Unless all are taken, the connection is unusable."""
         kept = self.decoders, self.use_unicode
         self.use_bytes()
         try:
