@@ -297,7 +297,7 @@ fn damaged(path: &Path, reason: impl ToString) -> Error {
 /// # Errors
 /// [`Error::Open`], or [`Error::Capture`] if it is not a capture or has another version.
 pub fn open(path: &Path) -> Result<(Header, impl BufRead + Send + use<>), Error> {
-    let file = File::open(path).map_err(|error| Error::Open { path: path.to_owned(), reason: error.to_string() })?;
+    let file = File::open(path).map_err(Error::open(path))?;
     // The totals are in the next frame.
     let decoder = zstd::Decoder::new(file).map_err(|error| damaged(path, error))?.single_frame();
     let mut lines = BufReader::with_capacity(1 << 20, decoder);

@@ -1,6 +1,7 @@
 //! The error of making or reading a capture.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Why a capture cannot be made or read.
 #[derive(Debug, thiserror::Error)]
@@ -24,4 +25,14 @@ pub enum Error {
     /// The file is not a capture, or damaged.
     #[error("{}: {reason}", path.display())]
     Capture { path: PathBuf, reason: String },
+}
+
+impl Error {
+    pub(crate) fn open(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |error| Self::Open { path: path.to_owned(), reason: error.to_string() }
+    }
+
+    pub(crate) fn read(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |error| Self::Read { path: path.to_owned(), reason: error.to_string() }
+    }
 }

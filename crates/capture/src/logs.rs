@@ -123,11 +123,10 @@ pub fn read_logs(
     let mut formats: Vec<Format> = Vec::new();
     let mut feed = Feed { sink, reader: None, buffer: Vec::with_capacity(BUFFER), begins: true, is_windows: false };
     for path in paths {
-        let open_error = |error: io::Error| Error::Open { path: path.clone(), reason: error.to_string() };
-        let read_error = |error: io::Error| Error::Read { path: path.clone(), reason: error.to_string() };
-        let mut input = as_utf8(open(path, progress).map_err(open_error)?).map_err(read_error)?;
+        let read_error = Error::read(path);
+        let mut input = as_utf8(open(path, progress).map_err(Error::open(path))?).map_err(&read_error)?;
         let mut head = Vec::new();
-        input.by_ref().take(HEAD).read_to_end(&mut head).map_err(read_error)?;
+        input.by_ref().take(HEAD).read_to_end(&mut head).map_err(&read_error)?;
         match (format.or_else(|| detect(&head)), formats.last()) {
             _ if head.is_empty() => continue,
             (None, None) => return Err(Error::Unknown { path: path.clone() }),
@@ -145,7 +144,7 @@ pub fn read_logs(
         }
         feed.is_windows = has_windows_lines(&head) && formats.last() != Some(&Format::Sql);
         let mut input = io::Cursor::new(head).chain(input);
-        while feed.fill(&mut input).map_err(read_error)? > 0 {
+        while feed.fill(&mut input).map_err(&read_error)? > 0 {
             feed.pass_on();
         }
     }

@@ -1,6 +1,6 @@
 //! Reads files of SQL as the `mysql` client does, with `DELIMITER`, `USE` without an end, and `\G`.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use bakeoff_wire::dialect::{Dialect, Opaque, code_comment, opening};
@@ -263,15 +263,14 @@ pub fn read_statements(
     progress: &ReadProgress,
     see: &mut dyn FnMut(FileStatement<'_>) -> bool,
 ) -> Result<(), Error> {
-    let open_error = |error: io::Error| Error::Open { path: path.to_owned(), reason: error.to_string() };
-    let read_error = |error: io::Error| Error::Read { path: path.to_owned(), reason: error.to_string() };
-    let mut input = BufReader::new(input::open(path, progress).map_err(open_error)?);
+    let read_error = Error::read(path);
+    let mut input = BufReader::new(input::open(path, progress).map_err(Error::open(path))?);
     let mut reader = SqlFile { limit: SERVER_MAX, delimiter: delimiter.as_bytes().to_vec(), ..SqlFile::default() };
     let mut sink = Statements { see, ended: false };
     let (mut piece, mut begins) = (Vec::new(), true);
     while !sink.ended {
         piece.clear();
-        if input.by_ref().take(PIECE).read_until(b'\n', &mut piece).map_err(read_error)? == 0 {
+        if input.by_ref().take(PIECE).read_until(b'\n', &mut piece).map_err(&read_error)? == 0 {
             reader.finish(&mut sink);
             break;
         }

@@ -112,6 +112,7 @@ impl Dialect {
 ///
 /// Source: each standard's tables of lead and trail bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named like the character sets")]
 pub enum MultiByte {
     /// The character set is not known. Read like [`MultiByte::Safe`].
     #[default]
@@ -120,11 +121,8 @@ pub enum MultiByte {
     Safe,
     /// sjis and cp932.
     Sjis,
-    /// gbk.
     Gbk,
-    /// big5.
     Big5,
-    /// gb18030.
     Gb18030,
 }
 

@@ -14,39 +14,24 @@ use crate::reply::ServerError;
 /// Capability and status flags.
 ///
 /// Source: MySQL internals manual, "Capability Flags" and "Status Flags".
+#[expect(missing_docs, reason = "named like the manual's CLIENT_… and SERVER_STATUS_…")]
 pub mod capability {
-    /// Longer password hashes. Every server since 4.1 requires it.
     pub const LONG_PASSWORD: u32 = 1;
-    /// Longer column flags.
     pub const LONG_FLAG: u32 = 1 << 2;
-    /// The login names a database.
     pub const CONNECT_WITH_DB: u32 = 1 << 3;
-    /// The protocol of 4.1 and later.
     pub const PROTOCOL_41: u32 = 1 << 9;
-    /// The connection switches to TLS before the login.
     pub const SSL: u32 = 1 << 11;
-    /// Replies carry transaction status.
     pub const TRANSACTIONS: u32 = 1 << 13;
-    /// Authentication of 4.1 and later.
     pub const SECURE_CONNECTION: u32 = 1 << 15;
-    /// Several statements in one COM_QUERY.
     pub const MULTI_STATEMENTS: u32 = 1 << 16;
-    /// Several results for one COM_QUERY.
     pub const MULTI_RESULTS: u32 = 1 << 17;
-    /// Several results for one COM_STMT_EXECUTE.
     pub const PS_MULTI_RESULTS: u32 = 1 << 18;
-    /// Authentication by named plugins.
     pub const PLUGIN_AUTH: u32 = 1 << 19;
-    /// The length of the authentication response is length-encoded.
     pub const PLUGIN_AUTH_LENENC: u32 = 1 << 21;
-    /// Result sets end with an OK packet instead of EOF, and the column definitions with nothing.
     pub const DEPRECATE_EOF: u32 = 1 << 24;
 
-    /// A transaction is open.
     pub const STATUS_IN_TRANSACTION: u16 = 1;
-    /// Another result follows this one.
     pub const STATUS_MORE_RESULTS: u16 = 1 << 3;
-    /// The server treats a backslash as an ordinary character.
     pub const STATUS_NO_BACKSLASH_ESCAPES: u16 = 1 << 9;
 }
 
