@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from bakeoff.gate.rule import PRECISION_SHARE, Answer, Sample, answers
 from bakeoff.plan.factorial import arm_names
-from bakeoff.search.bisection import arm_with, beliefs_of, next_arm, subset
+from bakeoff.search.bisection import beliefs_of, next_arm, subset
 from bakeoff.search.first_slow_build import EPOCHS_FIRST
-from bakeoff.search.model import OptionPair, Search, search_of
+from bakeoff.search.model import Search, Setting
 from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.stats.model import Stop
 from bakeoff.stats.stopping import stop_state
@@ -55,11 +55,19 @@ def study_of_builds(count: int) -> Study:
 
 
 def study_of_options(count: int, seed: int) -> Study:
-    pairs = tuple(OptionPair(name=f"option_{number}", good="0", bad="1") for number in range(count))
-    server = parse_server("mysql:8.0.15").with_options(**{pair.name: "0" for pair in pairs})
-    first = Arm(name="A", label="good", server=server)
-    begun = Study.model_construct(arms=(first,), question=Search(options=pairs))
-    return _study((first, arm_with(begun, [True] * count)), Search(options=pairs), seed)
+    settings = tuple(
+        Setting(factor=f"option.option_{number}", good="0", bad="1", pairs=((f"option_{number}", "1"),))
+        for number in range(count)
+    )
+    good, bad = (
+        Arm(
+            name=name,
+            label=label,
+            server=parse_server("mysql:8.0.15").with_options(**{each.name: value for each in settings}),
+        )
+        for name, label, value in (("A", "good", "0"), ("B", "bad", "1"))
+    )
+    return _study((good, bad), Search(settings=settings), seed)
 
 
 def _study(arms: tuple[Arm, ...], search: Search, seed: int = 0) -> Study:
@@ -131,10 +139,9 @@ def find_options(
         effects = np.zeros(options)
         effects[culprits] = np.log1p(-np.array(percents) / 100)
         study = study_of_options(options, number)
-        search = search_of(study)
 
-        def measure(arm: Arm, search: Search = search, effects: NDArray[np.float64] = effects) -> float:
-            return float(effects @ np.array(subset(arm, search))) + float(rng.choice(noise))
+        def measure(arm: Arm, study: Study = study, effects: NDArray[np.float64] = effects) -> float:
+            return float(effects @ np.array(subset(study, arm))) + float(rng.choice(noise))
 
         ends.append((searched(study, measure), tuple(sorted(culprits.tolist()))))
     return OptionsFound(

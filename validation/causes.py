@@ -19,12 +19,14 @@ from bakeoff.explain.named_causes import Evidence, causes, sentence
 from bakeoff.explain.sections import evidence
 from bakeoff.report.context import Context
 from bakeoff.results import open_run
-from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, setting_effects
+from bakeoff.search.attribution import DOCUMENT, FOLDER
+from bakeoff.search.model import search_of
+from bakeoff.search.sections import believed_of
 from bakeoff.stats.model import Analysis, Frozen
 from validation.duels import run_bakeoff
 
 _LIMIT_S = 900.0  # of one run: fetching, loading, a busy machine
-_ATTRIBUTE_LIMIT_S = 1800.0  # of the arms in between, whose budget is four times the run's
+_ATTRIBUTE_LIMIT_S = 1800.0  # of the search, whose budget is three times the run's
 
 _WITHOUT_EFFECT = {"option.max_connections": "200", "option.table_definition_cache": "1000"}
 
@@ -222,10 +224,9 @@ def settings_found(path: Path) -> tuple[str, ...]:
     """Return the settings that explain a difference, the largest effect first."""
     (document,) = (path / FOLDER).glob(f"*/{DOCUMENT}")
     run = open_run(document.parent)
-    asked, design = run.read(DOCUMENT, Attribution), run.study().design
-    assert asked and design
-    effects = setting_effects(Analysis.model_validate(run.read_json("analysis.json")), design, asked.contender_arm)
-    return tuple(each.factor for each in effects if each.carries)
+    believed = believed_of(Context.read(run, Analysis.model_validate(run.read_json("analysis.json"))))
+    named = sorted(believed.named or (), key=lambda each: -abs(believed.effects[each])) if believed else []
+    return tuple(search_of(run.study()).settings[each].name for each in named)
 
 
 def found_in(path: Path) -> Evidence:

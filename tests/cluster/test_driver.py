@@ -27,7 +27,7 @@ from bakeoff.run import arms, forecast
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import check_machine, keep_memory, read_before
-from bakeoff.search.model import OptionPair, Search
+from bakeoff.search.model import Search, Setting
 from bakeoff.servers import ServerMemory
 from bakeoff.spec import Apart, Arm, Study, Workload, parse_server
 
@@ -361,7 +361,18 @@ def test_runs_of_a_machine_and_of_a_cluster_are_resumed_where_they_belong(tmp_pa
 
     require_cluster_run(run_on("a", "b"))
     bisection = study().model_copy(
-        update={"question": Search(options=(OptionPair(name="sort_buffer_size", bad="1M"),))}
+        update={
+            "question": Search(
+                settings=(
+                    Setting(
+                        factor="option.sort_buffer_size",
+                        good="(not set)",
+                        bad="1M",
+                        pairs=(("sort_buffer_size", "1M"),),
+                    ),
+                )
+            )
+        }
     )
     for alone in (run_on(""), RunDirectory.create(tmp_path, bisection)):
         with pytest.raises(ResultsError, match="was measured on one machine"):

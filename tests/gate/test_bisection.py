@@ -298,7 +298,7 @@ def test_an_arm_of_options_has_the_options_that_were_chosen():
     study = bisections.study_of_options(5, 1)
     chosen = (True, False, False, True, False)
     arm = arm_with(study, chosen)
-    assert subset(arm, study.question) == chosen and subset(study.arms[1], study.question) == (True,) * 5
+    assert subset(study, arm) == chosen and subset(study, study.arms[1]) == (True,) * 5
     assert dict(arm.server.options)["option_0"] == "1" and dict(arm.server.options)["option_1"] == "0"
     assert arm.name == "C" and arm.label == "C: option_0, option_3"
 

@@ -35,41 +35,49 @@ def chunk(path, *, speed=None, slice_s=1.0, reads_only=True, threads=4, events_p
     return chunk_events(cell, cell.slices, reads_only=reads_only, events_per_s=events_per_s)
 
 
-def busiest(*events, autocommit="0"):
+def busiest(folder, *events, autocommit="1"):
     """The most connections at work at once; each event is of a connection and a moment later than the last one."""
-    work = _Work()
-    for at, (connection, sql) in enumerate(events, start=1):
-        command = {"command": sql} if sql in ("Quit", "Ping") else {"sql": sql, "digest": sql}
-        state = {"session": {"autocommit": autocommit}} if "digest" in command else {}
-        work.add({"type": "event", "connection": connection, "start_us": 10 * at} | command | state)
-    return work.most_at_once()
+    first = [(connection, f"SET autocommit = {autocommit}") for connection in sorted({each[0] for each in events})]
+    lines = []
+    for at, (connection, sql) in enumerate([*first, *events]):
+        words = f"{sql}\t" if sql in ("Quit", "Ping") else f"Query\t{sql}"
+        lines.append(f"2026-11-23T10:00:{at:09.6f}Z\t    {connection} {words}\n")
+    (folder / "shop.log").write_text(HEAD + "".join(lines))
+    make_capture(
+        [str(folder / "shop.log")], folder / "shop.capture", redact=False, log_format=None, on_progress=lambda *_: None
+    )
+    capture_facts.cache_clear()
+    return capture_facts(str(folder / "shop.capture")).at_once
+
+
+INSERT = "INSERT INTO t VALUES (1)"
 
 
 @pytest.mark.parametrize("autocommit", ["0", "OFF", "false"])
-def test_without_autocommit_a_transaction_begins_by_itself(autocommit):
-    mixed = [(1, "INSERT t"), (2, "INSERT t"), (1, "COMMIT"), (2, "COMMIT")]
-    assert busiest(*mixed, autocommit=autocommit) == 2
-    assert busiest(*mixed, autocommit="1") == 1
-    for word in ("SET x = 1", "USE shop", "Ping", "COMMIT"):
-        assert busiest((1, word), (2, "INSERT t"), (2, "ROLLBACK"), (1, word), autocommit=autocommit) == 1, word
-    assert busiest((1, "SELECT 1"), (1, "Quit"), (2, "SELECT 1"), (2, "Quit"), autocommit=autocommit) == 1
-    assert busiest((1, "SELECT 1"), (2, "SELECT 1"), (1, "SELECT 1"), (2, "SELECT 1"), autocommit=autocommit) == 2, (
-        "the log may end before"
-    )
+def test_without_autocommit_a_transaction_begins_by_itself(tmp_path, autocommit):
+    mixed = [(1, INSERT), (2, INSERT), (1, "COMMIT"), (2, "COMMIT")]
+    assert busiest(tmp_path, *mixed, autocommit=autocommit) == 2
+    assert busiest(tmp_path, *mixed) == 1
+    for word in ("SET @x = 1", "USE shop", "Ping", "COMMIT"):
+        events = [(1, word), (2, INSERT), (2, "ROLLBACK"), (1, word)]
+        assert busiest(tmp_path, *events, autocommit=autocommit) == 1, word
+    ended = [(1, "SELECT 1"), (1, "Quit"), (2, "SELECT 1"), (2, "Quit")]
+    assert busiest(tmp_path, *ended, autocommit=autocommit) == 1
+    cut = [(1, "SELECT 1"), (2, "SELECT 1"), (1, "SELECT 1"), (2, "SELECT 1")]
+    assert busiest(tmp_path, *cut, autocommit=autocommit) == 2, "the log may end before"
 
 
-def test_switching_autocommit_on_ends_a_transaction():
-    work = _Work()
-    for at, (connection, autocommit) in enumerate([(1, "0"), (1, "1"), (2, "0"), (1, "1"), (2, "0")], start=1):
-        state = {"session": {"autocommit": autocommit}}
-        work.add({"connection": connection, "start_us": 100 * at, "sql": "INSERT t", "digest": "x"} | state)
-    assert work.most_at_once() == 2
+def test_switching_autocommit_on_ends_a_transaction(tmp_path):
+    switched = [(1, INSERT), (1, "SET autocommit = 1"), (2, INSERT), (1, INSERT), (2, INSERT)]
+    assert busiest(tmp_path, *switched, autocommit="0") == 2
+    assert busiest(tmp_path, (1, INSERT), (1, "SET autocommit = 1"), (2, INSERT), autocommit="0") == 1
 
 
-def test_a_rollback_to_a_savepoint_ends_no_transaction():
+def test_a_rollback_to_a_savepoint_ends_no_transaction(tmp_path):
     for back in ("ROLLBACK TO s", "rollback work to savepoint s"):
-        assert busiest((1, "BEGIN"), (1, back), (2, "BEGIN"), (1, "INSERT t"), (2, "COMMIT"), (1, "COMMIT;")) == 2
-    assert busiest((1, "BEGIN"), (1, "ROLLBACK"), (2, "BEGIN"), (2, "COMMIT"), (1, "SET x = 1")) == 1
+        events = [(1, "BEGIN"), (1, back), (2, "BEGIN"), (1, INSERT), (2, "COMMIT"), (1, "COMMIT;")]
+        assert busiest(tmp_path, *events) == 2
+    assert busiest(tmp_path, (1, "BEGIN"), (1, "ROLLBACK"), (2, "BEGIN"), (2, "COMMIT"), (1, "SET @x = 1")) == 1
 
 
 def work_of(*events):

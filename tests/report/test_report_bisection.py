@@ -11,12 +11,12 @@ from synthetic import Truth, duel_study, make_run
 
 from bakeoff.report import build_view, render_html, render_json
 from bakeoff.report.markdown import published_charts
-from bakeoff.search.model import OptionPair, Search
+from bakeoff.search.model import Search, Setting
 from bakeoff.spec import parse_server
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
 
-OPTIONS = tuple(OptionPair(name=name, good="1", bad="2") for name in ("a", "b", "c"))
+OPTIONS = tuple(Setting(factor=f"option.{name}", good="1", bad="2", pairs=((name, "2"),)) for name in ("a", "b", "c"))
 
 
 def built(root, study, effect, *, ended=Stop.ANSWERED):
@@ -45,7 +45,7 @@ def of_options():
         )
         for name, own in values.items()
     )
-    return study.model_copy(update={"arms": arms, "question": Search(options=OPTIONS)})
+    return study.model_copy(update={"arms": arms, "question": Search(settings=OPTIONS)})
 
 
 def test_the_build_that_changed_is_named_with_its_ratio(tmp_path):
@@ -106,7 +106,7 @@ def test_where_nothing_changed_there_is_nothing_to_be_found(tmp_path):
 
 def test_the_guilty_options_are_named_with_what_they_do(tmp_path):
     view = built(tmp_path, of_options(), {"B": math.log(0.9), "C": math.log(0.9)})
-    assert view.summary[0].startswith("1 of 3 options carries the difference of −10")
+    assert view.summary[0].startswith("1 of 3 settings explains the difference of −10")
     whole, option = re.search(r"difference of (−10\.\d+%) .*: a \((−10\.\d+%)\)\.$", view.summary[0]).groups()
     rows = [[value.text for value in row.values] for row in view.tables["bisection"].rows]
     assert rows[0][:2] == ["a: 1 → 2", "yes"] and [row[1] for row in rows[1:]] == ["no", "no"]

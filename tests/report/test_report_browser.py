@@ -88,12 +88,8 @@ def test_cards_share_an_axis_on_which_the_margin_is_seen(opened, view):
 
 
 @pytest.mark.parametrize("opened", [DESKTOP], indirect=True)
-def test_what_is_folded_opens_by_keyboard_or_by_its_link(opened):
+def test_what_is_folded_opens_by_keyboard(opened):
     page, said, _ = opened
-    appendix = page.locator("#table-slices")
-    assert not appendix.is_visible()
-    page.locator('.contents a[href="#appendix"]').click()
-    assert appendix.is_visible()
     command = page.locator("#time-0 .save code")
     assert not command.is_visible()
     page.locator("#time-0 .save summary").focus()

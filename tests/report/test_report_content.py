@@ -87,7 +87,7 @@ def test_of_many_epochs_twelve_are_drawn_evenly_chosen_and_it_is_said(tmp_path):
     assert {series.group for series in panel.series} == {panel.series[0].group}
     assert sorted(set(panel.series[0].group)) == [0, 3, 5, 8, 11, 14, 16, 19, 22, 25, 27, 30]
     page = render_html(view)
-    assert "Of up to 31 epochs 12 are drawn, evenly chosen." in page and page.count(">epoch 27</text>") == 5
+    assert "At most 12 of 31 epochs are drawn, evenly chosen." in page and page.count(">epoch 27</text>") == 5
 
 
 def test_of_many_cells_every_part_that_leaves_some_out_says_so(tmp_path, monkeypatch):
@@ -102,12 +102,12 @@ def test_of_many_cells_every_part_that_leaves_some_out_says_so(tmp_path, monkeyp
     third = study.arms[1].model_copy(update={"name": "C", "label": "mysql:9"})
     view = view_of(tmp_path, study.model_copy(update={"arms": (*study.arms, third)}), epochs=2, blocks=2)
     sections = {inner.title: inner for section in view.sections for inner in section.sections()}
-    drawn = "Of 13 cells the 12 with the largest differences are drawn."
+    drawn = "Drawn: the 12 of 13 cells with the largest differences."
     said = {title: " ".join([each.note, *(getattr(part, "note", "") for part in each.parts)])
             for title, each in sections.items()}  # fmt: skip
     for title in ("Every epoch", "Latency", "Processors, while each arm alone was loaded"):
         assert drawn in said[title], title
-    assert "Of 6 cells the first 4 are drawn." in said["Warm-up"]
+    assert "Drawn: the first 4 of 6 cells." in said["Warm-up"]
     assert "Of 13 cells the first 12 are shown." in said["All pairs"]
     page = render_html(view)
     assert page.count(drawn) == 4 and "Of 13 cells the first 12 are shown." in render_markdown(view)

@@ -220,16 +220,6 @@ def test_every_epochs_chart_has_a_line_at_one(view, several):
     assert other.level is None and other.level_band is None  # a band for each of four would hide the points
 
 
-def test_checks_of_the_measurement_are_folded_at_the_end_of_the_page(view, page):
-    (section,) = [section for section in view.sections if section.folded]
-    assert section is view.sections[-1] and section.anchor == "appendix"
-    appendix = page[page.index('<details class="appendix">') :]
-    assert page.count('id="table-slices"') == appendix.count('id="table-slices"') == 1
-    assert "<h2" not in appendix.partition("</details>")[2]
-    assert section.title not in render_markdown(view), "all that this one holds is folded, and Markdown cannot fold"
-    assert "slices" in json.loads(render_json(view))["tables"]
-
-
 def with_ratios(root, *ratios):
     """One contender in a cell for each (mean, low, high), claimed where 1 is outside."""
     study = duel_study(workloads=("oltp_read_only",), threads=tuple(range(1, len(ratios) + 1)), control=False)

@@ -2,20 +2,18 @@
 
 import io
 import json
+from operator import itemgetter
 from types import SimpleNamespace
 
 import pytest
-from plain_analysis import plain_analysis
 from rich.console import Console
-from synthetic import duel_study, make_run
-from view_parts import panels_of
+from synthetic import duel_study
 
-from bakeoff.report import build_view, render_html, render_json, render_markdown, render_terminal
+from bakeoff.report import render_html, render_json, render_markdown, render_terminal
 from bakeoff.report.setups import _data_text, _sizes
-from bakeoff.report.view import Charts, Code, Fold, Panel, Prose, Row, Section, Series, Steps, Table, Value
+from bakeoff.report.view import Charts, Code, Column, Fold, Panel, Prose, Row, Section, Series, Steps, Table, Value
 from bakeoff.spec import Workload
 from bakeoff.spec.server_name import parse_server
-from bakeoff.stats.slice_length import SliceChoice, SlicePoint
 
 TABLE = Table(
     id="extra",
@@ -94,21 +92,18 @@ def test_json_has_every_table_by_its_id(shown):
     assert tables["extra"]["rows"][0]["values"] == [{"text": "A", "sub": ""}, {"text": "1", "sub": "2×"}]
 
 
-def test_the_pilot_is_drawn_and_its_reason_given(tmp_path):
-    run = make_run(tmp_path, duel_study(workloads=("oltp_read_only",), threads=(4,)), epochs=1, blocks=2)
-    points = [
-        SlicePoint(slice_ns=length, guard_ns=1_000_000, j_s=j_s, blocks=20, allowed=True)
-        for length, j_s in ((100_000_000, 0.0004), (200_000_000, 0.0001), (400_000_000, None))
-    ]
-    choice = SliceChoice(
-        cell="oltp_read_only/4", slice_ns=200_000_000, guard_ns=1_000_000, reason="the least J", curve=tuple(points)
+def test_a_column_that_is_empty_in_every_row_is_left_out():
+    table = Table.of(
+        "t",
+        [("a", None, 0), ("b", None, 2)],
+        Column("name", itemgetter(0)),
+        Column("nothing", itemgetter(1)),
+        Column("size", itemgetter(2), "{:.1f}".format, wide=True),
+        group=lambda _: "g",
+        group_title="group",
     )
-    run.write_json("pilot.json", {"oltp_read_only/4": choice.model_dump(mode="json")})
-    view = build_view(run, plain_analysis(run, run.study()))
-    (panel,) = panels_of(view, "pilot")
-    assert (panel.series[0].x, panel.series[0].y) == ((100.0, 200.0), (2.0, 1.0))
-    (row,) = view.tables["slices"].rows
-    assert row.values[-1].text == "the least J"
+    assert table.columns == ("name", "size") and table.wide == ("size",) and table.group_title == "group"
+    assert table.rows == (Row.of("a", "0.0", group="g"), Row.of("b", "2.0", group="g"))
 
 
 @pytest.mark.parametrize(

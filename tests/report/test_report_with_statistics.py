@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from synthetic import Truth, duel_study, make_run
 
-from bakeoff.cli.report import ReportFormat, report
+from bakeoff.cli.report import report
 from bakeoff.plan import Plan
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown
 from bakeoff.stats.analysis import analyse
@@ -53,7 +53,7 @@ def test_what_a_killed_run_needs_follows_from_its_own_plan(tmp_path):
     run = make_run(tmp_path, study, Truth(effect={"B": 0.0}, sd_slice=0.1), epochs=6)
     plan = run.read("plan.json", Plan).model_copy(update={"overhead_s": 30.0})
     run.write_json("plan.json", plan)
-    report(str(run.path), output=ReportFormat.JSON, to=tmp_path / "report.json")
+    report([str(run.path), "--format", "json", "-O", str(tmp_path / "report.json")], standalone_mode=False)
     sentence = json.loads((tmp_path / "report.json").read_text())["verdicts"][0]["sentence"]
     missing = int(re.search(r"about (\d+) more restarts", sentence)[1])
     assert f"(about {format_duration(missing * plan.epoch_s)})" in sentence

@@ -6,7 +6,8 @@ import pytest
 
 from bakeoff.explain import after_verdict, statement_plans, waits
 from bakeoff.explain.after_verdict import KINDS, Explaining
-from bakeoff.explain.waits_and_plans import CellPlans, CellWaits
+from bakeoff.explain.waits_and_plans import CellWaits
+from bakeoff.replay import log_plans
 
 TOOLS = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False))
 
@@ -63,9 +64,9 @@ def test_the_budget_that_would_do_is_named_as_it_is_typed_before_anything_is_loa
 
 def test_plans_of_every_round_are_kept(monkeypatch, tmp_path):
     def plans_of(_log, servers):
-        return CellPlans(statements={}, counts=dict.fromkeys(servers, 1))
+        return {"statements": {}, "counts": dict.fromkeys(servers, 1)}
 
-    monkeypatch.setattr(statement_plans, "plans_of", plans_of)
+    monkeypatch.setattr(log_plans, "plans_of", plans_of)
     kept = {}
     writer = SimpleNamespace(write_server_json=lambda arm, _name, values: kept.update({arm: dict(values)}))
     watch = statement_plans.Plans(writer)

@@ -154,7 +154,7 @@ def test_the_pass_ends_where_a_statement_that_is_ended_on_some_arms_makes_data_d
 
 def test_the_end_of_one_connection_of_a_log_that_does_not_tell_them_closes_no_session(monkeypatch):
     stub = Stub(monkeypatch)
-    stub.judge({"command": "Quit", "connection": None}, "SELECT 1", {"command": "Quit"})
+    stub.judge({"command": "Quit", "connection": None}, "SELECT 1", {"command": "Quit", "ends_session": True})
     assert stub.closed == [("A", 8), ("B", 8), ("A", None), ("B", None)]
 
 

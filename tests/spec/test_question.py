@@ -7,7 +7,7 @@ import pytest
 from bakeoff import features
 from bakeoff.errors import SpecError
 from bakeoff.gate.rule import GateQuestion
-from bakeoff.search.model import OptionPair, Search
+from bakeoff.search.model import Search, Setting
 from bakeoff.spec import Arm, Question, Study, Workload, parse_server
 
 ARMS = tuple(Arm(name=name, label=name, server=parse_server("mysql:8.0")) for name in "AB")
@@ -23,7 +23,7 @@ def asking(question):
         Question(),
         GateQuestion(reference=-0.02, name="reads"),
         Search(builds=ARMS),
-        Search(options=(OptionPair(name="a"),)),
+        Search(settings=(Setting(factor="option.a", good="(not set)", bad="1", pairs=(("a", "1"),)),)),
     ],
 )
 def test_a_stored_question_is_read_as_the_record_of_its_feature(question):

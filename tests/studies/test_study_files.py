@@ -172,7 +172,7 @@ def test_words_of_a_connection_are_read_in_any_case_and_no_other_comes_in(tmp_pa
     )
     assert {(arm.connection.transport, arm.connection.tls) for arm in study.arms} == {("socket", "required")}
     assert {arm.connection.prepare_mode for arm in study.arms} == {"server", "client"}
-    with pytest.raises(SpecError, match=r"'pipe' is no transport\. Write one of socket, tcp"):
+    with pytest.raises(SpecError, match=r"transport cannot be 'pipe'\. Write one of socket, tcp"):
         Connection(transport="pipe")
 
 
@@ -275,8 +275,8 @@ changed = partial(study_files.changed, GOOD)
         (changed("title: Charsets\n", ""), 1, "title: it is missing", "Write it"),
         (changed("  prepare_mode: [server", "  prepare_mod: [server"), 6, "prepare_mod", "prepare_mode"),
         (changed("  prepare_mode: [server, client]", "  innodb_io_size: [1, 2]"), 6, "innodb_io_size", "option."),
-        (changed("[server, client]", "[server, klient]"), 6, "'klient' is no prepare_mode", "server, client"),
-        (GOOD + "settings: {tls: verify_ca}\n", 18, "'verify_ca' is no tls", "disabled, preferred, required"),
+        (changed("[server, client]", "[server, klient]"), 6, "prepare_mode cannot be 'klient'", "server, client"),
+        (GOOD + "settings: {tls: verify_ca}\n", 18, "tls cannot be 'verify_ca'", "disabled, preferred, required"),
         (GOOD + "settings: {engine: [innodb, myisam]}\n", 18, "valid string", "one value; write factors"),
         (changed("[server, client]", "[server, server]"), 6, "comes twice", "Leave one out"),
         (changed("[server, client]", "[]"), 6, "needs a level", "at least two"),
@@ -311,7 +311,7 @@ changed = partial(study_files.changed, GOOD)
         (changed("options: {range_size: 10}", "options: {range_size: .inf}"), 10, "range_size", "studies.md"),
         (changed("tables: 2", "tables[]: 2"), 1, "no such key", "docs/studies.md"),
         (changed("title: Charsets", "title: &x [*x]"), 1, "an alias of what it is inside", "without"),
-        (GOOD + "settings: {script.column_length: 1k}\n", 18, "'1k' is no column_length", "1 to 16383"),
+        (GOOD + "settings: {script.column_length: 1k}\n", 18, "column_length cannot be '1k'", "1 to 16383"),
         (changed("tables: 2", "tables: 2000"), 12, "1000", "studies.md"),
         (changed("workloads: [oltp_read_only", "workloads: [''"), 10, "needs a name", "list workloads"),
         (changed("options: {range_size", "option: {range_size"), 10, "option", "Did you mean options?"),

@@ -140,7 +140,7 @@ def test_arms_with_different_rows_are_reported_at_the_head(view, tmp_path):
     }
     run.write_json("rows/0.json", answers)
     shown = build_view(run, analyse(run.load_epochs(), study, ended=Stop.BUDGET))
-    (status,) = [each for each in shown.statuses if each.word == "DIFFERENT ROWS"]
+    (status,) = [each for each in shown.statuses if each.word == "DIFFERENT WORK"]
     for word in ("sbtest.sbtest1", "query rows", "9 rows on mysql:8.0 · utf8mb4_general_ci"):
         assert word in status.text
     assert "9 rows" in render_html(shown)

@@ -150,17 +150,17 @@ changed = partial(study_files.changed, GOOD)
 @pytest.mark.parametrize(
     ("text", "line", "named", "remedy"),
     [
-        (changed("[text, japanese]", "[text, japaneese]"), 5, "'japaneese' is no content", "japanese, chinese"),
-        (changed("[default, 0.5]", "[default, 1.5]"), 6, "'1.5' is no compressibility", "0 to 1"),
-        (changed("[100, 280]", "[100, many]"), 8, "'many' is no text_length", "characters"),
-        (changed("text_length: [100, 280]", "script.text-length: [100, many]"), 8, "'many' is no text_length", "16383"),
+        (changed("[text, japanese]", "[text, japaneese]"), 5, "content cannot be 'japaneese'", "japanese, chinese"),
+        (changed("[default, 0.5]", "[default, 1.5]"), 6, "must be 0 to 1, got '1.5'", "zlib"),
+        (changed("[100, 280]", "[100, many]"), 8, "text_length cannot be 'many'", "characters"),
+        (changed("text_length: [100, 280]", "script.text-length: [100, many]"), 8, "cannot be 'many'", "16383"),
         (changed("content: [text, japanese]", "script.content: [text, klingon]").replace(
             "content: japanese", "script.content: klingon").replace("utf8mb4_bin", "latin1_bin"),
             5, "content klingon cannot be stored in latin1", "ASCII",
         ),
         (changed("[100, 280]", "[100, 301]"), 8, "text_length 301 is longer than column_length 300", "as long"),
         (changed("column_type: varchar", "column_type: char"), 3, "column_length 300 is too long", "varchar"),
-        (changed("column_type: varchar", "column_type: text"), 3, "'text' is no column_type", "char, varchar"),
+        (changed("column_type: varchar", "column_type: text"), 3, "column_type cannot be 'text'", "char, varchar"),
         (
             changed("where:\n  - not: {content: japanese, table_collation: ujis_bin}\n", ""),
             5,

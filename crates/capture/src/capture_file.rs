@@ -95,6 +95,11 @@ pub struct EventLine<'a> {
 }
 
 impl<'a> EventLine<'a> {
+    /// The connection has no session any more, or a new one. Without a number it is not known whose session ends.
+    pub fn ends_session(&self) -> bool {
+        self.connection.is_some() && matches!(&*self.command, "Quit" | "Connect" | "Reset Connection")
+    }
+
     /// Makes the line of an event with this statement, without digest, session and `not_replayable`.
     pub fn of(event: &'a Event, sql: &'a [u8]) -> Self {
         let text = std::str::from_utf8(sql).ok();

@@ -28,6 +28,7 @@ pub mod session;
 pub mod slow_log;
 mod split;
 pub mod sql_file;
+mod transactions;
 
 pub use bakeoff_wire::dialect::{Dialect, MultiByte};
 pub use capture_file::{EventLine, Summary, read_summary};
@@ -37,3 +38,4 @@ pub use facts::Facts;
 pub use input::ReadProgress;
 pub use logs::Format;
 pub use recorder::{CaptureJob, capture};
+pub use transactions::TransactionState;

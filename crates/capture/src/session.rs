@@ -60,6 +60,12 @@ impl SessionState {
         &self.values
     }
 
+    /// Whether a statement outside of a transaction commits itself, which is the server's default.
+    pub fn autocommit(&self) -> bool {
+        let is_off = |value: &String| ["0", "off", "false"].iter().any(|off| value.eq_ignore_ascii_case(off));
+        !self.values.get("autocommit").is_some_and(is_off)
+    }
+
     /// Returns how the server reads the session's statements, as far as is known.
     pub fn dialect(&self) -> Dialect {
         self.dialect

@@ -1,13 +1,16 @@
 //! `bakeoff-engine capture`: makes a capture of query logs and prints the totals of one, as JSON for the front end.
 
-use std::io::{self, BufRead as _, Write};
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::{self, BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use bakeoff_capture::{
-    CaptureJob, Class, Error, EventLine, Format, ReadProgress, Summary, capture, capture_file, class, read_summary,
+    CaptureJob, Class, Error, EventLine, Format, ReadProgress, Statement, Summary, TransactionState, capture,
+    capture_file, read_summary, session::SessionState,
 };
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -91,19 +94,20 @@ fn print(summary: &Summary) {
     let _ = out.flush();
 }
 
-/// Prints the lines; that of a statement which is no plain read gets the field `writes`.
+/// Prints the lines of the events with further fields: `writes` for a statement that is not a plain read, `transaction` with the
+/// number of the one that it is in, and `ends_session`.
 fn print_events(path: &Path) -> Result<(), Error> {
     let (_, mut lines) = capture_file::open(path)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
     let mut line = Vec::new();
-    // A damaged end was said by the totals.
+    let mut transactions = Transactions::default();
+    // The totals report a damaged end.
     while lines.read_until(b'\n', &mut line).unwrap_or(0) > 0 {
         let event: Option<EventLine> = serde_json::from_slice(&line).ok();
-        let statement = event.filter(|event| event.digest.is_some());
-        let class = statement.map(|event| class(&event.statement()));
-        if let Some(Class::Write(why)) = class {
+        let added = event.map_or_else(String::new, |event| more_fields(&event, &mut transactions));
+        if !added.is_empty() {
             line.truncate(line.iter().rposition(|byte| *byte == b'}').unwrap_or(line.len()));
-            line.extend_from_slice(format!(",\"writes\":\"{why}\"}}\n").as_bytes());
+            line.extend_from_slice(format!("{added}}}\n").as_bytes());
         }
         if out.write_all(&line).is_err() {
             return Ok(()); // as above
@@ -112,6 +116,52 @@ fn print_events(path: &Path) -> Result<(), Error> {
     }
     let _ = out.flush();
     Ok(())
+}
+
+fn more_fields(event: &EventLine, transactions: &mut Transactions) -> String {
+    let connection = event.connection.unwrap_or(0);
+    if event.digest.is_none() {
+        if !event.ends_session() {
+            return String::new();
+        }
+        transactions.open.remove(&connection);
+        return ",\"ends_session\":true".to_owned();
+    }
+    let statement = Statement::classify(&event.statement());
+    let mut fields = String::new();
+    if let Class::Write(why) = statement.class {
+        fields = format!(",\"writes\":\"{why}\"");
+    }
+    if event.not_replayable.is_none()
+        && let Some(number) =
+            transactions.take(connection, statement, SessionState::from_json(event.session).autocommit())
+    {
+        let _ = write!(fields, ",\"transaction\":{number}");
+    }
+    fields
+}
+
+/// The transactions of all connections, numbered from 1.
+#[derive(Default)]
+struct Transactions {
+    open: HashMap<u64, (TransactionState, Option<u64>)>,
+    begun: u64,
+}
+
+impl Transactions {
+    /// The number of the transaction that a statement belongs to.
+    fn take(&mut self, connection: u64, statement: Statement, autocommit: bool) -> Option<u64> {
+        let (state, number) = self.open.entry(connection).or_default();
+        let step = state.step(statement, autocommit);
+        if step.ends_before {
+            *number = None;
+        }
+        if step.stays && number.is_none() {
+            self.begun += 1;
+            *number = Some(self.begun);
+        }
+        if step.stays { *number } else { number.take() }
+    }
 }
 
 /// Makes the capture, and says every fifth of a second how far it has come.

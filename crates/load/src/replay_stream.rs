@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use bakeoff_capture::capture_file::{self, EventLine};
 use bakeoff_capture::session::SessionState;
-use bakeoff_capture::{Class, Effect, Error, read_summary};
+use bakeoff_capture::{Class, Error, TransactionState, read_summary};
 
 use crate::failure::Failure;
 use crate::lock;
@@ -220,11 +220,7 @@ struct Connection {
     state: Arc<State>,
     /// The JSON of `state`'s session.
     session_json: String,
-    /// It is in a transaction; `explicit`: by `BEGIN`, not because autocommit is off.
-    in_transaction: bool,
-    explicit: bool,
-    /// It has tables locked, which the end of a transaction does not unlock.
-    locked: bool,
+    transaction: TransactionState,
     /// Where its statements go: the number of a draft, and a place there.
     place: Option<(usize, usize)>,
 }
@@ -356,9 +352,7 @@ impl Reader {
             return self.end_pass();
         }
         let event: EventLine = serde_json::from_slice(&line).map_err(|error| self.damaged(&error))?;
-        // Without a number it is not known whose session ends: transactions of others would be rolled back.
-        let ends_session =
-            event.connection.is_some() && matches!(&*event.command, "Quit" | "Connect" | "Reset Connection");
+        let ends_session = event.ends_session();
         let is_replayed = event.digest.is_some() && event.not_replayable.is_none();
         let sql = if is_replayed { event.statement() } else { Vec::new() };
         let classified = bakeoff_capture::Statement::classify(&sql);
@@ -395,7 +389,7 @@ impl Reader {
         if let Some(connection) = self.connections.get(&key) {
             if let Some((draft, place)) = connection.place {
                 self.drafts[draft - self.first_draft].transactions[place].1.abandoned = true;
-            } else if connection.in_transaction {
+            } else if connection.transaction.is_open() {
                 if self.drafts.is_empty() {
                     self.drafts.push_back(Draft::default());
                 }
@@ -416,14 +410,13 @@ impl Reader {
         let Some(connection) = self.connections.get_mut(&key) else {
             return;
         };
-        connection.in_transaction = false;
         if let Some((draft, _)) = connection.place.take() {
             self.drafts[draft - self.first_draft].open -= 1;
         }
     }
 
     fn statement(&mut self, key: ConnectionKey, event: &EventLine, sql: &[u8], classified: bakeoff_capture::Statement) {
-        let bakeoff_capture::Statement { class, effect, uses_clock } = classified;
+        let bakeoff_capture::Statement { class, uses_clock, .. } = classified;
         let writes = matches!(class, Class::Write(_));
         if writes && self.order.reads_only {
             return;
@@ -438,11 +431,11 @@ impl Reader {
         self.found = true;
         self.last_us = self.last_us.max(start_us);
         let state = self.meet(key, event);
-        let commits_itself = !autocommit_is_off(&state);
-        let connection = &self.connections[&key];
-        let implicit = connection.in_transaction && !connection.explicit;
-        let locked = connection.locked && effect != Effect::Begin;
-        if matches!(effect, Effect::Begin | Effect::Lock) || implicit && commits_itself && !locked {
+        let Some(connection) = self.connections.get_mut(&key) else {
+            return;
+        };
+        let step = connection.transaction.step(classified, state.session.autocommit());
+        if step.ends_before {
             self.close(key);
         }
         let operation = event.digest.as_deref().and_then(|digest| self.numbers.get(digest));
@@ -454,24 +447,9 @@ impl Reader {
             second: event.start_us.filter(|_| writes || uses_clock).map(|us| us.unsigned_abs() / 1_000_000),
             sql: sql.to_vec(),
         };
-        let stays = match effect {
-            Effect::Begin | Effect::Chain | Effect::Lock => true,
-            Effect::Unlock => self.connections[&key].in_transaction && !locked,
-            Effect::End | Effect::Commits => locked,
-            Effect::Inside => self.connections[&key].in_transaction || !commits_itself && class != Class::Session,
-        };
         self.add(key, statement);
-        if !stays {
+        if !step.stays {
             self.close(key);
-        }
-        let Some(connection) = self.connections.get_mut(&key) else {
-            return;
-        };
-        connection.locked = stays && (locked || effect == Effect::Lock);
-        if stays {
-            connection.explicit |= matches!(effect, Effect::Begin | Effect::Chain | Effect::Lock);
-            connection.explicit &= connection.in_transaction || effect != Effect::Inside;
-            connection.in_transaction = true;
         }
     }
 
@@ -487,9 +465,7 @@ impl Reader {
                 session,
                 state: Arc::default(),
                 session_json: String::new(),
-                in_transaction: false,
-                explicit: false,
-                locked: false,
+                transaction: TransactionState::default(),
                 place: None,
             }
         });
@@ -535,11 +511,6 @@ impl Reader {
             ));
         }
     }
-}
-
-fn autocommit_is_off(state: &State) -> bool {
-    let value = state.session.values().get("autocommit");
-    value.is_some_and(|value| value == "0" || value.eq_ignore_ascii_case("off") || value.eq_ignore_ascii_case("false"))
 }
 
 /// The last chunk in two, at a boundary of transactions near its middle.

@@ -89,16 +89,14 @@ def _parse_ps_mode(text: str) -> str:
     return modes[text]
 
 
-Runs = Annotated[
-    Path | None, Option("Folder of runs.", metavar="DIR", default="./bakeoff-runs, or $BAKEOFF_RUNS", section="Output")
-]
-FormatOption = Annotated[Format, Option("text for people, json for programs.", flags="--format", section="Output")]
+Runs = Annotated[Path | None, Option("Folder of runs.", "DIR", default="./bakeoff-runs, or $BAKEOFF_RUNS")]
+FormatOption = Annotated[Format, Option("text for people, json for programs.", flags="--format")]
 InjectSlowdown = Annotated[
     float | None,
     Option(
         "Give the last server uncounted extra work, to test the verdict: 5% makes its true ratio 1/1.05.",
-        metavar="PERCENT",
-        parse=parse_slowdown,
+        "PERCENT",
+        parse_slowdown,
     ),
 ]
 
@@ -106,92 +104,56 @@ InjectSlowdown = Annotated[
 class WorkloadOptions(Frozen):
     """Scripts and their options."""
 
+    SECTION = "Workload"
+
     workload: Annotated[
-        list[str],
-        Option(
-            "One script, or several with commas; repeatable.",
-            flags="--workload -w",
-            metavar="SCRIPT",
-            section="Workload",
-        ),
+        list[str], Option("One script, or several with commas; repeatable.", "SCRIPT", flags="--workload -w")
     ] = ["oltp_read_only"]
     option: Annotated[
-        list[str],
-        Option(
-            "Option of the workload's script; repeatable.",
-            flags="--option -o",
-            metavar="NAME=VALUE",
-            section="Workload",
-        ),
+        list[str], Option("Option of the workload's script; repeatable.", "NAME=VALUE", flags="--option -o")
     ] = []
     warehouses: Annotated[
-        int | None,
-        Field(ge=1, le=100_000),
-        Option("Warehouses of the workload tpcc.", metavar="N", default="2", section="Workload"),
+        int | None, Field(ge=1, le=100_000), Option("Warehouses of the workload tpcc.", "N", default="2")
     ] = None
-    rate: Annotated[
-        float | None,
-        Option("Open loop at this many events per second.", metavar="N", parse=parse_rate, section="Workload"),
-    ] = None
+    rate: Annotated[float | None, Option("Open loop at this many events per second.", "N", parse_rate)] = None
 
 
 class DataOptions(Frozen):
     """Content and declaration of the tables, and how the client connects."""
+
+    SECTION = "Data"
 
     data: Annotated[
         str | None,
         Option(
             "Your own tables instead of the script's: a file of mysqldump, a directory of mydumper or MySQL Shell, or "
             "mysql://user@host/DATABASE (docs/data.md).",
-            metavar="DUMP",
-            section="Data",
+            "DUMP",
         ),
     ] = None
     charset: Annotated[
         str | None,
-        Option(
-            "Character set of tables and connection; `server`: each server's default.",
-            metavar="NAME",
-            default="utf8mb4",
-            section="Data",
-        ),
+        Option("Character set of tables and connection; `server`: each server's default.", "NAME", default="utf8mb4"),
     ] = None
     collation: Annotated[
-        str | None,
-        Option(
-            "Collation of the tables.",
-            metavar="NAME",
-            default="the charset's default in each version",
-            section="Data",
-        ),
+        str | None, Option("Collation of the tables.", "NAME", default="the charset's default in each version")
     ] = None
-    engine: Annotated[
-        str,
-        Option("Storage engine of the tables.", flags="--mysql-storage-engine", metavar="NAME", section="Data"),
-    ] = "innodb"
-    table_options: Annotated[
-        str, Option("Appended to CREATE TABLE.", flags="--create-table-options", metavar="TEXT", section="Data")
-    ] = ""
+    engine: Annotated[str, Option("Storage engine of the tables.", "NAME", flags="--mysql-storage-engine")] = "innodb"
+    table_options: Annotated[str, Option("Appended to CREATE TABLE.", "TEXT", flags="--create-table-options")] = ""
     ps_mode: Annotated[
         str,
         Option(
             "server, client (literals in the text) or text (the same as client).",
+            "MODE",
+            _parse_ps_mode,
             flags="--db-ps-mode",
-            metavar="MODE",
-            parse=_parse_ps_mode,
             section="Connection",
         ),
     ] = "server"
-    transport: Annotated[str, Option("socket or tcp.", metavar="KIND", section="Connection")] = "socket"
+    transport: Annotated[str, Option("socket or tcp.", "KIND", section="Connection")] = "socket"
     tls: Annotated[
         str,
-        Option(
-            "disabled, preferred or required.",
-            flags="--mysql-ssl --tls",
-            metavar="MODE",
-            parse=_parse_tls,
-            section="Connection",
-        ),
+        Option("disabled, preferred or required.", "MODE", _parse_tls, flags="--mysql-ssl --tls", section="Connection"),
     ] = "disabled"
 
     def settings(self) -> dict[str, str]:
@@ -204,36 +166,24 @@ class DataOptions(Frozen):
 class Where(Frozen):
     """The hosts that measure."""
 
+    SECTION = "Cluster"
+
     ray: Annotated[
         str | None,
         Option(
             "Measure on the nodes of a Ray cluster: HOST:PORT, ray://HOST:PORT or local. Without an address: "
             "$RAY_ADDRESS, or the cluster of this machine; then write --ray last, or before another option.",
-            metavar="[ADDRESS]",
-            section="Cluster",
+            "[ADDRESS]",
         ),
     ] = None
-    hosts: Annotated[
-        int | None, Field(ge=1), Option("With --ray: on this many nodes.", metavar="N", section="Cluster")
-    ] = None
-    on: Annotated[
-        str | None, Option("With --ray: on nodes that offer this resource.", metavar="RESOURCE", section="Cluster")
-    ] = None
-    client: Annotated[
-        str | None,
-        Option("The client on this node of a Ray cluster, with --servers.", metavar="NODE", section="Cluster"),
-    ] = None
+    hosts: Annotated[int | None, Field(ge=1), Option("With --ray: on this many nodes.", "N")] = None
+    on: Annotated[str | None, Option("With --ray: on nodes that offer this resource.", "RESOURCE")] = None
+    client: Annotated[str | None, Option("The client on this node of a Ray cluster, with --servers.", "NODE")] = None
     servers_on: Annotated[
-        str | None,
-        Option("The servers on this node of a Ray cluster.", flags="--servers", metavar="NODE", section="Cluster"),
+        str | None, Option("The servers on this node of a Ray cluster.", "NODE", flags="--servers")
     ] = None
     interface: Annotated[
-        str | None,
-        Option(
-            "With --servers: an interface of that node or its address, where they listen.",
-            metavar="NAME",
-            section="Cluster",
-        ),
+        str | None, Option("With --servers: an interface of that node or its address, where they listen.", "NAME")
     ] = None
 
     def apart(self) -> Apart | None:
@@ -285,25 +235,27 @@ class Where(Frozen):
 class Output(Frozen):
     """Where a run is stored and how it is shown."""
 
+    SECTION = "Output"
+
     runs: Runs = None
-    open_report: Annotated[bool, Option("Open the report in a browser.", flags="--open", section="Output")] = False
-    quiet: Annotated[bool, Option("Print only the verdict.", flags="--quiet -q", section="Output")] = False
+    open_report: Annotated[bool, Option("Open the report in a browser.", flags="--open")] = False
+    quiet: Annotated[bool, Option("Print only the verdict.", flags="--quiet -q")] = False
     output: FormatOption = Format.TEXT
 
 
 class Verdict(Frozen):
     """What follows from a verdict."""
 
-    no_verdict: Annotated[
-        bool, Option("Measure even if the budget is too small for a verdict on any machine.", section="Length")
-    ] = False
+    SECTION = "Length"
+
+    no_verdict: Annotated[bool, Option("Measure even if the budget is too small for a verdict on any machine.")] = False
     fail_on: Annotated[
         frozenset[FailOn] | None,
         Option(
             "Exit with 1 when a contender is SLOWER and not EQUIVALENT: slower. A replay also fails on rows, errors or "
             "plan: a query answers or plans differently. Several with commas.",
-            metavar="KIND",
-            parse=parse_fail_on,
+            "KIND",
+            parse_fail_on,
             section="Output",
         ),
     ] = None
@@ -311,13 +263,12 @@ class Verdict(Frozen):
         float | None,
         Option(
             "Wall time, after the verdict, to explain what is FASTER or SLOWER.",
-            metavar="DURATION",
-            parse=parse_duration_s,
+            "DURATION",
+            parse_duration_s,
             default="a quarter of the budget",
-            section="Length",
         ),
     ] = None
-    no_explain: Annotated[bool, Option("Leave differences unexplained.", section="Length")] = False
+    no_explain: Annotated[bool, Option("Leave differences unexplained.")] = False
 
 
 class ClusterOutput(Output, Where):

@@ -34,14 +34,10 @@ def doctor(
     conditions: Annotated[Conditions, Take("seed")],
     server: Annotated[
         str | None,
-        Option(
-            "Server of the test run, fetched if it is missing.", metavar="SERVER", default="the newest installed one"
-        ),
+        Option("Server of the test run, fetched if it is missing.", "SERVER", default="the newest installed one"),
     ] = None,
     threads: Annotated[
-        int | None,
-        Field(ge=1, le=THREADS_MAX),
-        Option("Connections in the test run.", metavar="N", default=str(_THREADS)),
+        int | None, Field(ge=1, le=THREADS_MAX), Option("Connections in the test run.", "N", default=str(_THREADS))
     ] = None,
     quick: Annotated[bool, Option("Look only: no test run, no forecast.")] = False,
     prove: Annotated[

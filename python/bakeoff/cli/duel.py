@@ -21,7 +21,7 @@ class DuelOptions(Frozen):
     """The servers of a duel, and what is special about it."""
 
     servers: Annotated[
-        list[str], Argument("The baseline first: mysql:5.7 mysql:8.0,innodb_flush_method=fsync …", metavar="SERVER")
+        list[str], Argument("The baseline first: mysql:5.7 mysql:8.0,innodb_flush_method=fsync …", "SERVER")
     ]
     control: Annotated[
         bool | None,
@@ -173,9 +173,7 @@ def workloads_of(options: WorkloadOptions) -> tuple[Workload, ...]:
             raise SpecError(f"--warehouses and -o {said} say the same.", hint="Leave one out.")
     return tuple(
         Workload(
-            script=script,
-            options=(*(() if said else _size_of(script, warehouses)), *parsed),
-            rate_per_s=options.rate,
+            script=script, options=(*(() if said else _size_of(script, warehouses)), *parsed), rate_per_s=options.rate
         )
         for script in named
     )

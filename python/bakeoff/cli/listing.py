@@ -42,8 +42,8 @@ class Kind(StrEnum):
 
 @command()
 def list_things(
-    kind: Annotated[Kind, Argument("studies, servers, workloads or runs.", metavar="KIND")],
-    name: Annotated[str | None, Argument("One workload, or a Lua file: its options.", metavar="WORKLOAD")] = None,
+    kind: Annotated[Kind, Argument("studies, servers, workloads or runs.", "KIND")],
+    name: Annotated[str | None, Argument("One workload, or a Lua file: its options.", "WORKLOAD")] = None,
     runs: Runs = None,
     output: FormatOption = Format.TEXT,
 ) -> None:
@@ -191,8 +191,7 @@ _MARKS = {"manifest.json": b'"bakeoff"', "study.json": b'"arms"'}
 
 @command(into=runs_app, name="rm")
 def remove_runs(
-    names: Annotated[list[str], Argument("Paths or names; latest is the newest run.", metavar="RUN")],
-    runs: Runs = None,
+    names: Annotated[list[str], Argument("Paths or names; latest is the newest run.", "RUN")], runs: Runs = None
 ) -> None:
     """Delete runs, with the loads kept for them."""
     if not all(name.strip() for name in names):  # would be the folder one is in, or any run
@@ -210,7 +209,7 @@ def _is_of_bakeoff(folder: Path) -> bool:
 
 @command(into=runs_app, name="prune")
 def prune_runs(
-    keep: Annotated[int, Field(ge=0), Option("How many of the newest runs stay.", metavar="N")],
+    keep: Annotated[int, Field(ge=0), Option("How many of the newest runs stay.", "N")],
     yes: Annotated[bool, Option("Do not ask.", flags="--yes -y")] = False,
     runs: Runs = None,
 ) -> None:

@@ -29,7 +29,6 @@ _COMMANDS = {
     "report": CommandSource(
         "bakeoff.cli.report", "report", "Render a run's report as HTML or another format.", RESULTS
     ),
-    "compare": CommandSource("bakeoff.cli.report", "compare", "Compare earlier runs.", RESULTS),
     "list": CommandSource("bakeoff.cli.listing", "list_things", "List studies, servers, workloads or runs.", RESULTS),
     "runs": CommandSource("bakeoff.cli.listing", "runs_app", "Delete runs.", RESULTS),
     "doctor": CommandSource("bakeoff.cli.doctor", "doctor", "Check how well this machine can measure.", MACHINE),

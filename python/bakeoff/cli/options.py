@@ -15,12 +15,11 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import annotated_types
 import click
 from click.core import ParameterSource
-from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from bakeoff.cli.commands import HELP_NAMES, Command, Group
 from bakeoff.errors import SpecError
-from bakeoff.spec.fields import Argument, Option
+from bakeoff.spec.fields import Argument, Frozen, Option
 
 
 class Take:
@@ -87,13 +86,13 @@ def _arguments(parameters: dict[str, tuple[Any, Any]], values: dict[str, Any]) -
     return arguments
 
 
-def _model_of(hint: Any) -> tuple[type[BaseModel] | None, Take]:  # noqa: ANN401
+def _model_of(hint: Any) -> tuple[type[Frozen] | None, Take]:  # noqa: ANN401
     kind, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     take = next((each for each in extras if isinstance(each, Take)), Take())
-    return (kind, take) if isinstance(kind, type) and issubclass(kind, BaseModel) else (None, take)
+    return (kind, take) if isinstance(kind, type) and issubclass(kind, Frozen) else (None, take)
 
 
-def _names(model: type[BaseModel], take: Take) -> tuple[str, ...]:
+def _names(model: type[Frozen], take: Take) -> tuple[str, ...]:
     return take.names or tuple(model.model_fields)
 
 
@@ -107,6 +106,7 @@ def _fields(parameters: dict[str, tuple[Any, Any]]) -> Iterator[_Field]:
         for each in _names(model, take):
             info = model.model_fields[each]
             found = _field(each, info.annotation, info.metadata, info.default, str(info.validation_alias or each))
+            found = replace(found, option=replace(found.option, section=found.option.section or model.SECTION))
             if each in take.defaults:
                 found = replace(found, default=take.defaults[each], option=replace(found.option, default=""))
             elif take.shown:
@@ -142,7 +142,7 @@ def _parameter(each: _Field) -> click.Parameter:
             default=None,
             help=_help(each, option),
             required=required,
-            section=option.section,
+            section=option.section or Frozen.SECTION,
         )
     optional: dict[str, Any] = {"is_flag": False, "flag_value": "auto"} if option.metavar.startswith("[") else {}
     return _Option(
@@ -152,7 +152,7 @@ def _parameter(each: _Field) -> click.Parameter:
         metavar=option.metavar or _metavar(item),
         help=_help(each, option),
         required=required,
-        section=option.section,
+        section=option.section or Frozen.SECTION,
         **optional,
     )
 

@@ -18,21 +18,19 @@ from bakeoff.run.workload_checks import check_workloads
 from bakeoff.spec.fields import Argument, Option, Sizes
 from bakeoff.units import format_bytes, format_duration
 
-Scale = Annotated[str, Option("A size that the study has: demo, small, paper.", metavar="NAME", section="Length")]
+Scale = Annotated[str, Option("A size that the study has: demo, small, paper.", "NAME", section="Length")]
 
 
 @command()
 def plan(
-    study: Annotated[str, Argument("A study file, or the name of one that ships.", metavar="STUDY")],
+    study: Annotated[str, Argument("A study file, or the name of one that ships.", "STUDY")],
     sizes: Annotated[Sizes, Take("budget_s", "precision", shown="the study's")],
     where: Annotated[Where, Take("ray", "on")],
     scale: Scale = "",
     hosts: Annotated[
         int | None,
         Field(ge=1, le=10_000),
-        Option(
-            "Minutes on 1, 2, 4 … N hosts of a cluster.", metavar="N", default="with --ray its nodes", section="Cluster"
-        ),
+        Option("Minutes on 1, 2, 4 … N hosts of a cluster.", "N", default="with --ray its nodes", section="Cluster"),
     ] = None,
     output: FormatOption = Format.TEXT,
 ) -> None:

@@ -1,25 +1,19 @@
-"""`bakeoff report` renders a run's report; `bakeoff compare` compares earlier runs."""
+"""`bakeoff report`: render a run's report."""
 
 import io
-import json
-import math
 import sys
 import webbrowser
 from enum import StrEnum
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Annotated
 
 import click
 from rich.console import Console
 
-from bakeoff.cli.arguments import Format, FormatOption, Runs
+from bakeoff.cli.arguments import Runs
 from bakeoff.cli.options import command
-from bakeoff.cli.printing import console, print_sentence, print_table
+from bakeoff.cli.printing import console
 from bakeoff.errors import ResultsError, SpecError
-from bakeoff.history.compare import CAVEAT, RunComparison, compare_runs, texts_of
-from bakeoff.history.history_file import History
-from bakeoff.history.page import compare_series
 from bakeoff.plan import Plan
 from bakeoff.report import build_view, render_csv, render_html, render_json, render_markdown, render_terminal
 from bakeoff.report.charts import VERDICTS, picture_png, picture_svg
@@ -48,13 +42,13 @@ class ReportFormat(StrEnum):
 
 @command()
 def report(
-    run: Annotated[str, Argument("A run directory, the beginning of a run's name, or latest.", metavar="RUN")],
+    run: Annotated[str, Argument("A run directory, the beginning of a run's name, or latest.", "RUN")],
     output: Annotated[ReportFormat, Option("What to render.", flags="--format")] = ReportFormat.HTML,
     to: Annotated[
-        Path | None, Option("File to write; `-` for standard output.", flags="--output -o -O", metavar="FILE")
+        Path | None, Option("File to write; `-` for standard output.", "FILE", flags="--output -o -O")
     ] = None,
     chart: Annotated[
-        str | None, Option("With svg and png: which chart; a wrong name lists them.", metavar="NAME", default=VERDICTS)
+        str | None, Option("With svg and png: which chart; a wrong name lists them.", "NAME", default=VERDICTS)
     ] = None,
     runs: Runs = None,
     open_report: Annotated[bool, Option("Open the page in a browser.", flags="--open")] = False,
@@ -134,90 +128,3 @@ def _plain(view: ReportView) -> str:
     page = io.StringIO()
     render_terminal(view, Console(file=page, width=_FILE_WIDTH, markup=False, emoji=False))
     return page.getvalue()
-
-
-@command()
-def compare(
-    run: Annotated[
-        list[str], Argument("Two or more, each as for `report`; the first is the reference.", metavar="RUN")
-    ],
-    across_machines: Annotated[bool, Option("Compare runs of different machines all the same.")] = False,
-    history: Annotated[
-        Path | None,
-        Option("RUNs are series of single runs in this history: each run one observation.", metavar="FILE"),
-    ] = None,
-    runs: Runs = None,
-    output: FormatOption = Format.TEXT,
-) -> None:
-    """Compare earlier runs in what they have in common: throughput of each arm, and ratios to the baseline."""
-    if len(run) < 2:
-        raise SpecError("compare: it takes at least two runs.", hint="See `bakeoff list runs`.")
-    found = _in_history(run, history) if history else _of_runs(run, runs, across_machines=across_machines)
-    if output is Format.JSON:
-        click.echo(json.dumps(_record(found), indent=1))
-    else:
-        _print(found)
-
-
-def _in_history(names: list[str], file: Path) -> RunComparison:
-    if len(set(names)) < len(names):
-        raise SpecError("compare: a series is named twice.", hint="See `bakeoff history show`.")
-    return compare_series(History(file).points(), names)
-
-
-def _of_runs(run: list[str], runs: Path | None, *, across_machines: bool) -> RunComparison:
-    directories = [open_run(name, runs) for name in run]
-    if len({directory.path.resolve() for directory in directories}) < len(directories):
-        raise SpecError("compare: a run is named twice.", hint="See `bakeoff list runs`.")
-    return compare_runs(directories, across_machines=across_machines)
-
-
-def _record(found: RunComparison) -> dict[str, object]:
-    lines = []
-    for line in found.lines:
-        interval = line.found.estimate.interval
-        lines.append(
-            {
-                "run": line.run,
-                "cell": line.cell,
-                "kind": line.kind,
-                "label": line.label,
-                "earlier": line.earlier,
-                "later": line.later,
-                "ratio": math.exp(line.found.estimate.mean),
-                "ratio_low": None if interval.low is None else math.exp(interval.low),
-                "ratio_high": None if interval.high is None else math.exp(interval.high),
-                "p_value": line.found.p_value,
-                "p_adjusted": line.p_adjusted,
-                "differs": line.differs,
-            }
-        )
-    return {"runs": found.runs, "paired": False, "caveat": CAVEAT, "notes": found.notes, "lines": lines}
-
-
-def _print(found: RunComparison) -> None:
-    for number, name in enumerate(found.runs, start=1):
-        click.echo(f"run {number}: {name}")
-    for note in found.notes:
-        print_sentence(note)
-    several = len(found.runs) > 2
-    letters = _letters(found) if console().is_terminal else {}
-    for label, letter in letters.items():
-        if len(letter) == 1:
-            print_sentence(f"{letter}: {label}", indent=3)
-    rows = []
-    for line in found.lines:
-        earlier, later, ratio, interval, says = texts_of(line)
-        then = f"{found.runs.index(line.run) + 1}: {later}" if several else later
-        rows.append((line.cell, letters.get(line.label, line.label), earlier, then, ratio, interval, says))
-    columns = ("cell", "what", "run 1", "run" if several else "run 2", "ratio", "95% interval", "finding")
-    print_table(columns, rows, grouped=True)
-    print_sentence(CAVEAT)
-
-
-def _letters(found: RunComparison) -> dict[str, str]:
-    """A letter for each arm, and `B/A` for each pair: their settings have no room in a table of 80 columns."""
-    arms = dict.fromkeys(line.label for line in found.lines if line.kind == "throughput")
-    letters = dict(zip(arms, ascii_uppercase, strict=False))
-    pairs = [(one, other) for one in letters for other in letters if one != other]
-    return letters | {f"{one} over {other}": f"{letters[one]}/{letters[other]}" for one, other in pairs}

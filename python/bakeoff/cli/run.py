@@ -242,16 +242,14 @@ class StudyOptions(Frozen):
     """A study, and how it is run."""
 
     study: Annotated[
-        str | None, Argument("A study file, or the name of one that ships; not needed to resume.", metavar="STUDY")
+        str | None, Argument("A study file, or the name of one that ships; not needed to resume.", "STUDY")
     ] = None
     scale: Scale = ""
     control: Annotated[bool, Option("Add a second instance of the baseline.", section="Servers")] = False
     publish: Annotated[
         bool, Option("For a published report: add a control, and fail when it does not hold.", section="Output")
     ] = False
-    resume: Annotated[str | None, Option("Continue a run that was killed: its directory or name.", metavar="RUN")] = (
-        None
-    )
+    resume: Annotated[str | None, Option("Continue a run that was killed: its directory or name.", "RUN")] = None
 
 
 @command()

@@ -22,9 +22,7 @@ from bakeoff.units import format_bytes, visible
 
 app = Group(help="Install, start and remove servers.")
 
-Names = Annotated[
-    list[str], Argument("mysql:8.0, mariadb:10.11, path:DIR; see `bakeoff server list`.", metavar="SERVER")
-]
+Names = Annotated[list[str], Argument("mysql:8.0, mariadb:10.11, path:DIR; see `bakeoff server list`.", "SERVER")]
 
 
 @command(into=app, name="list")
@@ -48,9 +46,7 @@ def install_servers(names: Names) -> None:
 
 @command(into=app, name="start")
 def start_server(
-    name: Annotated[
-        str, Argument("mysql:8.0, or with settings: mysql:8.0,innodb_flush_method=fsync.", metavar="SERVER")
-    ],
+    name: Annotated[str, Argument("mysql:8.0, or with settings: mysql:8.0,innodb_flush_method=fsync.", "SERVER")],
     profile: Annotated[
         Profile, Option("matched: memory and durability as in a duel; stock: the version's defaults.")
     ] = Profile.STOCK,
@@ -79,9 +75,7 @@ def start_server(
 
 @command(into=app, name="rm")
 def remove_servers(
-    names: Annotated[
-        tuple[str, ...], Argument("As `bakeoff server list` names them: mysql:8.0.15.", metavar="SERVER")
-    ] = (),
+    names: Annotated[tuple[str, ...], Argument("As `bakeoff server list` names them: mysql:8.0.15.", "SERVER")] = (),
     everything: Annotated[bool, Option("Remove every installed server.", flags="--all")] = False,
     output: FormatOption = Format.TEXT,
 ) -> None:

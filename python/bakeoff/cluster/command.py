@@ -43,9 +43,7 @@ class _Checked:
 
 @command(into=app)
 def check(
-    address: Annotated[
-        str, Argument("HOST:PORT, ray://HOST:PORT or local. [default: as --ray]", metavar="ADDRESS")
-    ] = RUNNING,
+    address: Annotated[str, Argument("HOST:PORT, ray://HOST:PORT or local. [default: as --ray]", "ADDRESS")] = RUNNING,
     output: FormatOption = Format.TEXT,
 ) -> int:
     """Say what each node is, and whether the nodes are alike.

@@ -2,6 +2,4 @@
 
 from bakeoff.cli.commands import MACHINE, CommandSource
 
-COMMANDS = {
-    "cluster": CommandSource("bakeoff.cluster.command", "app", "Check the nodes of a Ray cluster.", MACHINE),
-}
+COMMANDS = {"cluster": CommandSource("bakeoff.cluster.command", "app", "Check the nodes of a Ray cluster.", MACHINE)}

@@ -61,7 +61,7 @@ class Kind:
 
 
 KINDS = (
-    Kind(PLANS, statement_plans.Plans, epochs=1, replays=False),
+    Kind(PLANS, statement_plans.Plans, statement_plans.hindrance, epochs=1, replays=False),
     Kind(PROFILES, perf.Profiler, lambda: perf.permission().reason),
     Kind(WAITS, waits.Waits, prepare=waits.with_instruments),
     Kind(OFF_CPU, off_cpu.OffCpu, off_cpu.hindrance, spare=True),

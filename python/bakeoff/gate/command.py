@@ -32,26 +32,25 @@ class GateOptions(Frozen):
     """What a gate compares, allows and writes."""
 
     servers: Annotated[
-        list[str], Argument("The baseline first, unless --baseline names it: path:main path:pr", metavar="SERVER")
+        list[str], Argument("The baseline first, unless --baseline names it: path:main path:pr", "SERVER")
     ] = []
     study: Annotated[
-        str | None,
-        Option("Take workloads, data, settings and, if none are named, servers from a study file.", metavar="FILE"),
+        str | None, Option("Take workloads, data, settings and, if none are named, servers from a study file.", "FILE")
     ] = None
-    baseline: Annotated[str | None, Option("The build to compare with.", metavar="SERVER")] = None
-    max_slowdown: Annotated[str, Option("Loss of throughput that is allowed.", metavar="PERCENT")] = "2%"
+    baseline: Annotated[str | None, Option("The build to compare with.", "SERVER")] = None
+    max_slowdown: Annotated[str, Option("Loss of throughput that is allowed.", "PERCENT")] = "2%"
     on_unclear: Annotated[OnUnclear | None, Option("What to do when the gate cannot tell.", default="exit code 6")] = (
         None
     )
     bisect: Annotated[bool, Option("Exit codes for git bisect run: 125 for a build that cannot be judged.")] = False
-    junit: Annotated[
-        Path | None, Option("Write JUnit XML, a test for each comparison.", metavar="FILE", section="Output")
-    ] = None
-    name: Annotated[
-        str, Option("Name of this gate, where a project has several.", metavar="NAME", section="Output")
-    ] = DEFAULT_NAME
+    junit: Annotated[Path | None, Option("Write JUnit XML, a test for each comparison.", "FILE", section="Output")] = (
+        None
+    )
+    name: Annotated[str, Option("Name of this gate, where a project has several.", "NAME", section="Output")] = (
+        DEFAULT_NAME
+    )
     history: Annotated[
-        Path | None, Option("Add the run to this history, as series --name.", metavar="FILE", section="Output")
+        Path | None, Option("Add the run to this history, as series --name.", "FILE", section="Output")
     ] = None
     inject_slowdown: InjectSlowdown = None
 

@@ -5,5 +5,5 @@ from bakeoff.cli.commands import CommandSource
 COMMANDS = {
     "gate": CommandSource(
         "bakeoff.gate.command", "gate", "Fail if a build is slower than allowed: for CI and git bisect."
-    ),
+    )
 }

@@ -43,21 +43,20 @@ class ExportFormat(StrEnum):
 
 app = Group(help="Keep what runs found over months: what changed when.")
 
-HistoryFile = Annotated[Path, Option("The history.", metavar="FILE", default="./bakeoff-history.db")]
-Series = Annotated[str, Option("Only this series.", metavar="NAME", default="all")]
-Cell = Annotated[str, Option("Only this cell, as `show` prints it.", metavar="CELL", default="all")]
-Metric = Annotated[str, Option("Only throughput, or p95.", metavar="NAME", default="all")]
-SeriesToAddTo = Annotated[str, Option("Series to add to: a branch, a pipeline.", metavar="NAME")]
+HistoryFile = Annotated[Path, Option("The history.", "FILE", default="./bakeoff-history.db")]
+Series = Annotated[str, Option("Only this series.", "NAME", default="all")]
+Cell = Annotated[str, Option("Only this cell, as `show` prints it.", "CELL", default="all")]
+Metric = Annotated[str, Option("Only throughput, or p95.", "NAME", default="all")]
+SeriesToAddTo = Annotated[str, Option("Series to add to: a branch, a pipeline.", "NAME")]
 Commit = Annotated[
-    str | None,
-    Option("Commit or version of what was measured.", metavar="SHA", default="$GITHUB_SHA, $CI_COMMIT_SHA"),
+    str | None, Option("Commit or version of what was measured.", "SHA", default="$GITHUB_SHA, $CI_COMMIT_SHA")
 ]
-Date = Annotated[str | None, Option("2026-11-25, or 2026-11-25T03:00; UTC.", metavar="DATE")]
+Date = Annotated[str | None, Option("2026-11-25, or 2026-11-25T03:00; UTC.", "DATE")]
 
 
 @command(into=app)
 def add(
-    run: Annotated[list[str], Argument("Runs, as for `report`.", metavar="RUN")],
+    run: Annotated[list[str], Argument("Runs, as for `report`.", "RUN")],
     history: HistoryFile = DEFAULT_FILE,
     series: SeriesToAddTo = DEFAULT_SERIES,
     commit: Commit = None,
@@ -87,15 +86,12 @@ def add_run(run: RunDirectory, file: Path, *, series: str, commit: str | None = 
 
 @command(into=app, name="import")
 def import_(
-    file: Annotated[
-        list[Path],
-        Argument("Output of sysbench, HammerDB, BenchBase, go-tpc or mysqlslap.", metavar="FILE"),
-    ],
+    file: Annotated[list[Path], Argument("Output of sysbench, HammerDB, BenchBase, go-tpc or mysqlslap.", "FILE")],
     history: HistoryFile = DEFAULT_FILE,
     series: SeriesToAddTo = DEFAULT_SERIES,
-    workload: Annotated[str, Option("Its name.", metavar="NAME", default="the file's")] = "",
-    server: Annotated[str, Option("What was measured.", metavar="NAME", default="as the file says")] = "",
-    commit: Annotated[str, Option("Commit or version of what was measured.", metavar="SHA")] = "",
+    workload: Annotated[str, Option("Its name.", "NAME", default="the file's")] = "",
+    server: Annotated[str, Option("What was measured.", "NAME", default="as the file says")] = "",
+    commit: Annotated[str, Option("Commit or version of what was measured.", "SHA")] = "",
     date: Date = None,
 ) -> None:
     """Add single runs of other tools.
@@ -132,9 +128,9 @@ def show(
 
 @command(into=app)
 def annotate(
-    text: Annotated[str, Argument("What happened: `new compiler`.", metavar="TEXT")],
+    text: Annotated[str, Argument("What happened: `new compiler`.", "TEXT")],
     history: HistoryFile = DEFAULT_FILE,
-    series: Annotated[str, Option("Series that it is about.", metavar="NAME", default="all")] = "",
+    series: Annotated[str, Option("Series that it is about.", "NAME", default="all")] = "",
     date: Date = None,
 ) -> None:
     """Remark what happened on a day; the default is now.
@@ -164,7 +160,7 @@ def export(
 @command(into=app)
 def report(
     history: HistoryFile = DEFAULT_FILE,
-    to: Annotated[Path, Option("The page to write.", flags="--output -o -O", metavar="FILE")] = Path("history.html"),
+    to: Annotated[Path, Option("The page to write.", "FILE", flags="--output -o -O")] = Path("history.html"),
     series: Series = "",
 ) -> None:
     """Write one HTML page, which needs no network.

@@ -3,6 +3,7 @@
 from bakeoff.cli.commands import RESULTS, CommandSource
 
 COMMANDS = {
+    "compare": CommandSource("bakeoff.history.compare_command", "compare", "Compare earlier runs.", RESULTS),
     "history": CommandSource(
         "bakeoff.history.command", "app", "Keep results over months: what changed, and when.", RESULTS
     ),

@@ -1,4 +1,4 @@
-"""A history as a page, a table and for other programs: its lines, what changed when, what runs were found with it."""
+"""A history as a page, as tables and for other programs: its lines, and what changed when."""
 
 import csv
 import io
@@ -6,12 +6,13 @@ import json
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from bakeoff.errors import ResultsError, SpecError
@@ -20,7 +21,7 @@ from bakeoff.history.compare import RunComparison, adjusted, line_of
 from bakeoff.history.history_file import P95, THROUGHPUT, Annotation, Point
 from bakeoff.report import numbers
 from bakeoff.report.context import read_analysis
-from bakeoff.report.view import Charts, Panel, Prose, ReportView, Row, Section, Series, Table, Value
+from bakeoff.report.view import Charts, Column, Fold, Panel, Prose, ReportView, Section, Series, Table, Value
 from bakeoff.results import RunDirectory
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
@@ -28,7 +29,10 @@ from bakeoff.stats.model import Analysis, Comparison, Interval
 from bakeoff.units import format_rate
 
 _P95_QUANTILE = 0.95
+_REFUSED = "It cannot be added to a history."
 _NEAR_ONE = 0.25  # log ratio: further away the line at 1 would press the points together
+
+T = TypeVar("T")
 
 UNITS = {THROUGHPUT: "events per second", P95: "95th percentile, ms"}
 
@@ -37,25 +41,24 @@ UNITS = {THROUGHPUT: "events per second", P95: "95th percentile, ms"}
 
 
 def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime | None = None) -> list[Point]:
-    """The points of a run: throughput of each comparison over its baseline, and of events the 95th percentile.
+    """A point for each comparison's throughput, and for its events' 95th percentile.
 
     Args:
-        run: one that was analysed.
-        series: that they go to.
-        commit: of what was measured.
-        at: what they are from; None: when the run began.
+        run: an analysed run.
+        series: the series that the points join.
+        commit: what was measured.
+        at: date of the points; by default when the run began.
 
     Raises:
-        ResultsError: the run was not analysed, its control differs, its machines are unlike, or no comparison has two
-            epochs.
+        ResultsError: the run was not analysed, is untrusted, or has no comparison with two epochs.
     """
     analysis = read_analysis(run)
     if analysis is None:
         raise ResultsError(f"run {run.name} has no analysis.", hint=f"End it first: bakeoff run --resume {run.name}.")
     if analysis.trusted is False:
-        raise ResultsError(f"run {run.name} is UNTRUSTED: its control differs.", hint="It is no point of a history.")
+        raise ResultsError(f"run {run.name} is UNTRUSTED: its control differs.", hint=_REFUSED)
     if analysis.by_machine:
-        raise ResultsError(f"run {run.name} is of unlike machines.", hint="It is no point of a history.")
+        raise ResultsError(f"run {run.name} was measured on unlike machines.", hint=_REFUSED)
     manifest, study = run.manifest(), run.study()
     labels = {arm.name: arm.label for arm in study.arms}
     variables = run.newest_variables()
@@ -85,14 +88,14 @@ def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime 
         )  # fmt: skip
         points += _latency(analysis, each, shared, base.quantiles_ns, own.quantiles_ns)
     if not points:
-        raise ResultsError(f"run {run.name} has no comparison with two epochs.", hint="It is no point of a history.")
+        raise ResultsError(f"run {run.name} has no comparison with two epochs.", hint=_REFUSED)
     return points
 
 
 def _latency(
     analysis: Analysis, compared: Comparison, shared: dict[str, Any], *quantiles_ns: dict[str, float]
 ) -> list[Point]:
-    """The point of the events' 95th percentile, where every epoch had enough events."""
+    """The point of the events' 95th percentile, if every epoch had enough events."""
     what = (compared.cell, compared.contender, "event", _P95_QUANTILE)
     found = (each for each in analysis.latencies if (each.cell, each.contender, each.operation, each.quantile) == what)
     ratio = next(found, None)
@@ -113,12 +116,7 @@ def _latency(
 
 @dataclass(frozen=True)
 class Line:
-    """Points of one thing in the order of time.
-
-    Attributes:
-        name: unique in its series.
-        changes: none of single runs, which are not asked.
-    """
+    """Points of one metric in the order of time. Its name is unique in its series; single runs have no changes."""
 
     name: str
     metric: str
@@ -127,25 +125,25 @@ class Line:
 
     @property
     def series(self) -> str:
-        """Of its points."""
+        """The series of its points."""
         return self.points[0].series
 
     @property
     def title(self) -> str:
-        """Unique in the history."""
+        """A name that is unique in the history."""
         return f"{self.series}: {self.name}"
 
     @property
     def is_single(self) -> bool:
-        """Whether it is of single runs."""
+        """Whether its points are single runs."""
         return self.points[0].is_single
 
 
 def lines_of(points: Iterable[Point], *, alpha: float) -> list[Line]:
     """The lines of a history with their change points.
 
-    Points of one series, cell, metric and baseline make a line, whatever the contender is called; where a run had
-    several contenders, one for each, unless they have dates of their own. Single runs of two tools are two lines.
+    Points of one series, cell, metric and baseline make a line. A run with several contenders of one date makes a line
+    for each of them. Single runs make a line for each tool.
     """
     groups: dict[tuple[str, ...], list[Point]] = {}
     for point in points:
@@ -169,7 +167,6 @@ def _word(line: Line, change: Change) -> str:
 
 
 def _name(point: Point) -> str:
-    """What a point is called beside its date: its commit, else its run."""
     return point.commit[:12] or point.run
 
 
@@ -185,11 +182,11 @@ def history_view(
         points: in the order of time.
         annotations: likewise.
         title: name of the history.
-        alpha: probability that any change is shown when there is none.
-        beside: folder of the page, from which runs are linked.
+        alpha: probability of showing any change when there is none.
+        beside: folder of the page, for links to runs.
 
     Raises:
-        ResultsError: there is no point.
+        ResultsError: there are no points.
     """
     if not points:
         raise ResultsError(f"{title} has no point yet.", hint="`bakeoff history add RUN` adds a run's.")
@@ -214,7 +211,8 @@ def history_view(
             anchor="single", nav="Single runs",
         ),
         Section.of("Annotations", _annotations_table(annotations), anchor="annotations", nav="Annotations"),
-        Section.of("Points", _points_table(points, beside), anchor="points", nav="Points", folded=True),
+        Section.of("Points", Fold(title="All points", content=_points_table(points, beside)), anchor="points",
+                   nav="Points"),
     )  # fmt: skip
     runs = len({point.run for point in points})
     return ReportView(
@@ -227,8 +225,8 @@ def history_view(
 
 
 SINGLE = (
-    "Single runs of other tools: one figure each, without a reference in the same hour and without an interval. What "
-    "moved the machine is part of every difference; there is no verdict, and no change point is looked for."
+    "Single runs of other tools: one figure each, without a reference in the same hour and without an interval. "
+    "Changes of the machine are part of every difference, so there is no verdict and no search for change points."
 )
 
 
@@ -237,33 +235,40 @@ def _lead(lines: Sequence[Line], alpha: float) -> str:
     short = sum(len(line.points) < POINTS_MIN for line in lines)
     text = f"{len(changed)} of {len(lines)} lines changed" if changed else "No line changed"
     if short:
-        text += f"; {short} {'has' if short == 1 else 'have'} fewer than {POINTS_MIN} points, too few to ask"
+        text += f"; {short} {'has' if short == 1 else 'have'} fewer than {POINTS_MIN} points, too few to tell"
     return (
-        f"{text}. Asked of the ratios to the reference of the same run, with each point's own uncertainty; of "
-        f"histories without a change at most {alpha:.0%} show any."
+        f"{text}. Tested on the ratios to the reference of the same run, with each point's own uncertainty; at most "
+        f"{alpha:.0%} of histories without a change show one."
     )
 
 
 def _changes_table(lines: Sequence[Line], annotations: Sequence[Annotation]) -> Table:
-    found = [(line, change) for line in lines for change in line.changes]
-    rows = []
-    for line, change in sorted(found, key=lambda each: each[0].points[each[1].at].at):
-        after, before = line.points[change.at], line.points[change.at - 1]
-        within = Interval(low=change.low, high=change.high)
-        rows.append(
-            Row.of(
-                f"{after.at:%Y-%m-%d}",
-                line.title,
-                Value(text=_name(after), sub=f"after {_name(before)}"),
-                _between(line, change),
-                f"{_word(line, change)}: {numbers.change(change.size, within.half_width)}",
-                numbers.change_interval(within),
-                f"{change.p_value:.2g}",
-                "; ".join(each.text for each in annotations if before.at < each.at <= after.at and _about(each, line)),
-            )
-        )
-    columns = ("from", "line", "first run", "may be", "change", "95% interval", "p", "with it")
-    return Table(id="changes", columns=columns, rows=tuple(rows), all_text=True, wide=("p", "may be"))
+    found = [
+        (line, change, line.points[change.at - 1], line.points[change.at]) for line in lines for change in line.changes
+    ]
+
+    def within(change: Change) -> Interval:
+        return Interval(low=change.low, high=change.high)
+
+    def noted(line: Line, before: Point, after: Point) -> str:
+        return "; ".join(each.text for each in annotations if before.at < each.at <= after.at and _about(each, line))
+
+    return Table.of(
+        "changes",
+        sorted(found, key=lambda each: each[3].at),
+        Column("from", lambda each: f"{each[3].at:%Y-%m-%d}"),
+        Column("line", lambda each: each[0].title),
+        Column("first run", lambda each: Value(text=_name(each[3]), sub=f"after {_name(each[2])}")),
+        Column("may be", lambda each: _between(each[0], each[1]), wide=True),
+        Column(
+            "change",
+            lambda each: f"{_word(*each[:2])}: {numbers.change(each[1].size, within(each[1]).half_width)}",
+        ),
+        Column("95% interval", lambda each: numbers.change_interval(within(each[1]))),
+        Column("p", lambda each: each[1].p_value, "{:.2g}".format, wide=True),
+        Column("with it", lambda each: noted(each[0], each[2], each[3])),
+        all_text=True,
+    )
 
 
 def _about(annotation: Annotation, line: Line) -> bool:
@@ -271,14 +276,14 @@ def _about(annotation: Annotation, line: Line) -> bool:
 
 
 def _between(line: Line, change: Change) -> str:
-    """The points that may be the first one after the change."""
+    """The points that may be the first after the change."""
     if change.first == change.last:
         return "this one"
     return f"{_name(line.points[change.first])} to {_name(line.points[change.last])}"
 
 
 def _noticed(points: Sequence[Point]) -> Iterable[Annotation]:
-    """Remarks that the points make themselves: a machine, a version of the reference or of bakeoff that is new."""
+    """Annotate points with a new machine, version of the reference, or version of bakeoff."""
     seen: dict[tuple[str, str], set[str]] = {}
     for point in points:
         found = {"machine": point.machine, f"version of {point.baseline}": point.versions[0], "tool": point.tool}
@@ -290,24 +295,29 @@ def _noticed(points: Sequence[Point]) -> Iterable[Annotation]:
 
 
 def _lines_table(lines: Sequence[Line]) -> Table:
-    rows = []
-    for line in lines:
-        last = line.points[-1]
+    def unchanged(line: Line) -> str:
         since = len(line.points) - (line.changes[-1].at if line.changes else 0)
-        rows.append(
-            Row.of(
-                line.name, str(len(line.points)), f"{last.at:%Y-%m-%d}", *_figures(last),
-                "single runs" if line.is_single else f"{since} point{'s' if since > 1 else ''}", group=line.series,
-            )
-        )  # fmt: skip
-    columns = ("line", "points", "newest", "ratio", "95% interval", "reference", "value", "unchanged for")
-    return Table(
-        id="lines", columns=columns, rows=tuple(rows), group_title="series", wide=("reference", "points", "newest")
-    )  # fmt: skip
+        return "single runs" if line.is_single else f"{since} point{'s' if since > 1 else ''}"
+
+    return Table.of(
+        "lines",
+        lines,
+        Column("line", lambda line: line.name),
+        Column("points", lambda line: len(line.points), wide=True),
+        Column("newest", lambda line: f"{line.points[-1].at:%Y-%m-%d}", wide=True),
+        *_figure_columns(lambda line: line.points[-1]),
+        Column("unchanged for", unchanged),
+        group=lambda line: line.series,
+        group_title="series",
+    )
+
+
+def _figure_columns(point_of: Callable[[T], Point]) -> Iterator[Column[T]]:
+    for at, title in enumerate(("ratio", "95% interval", "reference", "value")):
+        yield Column(title, partial(lambda at, each: _figures(point_of(each))[at], at), wide=title == "reference")
 
 
 def _figures(point: Point) -> tuple[str, str, str, str]:
-    """Ratio, interval, reference and value."""
     reference, value = ("" if each is None else format_rate(each) for each in (point.reference, point.value))
     if point.ratio is None:
         return "", "", reference, value
@@ -317,7 +327,7 @@ def _figures(point: Point) -> tuple[str, str, str, str]:
 
 def _charts_section(anchor: str, name: str, lines: Sequence[Line], annotations: Sequence[Annotation]) -> Section | None:
     panels = tuple(_panel(f"{anchor}-{at}", line, annotations) for at, line in enumerate(lines))
-    note = "Points with their 95 % intervals; vertical lines: changes. Point at a mark for its date, run and figures."
+    note = "Points with their 95% intervals; vertical lines: changes. Point at a mark for its date, run and figures."
     return Section.of(name, Charts(panels=panels, legend=False, note=note), anchor=anchor, nav=name)
 
 
@@ -352,7 +362,7 @@ def _panel(name: str, line: Line, annotations: Sequence[Annotation]) -> Panel:
 
 
 def _means(line: Line) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """At each point the mean between its neighbouring changes, and the number of the stretch."""
+    """For each point the mean between its neighbouring changes, and the number of that stretch."""
     limits = [0, *(change.at for change in line.changes), len(line.points)]
     y: list[float] = []
     group: list[int] = []
@@ -372,28 +382,39 @@ def _tip(point: Point) -> str:
 
 
 def _annotations_table(annotations: Sequence[Annotation]) -> Table:
-    rows = tuple(Row.of(f"{each.at:%Y-%m-%d}", each.series or "all", each.text) for each in annotations)
-    return Table(id="annotations", columns=("date", "series", "what"), rows=rows, all_text=True)
+    return Table.of(
+        "annotations",
+        annotations,
+        Column("date", lambda each: f"{each.at:%Y-%m-%d}"),
+        Column("series", lambda each: each.series or "all"),
+        Column("what", lambda each: each.text),
+        all_text=True,
+    )
 
 
 def _points_table(points: Sequence[Point], beside: Path | None) -> Table:
-    rows = []
-    for point in reversed(points):
+    def run(point: Point) -> Value:
         page = Path(point.path) / "report.html"
-        href = quote(os.path.relpath(page, beside)) if beside and point.path and page.is_file() else ""
-        interval = f"{point.epochs} restarts" if not point.is_single else "single run"
-        rows.append(
-            Row.of(
-                f"{point.at:%Y-%m-%d %H:%M}", point.commit[:12], Value(text=point.run, href=href), point.cell,
-                point.metric, point.contender, *_figures(point), interval, point.tool, point.machine,
-                group=point.series,
-            )
-        )  # fmt: skip
-    columns = (
-        "date", "commit", "run", "cell", "metric", "what", "ratio", "95% interval", "reference", "value", "rests on",
-        "tool", "machine",
-    )  # fmt: skip
-    return Table(id="points", columns=columns, rows=tuple(rows), group_title="series", all_text=True, page_only=True)
+        there = beside and point.path and page.is_file()
+        return Value(text=point.run, href=quote(os.path.relpath(page, beside)) if there else "")
+
+    return Table.of(
+        "points",
+        reversed(points),
+        Column("date", lambda point: f"{point.at:%Y-%m-%d %H:%M}"),
+        Column("commit", lambda point: point.commit[:12]),
+        Column("run", run),
+        Column("cell", lambda point: point.cell),
+        Column("metric", lambda point: point.metric),
+        Column("what", lambda point: point.contender),
+        *_figure_columns(lambda point: point),
+        Column("rests on", lambda point: "single run" if point.is_single else f"{point.epochs} restarts"),
+        Column("tool", lambda point: point.tool),
+        Column("machine", lambda point: point.machine),
+        group=lambda point: point.series,
+        group_title="series",
+        all_text=True,
+    )
 
 
 # ---- for other programs ----------------------------------------------------------------------------------------------
@@ -484,7 +505,7 @@ def otava_json(lines: Sequence[Line]) -> str:
 
 
 def github_json(lines: Sequence[Line]) -> str:
-    """The newest point of each line of throughput, as github-action-benchmark's `customBiggerIsBetter` reads it."""
+    """The newest throughput of each line, as github-action-benchmark's `customBiggerIsBetter`."""
     benches = []
     for line in lines:
         point = line.points[-1]
@@ -508,10 +529,10 @@ def github_json(lines: Sequence[Line]) -> str:
 
 
 def compare_series(points: Sequence[Point], names: Sequence[str]) -> RunComparison:
-    """Compare series of single runs with the first of them by Welch, cell by cell: a run is one observation.
+    """Compare series of single runs with the first one, cell by cell, by Welch's test over runs.
 
     Raises:
-        SpecError: a series is not there.
+        SpecError: a series does not exist.
         ResultsError: they share no cell.
     """
     logs: dict[str, dict[tuple[str, str, str], list[float]]] = {name: {} for name in names}

@@ -282,10 +282,8 @@ def _factor(name: str, bundles: Mapping[str, Mapping[str, str]]) -> Factor:
     return Factor(name=name, parts=tuple(parts), levels=tuple(bundles))
 
 
-def generators(count: int, *, even: bool = False) -> tuple[int, ...]:
+def generators(count: int) -> tuple[int, ...]:
     """The generators of the smallest fraction of resolution IV or better of so many factors; () when there is none.
-
-    With `even` every word has an even length, so that the combination of all second levels is in the fraction.
 
     Returns:
         One bit mask over the basic factors for each factor after them; the number of basic factors is `count` less
@@ -296,7 +294,7 @@ def generators(count: int, *, even: bool = False) -> tuple[int, ...]:
     if extra <= 0:
         return ()
     masks = [mask for mask in range(1, 2**basic) if mask.bit_count() >= 2]
-    if even or math.comb(len(masks), extra) > _SEARCH_MAX:
+    if math.comb(len(masks), extra) > _SEARCH_MAX:
         masks = [mask for mask in masks if mask.bit_count() % 2 == 1]  # odd sums alone: no word is shorter than 4
     # Longer sums first, so that of equally good choices the usual one is found.
     masks.sort(key=lambda mask: (-mask.bit_count(), mask))

@@ -22,7 +22,6 @@ from bakeoff.replay.answer_rules import (
     shape_of,
     volatile_words,
 )
-from bakeoff.replay.captures import SESSION_ENDS
 from bakeoff.replay.sessions import (
     TOO_LONG,
     Event,
@@ -143,9 +142,8 @@ class AnswersPass:
                     raise KeyboardInterrupt
                 if self._ended_by or time.monotonic() - begin > self._limit_s:
                     break
-                if event.get("command") in SESSION_ENDS:
-                    if event.get("connection"):  # else another's may be in a transaction in the session that all share
-                        self._close(connection_of(event))
+                if event.get("ends_session"):
+                    self._close(connection_of(event))
                 elif event.get("type") == "event" and "digest" in event:
                     self._take(event)
         finally:  # also before tables are compared, which a session may have locked

@@ -68,10 +68,10 @@ def make(
         list[str],
         Argument(
             "Logs or files of SQL, in their order; `-`: standard input; or one running server: mysql://user@host/.",
-            metavar="LOG",
+            "LOG",
         ),
     ],
-    output: Annotated[Path, Option("The capture to write.", flags="--output -o -O", metavar="FILE")],
+    output: Annotated[Path, Option("The capture to write.", "FILE", flags="--output -o -O")],
     redact: Annotated[bool, Option("Replace literals by others of the same type and length.")] = False,
     log_format: Annotated[
         LogFormat | None, Option("Format of the logs.", flags="--format", default="found by their content")
@@ -79,12 +79,10 @@ def make(
     source: Annotated[
         KeptIn | None,
         Option(
-            "What to read of a running server.",
-            flags="--from",
-            default="its slow log if that has rows, else digests",
+            "What to read of a running server.", flags="--from", default="its slow log if that has rows, else digests"
         ),
     ] = None,
-    limit: Annotated[int, Field(ge=0), Option("Digests shown at the end.", metavar="N")] = _SHOWN_AFTER_MAKING,
+    limit: Annotated[int, Field(ge=0), Option("Digests shown at the end.", "N")] = _SHOWN_AFTER_MAKING,
     show_literals: ShowLiterals = False,
 ) -> None:
     """Make a capture of logs, files of SQL or a running server.
@@ -133,12 +131,12 @@ def _of_server(
 
 @command(into=app)
 def show(
-    capture: Annotated[Path, Argument("A capture.", metavar="FILE")],
+    capture: Annotated[Path, Argument("A capture.", "FILE")],
     output: Annotated[ShowFormat, Option("What to print.", flags="--format")] = ShowFormat.TEXT,
     limit: Annotated[
         int | None,
         Field(ge=1),
-        Option("Digests shown: those with the most time.", metavar="N", default="20; csv and json: all"),
+        Option("Digests shown: those with the most time.", "N", default="20; csv and json: all"),
     ] = None,
     show_literals: ShowLiterals = False,
 ) -> None:

@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -94,57 +93,30 @@ def capture_facts(path: str) -> CaptureFacts:
     )
 
 
-SESSION_ENDS = ("Quit", "Connect", "Reset Connection")
-"""Commands after which a connection has no session any more, or a new one."""
-
-
-class _Transaction(NamedTuple):
-    """One that has not ended: its begin, the end of its last statement so far [µs], and whether BEGIN began it."""
-
-    begin: int
-    end: int = 0
-    explicit: bool = False
-
-
-def _autocommit_is_off(event: Message) -> bool:
-    """Whether a statement begins a transaction where none is open (the engine has the same rule for a replay)."""
-    session = event.get("session") or {}
-    return str(session.get("autocommit", "1")).lower() in ("0", "off", "false")
-
-
 class _Work:
-    """When connections were within a statement that can be replayed, or a transaction."""
+    """When connections were at work: within a transaction, or a statement outside of one."""
 
     def __init__(self) -> None:
         self._begins, self._ends, self._connections = array("q"), array("q"), array("q")
-        self._transactions: dict[int, _Transaction] = {}  # by connection
+        self._transactions: dict[int, tuple[int, int, int]] = {}  # by connection: number, begin, last end [µs]
 
     def add(self, event: Message) -> None:
         start, connection = int(event.get("start_us") or 0), int(event.get("connection") or 0)
-        if not start:
+        if not start or "digest" not in event or "not_replayable" in event:
             return
         end = int(event.get("end_us") or start)
-        words = str(event.get("sql", ""))[:24].upper().replace(";", " ").split() or [""]
-        explicit = words[0] in ("BEGIN", "START")
-        ends = (words[0] in ("COMMIT", "ROLLBACK") and "TO" not in words) or event.get("command") in SESSION_ENDS
-        known = self._transactions.get(connection)
-        statement = "digest" in event and "not_replayable" not in event
-        off = _autocommit_is_off(event)
-        if known and not known.explicit and "digest" in event and not off:
-            self._end(connection)  # what switched it on has committed
-            known = None
-        implicit = statement and off and not ends and words[0] not in ("SET", "USE")
-        if known or explicit or implicit:
-            known = known or _Transaction(start)
-            self._transactions[connection] = _Transaction(known.begin, end, explicit or known.explicit)
-            if ends:
-                self._end(connection)
-        elif statement:
+        number, (known, begin, _) = event.get("transaction"), self._transactions.get(connection, (None, start, end))
+        if known != number:
+            self._end(connection)
+            begin = start
+        if number:
+            self._transactions[connection] = (number, begin, end)
+        else:
             self._worked(connection, start, end)
 
     def _end(self, connection: int) -> None:
-        ended = self._transactions.pop(connection)
-        self._worked(connection, ended.begin, ended.end)
+        if ended := self._transactions.pop(connection, None):
+            self._worked(connection, *ended[1:])
 
     def _worked(self, connection: int, begin: int, end: int) -> None:
         self._begins.append(begin)

@@ -42,16 +42,14 @@ _ONE_SESSION = (
 class ReplayOptions(Frozen):
     """What is replayed, on which servers, and how."""
 
-    workload: Annotated[
-        Path, Argument("A capture, a query log, or a file of SQL; see `bakeoff capture`.", metavar="WORKLOAD")
-    ]
-    servers: Annotated[list[str], Argument("The baseline first: mysql:5.7 mysql:8.0 …", metavar="SERVER")]
+    workload: Annotated[Path, Argument("A capture, a query log, or a file of SQL; see `bakeoff capture`.", "WORKLOAD")]
+    servers: Annotated[list[str], Argument("The baseline first: mysql:5.7 mysql:8.0 …", "SERVER")]
     threads: Annotated[
         int | None,
         Field(ge=1, le=THREADS_MAX),
         Option(
             "Sessions; for reads also more than the capture has connections.",
-            metavar="N",
+            "N",
             default="the connections at work at once in the capture, at most 64",
             section="Workload",
         ),
@@ -60,7 +58,7 @@ class ReplayOptions(Frozen):
         float | None,
         Option(
             "Replay at the captured times: 1 as captured, 0.5 half as fast, 10.",
-            metavar="FACTOR",
+            "FACTOR",
             default="as fast as it goes",
             section="Workload",
         ),

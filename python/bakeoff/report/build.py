@@ -35,18 +35,14 @@ SECTIONS = (
     SectionSource(Place.SETUP, setups.environment_section),
     SectionSource(Place.SETUP, setups.method_section),
     SectionSource(Place.SETUP, setups.again_section),
-    SectionSource(Place.SETUP, setups.appendix_section),
 )
 """The core's sections; features add theirs (`report/sections.py`)."""
 
 
 def build_view(run: RunDirectory, analysis: Analysis, *, samples: Mapping[str, str] | None = None) -> ReportView:
-    """Build everything that a report shows.
+    """Build everything that a report of a run shows.
 
-    Args:
-        run: where the measurements are.
-        analysis: of that run.
-        samples: digest -> a statement with its literals, shown in place of the digest's text.
+    `samples` maps a digest to a statement with its literals, shown in place of the digest's text.
 
     Raises:
         ResultsError: a document of the run is missing or damaged.
@@ -119,7 +115,7 @@ def _dateline(context: Context) -> str:
 
 
 def _others(context: Context) -> float | None:
-    """Share of all processors that neither the servers nor the client used while measuring; None when unknown."""
+    """Share of all processors used by neither the servers nor the client while measuring; None if unknown."""
     known = context.processors.rows(~np.isnan(context.processors["others"]))
     if not len(known):
         return None
@@ -127,7 +123,7 @@ def _others(context: Context) -> float | None:
 
 
 def _conditions(context: Context) -> str:
-    """How busy the machine was while measuring, and with what: a ratio found in contention is one of contention."""
+    """How busy the machine was while measuring, and with what."""
     known = context.processors.rows(~np.isnan(context.processors["user"]))
     places = "; ".join(context.apart or ())
     where = f"{places[0].upper()}{places[1:]}. " if places else ""
@@ -145,7 +141,7 @@ def _conditions(context: Context) -> str:
 
 
 def _moved_cpus(context: Context) -> str:
-    """That the distance of a host's CPUs changed during the run; empty when it did not, or is not known."""
+    """Say if the distance between a host's CPUs changed during the run."""
     for host in dict.fromkeys(outcome.host for outcome in context.outcomes):
         times_ns = [ns for outcome in context.outcomes if outcome.host == host for ns in outcome.cache_line_ns.values()]
         if times_ns and max(times_ns) > _MOVED * min(times_ns):

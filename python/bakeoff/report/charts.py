@@ -53,13 +53,12 @@ Json = Any
 
 
 def css_key(key: str) -> str:
-    """The CSS variable's name of a colour key, arms beyond the palette folded back into it."""
+    """Name of the CSS variable of a colour key; arms beyond the palette reuse its colours."""
     kind, _, number = key.partition("-")
     return f"arm-{int(number) % ARM_SLOTS}" if kind == "arm" and number.isdigit() else key
 
 
 def shape_of(slot: int) -> int:
-    """Which of the shapes an arm has."""
     return (slot + slot // ARM_SLOTS) % ARM_SLOTS
 
 
@@ -92,7 +91,7 @@ def draw(panels: Sequence[Panel], *, dashed: frozenset[str] = frozenset()) -> di
 
 
 def describe(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
-    """The Vega-Lite description of a panel (the grammar's reference: vega.github.io/vega-lite)."""
+    """The Vega-Lite description of a panel (https://vega.github.io/vega-lite)."""
     if panel.x_kind == "frames":
         return _frames(panel, dashed)
     rows = [row for series in panel.series for row in _rows(series, broken=panel.mark == "line")]
@@ -141,7 +140,7 @@ _SECOND_ROW_PX = 70
 
 
 def _frames(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
-    """A panel whose lines have a frame for each group, all of one scale."""
+    """A panel with a frame for each group of its lines, all on one scale."""
     groups = sorted({group for series in panel.series for group in series.group})
     columns, rows = min(len(groups), _FRAMES_A_ROW) or 1, -(-len(groups) // _FRAMES_A_ROW) or 1
     longest = max((x for series in panel.series for x in series.x), default=0) or 1
@@ -149,7 +148,6 @@ def _frames(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
     corners = {group: (at % columns, (rows - 1 - at // columns) * (1 + _HEADING)) for at, group in enumerate(groups)}
 
     def moved(series: Series) -> Series:
-        """The series in the chart's own units."""
         places = [corners[group] for group in series.group]
 
         def heights(values: tuple[float, ...]) -> tuple[float, ...]:
@@ -193,7 +191,7 @@ def _frames(panel: Panel, dashed: frozenset[str]) -> dict[str, Json]:
 
 
 def _ticks(highest: float, *, at_most: int) -> list[float]:
-    """0 and at most so many round numbers of equal distance, none above `highest`."""
+    """0 and at most that many round numbers at equal distances, none above `highest`."""
     power = 10.0 ** math.floor(math.log10(highest))
     step = next(step for step in (power / 5, power / 2, power, 2 * power, 5 * power) if highest / step < at_most + 1)
     return [count * step for count in range(int(highest / step) + 1)]
@@ -208,7 +206,7 @@ def _short(value: float) -> str:
 
 
 def _marks(panel: Panel, dashed: frozenset[str], axes: dict[str, Json] | None = None) -> list[Json]:
-    """The layers of the series themselves; `axes`: encodings of x and y where they do not follow from the panel."""
+    """The layers of the series; `axes` are encodings of x and y that do not follow from the panel."""
     axes = axes or {"x": _x_encoding(panel), "y": _y_encoding(panel)}
     x, y, data = axes["x"], axes["y"], f"{panel.id}-rows"
     keys = list(dict.fromkeys(series.key for series in panel.series))
@@ -240,7 +238,7 @@ def _marks(panel: Panel, dashed: frozenset[str], axes: dict[str, Json] | None = 
 def layer(
     data: str, mark: str, encoding: dict[str, Json], *, transform: Json = None, **settings: Json
 ) -> dict[str, Json]:
-    """One layer over a named data set."""
+    """A layer over a named data set."""
     drawn: dict[str, Json] = {"data": {"name": data}, "mark": {"type": mark} | settings, "encoding": encoding}
     return drawn | ({"transform": [transform]} if transform else {})
 
@@ -251,12 +249,12 @@ def number(field: str, **more: Json) -> dict[str, Json]:
 
 
 def by_key(keys: list[str], shown: list[Json]) -> dict[str, Json]:
-    """An encoding that shows each series' key in its own way; the page has the legend."""
+    """An encoding that shows each series' key in its own way. The legend is on the page."""
     return {"field": "k", "type": "nominal", "legend": None, "scale": {"domain": keys, "range": shown}}
 
 
 def _rows(series: Series, *, broken: bool) -> list[dict[str, Json]]:
-    """One row a point; `broken`: lines end, by a row without y, where the group changes and where the series ends."""
+    """A row per point. With `broken`, a row without y ends the line where the group changes and at its end."""
     groups = series.group or (0,) * len(series.x)
     rows: list[dict[str, Json]] = []
     for index, (x, y) in enumerate(zip(series.x, series.y, strict=True)):
@@ -295,7 +293,7 @@ def _x_encoding(panel: Panel) -> Json:
 
 
 def _y_encoding(panel: Panel) -> Json:
-    """The vertical axis; its title stands above the chart, in HTML."""
+    """The vertical axis; the page has its title above the chart."""
     axis: dict[str, Json] = {"tickCount": 5, "labelExpr": _FRACTION if panel.mark == "points" else _QUANTITY}
     scale: dict[str, Json] = {"zero": panel.y_zero, "nice": True}
     if panel.x_kind == "tail":
@@ -308,7 +306,7 @@ def _y_encoding(panel: Panel) -> Json:
 
 
 def _one_two_five(values: list[float]) -> list[float]:
-    """Round numbers 1, 2, 5, 10 … from just below the least value to just above the greatest; at least two."""
+    """At least two of the numbers 1, 2, 5, 10 … from below the least value to above the greatest."""
     low, high = (min(values), max(values)) if values else (1.0, 10.0)
     first = math.floor(math.log10(low))
     ticks = [step * 10.0**power for power in range(first, math.ceil(math.log10(high)) + 2) for step in (1, 2, 5)]
@@ -330,7 +328,7 @@ def _shape(key: str) -> str:
 
 
 def stand_in(key: str) -> str:
-    """A colour that no one would choose, put in for a CSS variable and replaced after drawing."""
+    """An unlikely colour that stands for a CSS variable until the drawing is done."""
     return f"#fe{_KEYS.index(key):04x}"
 
 
@@ -406,7 +404,7 @@ _PNG_SCALE = 2.0
 
 
 def picture_svg(view: ReportView, name: str) -> str:
-    """One chart as an SVG file.
+    """Draw one chart as an SVG file.
 
     Raises:
         SpecError: the report has no such chart; the message names those that it has.
@@ -424,7 +422,7 @@ def picture_svg(view: ReportView, name: str) -> str:
 
 
 def picture_png(view: ReportView, name: str) -> bytes:
-    """The same as a PNG file, at two pixels for each of the SVG's."""
+    """Draw one chart as a PNG file, with two pixels for each of the SVG's."""
     png: bytes = vl_convert.svg_to_png(picture_svg(view, name), scale=_PNG_SCALE)
     return png
 
@@ -443,9 +441,9 @@ def _panel(view: ReportView, panel: Panel) -> Json:
 
 
 def _verdicts(view: ReportView) -> Json:
-    """A line for every comparison: the ratio and its interval on a logarithmic axis, and both in figures.
+    """A line for every comparison: ratio and interval on a logarithmic axis, and both in figures.
 
-    An interval that goes on beyond the axis ends in a triangle; a comparison without a ratio has its figures alone.
+    An interval that extends beyond the axis ends in a triangle. A comparison without a ratio has figures only.
     """
     forest = view.forest
     several = len({row.contender for row in forest.rows}) > 1

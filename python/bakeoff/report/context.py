@@ -43,13 +43,12 @@ _NEEDED = (
 
 
 def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
-    """Throughput and the server's metrics over time, for the cells named, in at most `DRAWN_EPOCHS` epochs.
+    """Throughput and the server's metrics over time in these cells, in at most `DRAWN_EPOCHS` epochs.
 
     Returns:
-        Cell -> a row for each arm, epoch and short stretch of time: arm, epoch, seconds (since the cell began in that
-        epoch), tps, tps_low, tps_high (slowest and fastest slice), server_cpus (processors that the server kept busy),
-        read_bytes_per_s and write_bytes_per_s (the server's, of the disk), network_bytes_per_s (between it and the
-        client), rss_bytes.
+        Cell -> a row per arm, epoch and stretch of time: arm, epoch, seconds (since the cell began in that epoch),
+        tps, tps_low, tps_high (slowest and fastest slice), server_cpus (processors kept busy), read_bytes_per_s and
+        write_bytes_per_s (the server's, on disk), network_bytes_per_s (to and from the client), rss_bytes.
     """
     by = slices.by("cell", "epoch")
     spans = by.keys.with_columns(span_ns=by.max(slices["start_ns"] + slices["length_ns"]))
@@ -80,17 +79,17 @@ def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
 
 
 def _evenly(rows: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """At most so many rows, the first and the last among them."""
+    """At most that many rows, the first and the last among them."""
     last = len(rows) - 1
     return rows if last < most else rows[[round(place * last / (most - 1)) for place in range(most)]]
 
 
 def cpu_shares(slices: Frame) -> Frame:
-    """Where all processors' time went while each arm was loaded, a row for each cell and arm.
+    """How all processors were used while each arm was loaded, a row per cell and arm.
 
     Returns:
-        Columns cell, arm; user, system, iowait, steal, idle, and of the busy ones server, client and others (shares of
-        1; NaN without ticks, server and others also when the server was not observed); seconds.
+        Columns cell, arm; user, system, iowait, steal, idle, and within the busy ones server, client and others
+        (shares of 1, NaN if unknown); seconds.
     """
     by = slices.by("cell", "arm")
     ticks = {kind: by.sum(slices[f"host_{kind}_ns"]) for kind in CPU_KINDS}
@@ -114,7 +113,7 @@ def read_analysis(run: RunDirectory) -> Analysis | None:
     """The analysis of a run, or None before it is written.
 
     Raises:
-        ResultsError: it is damaged, or not of this run.
+        ResultsError: it is damaged, or belongs to another run.
     """
     if analysis := run.read("analysis.json", Analysis):
         check_analysis(run, analysis, run.study())
@@ -122,12 +121,12 @@ def read_analysis(run: RunDirectory) -> Analysis | None:
 
 
 def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
-    """Check that an analysis is of the run's arms, and one that was written of all its epochs.
+    """Check that an analysis has the run's arms, and a written one all of its epochs.
 
-    A run that goes on has none written: it is removed when a further epoch begins.
+    A run that goes on has none: it is removed when the next epoch begins.
 
     Raises:
-        ResultsError: it is not.
+        ResultsError: it does not.
     """
     if unknown := [arm for arm in analysis.named_arms() if arm not in {each.name for each in study.arms}]:
         raise run.damaged("analysis.json", f"the study has no arm {unknown[0]}")
@@ -139,7 +138,7 @@ def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
 
 
 def _without_figures(analysis: Analysis) -> tuple[str, str] | None:
-    """A cell and an arm that is compared in it, without a summary or with a ratio that is no number."""
+    """A compared cell and arm without a summary or with a ratio that is not finite."""
     summarised = {(each.cell, each.arm) for each in analysis.arms}
     for each in analysis.comparisons:
         ratios = [*(point.value for point in each.points), *([each.estimate.mean] if each.estimate.n else [])]
@@ -156,9 +155,9 @@ class Context:
     """A run with its analysis.
 
     Attributes:
-        plan: None when the run ended before it was planned.
+        plan: None if the run ended before it was planned.
         outcomes: of all finished epochs, ascending.
-        samples: by digest a statement with its literals; empty unless they may be shown.
+        samples: digest -> a statement with its literals; empty unless they may be shown.
     """
 
     run: RunDirectory
@@ -190,10 +189,10 @@ class Context:
         return context
 
     def of_the_study(self, name: str, by_arm: ByArm) -> ByArm:
-        """What a file has for arms of the study.
+        """Return what a file has for the study's arms.
 
         Raises:
-            ResultsError: it has something for another arm.
+            ResultsError: it names another arm.
         """
         for arm in by_arm:
             if arm not in self.arms:
@@ -202,7 +201,7 @@ class Context:
 
     @cached_property
     def slots(self) -> dict[str, int]:
-        """Arm name -> number of its colour and shape; the control alone has the grey one."""
+        """Arm name -> number of its colour and shape; only the control is grey."""
         free = (slot for slot in count() if slot % ARM_SLOTS != CONTROL_SLOT)
         return {arm.name: CONTROL_SLOT if arm.name == self.analysis.control else next(free) for arm in self.study.arms}
 
@@ -213,41 +212,41 @@ class Context:
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """Arm name -> what a reader calls it; two arms of one label get their names added."""
+        """Arm name -> what a reader calls it; equal labels have the name added."""
         texts = [arm.label for arm in self.study.arms]
         return {a.name: a.label if texts.count(a.label) == 1 else f"{a.label} ({a.name})" for a in self.study.arms}
 
     def with_labels(self, text: str) -> str:
-        """A text that calls arms by their names (`arm B`), for readers, who know their labels."""
+        """Replace arm names (`arm B`) in a text with their labels."""
         names = "|".join(map(re.escape, sorted(self.labels, key=len, reverse=True)))
         return re.sub(rf"\barm ({names})(?![\w'])", lambda found: self.labels[found[1]], text)
 
     @cached_property
     def compared_arms(self) -> tuple[str, ...]:
-        """Names of the arms without the control, which is another baseline."""
+        """Names of the arms without the control."""
         return tuple(arm for arm in self.arms if arm != self.analysis.control)
 
     @cached_property
     def cells(self) -> tuple[str, ...]:
-        """Cells that were compared, in the analysis's order."""
+        """Compared cells, in the analysis's order."""
         return tuple(dict.fromkeys(comparison.cell for comparison in self.analysis.comparisons))
 
     @cached_property
     def primary(self) -> tuple[Comparison, ...]:
-        """Comparisons that the question is about."""
+        """All comparisons but the control's."""
         return tuple(comparison for comparison in self.analysis.comparisons if not comparison.is_control)
 
     @cached_property
     def values(self) -> dict[str, list[float]]:
-        """By contender, log ratios over the baseline, one an epoch; of runs with one cell.
+        """Contender -> log ratios over the baseline, one per epoch, of runs with one cell.
 
-        An epoch in which an arm completed nothing has none, as in `search_decision`.
+        An epoch in which an arm completed nothing has none.
         """
         return {each.contender: [point.value for point in each.points] for each in self.primary}
 
     @cached_property
     def detail_cells(self) -> tuple[str, ...]:
-        """At most `DETAIL_CELLS` cells, those with the largest differences first chosen, in the usual order."""
+        """The `DETAIL_CELLS` cells with the largest differences, in the usual order."""
         if len(self.cells) <= DETAIL_CELLS:
             return self.cells
         largest = sorted(self.primary, key=lambda comparison: -abs(comparison.estimate.mean))
@@ -261,32 +260,32 @@ class Context:
 
     @cached_property
     def valid_epochs(self) -> tuple[int, ...]:
-        """Numbers of the epochs that count."""
+        """Numbers of the valid epochs."""
         return tuple(outcome.epoch for outcome in self.outcomes if outcome.valid)
 
     @cached_property
     def host_of(self) -> dict[int, str]:
-        """Epoch -> the host that measured it, of the epochs that count."""
+        """Valid epoch -> the host that measured it."""
         return {outcome.epoch: outcome.host for outcome in self.outcomes if outcome.valid}
 
     @cached_property
     def machines(self) -> dict[str, Host]:
-        """The machine of each host that measured an epoch that counts; none of a run on one machine."""
+        """Host -> its machine, for hosts with a valid epoch; empty for a run on one machine."""
         return {name: host for name, host in self.run.machines().items() if name in self.host_of.values()}
 
     @cached_property
     def kinds(self) -> dict[str, str]:
-        """Host -> kind of machine; none of a run on one machine."""
+        """Host -> kind of machine; empty for a run on one machine."""
         return kinds_of(self.machines)
 
     @cached_property
     def host(self) -> Host:
-        """The machine that measured; of a cluster the first host's."""
+        """The machine that measured; the first host's in a cluster."""
         return next(iter(self.machines.values()), self.manifest.host)
 
     @cached_property
     def apart(self) -> tuple[str, str] | None:
-        """Where client and servers were, and the network between them; None: on one machine."""
+        """Where client and servers were, and the network between them; None if on one machine."""
         apart, network = self.study.apart, self.run.network()
         if not apart or not network:
             return None
@@ -303,11 +302,11 @@ class Context:
         return {each.cell: f"{each.workload} · {numbers.threads(each.threads)}" for each in comparisons}
 
     def cell_title(self, cell: str) -> str:
-        """`oltp_read_only · 4 threads`; the cell's name when it was not compared."""
+        """`oltp_read_only · 4 threads`; the cell's name if it was not compared."""
         return self._titles.get(cell, cell)
 
     def arm_series(self, arm: str, x: numbers.Floats, y: numbers.Floats, **fields: Any) -> Series:  # noqa: ANN401
-        """A line of a chart with the arm's name and colour; `fields` are the other ones of `Series`."""
+        """A line of a chart with the arm's name and colour."""
         x, y = numbers.rounded(x), numbers.rounded(y)
         return Series(name=self.labels[arm], key=f"arm-{self.slots[arm]}", x=x, y=y, **fields)
 
@@ -322,7 +321,7 @@ class Context:
 
     @cached_property
     def footnotes(self) -> tuple[Footnote, ...]:
-        """Flags of all comparisons, numbered in order."""
+        """Flags of all comparisons, numbered."""
         return tuple(
             Footnote(
                 number=number,
@@ -343,7 +342,7 @@ class Context:
 
     @cached_property
     def slices(self) -> Frame:
-        """Slices of the epochs that count, with the columns that the report needs."""
+        """Slices of the valid epochs, with the columns that the report needs."""
         return self.run.slices(*_NEEDED)
 
     @cached_property
@@ -358,17 +357,17 @@ class Context:
 
     @cached_property
     def processors(self) -> Frame:
-        """Where processor time went in each cell while each arm was loaded (columns: `cpu_shares`)."""
+        """How processors were used in each cell while each arm was loaded (columns: `cpu_shares`)."""
         return cpu_shares(self.slices)
 
     @cached_property
     def variables(self) -> dict[str, dict[str, str]]:
-        """Arm -> its server's global variables in the last epoch that counts and measured it."""
+        """Arm -> its server's global variables in the last valid epoch that measured it."""
         return self.run.newest_variables()
 
     @cached_property
     def histograms(self) -> dict[int, list[dict[str, Any]]]:
-        """The engine's histograms of the epochs that count."""
+        """The engine's histograms of the valid epochs."""
         return {epoch: self.run.histograms(epoch) for epoch in self.valid_epochs}
 
     @property
@@ -377,7 +376,7 @@ class Context:
         return self.plan.cells if self.plan else ()
 
     def once(self, make: Callable[["Context"], T]) -> T:
-        """What `make` returns for this run, computed once: features keep what several sections need."""
+        """Return what `make` returns for this run, computed once."""
         if make not in self._made:
             self._made[make] = make(self)
         return self._made[make]  # type: ignore[no-any-return]

@@ -21,7 +21,7 @@ from bakeoff.results.manifest import bakeoff_version
 
 
 def render_html(view: ReportView) -> str:
-    """The whole page as text."""
+    """Render the whole page."""
     # Safe: the drawing library escapes texts in the SVG (tests/report/test_report_untrusted.py).
     drawings = {panel: Markup(svg) for panel, svg in charts.draw(view.panels, dashed=view.dashed).items()}
     page = environment(charts.TEMPLATES).get_template("report.html.j2")
@@ -58,7 +58,7 @@ def _arm_key(slot: int) -> str:
 
 
 def _swatch(slot: int, role: str = "") -> Markup:
-    """An arm's line and point as in charts."""
+    """An arm's line and point, as charts draw them."""
     paint = Markup(
         '<svg class="swatch" viewBox="0 0 24 12" aria-hidden="true">'
         '<path d="M0 6h24" stroke="var(--{key})" stroke-width="2.4"{dashes}/>'
@@ -69,7 +69,7 @@ def _swatch(slot: int, role: str = "") -> Markup:
 
 
 def _by_group(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
-    """Neighbouring rows of one group together; rows without a group each alone."""
+    """Put neighbouring rows of one group together; rows without a group stay alone."""
     return [(group, list(part)) for group, part in groupby(rows, key=lambda row: row.group)]
 
 
@@ -79,12 +79,12 @@ def _with_code(text: str) -> Markup:
 
 
 def _breakable(text: str) -> Markup:
-    """Escape a text; a line may end after a comma or an equals sign inside a word, as in a server with its options."""
+    """Escape a text, and allow a line break after a comma or equals sign inside a word."""
     return Markup(re.sub(r"(,(?=[a-z@])|=(?=\S))", r"\1<wbr>", str(escape(text))))
 
 
 def _explained(heading: str, listed: bool) -> Markup:
-    """A heading; a word of the page's list of words shows its meaning under the pointer and leads there."""
+    """A heading; one of the report's words links to its meaning."""
     meaning = setups.WORDS.get(heading) or setups.WORDS.get(heading.removesuffix("s"))
     if meaning is None or not listed:
         return _breakable(heading)
@@ -92,5 +92,5 @@ def _explained(heading: str, listed: bool) -> Markup:
 
 
 def _has_own_keys(panel: Panel) -> bool:
-    """Whether a panel's lines are no arms, so that it needs a legend of its own."""
+    """True if a panel's lines are not arms, so that it needs its own legend."""
     return any(not series.key.startswith("arm-") for series in panel.series)

@@ -38,12 +38,12 @@ class QuietLive(Listener):
     """Reports only what stays on running servers."""
 
     def left_behind(self, text: str) -> None:
-        """A line."""
+        """Print a line."""
         print(f"note: {visible(text)}", file=sys.stderr)
 
 
 class JsonLinesLive(Listener):
-    """One JSON object a line, each with a `type`."""
+    """One JSON object per line, each with a `type`."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -90,7 +90,7 @@ class JsonLinesLive(Listener):
 
 
 class PlainLive(Listener):
-    """A line for everything that changes: for logs, pipes and dumb terminals."""
+    """A line for every change, for logs, pipes and dumb terminals."""
 
     def __init__(self, study: Study, stream: TextIO) -> None:
         self._labels = _labels(study)
@@ -101,11 +101,11 @@ class PlainLive(Listener):
         self._speeds = _Speeds()
 
     def stage(self, text: str) -> None:
-        """A line with the time since the start."""
+        """Print a line with the time since the start."""
         self._say(text)
 
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
-        """At most a line in ten seconds for each label, and one at its end."""
+        """Print at most a line in ten seconds per label, and one at its end."""
         at = time.monotonic()
         if self._speeds.begins_anew(label, done):
             self._shown[label] = at
@@ -119,24 +119,24 @@ class PlainLive(Listener):
         self._say(f"{label}: {text}")
 
     def noise_card(self, card: NoiseCard) -> None:
-        """One line a comparison."""
+        """Print a line per comparison."""
         for line in _noise_lines(card, self._labels):
             self._say(line)
 
     def epoch_finished(
         self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
     ) -> None:
-        """One line a comparison."""
+        """Print a line per comparison."""
         self._say(f"epoch {epoch} finished; {_left_text(remaining_s)}")
         for comparison in comparisons:
             self._say(f"  {_comparison_text(comparison, self._labels)}")
 
     def arm_joins(self, arm: Arm) -> None:
-        """Its label."""
+        """Learn its label."""
         self._labels[arm.name] = visible(arm.label)
 
     def note(self, text: str) -> None:
-        """A line."""
+        """Print a line."""
         self._say(f"note: {text}")
 
     def _say(self, text: str) -> None:
@@ -145,16 +145,16 @@ class PlainLive(Listener):
 
 
 class _LiveView(Live):
-    """Rich's live view, above which threads may print at any moment."""
+    """Rich's live view, above which threads may print at any time."""
 
     def print_above(self, text: Text) -> None:
-        """Print a line to stay. Rich looks where the view ends and writes later: it must not be drawn in between."""
+        """Print a line that stays. The lock keeps Rich from drawing in between."""
         with self._lock:
             self.console.print(text)
 
 
 class RichLive(Listener):
-    """A table that keeps its place: ratios narrowing, throughput, what happens now, time gone and left."""
+    """A table in place: narrowing ratios, throughput, the current stage, time elapsed and left."""
 
     def __init__(self, study: Study, console: Console) -> None:
         self._study = study
@@ -175,44 +175,44 @@ class RichLive(Listener):
         return self
 
     def stage(self, text: str) -> None:
-        """Shown until the next stage; finished progress bars go."""
+        """Show a stage until the next one, and drop finished progress bars."""
         with self._lock:
             self._stage = visible(text)
             self._progress = {k: (d, t, u) for k, (d, t, u) in self._progress.items() if t is not None and d < t}
 
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
-        """A bar for each label."""
+        """Show a bar for each label."""
         with self._lock:
             self._progress[visible(label)] = (done, total, unit)
 
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
-        """Shown beside the cell."""
+        """Show the rate beside its cell."""
         with self._lock:
             self._rates[cell, arm] = per_s
 
     def noise_card(self, card: NoiseCard) -> None:
-        """Printed above the table, to stay."""
+        """Print the card above the table."""
         for line in _noise_lines(card, self._labels):
             self._live.print_above(Text(line, style="dim"))
 
     def epoch_finished(
         self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
     ) -> None:
-        """The table's new content."""
+        """Update the table."""
         with self._lock:
             self._comparisons = tuple(comparisons)
             self._due = None if remaining_s is None else time.monotonic() + remaining_s
 
     def arm_joins(self, arm: Arm) -> None:
-        """Its label."""
+        """Learn its label."""
         self._labels[arm.name] = visible(arm.label)
 
     def note(self, text: str) -> None:
-        """Printed above the table, to stay."""
+        """Print a line above the table."""
         self._live.print_above(Text.assemble(("note: ", "yellow"), visible(text)))
 
     def close(self) -> None:
-        """Remove the table; what was printed above stays."""
+        """Remove the table; what was printed above it stays."""
         self._live.stop()
 
     def _render(self) -> RenderableType:
@@ -231,11 +231,10 @@ class RichLive(Listener):
             return SegmentLines([*above, *table, *below], new_lines=True)
 
     def _lines(self, *parts: RenderableType) -> Lines:
-        """What they are in this terminal."""
         return self._console.render_lines(Group(*parts), pad=False)
 
     def _fitting_table(self, room: int) -> Lines:
-        """The table with the comparisons that fit into so many lines; nothing where not even its heading does."""
+        """The table with as many comparisons as fit into that many lines; empty if its heading does not fit."""
         count = len(self._comparisons)
         shown = count if count < room else room - 2
         while count and shown >= 0:
@@ -247,7 +246,7 @@ class RichLive(Listener):
         return []
 
     def _table(self, shown: int) -> Table:
-        """The first comparisons, so many, and how many there are more."""
+        """The first comparisons, and how many more there are."""
         table = Table(box=None, pad_edge=False)
         wide = self._console.width >= _WIDE
         for heading in ("cell", "contender", "ratio", "live interval", *([""] if wide else []), "events/s"):
@@ -271,7 +270,7 @@ class RichLive(Listener):
 
 
 def live_for(study: Study, *, quiet: bool = False, json: bool = False, stream: TextIO | None = None) -> Listener:
-    """The view that fits where standard error goes."""
+    """The view that suits standard error."""
     stream = stream or sys.stderr
     if quiet:
         return QuietLive()
@@ -284,7 +283,7 @@ def live_for(study: Study, *, quiet: bool = False, json: bool = False, stream: T
 
 
 def axis_reach(comparisons: Sequence[Comparison]) -> float:
-    """Half-length of the axis, log ratio: holds every mean, and intervals as far as three times that."""
+    """Half-length of the axis as a log ratio. It holds every mean, and intervals up to three times as far."""
     means = [abs(c.estimate.mean) for c in comparisons if math.isfinite(c.estimate.mean)]
     reach = max([_AXIS_LEAST, *(1.2 * mean for mean in means)])
     ends = [
@@ -294,7 +293,7 @@ def axis_reach(comparisons: Sequence[Comparison]) -> float:
 
 
 def interval_strip(mean: float, interval: Interval, reach: float) -> str:
-    """An interval on an axis from -reach to +reach (log ratios), equality in the middle."""
+    """An interval on an axis from -reach to +reach (log ratios), 1 in the middle."""
 
     def column(value: float | None) -> int | None:
         if value is None or math.isnan(value):
@@ -318,7 +317,7 @@ def _style(comparison: Comparison) -> str:
 
 
 class _Speeds:
-    """How fast each labelled job goes, from its first report on."""
+    """Speed of each labelled job since its first report."""
 
     def __init__(self) -> None:
         self._first: dict[str, tuple[float, int]] = {}
@@ -340,7 +339,7 @@ class _Speeds:
         return f"{text}, {rate(per_s)}/s{left}"
 
     def begins_anew(self, label: str, done: int) -> bool:
-        """Whether less is done than before: the next load of the same server."""
+        """True if less is done than before, as when the next load of the same server begins."""
         return done < self._last.get(label, 0)
 
 

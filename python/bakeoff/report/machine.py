@@ -1,17 +1,18 @@
-"""Sections on machines: what an event cost, bytes on disk, hosts of a cluster, servers and machine while measuring."""
+"""Sections on resources: cost per event, bytes on disk, hosts of a cluster, and the machine while measuring."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from bakeoff.report import numbers
 from bakeoff.report.context import BINS, CPU_KINDS, Context
-from bakeoff.report.performance import cells_not_drawn, summary_rows, time_axis, time_panel
-from bakeoff.report.view import Bar, Bars, Charts, Panel, Prose, Row, Section, Series, Table, Value
+from bakeoff.report.performance import cells_not_drawn, summary_table, time_axis, time_panel
+from bakeoff.report.view import Bar, Bars, Charts, Column, Panel, Prose, Row, Section, Series, Table, Value
 from bakeoff.results import RSS_PREFIX, RunDirectory
 from bakeoff.results.frame import Frame
 from bakeoff.stats import interval as iv
@@ -29,79 +30,71 @@ _SERVER_CHARTS = (
     ("network_bytes_per_s", "to and from the client", "bytes per second"),
 )
 
-Cost = tuple[str, Callable[[ArmSummary], float | None], Callable[[float], str]]
+_Read = Callable[[ArmSummary], float | None]
 
-_COSTS: tuple[Cost, ...] = (
+_COSTS: tuple[tuple[str, _Read, numbers.Form], ...] = (
     ("server CPU", lambda s: s.server_cpu_ns_per_event, format_ns),
     ("client CPU", lambda s: s.client_cpu_ns_per_event, format_ns),
     ("context switches", lambda s: s.context_switches_per_event, numbers.count),
-    ("bytes read", lambda s: s.server_read_bytes_per_event, format_bytes),
+    ("bytes read", lambda s: s.server_read_bytes_per_event or None, format_bytes),
     ("bytes written", lambda s: s.server_write_bytes_per_event, format_bytes),
     ("bytes to client", lambda s: s.received_bytes_per_event, format_bytes),
-    ("errors per million", lambda s: s.errors_per_million, numbers.count),
-    ("retries per million", lambda s: s.retries_per_million, numbers.count),
+    ("errors per million", lambda s: s.errors_per_million or None, numbers.count),
+    ("retries per million", lambda s: s.retries_per_million or None, numbers.count),
 )
-_MOSTLY_ZERO = ("bytes read", "errors per million", "retries per million")
 
 
 def costs_section(context: Context) -> Section | None:
-    """What one event costs, with ratios to the baseline in the same cell; columns empty everywhere are left out."""
-    shown = [cost for cost in _COSTS if any(_is_worth_a_column(cost, summary) for summary in context.analysis.arms)]
+    """What one event costs, with ratios to the baseline in the same cell."""
 
-    def values(summary: ArmSummary) -> Iterable[Value]:
-        base = context.summaries.get((summary.cell, context.analysis.baseline))
-        for _, read, form in shown:
-            own = read(summary)
+    def column(
+        title: str, read: Callable[[ArmSummary], float | None], form: Callable[[float], str]
+    ) -> Column[ArmSummary]:
+        def value(summary: ArmSummary) -> Value | None:
+            own, base = read(summary), context.summaries.get((summary.cell, context.analysis.baseline))
+            if own is None:
+                return None
             compared = numbers.plain_ratio(own, read(base)) if base and summary.arm != base.arm else ""
-            yield Value(text="n/a" if own is None else form(own), sub=compared)
+            return Value(text=form(own), sub=compared)
 
-    table = Table(
-        id="costs",
-        group_title="cell",
-        columns=("arm", *(name for name, _, _ in shown)),
-        rows=summary_rows(context, values),
-        note="Sums over all measured slices over the events in them; ratios are to the baseline, without a verdict.",
+        return Column(title, value)
+
+    table = summary_table(
+        context,
+        "costs",
+        *(column(*cost) for cost in _COSTS),
+        note="Sums over all measured slices, divided by the events in them. Ratios to the baseline carry no verdict.",
     )
     return Section.of("What one event costs", table, anchor="costs", nav="Costs")
-
-
-def _is_worth_a_column(cost: Cost, summary: ArmSummary) -> bool:
-    name, read, _ = cost
-    value = read(summary)
-    return bool(value) if name in _MOSTLY_ZERO else value is not None
 
 
 _SIZES = (("data_bytes", "on disk"), ("rows_bytes", "rows"), ("index_bytes", "secondary indexes"))
 
 
 def sizes_section(context: Context) -> Section | None:
-    """Bytes of every arm's data, the mean of its loads, and ratios to the baseline's; None when nothing is known."""
+    """Bytes of every arm's data, averaged over its loads, with ratios to the baseline's."""
     loads: dict[str, list[Mapping[str, Any]]] = {}
     for build in context.run.builds().values():
         for arm in build.get("arms") or [build["arm"]]:
             loads.setdefault(arm, []).append(build)
     sizes = {arm: {key: _mean_bytes(found, key) for key, _ in _SIZES} for arm, found in loads.items()}
     base = sizes.get(context.analysis.baseline, {})
-    shown = [(key, name) for key, name in _SIZES if any(each[key] for each in sizes.values())]
-    if not shown:
+    if not any(size for own in sizes.values() for size in own.values()):
         return None
 
-    def value(arm: str, key: str) -> Value:
+    def value(arm: str, key: str) -> Value | None:
         own = sizes[arm][key]
         compared = numbers.plain_ratio(own, base.get(key)) if arm != context.analysis.baseline else ""
-        return Value(text="n/a" if own is None else format_bytes(own), sub=compared)
+        return None if own is None else Value(text=format_bytes(own), sub=compared)
 
-    rows = tuple(
-        Row.of(context.labels[arm], *(value(arm, key) for key, _ in shown), slot=context.slots[arm])
-        for arm in context.compared_arms
-        if arm in sizes
-    )
-    table = Table(
-        id="sizes",
-        columns=("arm", *(name for _, name in shown)),
-        rows=rows,
-        note="After loading, before any measurement; on disk: the files of the tables. Rows and secondary indexes as "
-        "the server estimates them. Arms that share their loads have the same sizes.",
+    table = Table.of(
+        "sizes",
+        (arm for arm in context.compared_arms if arm in sizes),
+        Column("arm", context.labels.__getitem__),
+        *(Column(name, partial(value, key=key)) for key, name in _SIZES),
+        slot=context.slots.__getitem__,
+        note="After loading, before measuring. On disk: the tables' files. Rows and secondary indexes: the server's "
+        "estimates. Arms that share their loads have the same sizes.",
     )
     return Section.of("Sizes", table, anchor="sizes")
 
@@ -114,7 +107,7 @@ def _mean_bytes(builds: Sequence[Mapping[str, Any]], key: str) -> float | None:
 # Hosts of a cluster.
 
 _HOSTS_SHOWN = 24
-"""Hosts of a cell that a table has: of more those with the lowest and the highest ratios."""
+"""Hosts that a table shows of a cell: the lowest and the highest ratios if there are more."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +120,7 @@ class _AcrossHosts:
 
 
 def _across_hosts(context: Context) -> list[_AcrossHosts]:
-    """Every comparison that several hosts measured."""
+    """Comparisons that several hosts measured."""
     interval_of = partial(iv.shown, anytime=context.analysis.stopped.anytime_only)
     found = []
     for comparison in context.primary:
@@ -142,7 +135,7 @@ def _across_hosts(context: Context) -> list[_AcrossHosts]:
 
 
 def hosts_findings(context: Context) -> tuple[str, ...]:
-    """`1.07× on bench-1, 1.12× on bench-2: the machine matters (…)` of the comparison in which hosts differ most."""
+    """`1.07× on bench-1, 1.12× on bench-2: the machine matters (…)`, for the comparison whose hosts differ most."""
     across = [(each.spread, each) for each in _across_hosts(context) if each.spread]
     clear = [pair for pair in across if pair[0].p_value * len(across) < iv.ALPHA_T]
     if not clear:
@@ -157,12 +150,12 @@ def hosts_findings(context: Context) -> tuple[str, ...]:
 
 
 def and_others(context: Context) -> str:
-    """` and unlike ones` where hosts are of several kinds."""
+    """` and unlike ones` if hosts are of several kinds."""
     return " and unlike ones" if len(set(context.kinds.values())) > 1 else ""
 
 
 def hosts_section(context: Context) -> Section | None:
-    """What each host of a cluster measured, how much they differ, and which machines they are; None with one host."""
+    """What each host of a cluster measured, how much they differ, and what machines they are."""
     across = _across_hosts(context)
     if not across:
         return None
@@ -171,9 +164,9 @@ def hosts_section(context: Context) -> Section | None:
         group_title="cell",
         columns=("host", "epochs", "ratio", "95% interval"),
         rows=tuple(row for each in across for row in _host_rows(context, each)),
-        note="A host is a block: all arms of an epoch are measured on it. Hosts are combined by random effects, as "
-        "draws from all that might have been used (Hartung and Knapp): the interval has one degree of freedom fewer "
-        "than there are hosts. Spread: standard deviation of the ratio between hosts, without the noise of epochs.",
+        note="All arms of an epoch are measured on one host. Hosts are combined by random effects (Hartung and Knapp): "
+        "the interval has one degree of freedom fewer than there are hosts. Spread: standard deviation of the ratio "
+        "between hosts, without the noise of epochs.",
     )
     return Section.of("Hosts", _machines(context), _by_kind(context), table, anchor="hosts", in_terminal=True)
 
@@ -202,36 +195,47 @@ def _host_row(name: str, estimate: Estimate, group: str) -> Row:
 
 
 def _machines(context: Context) -> Prose | Table | None:
-    """Which machines the hosts are: in a sentence where all are alike."""
+    """What the hosts are; a sentence if they are all alike."""
     kinds = context.kinds
     if not kinds:
         return None
     if len(set(kinds.values())) == 1:
         return Prose(text=f"All {len(kinds)} hosts are alike: {next(iter(kinds.values()))}.")
-    rows = tuple(
-        Row.of(name, kind, context.machines[name].kernel)
-        for name, kind in sorted(kinds.items(), key=lambda each: each[1])
-    )
     note = "They are unlike, and combined because the study says combine_hosts."
     if context.analysis.by_machine:
-        note = "They are unlike, so that each kind has verdicts of its own; combine_hosts in the study combines them."
-    return Table(id="host-machines", columns=("host", "machine", "kernel"), rows=rows, all_text=True, note=note)
+        note = "They are unlike, so each kind has its own verdicts; combine_hosts in the study combines them."
+    return Table.of(
+        "host-machines",
+        sorted(kinds.items(), key=itemgetter(1)),
+        Column("host", itemgetter(0)),
+        Column("machine", itemgetter(1)),
+        Column("kernel", lambda each: context.machines[each[0]].kernel),
+        all_text=True,
+        note=note,
+    )
 
 
 def _by_kind(context: Context) -> Table:
     """The verdicts of each kind of machine."""
-    rows = tuple(
-        Row.of(kind, each.verdict.sentence, group=context.cell_title(each.cell))
+    found = [
+        (kind, each)
         for kind, comparisons in context.analysis.by_machine.items()
         for each in comparisons
         if not each.is_control
+    ]
+    return Table.of(
+        "by-machine",
+        sorted(found, key=lambda each: context.cell_title(each[1].cell)),
+        Column("machine", itemgetter(0)),
+        Column("verdict", lambda each: each[1].verdict.sentence),
+        group=lambda each: context.cell_title(each[1].cell),
+        group_title="cell",
+        all_text=True,
     )
-    rows = tuple(sorted(rows, key=lambda row: row.group))
-    return Table(id="by-machine", group_title="cell", columns=("machine", "verdict"), rows=rows, all_text=True)
 
 
 def machine_section(context: Context) -> Section | None:
-    """Processors, every server and the whole machine while measuring."""
+    """Processors, every server, and the whole machine while measuring."""
     whose = f" of {context.study.apart.client}, the client's host" if context.study.apart else ""
     return Section.of(
         "The machine meanwhile",
@@ -248,7 +252,6 @@ def machine_section(context: Context) -> Section | None:
 
 
 def _cpu_bars(context: Context) -> tuple[Bar, ...]:
-    """Shares of all processors' time while each arm alone was loaded."""
     shares = {(row["cell"], row["arm"]): row for row in context.processors.records()}
     bars = []
     for cell in context.detail_cells:
@@ -270,7 +273,7 @@ def _cpu_bars(context: Context) -> tuple[Bar, ...]:
 
 
 def _server_panels(context: Context) -> tuple[Panel, ...]:
-    """What each server did in the first cell, from the slices in which it alone was loaded."""
+    """What each server did in its own slices of the first detailed cell."""
     cell = next((cell for cell in context.detail_cells if cell in context.times), None)
     if cell is None:
         return ()
@@ -282,7 +285,6 @@ def _server_panels(context: Context) -> tuple[Panel, ...]:
 
 
 def _host_panels(context: Context) -> tuple[Panel, ...]:
-    """The whole machine over the whole run: CPU, memory, disk, context switches."""
     times = _host_times(context.run, context.valid_epochs)
     if times is None:
         return ()
@@ -331,10 +333,9 @@ def _host_panels(context: Context) -> tuple[Panel, ...]:
 
 
 def _host_times(run: RunDirectory, epochs: tuple[int, ...]) -> tuple[Frame, list[float]] | None:
-    """The machine's samples of these epochs, averaged into at most about `BINS` rows; None when there are none.
+    """The machine's samples of these epochs, averaged into about `BINS` rows, and the seconds at which epochs begin.
 
-    Returns:
-        Columns of `host.parquet`, `epoch` and `seconds` (epochs joined); and the seconds where epochs begin.
+    The rows have the columns of `host.parquet`, `epoch`, and `seconds` since the first epoch began.
     """
     frames: list[Frame] = []
     boundaries: list[float] = []

@@ -23,11 +23,9 @@ _SPECIAL = re.compile(r"([\\`*\[\]|])")
 
 
 def render_markdown(view: ReportView, *, pictures: str | None = None) -> str:
-    """The whole text; labels and other people's words are escaped.
+    """Render the whole text, everything escaped.
 
-    Args:
-        view: what it says.
-        pictures: refer to `published_charts` as SVG files beside the text, whose names begin with this.
+    With `pictures`, the text refers to its charts as SVG files beside it, whose names begin so.
     """
     shown = {
         name: f"![{_plain(title)}]({quote(f'{pictures}{name}.svg')})"
@@ -62,7 +60,7 @@ def _verdict_line(verdict: VerdictView) -> str:
 
 
 def published_charts(view: ReportView) -> dict[str, str]:
-    """Name -> title of the charts that a published text has as pictures: the verdicts, and throughput."""
+    """Charts that a published text has as pictures, with their titles: the verdicts, and throughput."""
     parts = (part for section in view.sections for inner in section.sections() for part in inner.parts)
     panels = (panel for part in parts if isinstance(part, Charts) and part.published for panel in part.panels)
     verdicts = {VERDICTS: view.question} if view.forest.rows else {}
@@ -70,7 +68,7 @@ def published_charts(view: ReportView) -> dict[str, str]:
 
 
 def markdown_files(view: ReportView, name: str, pictures: str = "") -> dict[str, str]:
-    """The text as a file of that name, and beside it the pictures that it refers to, as in `render_markdown`."""
+    """The text under its file name, and the pictures it refers to."""
     drawn = {f"{pictures}{chart}.svg": picture_svg(view, chart) for chart in published_charts(view)}
     return {name: render_markdown(view, pictures=pictures)} | drawn
 
@@ -81,7 +79,7 @@ def marks(notes: Iterable[int]) -> str:
 
 
 def _section_lines(section: Section, level: int, shown: Mapping[str, str]) -> list[str]:
-    """The section's paragraphs; empty when nothing in it has a form in text."""
+    """The section's paragraphs; empty if nothing in it has a form in text."""
     parts = [text for part in section.parts for text in _part_lines(part, level, shown)]
     return [f"{'#' * level} {_plain(section.title)}", _plain(section.note), *parts] if parts else []
 
@@ -130,6 +128,6 @@ def value_text(value: Value) -> str:
 
 
 def _plain(text: str) -> str:
-    """Escape what Markdown or HTML would take for markup; a line break becomes a space."""
+    """Escape Markdown and HTML; a line break becomes a space."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

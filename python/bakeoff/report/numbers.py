@@ -14,17 +14,17 @@ MINUS = "−"
 
 
 def ratio(log_ratio: float, half_width: float | None = None) -> str:
-    """`0.888×` from a log ratio, with the decimals that the sentences of the verdict have."""
+    """`0.888×` from a log ratio."""
     return f"{math.exp(log_ratio):.{ratio_decimals(log_ratio, half_width)}f}×"
 
 
 def ratio_of(estimate: Estimate) -> str:
-    """The ratio of an estimate; `n/a` when no epoch gave one."""
+    """The ratio of an estimate; `n/a` without an epoch."""
     return ratio(estimate.mean, estimate.interval.half_width) if estimate.n else "n/a"
 
 
 def interval(of: Interval) -> str:
-    """`0.880 to 0.896`, or nothing while there is no interval."""
+    """`0.880 to 0.896`, or "" without an interval."""
     if of.low is None or of.high is None:
         return ""
     return " to ".join(interval_texts(of.low, of.high))
@@ -44,7 +44,7 @@ def change(log_ratio: float, half_width: float | None = None) -> str:
 
 
 def change_interval(of: Interval) -> str:
-    """`−12.0% to −10.4%`, rounded outwards; nothing while there is no interval."""
+    """`−12.0% to −10.4%`, rounded outwards, or "" without an interval."""
     if of.low is None or of.high is None:
         return ""
     ends = interval_texts(of.low, of.high)
@@ -67,7 +67,7 @@ def estimate_short(of: Estimate) -> str:
 
 
 def plain_ratio(contender: float | None, baseline: float | None) -> str:
-    """`1.12×` of two values; nothing when there is no sense in it."""
+    """`1.12×` of two values; "" if either is missing or the baseline is 0."""
     if contender is None or baseline is None or baseline <= 0:
         return ""
     found = contender / baseline
@@ -90,13 +90,13 @@ def share(value: float) -> str:
 
 
 def percent(value: float) -> str:
-    """`62%`, `−4%` of a share of a difference, which may have either sign."""
+    """`62%`, `−4%` of a share that may be negative."""
     text = f"{abs(value):.0%}"
     return text if value >= 0 or text == "0%" else MINUS + text
 
 
 def of_event(ns: float) -> str:
-    """A time of an event: `0 ns`, `37 ns`, `1.2 µs`."""
+    """A time per event: `0 ns`, `37 ns`, `1.2 µs`."""
     return format_ns(round(ns)) if abs(ns) >= 1 else "0 ns"
 
 
@@ -109,7 +109,7 @@ def signed(value: float, form: Form) -> str:
 
 
 def signed_interval(of: Interval, form: Form) -> str:
-    """`−1.2 µs to +3.4 µs`, or nothing while there is no interval."""
+    """`−1.2 µs to +3.4 µs`, or "" without an interval."""
     if of.low is None or of.high is None:
         return ""
     return f"{signed(of.low, form)} to {signed(of.high, form)}"
@@ -126,9 +126,9 @@ def threads(n: int) -> str:
 
 
 def strip(width: int, one: int, low: int | None, point: int | None, high: int | None, *, cut: tuple[bool, bool]) -> str:
-    """`    ├──●──┤    │    `: an interval on an axis of `width` characters, equality in column `one`.
+    """`    ├──●──┤    │    `: an interval on an axis of `width` characters, with ratio 1 in column `one`.
 
-    None stands for what is not known. `cut`: whether the interval goes on beyond the left and the right end.
+    Unknown columns are None. `cut` says whether the interval extends beyond the left and the right end.
     """
     line = [" "] * width
     line[one] = "│"
@@ -142,7 +142,7 @@ def strip(width: int, one: int, low: int | None, point: int | None, high: int | 
 
 
 def rounded(values: Floats) -> tuple[float, ...]:
-    """Five significant digits: more than a chart can show, and the file stays small."""
+    """Round to five significant digits, more than a chart can show."""
     return tuple(float(f"{value:.5g}") for value in values)
 
 
@@ -150,7 +150,7 @@ def rounded(values: Floats) -> tuple[float, ...]:
 
 
 def resolution(found: Resolution) -> str:
-    """`±1% in about 7 min (at worst 12 min); ±0.3% is out of reach`: the time that each half-width would take here."""
+    """`±1% in about 7 min (at worst 12 min); ±0.3% is out of reach`."""
     within = [each for each in found.forecast if each.seconds <= OUT_OF_REACH_S]
     beyond = [each for each in found.forecast if each.seconds > OUT_OF_REACH_S]
     # Of the half-widths that the fewest epochs give anyway the narrowest is enough.
@@ -165,7 +165,7 @@ def resolution(found: Resolution) -> str:
 
 
 def resolution_basis(found: Resolution, test_run: str) -> str:
-    """The measurements that the sentence rests on."""
+    """The measurements behind that sentence."""
     restart, within = (math.expm1(sd) for sd in (found.sd_restart, found.sd_within))
     return (
         f"From {found.epochs} restarts of two equal servers ({test_run}): restart to restart {restart:.1%}, within "

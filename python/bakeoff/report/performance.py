@@ -1,7 +1,9 @@
 """Sections on how fast every arm was: throughput, stability, every epoch, latency."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -10,16 +12,16 @@ from numpy.typing import NDArray
 from bakeoff.report import numbers
 from bakeoff.report.context import DETAIL_CELLS, DRAWN_EPOCHS, Context
 from bakeoff.report.studies import scaling_section
-from bakeoff.report.view import Charts, Panel, Prose, Row, Section, Series, Table, Value
+from bakeoff.report.view import Charts, Column, Panel, Prose, Row, Section, Series, Table, Value
 from bakeoff.results import decode_histogram
-from bakeoff.results.frame import Column, Frame
+from bakeoff.results.frame import Frame
 from bakeoff.stats.model import ArmSummary, Comparison
 from bakeoff.stats.summary import STALL, TAIL_MIN, stability
 from bakeoff.units import format_duration, format_ns, format_rate
 
 
 def throughput_section(context: Context) -> Section | None:
-    """Events per second of every arm: with ratios, against threads, as a scaling law, over time."""
+    """Events per second: with ratios, against threads, as a scaling law, over time."""
     return Section.of(
         "Throughput",
         _throughput_table(context),
@@ -27,8 +29,8 @@ def throughput_section(context: Context) -> Section | None:
             "Against threads",
             Charts(
                 panels=_threads_panels(context),
-                note="Bands: 95% intervals of the mean over epochs. They are wider than those of the ratios, because "
-                "what moves both arms together cancels in a ratio.",
+                note="Bands: 95% intervals of the mean over epochs. They are wider than those of the ratios, in "
+                "which whatever affects both arms cancels.",
                 published=True,
             ),
         ),
@@ -37,8 +39,8 @@ def throughput_section(context: Context) -> Section | None:
             "Over time",
             Charts(
                 panels=_time_panels(context),
-                note="One frame an epoch, all with the same axes. Lines: events over time in short stretches. Bands: "
-                f"the slowest and the fastest slice of each stretch.{_not_drawn(context)}",
+                note="One frame per epoch, all with the same axes. Lines: throughput over short stretches. Bands: the "
+                f"slowest and the fastest slice of each stretch.{_not_drawn(context)}",
                 published=len({comparison.threads for comparison in context.primary}) < 2,
             ),
         ),
@@ -48,7 +50,7 @@ def throughput_section(context: Context) -> Section | None:
 
 
 def _throughput_table(context: Context) -> Table:
-    """Events per second of every arm in every cell, with ratios: the table for a blog."""
+    """Events per second of every arm in every cell, with ratios."""
     contenders = context.analysis.contenders
     columns = ["cell", *(f"{context.labels[arm]}, events/s" for arm in context.compared_arms)]
     for contender in contenders:
@@ -61,7 +63,7 @@ def _throughput_table(context: Context) -> Table:
         values = [numbers.threads(first.threads), *(format_rate(s.tps) if s else "n/a" for s in summaries)]
         for contender in contenders:
             comparison = by_cell.get((cell, contender))
-            if comparison is None:  # a build of a bisection that does not start
+            if comparison is None:  # a build that does not start
                 values += ["n/a"] * 3
                 continue
             values += [
@@ -74,7 +76,7 @@ def _throughput_table(context: Context) -> Table:
 
 
 def _threads_panels(context: Context) -> tuple[Panel, ...]:
-    """Throughput against threads with its band, one chart a workload; none where only one concurrency was measured."""
+    """One chart per workload that was measured at several numbers of threads."""
     panels: list[Panel] = []
     for workload in dict.fromkeys(comparison.workload for comparison in context.primary):
         cells = {c.threads: c.cell for c in context.primary if c.workload == workload}
@@ -110,7 +112,6 @@ def _threads_panels(context: Context) -> tuple[Panel, ...]:
 
 
 def _time_panels(context: Context) -> tuple[Panel, ...]:
-    """Throughput over time in each detailed cell."""
     return tuple(
         time_panel(context, cell, f"time-{index}", context.cell_title(cell), "events per second", "tps")
         for index, cell in enumerate(context.detail_cells)
@@ -119,7 +120,7 @@ def _time_panels(context: Context) -> tuple[Panel, ...]:
 
 
 def time_panel(context: Context, cell: str, panel_id: str, title: str, unit: str, column: str) -> Panel:
-    """One column of a cell's times, a frame an epoch, a line for each arm; with `…_low` and `…_high` as a band."""
+    """One column of a cell's times: a frame per epoch, a line per arm, `…_low` to `…_high` as a band."""
     times = context.times[cell]
     band = f"{column}_low" in times.columns
     spent, factor = time_axis(times["seconds"])
@@ -149,28 +150,25 @@ def time_panel(context: Context, cell: str, panel_id: str, title: str, unit: str
     )
 
 
-def time_axis(seconds: Column) -> tuple[str, float]:
-    """The unit that suits the longest time, and the factor from seconds to that unit."""
+def time_axis(seconds: NDArray[np.float64]) -> tuple[str, float]:
+    """A unit that suits the longest time, and the factor from seconds to it."""
     return ("seconds", 1.0) if seconds.max(initial=0.0) < 180 else ("minutes", 1 / 60)
 
 
 def _not_drawn(context: Context) -> str:
-    """Which cells and epochs the charts over time leave out."""
     text = ""
     epochs = len(context.valid_epochs)
     if epochs > DRAWN_EPOCHS:
-        text = f" Of up to {epochs} epochs {DRAWN_EPOCHS} are drawn, evenly chosen."
+        text = f" At most {DRAWN_EPOCHS} of {epochs} epochs are drawn, evenly chosen."
     if cells := cells_not_drawn(context):
         text += f" {cells}"
-    return f"{text} All are in the tables, and every slice is in the run directory." if text else ""
+    return f"{text} The tables have all of them; every slice is in the run directory." if text else ""
 
 
 def cells_not_drawn(context: Context) -> str:
-    """How many of the cells have charts of their own; empty: all."""
+    """Which cells have charts; empty if all do."""
     cells = len(context.cells)
-    return (
-        f"Of {cells} cells the {DETAIL_CELLS} with the largest differences are drawn." if cells > DETAIL_CELLS else ""
-    )
+    return f"Drawn: the {DETAIL_CELLS} of {cells} cells with the largest differences." if cells > DETAIL_CELLS else ""
 
 
 # Stability and jitter, and the warm-up curve.
@@ -180,7 +178,7 @@ _WARM_UP_PANELS = 4
 
 
 def stability_section(context: Context) -> Section | None:
-    """How far throughput moved within a start and between starts, the longest event, the warm-up."""
+    """How much throughput varied within and between starts, the longest event, the warm-up."""
     return Section.of(
         "Stability and jitter",
         _stability_table(context),
@@ -192,50 +190,39 @@ def stability_section(context: Context) -> Section | None:
 
 def _stability_table(context: Context) -> Table:
     found = {(row["cell"], row["arm"]): row for row in stability(context.slices).records()}
-    rows = tuple(
-        Row.of(
-            context.labels[arm],
-            _share(row["slice_cv"]),
-            _share(row["slowest"]),
-            Value(text=_share(row["stalled"]), sub=f"of {row['slices']:,}"),
-            format_ns(row["longest_ns"]),
-            _share(row["epoch_cv"]),
-            group=context.cell_title(cell),
-            slot=slot,
-        )
-        for cell in context.cells
-        for arm, slot in context.slots.items()
-        if (row := found.get((cell, arm)))
-    )
-    return Table(
-        id="stability",
+    rows = (found.get((cell, arm)) for cell in context.cells for arm in context.slots)
+    return Table.of(
+        "stability",
+        filter(None, rows),
+        Column("arm", lambda row: context.labels[row["arm"]]),
+        Column("slice to slice", lambda row: _share(row["slice_cv"])),
+        Column("slowest slice", lambda row: _share(row["slowest"])),
+        Column("stalled slices", lambda row: Value(text=_share(row["stalled"]), sub=f"of {row['slices']:,}")),
+        Column("longest event", itemgetter("longest_ns"), format_ns),
+        Column("restart to restart", lambda row: _share(row["epoch_cv"])),
+        group=lambda row: context.cell_title(row["cell"]),
+        slot=lambda row: context.slots[row["arm"]],
         group_title="cell",
-        columns=("arm", "slice to slice", "slowest slice", "stalled slices", "longest event", "restart to restart"),
-        rows=rows,
-        note=(
-            "Slice to slice: standard deviation of a slice's throughput over its epoch's. Slowest slice: likewise, in "
-            f"per cent. Stalled: below {STALL:.0%} of it. Restart to restart: standard deviation of the epochs over "
-            "their mean; the machine's own ups and downs are in it, which cancel in the ratios. A slice whose time "
-            "went to events that began before its counting has no throughput: neither this table nor a chart has it."
-        ),
+        note="Slice to slice: standard deviation of a slice's throughput, relative to its epoch's. Slowest slice: "
+        f"relative to the same. Stalled: below {STALL:.0%} of it. Restart to restart: standard deviation of the epochs "
+        "over their mean, including the machine's own drift, which cancels in the ratios. Slices without a completed "
+        "event of their own are left out.",
     )
 
 
 def _warm_up_charts(context: Context) -> Charts:
-    """Throughput against the seconds of the warm-up, in the first cells."""
     slices = context.run.warm_up("cell", "arm", "epoch", "start_ns", "length_ns", "busy_ns", "connections", "events")
     cells = sorted(slices.rows(slices["busy_ns"] > 0).by("cell").frames().items())
-    left = f"Of {len(cells)} cells the first {_WARM_UP_PANELS} are drawn." if len(cells) > _WARM_UP_PANELS else ""
+    left = f"Drawn: the first {_WARM_UP_PANELS} of {len(cells)} cells." if len(cells) > _WARM_UP_PANELS else ""
     return Charts(
         panels=_warm_up_panels(context, cells[:_WARM_UP_PANELS]),
-        intro="Throughput right before each workload is measured; these events count for nothing. Lines: the median "
-        "over the epochs. Bands: from the slowest epoch to the fastest.",
+        intro="Throughput right before each workload is measured; these events are not counted. Lines: the median over "
+        "the epochs. Bands: from the slowest epoch to the fastest.",
         note=left,
     )
 
 
 def _warm_up_panels(context: Context, cells: Iterable[tuple[str, Frame]]) -> tuple[Panel, ...]:
-    """Each cell's median over epochs, lowest and highest."""
     panels: list[Panel] = []
     for cell, warming in cells:
         begin_ns = warming["start_ns"]
@@ -284,13 +271,12 @@ def _share(value: float) -> str:
 
 
 def epochs_section(context: Context) -> Section | None:
-    """Every epoch's ratio as a point, and the epochs that do not count."""
+    """Every epoch's ratio as a point, and the discarded epochs."""
     return Section.of(
         "Every epoch",
         Charts(
             panels=tuple(_epoch_panel(context, index, cell) for index, cell in enumerate(context.detail_cells)),
-            intro="One point an epoch, in the order in which they were measured. The intervals come from these points "
-            "and from nothing else."
+            intro="One point per epoch, in the order of measuring. The intervals come from these points alone."
             + (" Thin line and band: the estimate and its 95% interval." if _only_contender(context) else ""),
             note=cells_not_drawn(context),
         ),
@@ -302,11 +288,11 @@ def epochs_section(context: Context) -> Section | None:
 
 
 def epoch_counts(context: Context) -> str:
-    """How many epochs were counted, discarded and broken off, and the time they took."""
+    """How many epochs were counted, discarded and interrupted, and the time they took."""
     abandoned = context.run.abandoned_epochs()
     parts = [f"{context.analysis.epochs_used} counted", f"{len(context.analysis.discarded)} discarded"]
     if abandoned:
-        parts.append(f"{abandoned} broken off")
+        parts.append(f"{abandoned} interrupted")
     spent = sum(outcome.wall_s for outcome in context.outcomes)
     measured = sum(outcome.measured_s for outcome in context.outcomes)
     text = f"Epochs: {', '.join(parts)}."
@@ -339,7 +325,6 @@ def _epoch_panel(context: Context, index: int, cell: str) -> Panel:
 
 
 def _only_contender(context: Context) -> bool:
-    """Where there are several, a band for each would hide the points."""
     return len(context.analysis.contenders) == 1
 
 
@@ -357,10 +342,13 @@ def _epoch_series(context: Context, comparison: Comparison) -> Series:
 
 
 def _discarded_table(context: Context) -> Table:
-    """Epochs that count for no arm, with the reason; none is discarded for being slow."""
-    discarded = context.analysis.discarded.items()
-    rows = tuple(Row.of(str(epoch), context.with_labels(reason)) for epoch, reason in discarded)
-    return Table(id="discarded", columns=("epoch", "reason"), rows=rows, all_text=True)
+    return Table.of(
+        "discarded",
+        context.analysis.discarded.items(),
+        Column("epoch", itemgetter(0)),
+        Column("reason", lambda each: context.with_labels(each[1])),
+        all_text=True,
+    )
 
 
 # Latency: a table of percentiles, and curves over all quantiles from the full histograms.
@@ -385,14 +373,12 @@ def latency_section(context: Context) -> Section | None:
 
 
 def _latency_note(context: Context) -> str:
-    """What the percentiles are: those of a closed loop are no response times."""
     clocks = {summary.clock for summary in context.analysis.arms}
     if clocks == {"response"}:
         return "Response time: from the moment a request was due to its last byte, at the same schedule for every arm."
     text = (
         "Service time at saturation: from sending to the last byte, each thread sending its next request at once. It "
-        "says how long the server works on a request when it is kept busy; it is no response time that a user at a "
-        "given load would see, and carries no verdict."
+        "is how long a busy server takes, not the response time that users see at a given load, and has no verdict."
     )
     if clocks <= {"service"}:
         return text
@@ -400,45 +386,48 @@ def _latency_note(context: Context) -> str:
 
 
 def _latency_table(context: Context) -> Table:
-    """Percentiles; for contenders the ratio with its interval where epochs give one."""
+    """Percentiles; for contenders the ratio with its interval, if epochs give one."""
     quantiles = sorted({q for summary in context.analysis.arms for q in summary.quantiles_ns}, key=float)
     contenders = context.analysis.contenders
     events = [each for each in context.analysis.latencies if each.operation == "event" and each.contender in contenders]
     ratios = {(each.cell, each.contender, each.quantile): each for each in events}
 
-    def values(summary: ArmSummary) -> Iterable[Value | str]:
-        for quantile in quantiles:
-            found = summary.quantiles_ns.get(quantile)
-            ratio = ratios.get((summary.cell, summary.arm, float(quantile)))
-            sub = numbers.estimate_short(ratio.estimate) if ratio and ratio.estimate else ""
-            if ratio and ratio.differs:
-                sub += "\N{NO-BREAK SPACE}*"
-            yield Value(text="n/a" if found is None else format_ns(found), sub=sub)
-        yield format_rate(summary.tps)
+    def value(summary: ArmSummary, quantile: str) -> Value:
+        found = summary.quantiles_ns.get(quantile)
+        ratio = ratios.get((summary.cell, summary.arm, float(quantile)))
+        sub = numbers.estimate_short(ratio.estimate) if ratio and ratio.estimate else ""
+        if ratio and ratio.differs:
+            sub += "\N{NO-BREAK SPACE}*"
+        return Value(text="n/a" if found is None else format_ns(found), sub=sub)
 
-    return Table(
-        id="latency",
-        group_title="cell",
-        columns=("arm", *(f"p{float(q) * 100:g}" for q in quantiles), "events/s"),
-        rows=summary_rows(context, values),
+    return summary_table(
+        context,
+        "latency",
+        *(Column(f"p{float(q) * 100:g}", partial(value, quantile=q)) for q in quantiles),
+        Column("events/s", lambda summary: summary.tps, format_rate),
         note="* The arms differ, at a false discovery rate of 5% over all percentiles of response times in this report."
         if any(ratio.differs for ratio in ratios.values())
         else "",
     )
 
 
-def summary_rows(context: Context, values: Callable[[ArmSummary], Iterable[Value | str]]) -> tuple[Row, ...]:
-    """A row of `values` for every cell and arm, the control left out."""
-    return tuple(
-        Row.of(context.labels[arm], *values(summary), group=context.cell_title(cell), slot=context.slots[arm])
-        for cell in context.cells
-        for arm in context.compared_arms
-        if (summary := context.summaries.get((cell, arm)))
+def summary_table(context: Context, name: str, *columns: Column[ArmSummary], note: str) -> Table:
+    """A table with a row per cell and arm, without the control."""
+    found = (context.summaries.get((cell, arm)) for cell in context.cells for arm in context.compared_arms)
+    return Table.of(
+        name,
+        filter(None, found),
+        Column("arm", lambda each: context.labels[each.arm]),
+        *columns,
+        group=lambda each: context.cell_title(each.cell),
+        slot=lambda each: context.slots[each.arm],
+        group_title="cell",
+        note=note,
     )
 
 
 def _percentile_panels(context: Context) -> tuple[Panel, ...]:
-    """Latency against the share of events that were faster; x is stretched so that each nine takes equal room."""
+    """Latency against the share of events that were faster; each nine takes equal room on the x axis."""
     curves, panels = _latency_curves(context), list[Panel]()
     for cell in context.detail_cells:
         known = [arm for arm in context.slots if curves.get((cell, arm))]
@@ -477,10 +466,10 @@ def percentile_series(context: Context, arm: str, curve: Curve, quantiles_ns: Ma
 
 
 def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
-    """(cell, arm) -> its curve: in each epoch the quantile, over epochs their geometric mean.
+    """(cell, arm) -> its curve: the geometric mean over epochs of each quantile.
 
-    A curve ends where fewer than `TAIL_MIN` events of the shortest epoch lie beyond: further out it would be chance.
-    Without histograms it has the few quantiles of the summary.
+    A curve ends where fewer than `TAIL_MIN` events of the shortest epoch lie beyond. Without histograms it has the few
+    quantiles of the summary.
     """
     messages: dict[tuple[str, str], list[dict[str, Any]]] = {}
     wanted = set(context.detail_cells)
@@ -498,7 +487,7 @@ def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
 
 
 def mean_curve(messages: list[dict[str, Any]]) -> Curve:
-    """A curve over epochs, from the `histogram` message of each; empty when there are too few events."""
+    """A curve over epochs, from the `histogram` message of each; empty if there are too few events."""
     histograms = [decode_histogram(message["hdr"], message["place"]) for message in messages]
     fewest = min(histogram.total for histogram in histograms)
     if fewest <= 2 * TAIL_MIN:

@@ -14,7 +14,7 @@ FOLDER = "publish"
 
 
 def publish(run: RunDirectory, view: ReportView) -> Path:
-    """Write `RUN/publish/`: report.html and results.json need nothing else; report.md has its pictures beside it."""
+    """Write the page, tables, numbers and pictures to `RUN/publish/`."""
     run.path.joinpath(FOLDER).mkdir(exist_ok=True)
     files = {
         "report.html": render_html(view),

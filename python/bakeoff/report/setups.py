@@ -1,8 +1,9 @@
-"""Sections on what was compared and how: settings, data, slices, environment, method, wall time, the command."""
+"""Sections on what was compared and how: settings, data, environment, method, wall time, the command."""
 
-import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
 from pathlib import PurePath
 from typing import Any
 
@@ -10,64 +11,62 @@ from bakeoff.files import from_here
 from bakeoff.plan.workloads import kind_of, options_of
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.view import ArmView, Charts, Code, Fold, Panel, Prose, Row, Section, Series, Status, Steps, Table
+from bakeoff.report.view import ArmView, Code, Column, Fold, Prose, Row, Section, Status, Steps, Table
 from bakeoff.results.epoch_data import wall_time
 from bakeoff.spec import Arm, Data, Placement, Study, Workload
 from bakeoff.spec.dumps import TEXTS_DIFFER, as_loaded
 from bakeoff.spec.server_name import values_of
 from bakeoff.stats.differences import AllAnswers, Answer, row_differences
 from bakeoff.stats.model import FlagKind
-from bakeoff.stats.slice_length import SliceChoice
-from bakeoff.units import format_bytes, format_duration, format_ns, shortened
+from bakeoff.units import format_bytes, format_duration, shortened
 
 _ABSENT = "—"
-_PILOT_LINES = 6
 _DATA_CHECK_LINES = 40
 _SETTING_MAX = 120  # characters of a value
 
 METHOD = (
-    "All servers run side by side. In each short slice one of them alone is loaded, in the order ABBA or BAAB by a "
-    "fair coin, so that whatever else the machine does reaches all of them alike.",
-    "An epoch restores the same data, starts every server anew and measures every cell once. It gives one number a "
+    "All servers run side by side. Each short slice loads one of them alone, in the order ABBA or BAAB drawn by a fair "
+    "coin, so whatever else the machine does affects all of them alike.",
+    "An epoch restores the same data, starts every server fresh and measures every cell once. It yields one number per "
     "cell: the log of the ratio of throughputs, total events over total time.",
-    "Epochs, not seconds and not requests, are what is counted: restarting a server moves its speed by more than any "
-    "measurement inside one start can show.",
-    "The 95% interval is Student's over epochs, widened for stopping as soon as it is narrow enough; verdicts are "
-    "corrected for the number of cells (Holm). An interval shown before the end is valid however often one looks.",
-    "No epoch and no slice is dropped for being slow; epochs are discarded only for mechanical failures, for all arms "
-    "at once, and are counted. A control is a second instance of the baseline: its true ratio is 1.",
+    "The unit of replication is the epoch, not the second or the request: a restart changes a server's speed by more "
+    "than any measurement within one start can show.",
+    "The 95% interval is Student's t over epochs, widened for stopping as soon as it is narrow enough; verdicts are "
+    "corrected for the number of cells (Holm). Intervals shown before the end are valid however often one looks.",
+    "No epoch or slice is dropped for being slow. Epochs are discarded only for mechanical failures, for all arms at "
+    "once, and are counted. A control is a second instance of the baseline: its true ratio is 1.",
 )
 
 WORDS = {
-    "arm": "one of the setups compared: a server with its settings, its data and the way to talk to it",
+    "arm": "one of the setups compared: a server with its settings, its data and its connection",
     "cell": "a workload at a number of threads; every cell has its own verdict",
-    "slice": "some milliseconds in which one arm alone is loaded",
-    "block": "slices of all arms in turn, the order drawn anew for each",
+    "slice": "a short time in which one arm alone is loaded",
+    "block": "slices of all arms in turn, in a random order",
     "epoch": "one restart of all servers from the same data, in which every cell is measured once",
-    "build": "one load of the data; epochs take the builds in turn",
-    "baseline": "the arm that every ratio is over",
-    "control": "a second instance of the baseline, whose true ratio is 1; its 95% interval misses 1 one time in 20, "
-    "and the report is UNTRUSTED only when that of 99% does",
-    "ratio": "throughput of an arm over that of the baseline; 1.10 is 10% more",
-    "95% interval": "holds the true ratio 95 times in 100",
+    "build": "one load of the data; epochs take turns using the builds",
+    "baseline": "the arm that all ratios are relative to",
+    "control": "a second instance of the baseline, whose true ratio is 1. Its 95% interval misses 1 one time in 20; "
+    "the report is UNTRUSTED only if the 99% interval does",
+    "ratio": "an arm's throughput over the baseline's; 1.10 is 10% more",
+    "95% interval": "contains the true ratio 95 times in 100",
 }
-"""The words of a report that a reader may not know."""
+"""Words of a report that a reader may not know."""
 
 
 def settings_section(context: Context) -> Section | None:
-    """Everything that differs between the arms, asked for or not, and the files as used."""
+    """Everything that differs between the arms, requested or not, and the configuration files."""
     other = _other_settings_table(context)
     declared, undeclared = _declared_table(context), _undeclared_table(context)
     return Section.of(
         "Settings",
         Section.of(
-            "Asked for",
+            "Requested",
             declared if declared.rows else Prose(text="The study sets nothing differently on any arm."),
             _setting_notes_table(context),
         ),
-        Section.of("Different without being asked for", undeclared if undeclared.rows else Prose(text="None found.")),
+        Section.of("Different without being requested", undeclared if undeclared.rows else Prose(text="None found.")),
         Fold(
-            title=f"Other variables that differ: names, paths, and what only one version has ({len(other.rows)})",
+            title=f"Other variables that differ: names, paths, and those of one version only ({len(other.rows)})",
             content=other,
         ),
         *_configuration_files(context),
@@ -77,44 +76,48 @@ def settings_section(context: Context) -> Section | None:
 
 
 def _declared_table(context: Context, *, files: bool = True) -> Table:
-    """Everything that the study sets differently on some arm: options, data, connection, injected slowdown.
-
-    `files`: also the options that cnf files set.
-    """
+    """What the study sets differently on some arm; with `files` also the options in its cnf files."""
     facts = {name: _facts(arm) for name, arm in context.arms.items()}
     for name, notes in _server_notes(context).items() if files else ():
         read = dict(text.partition("=")[::2] for text in notes.get("files", []))
         facts[name] |= {option: value or "on" for option, value in read.items()}
-    names = dict.fromkeys(key for arm in facts.values() for key in arm)
-    values = {name: [arm.get(name, _ABSENT) for arm in facts.values()] for name in names}
-    rows = tuple(Row.of(name, *texts) for name, texts in values.items() if len(set(texts)) > 1)
-    columns = ("asked for", *(context.labels[arm] for arm in context.arms))
-    return Table(id="declared", columns=columns, rows=rows, all_text=True)
+    return _differing(context, "declared", "requested", facts)
+
+
+def _differing(context: Context, name: str, title: str, values: Mapping[str, Mapping[str, str]]) -> Table:
+    """A row for each key whose value is not the same on all arms, with a column per arm."""
+    keys = dict.fromkeys(key for own in values.values() for key in own)
+    texts = {key: [own.get(key, _ABSENT) for own in values.values()] for key in keys}
+    rows = tuple(Row.of(key, *own) for key, own in texts.items() if len(set(own)) > 1)
+    columns = (title, *(context.labels[arm] for arm in values))
+    return Table(id=name, columns=columns, rows=rows, all_text=True)
 
 
 def _server_notes(context: Context) -> dict[str, dict[str, list[str]]]:
-    """Each arm's `notes.json` in the last epoch that counts and measured it."""
+    """Each arm's `notes.json` from the last valid epoch that measured it."""
     newest = context.run.newest("notes.json")
     notes = {each: context.run.server_json(each, "notes.json", dict[str, list[str]]) for each in set(newest.values())}
     return {arm: notes[newest[arm]][arm] for arm in context.arms if arm in newest}
 
 
 def _setting_notes_table(context: Context) -> Table:
-    """What was translated or left out for each arm's server, and what the server ignored or changed."""
-    rows = tuple(
-        Row.of(text, group=context.labels[arm], slot=context.slots[arm])
-        for arm, notes in _server_notes(context).items()
-        for text in notes.get("settings", [])
+    notes = [(arm, text) for arm, own in _server_notes(context).items() for text in own.get("settings", [])]
+    return Table.of(
+        "setting-notes",
+        notes,
+        Column("translated, left out, or ignored by the server", itemgetter(1)),
+        group=lambda note: context.labels[note[0]],
+        slot=lambda note: context.slots[note[0]],
+        group_title="arm",
+        all_text=True,
     )
-    columns = ("translated, left out, or ignored by the server",)
-    return Table(id="setting-notes", group_title="arm", columns=columns, rows=rows, all_text=True)
 
 
-_LIST_MAX = 4  # arms that a list shows as clearly as a table
+_LIST_MAX = 4  # arms; a list shows more of them less clearly than a table
 
 
 def arms_table(context: Context, arms: Sequence[ArmView]) -> Table | None:
-    """More arms than a list can show: a column for each factor of the study, or for each setting that differs."""
+    """Many arms, with a column for each factor of the study or each setting that differs; None if a list will do."""
     if len(arms) <= _LIST_MAX:
         return None
     design = context.study.design
@@ -133,31 +136,37 @@ def arms_table(context: Context, arms: Sequence[ArmView]) -> Table | None:
 
 
 def _undeclared_table(context: Context) -> Table:
-    """Settings that differ although nobody asked."""
-    rows = tuple(
-        Row.of(name, before or "''", after or "''", group=context.labels.get(arm, arm), slot=context.slots.get(arm))
-        for arm, differences in context.analysis.undeclared.items()
-        for name, (before, after) in sorted(differences.items())
+    found = [(arm, *each) for arm, own in context.analysis.undeclared.items() for each in sorted(own.items())]
+    return Table.of(
+        "undeclared",
+        found,
+        Column("variable", itemgetter(1)),
+        Column(context.labels[context.analysis.baseline], lambda each: each[2][0] or "''"),
+        Column("this arm", lambda each: each[2][1] or "''"),
+        group=lambda each: context.labels.get(each[0], each[0]),
+        slot=lambda each: context.slots.get(each[0]),
+        group_title="arm",
+        all_text=True,
     )
-    columns = ("variable", context.labels[context.analysis.baseline], "this arm")
-    return Table(id="undeclared", group_title="arm", columns=columns, rows=rows, all_text=True)
 
 
 def _other_settings_table(context: Context) -> Table:
-    """The remaining global variables that differ: names and paths of each server, and what only one version has."""
-    variables = {arm: context.variables[arm] for arm in context.arms if arm in context.variables}
+    """The remaining global variables that differ."""
     undeclared = {name for differences in context.analysis.undeclared.values() for name in differences}
-    rows = []
-    for name in sorted({name for values in variables.values() for name in values} - undeclared):
-        texts = [values.get(name, _ABSENT) for values in variables.values()]
-        if len(set(texts)) > 1:
-            rows.append(Row.of(name, *(shortened(text, _SETTING_MAX) or "''" for text in texts)))
-    columns = ("variable", *(context.labels[arm] for arm in variables))
-    return Table(id="other-settings", columns=columns, rows=tuple(rows), all_text=True)
+    values = {
+        arm: {
+            name: shortened(text, _SETTING_MAX) or "''"
+            for name, text in sorted(context.variables[arm].items())
+            if name not in undeclared
+        }
+        for arm in context.arms
+        if arm in context.variables
+    }
+    return _differing(context, "other-settings", "variable", values)
 
 
 def _configuration_files(context: Context) -> list[Fold]:
-    """Each arm's my.cnf in the last epoch that counts and measured it."""
+    """Each arm's my.cnf from the last valid epoch that measured it."""
     found, newest = [], context.run.newest("my.cnf")
     for arm in context.arms:
         text = context.run.server_text(newest[arm], arm, "my.cnf") if arm in newest else None
@@ -167,7 +176,7 @@ def _configuration_files(context: Context) -> list[Fold]:
 
 
 def setup_line(arm: Arm) -> str:
-    """What is special about an arm, in a line; empty for nothing."""
+    """What is special about an arm, in one line; may be empty."""
     parts = data_parts(arm)
     parts += [
         f"{name}={each}" if each else name for name, value in arm.server.options for each in values_of(name, value)
@@ -179,7 +188,7 @@ def setup_line(arm: Arm) -> str:
 
 
 def data_parts(arm: Arm) -> list[str]:
-    """What is special about an arm's data and character sets; texts may be empty."""
+    """What is special about an arm's data and character sets; some texts may be empty."""
     data, connection = arm.data, arm.connection
     parts = [data.collation or data.charset or ""]
     for where, charset, collation in (
@@ -207,26 +216,17 @@ def _facts(arm: Arm) -> dict[str, str]:
     return facts
 
 
-# The data: loads; and what checks the measurement itself: whether all arms hold the same rows, the choice of slices.
+# The data: its loads, and whether all arms hold the same rows.
 
 
 def data_section(context: Context) -> Section | None:
-    """Each load of the data."""
-    return Section.of("Data", _loads_table(context), anchor="data", nav="Data")
-
-
-def appendix_section(context: Context) -> Section | None:
-    """The data check and the choice of the slices, folded away on the page; a difference stands at the report's head.
-
-    In JSON they stay as they are, in Markdown the data check does: who wants to check a run does so there.
-    """
+    """Each load of the data, and whether all arms hold the same rows."""
     return Section.of(
-        "Appendix: data check and slices",
+        "Data",
+        _loads_table(context),
         Section.of("The same rows on every arm", _data_check_table(context)),
-        Section.of("Length of the slices", _slices_table(context), Charts(panels=_pilot_panels(context), legend=False)),
-        anchor="appendix",
-        nav="Appendix",
-        folded=True,
+        anchor="data",
+        nav="Data",
     )
 
 
@@ -244,26 +244,30 @@ _LOAD_COLUMNS: tuple[tuple[str, str, Callable[[Any], str]], ...] = (
     ("index_bytes", "of indexes", _bytes_by_database),
     ("snapshot_bytes", "snapshot", format_bytes),
 )
-"""Field of `builds/ARM-N.json`, heading, form."""
+"""Field of `builds/ARM-N.json`, heading, format."""
 
 
 def _loads_table(context: Context) -> Table:
-    """Each load of the data: rows, seconds and bytes."""
     builds = context.run.builds().values()
-    shown = [column for column in _LOAD_COLUMNS if any(build.get(column[0]) is not None for build in builds)]
-    rows = []
-    for build in builds:
-        values = ("n/a" if build.get(key) is None else form(build[key]) for key, _, form in shown)
-        label, slot = context.labels.get(build["arm"], build["arm"]), context.slots.get(build["arm"])
-        rows.append(Row.of(str(build["build"]), *values, group=label, slot=slot))
-    columns = ("load", *(title for _, title, _ in shown))
-    return Table(
-        id="data", group_title="arm", columns=columns, rows=tuple(rows), note=_translated(context), page_only=True
+    return Table.of(
+        "data",
+        builds,
+        Column("load", itemgetter("build")),
+        *(Column(title, partial(_field, key=key), form) for key, title, form in _LOAD_COLUMNS),
+        group=lambda build: context.labels.get(build["arm"], build["arm"]),
+        slot=lambda build: context.slots.get(build["arm"]),
+        group_title="arm",
+        note=_translated(context),
+        page_only=True,
     )
 
 
+def _field(build: Mapping[str, Any], key: str) -> Any:  # noqa: ANN401
+    return build.get(key)
+
+
 def _translated(context: Context) -> str:
-    """Collations and the like of a dump that a server does not know, and what it was loaded with."""
+    """What a dump asked for that a server does not know, and what was loaded instead."""
     sentences = []
     for build in context.run.builds().values():
         labels = ", ".join(context.labels.get(arm, arm) for arm in build.get("arms", [build["arm"]]))
@@ -274,69 +278,8 @@ def _translated(context: Context) -> str:
     return " ".join([*dict.fromkeys(sentences), TEXTS_DIFFER])
 
 
-def _slices_table(context: Context) -> Table:
-    """The slice length of every cell, and why."""
-    choices = _choices(context)
-    rows = tuple(
-        Row.of(
-            numbers.threads(cell.threads),
-            format_ns(cell.slices.slice_ns),
-            format_ns(cell.guard_ns),
-            "resting server stopped" if cell.freeze else "resting server idle",
-            cell.placement,
-            choices[cell.name].reason if cell.name in choices else "by default",
-            group=cell.workload,
-        )
-        for cell in context.cells_planned
-    )
-    return Table(
-        id="slices",
-        group_title="workload",
-        columns=("threads", "slice", "guard", "meanwhile", "placement", "chosen because"),
-        rows=rows,
-        note="In cells with fewer than twenty blocks slices are lengthened until whole blocks fill the cell's time; "
-        "those of a replay last as long as their statements.",
-        all_text=True,
-        page_only=True,
-    )
-
-
-def _pilot_panels(context: Context) -> tuple[Panel, ...]:
-    """The pilot's curve of every cell: how the interval's width depends on the slice length."""
-    lines: list[Series] = []
-    for cell, choice in _choices(context).items():
-        known = [(point.slice_ns, point.j_s) for point in choice.curve if point.j_s is not None]
-        if len(known) >= 2 and len(lines) < _PILOT_LINES:
-            best = min(j for _, j in known) or 1.0
-            title = context.cell_title(cell)
-            lines.append(
-                Series(
-                    name=title,
-                    key="ink" if not lines else "second",
-                    x=tuple(slice_ns / 1e6 for slice_ns, _ in known),
-                    y=tuple(round(math.sqrt(j / best), 4) for _, j in known),
-                    group=(len(lines),) * len(known),  # most lines share a colour
-                    tips=tuple(f"{title}: {format_ns(slice_ns)}" for slice_ns, _ in known),
-                )
-            )
-    panel = Panel(
-        id="pilot",
-        title="width of the interval for the same time, by slice length",
-        x_title="slice, ms",
-        y_title="times the best",
-        series=tuple(lines),
-        x_kind="threads",
-    )
-    return (panel,) if lines else ()
-
-
-def _choices(context: Context) -> dict[str, SliceChoice]:
-    """Cell -> what its pilot found; empty when there was no pilot."""
-    return context.run.read("pilot.json", dict[str, SliceChoice]) or {}
-
-
 def data_check_status(context: Context) -> Iterator[Status]:
-    """The warning at the head of the report when arms hold different rows."""
+    """Warn if the arms hold different rows."""
     for moment, answers in _row_answers(context).items():
         differences = row_differences(context.study.arms, answers)
         if differences:
@@ -351,7 +294,7 @@ def data_check_status(context: Context) -> Iterator[Status]:
 
 
 def _data_check_table(context: Context) -> Table:
-    """One line a table of each load: what was compared, and what came out; every difference with its arms."""
+    """What was compared of each table, and every difference with its arms."""
     rows: list[Row] = []
     for moment, answers in _row_answers(context).items():
         differences = row_differences(context.study.arms, answers)
@@ -359,7 +302,7 @@ def _data_check_table(context: Context) -> Table:
             queries = dict.fromkeys(query for each in answers.values() for query in each.get(table, {}))
             found = [each.text(context.labels) for each in differences if each.table == table]
             if not queries and not found:
-                continue  # a restored server is not asked what takes long
+                continue  # a restored server is not asked the slow questions
             arms = sum(table in tables for tables in answers.values())
             rows.append(Row.of(table, ", ".join(queries), "; ".join(found) or f"same on {arms} arms", group=moment))
     left = len(rows) - _DATA_CHECK_LINES
@@ -369,10 +312,9 @@ def _data_check_table(context: Context) -> Table:
         columns=("table", "queries", "answers"),
         rows=tuple(rows[:_DATA_CHECK_LINES]),
         note=(
-            "Counts and checksums of rows, rows sampled by primary key, and the first rows in the order of a text; "
-            "texts compared as utf8mb4, orders only between equal collations, arms only where rows are to be equal. "
-            "Columns of times, floating-point numbers, JSON, BIT and geometry are left out, and tables without any "
-            "other; arms whose remaining columns differ (JSON is a text on MariaDB) are compared by number of rows."
+            "Row counts, checksums, rows sampled by primary key, and the first rows in text order. Texts are compared "
+            "as utf8mb4, orders only between equal collations. Columns of times, floating-point numbers, JSON, BIT and "
+            "geometry are not compared; arms whose other columns differ are compared by row count."
             + (f" {left} more tables are in the run directory." if left > 0 else "")
         ),
         all_text=True,
@@ -386,7 +328,7 @@ def _row_answers(context: Context) -> dict[str, AllAnswers]:
     while (loaded := context.run.read(f"rows/{build}.json", AllAnswers)) is not None:
         found[f"load {build}"] = context.of_the_study(f"rows/{build}.json", loaded)
         build += 1
-    # A discarded epoch has perhaps been asked on some arms only.
+    # In a discarded epoch some arms may not have been asked.
     for outcome in sorted(context.outcomes, key=lambda each: not each.valid):
         restored = context.run.server_json(outcome.epoch, "rows.json", dict[str, dict[str, str]])
         if restored:
@@ -400,7 +342,7 @@ def _row_answers(context: Context) -> dict[str, AllAnswers]:
 
 
 def _asked_again(answers: Mapping[str, str], loaded: Mapping[str, Answer]) -> dict[str, Answer]:
-    """Answers of a restored server, which are kept without their questions, with the questions of the load."""
+    """Add the questions, which are kept with the load, to a restored server's answers."""
     unknown = Answer(sql="", answer="")
     return {
         query: loaded.get(query, unknown).model_copy(update={"answer": answer}) for query, answer in answers.items()
@@ -411,7 +353,7 @@ def _asked_again(answers: Mapping[str, str], loaded: Mapping[str, Answer]) -> di
 
 
 def environment_section(context: Context) -> Section | None:
-    """Machine, programs and what the run was given."""
+    """Machine, programs and parameters."""
     manifest, host, study = context.manifest, context.host, context.study
     cores = f", {host.cores} cores" if host.cores else ""
     swap = f"swap {format_bytes(host.swap_bytes)}" if host.swap_bytes else "no swap"
@@ -453,7 +395,6 @@ def environment_section(context: Context) -> Section | None:
 
 
 def _placement(context: Context) -> str:
-    """Where the two threads of a connection ran, and why."""
     cells = context.cells_planned
     paired = [cell.name for cell in cells if cell.placement is Placement.PAIRED]
     if context.plan and context.plan.unpaired:
@@ -464,7 +405,7 @@ def _placement(context: Context) -> str:
 
 
 def _data_text(context: Context, builds: int) -> str:
-    """What was loaded, as the study says it, and how often; an arm's own sizes stand in its settings."""
+    """What the study loads, and how often. An arm's own sizes are among its settings."""
     study = context.study
     loaded = [PurePath(arm.data.source).name for arm in study.arms if arm.data.source]
     replayed = {cell.workload_index for cell in context.cells_planned if cell.fixed_work}
@@ -478,7 +419,6 @@ def _data_text(context: Context, builds: int) -> str:
 
 
 def _sizes(study: Study, workload: Workload) -> str:
-    """Tables and rows, or warehouses."""
     sizes = kind_of(workload.script).sizes(options_of(study, workload, Data()))
     if "warehouses" not in sizes:
         return f"{sizes['tables']} tables of {sizes['table_size']:,} rows"
@@ -487,12 +427,12 @@ def _sizes(study: Study, workload: Workload) -> str:
 
 
 def method_section(context: Context) -> Section | None:
-    """How the numbers came about, and where the wall time went."""
+    """How the numbers were measured, and where the wall time went."""
     return Section.of(
         "Method",
         Steps(items=METHOD),
         Fold(title="Words of this report", content=_words_table()),
-        Prose(text="In full, with formulas and the tests that it passes: `docs/method.md` of bakeoff.", small=True),
+        Prose(text="Formulas and tests: `docs/explanation/method.md`.", small=True),
         Section.of("Where the time went", _wall_table(context), anchor="wall"),
         anchor="method",
         nav="Method",
@@ -506,45 +446,42 @@ def _words_table() -> Table:
 
 
 _PHASES = {
-    "load": "loading the data, once a build; ANALYZE, flushing, keeping a copy",
+    "load": "loading, ANALYZE, flushing and snapshot, once per build",
     "restore": "copying the data for every server",
     "start": "starting the servers",
-    "readiness": "reading every table into memory; purge and flushing done",
-    "check": "comparing rows between the arms, scripts' own checks",
-    "warm": "load that is not counted",
+    "readiness": "reading every table into memory, waiting for purge and flushing",
+    "check": "comparing rows between the arms, checks of the scripts",
+    "warm": "warm-up load, not counted",
     "pilot": "choosing the slice length, in the first epoch",
     "flush": "flushing between writing cells",
     "measure": "measuring",
-    "stop": "ending the servers, removing their data",
+    "stop": "stopping the servers, removing their data",
     "other": "reading variables and counters, statistics between epochs",
 }
 
 
 def _wall_table(context: Context) -> Table:
-    """One row a phase, with its share of the wall time."""
     taken = wall_time(context.run.builds(), context.outcomes)
-    rows = tuple(
-        Row.of(
-            phase,
-            f"{seconds:.1f} s",
-            numbers.share(seconds / taken.total_s),
-            f"{seconds / len(context.outcomes):.1f} s" if phase != "load" else "",
-            _PHASES[phase],
-        )
-        for phase, seconds in taken.phases_s.items()
+    return Table.of(
+        "wall",
+        taken.phases_s.items(),
+        Column("phase", itemgetter(0)),
+        Column("total", itemgetter(1), "{:.1f} s".format),
+        Column("share", lambda phase: phase[1] / taken.total_s, numbers.share),
+        Column("per epoch", lambda phase: "" if phase[0] == "load" else f"{phase[1] / len(context.outcomes):.1f} s"),
+        Column("what it is", lambda phase: _PHASES[phase[0]]),
+        note=wall_sentence(context),
     )
-    columns = ("phase", "in all", "share", "an epoch", "what it is")
-    return Table(id="wall", columns=columns, rows=rows, note=wall_sentence(context))
 
 
 def wall_sentence(context: Context) -> str:
-    """How much of the wall time was measuring; empty when no time is known."""
+    """How much of the wall time was measuring; empty if no time is known."""
     taken = wall_time(context.run.builds(), context.outcomes)
     if not taken.total_s:
         return ""
     return (
-        f"{numbers.share(taken.measured_share)} of {format_duration(taken.total_s)} were measuring; fetching servers "
-        "and making this report are not counted."
+        f"{numbers.share(taken.measured_share)} of {format_duration(taken.total_s)} was spent measuring (excluding "
+        "downloads and report generation)."
     )
 
 
@@ -554,19 +491,19 @@ def again_section(context: Context) -> Section | None:
         "Run it again",
         Code(text=command(context)),
         Prose(
-            text="Every slice, every setting and every log of this run is in its run directory, "
-            f"`{context.run.name}`; this page is made from it by `bakeoff report`."
+            text=f"The run directory, `{context.run.name}`, holds every slice, setting and log; `bakeoff report` makes "
+            "this page from it."
         ),
         anchor="again",
         nav="Run it again",
     )
 
 
-_DRAW_A_SEED = (["duel"], ["run"], ["gate"], ["bisect"], ["replay"])  # commands, where none is given
+_DRAW_A_SEED = (["duel"], ["run"], ["gate"], ["bisect"], ["replay"])  # commands that draw one if none is given
 
 
 def command(context: Context) -> str:
-    """The command line that made this run, ready to be pasted, with its seed: every random choice is then the same."""
+    """The command line that made this run, with its seed so that every random choice is the same; "" if unknown."""
     words = list(context.manifest.command)
     if not words:
         return ""

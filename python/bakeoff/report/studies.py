@@ -25,7 +25,7 @@ PAIRS_CELLS = 12
 
 
 def published_section(context: Context) -> Section | None:
-    """Published ratio, measured ratio with its interval, and whether they agree; None without published figures."""
+    """Published ratio, measured ratio with its interval, and whether they agree."""
     design = context.study.design
     if not design or not design.published:
         return None
@@ -52,7 +52,7 @@ def published_section(context: Context) -> Section | None:
 
 
 def effects_section(context: Context) -> Section | None:
-    """Main effects of every factor in every cell, and interactions; None below two factors."""
+    """Main effects of every factor in every cell, and interactions."""
     design = context.study.design
     if not design:
         return None
@@ -86,7 +86,7 @@ def _effects_table(context: Context, design: Design) -> Table:
 
 
 def _interactions_table(context: Context, design: Design) -> Table:
-    """How an effect changes with another factor; no rows where no four corners were measured."""
+    """How an effect changes with another factor."""
     rows = tuple(
         Row.of(
             f"{each.factor}: {each.level} over {each.over}",
@@ -111,12 +111,12 @@ def _effect_at(level: str, effect: Estimate | None) -> str:
 
 
 def mixed_text(pairs: Sequence[tuple[str, str]]) -> str:
-    """`with row_format × tls`: the interactions that a fraction of the combinations cannot separate from one."""
+    """`with row_format × tls`: interactions that a fraction of the combinations cannot separate."""
     return "with " + ", ".join(f"{a} × {b}" for a, b in pairs) if pairs else ""
 
 
 def pairs_section(context: Context) -> Section | None:
-    """For each cell all pairs of arms in per cent, slowest first, as Perl's Benchmark::cmpthese shows them."""
+    """All pairs of arms in per cent for each cell, slowest first, like Perl's Benchmark::cmpthese."""
     if not PAIRS_ARMS[0] <= len(context.compared_arms) <= PAIRS_ARMS[1]:
         return None
     cells = len(context.cells)
@@ -158,7 +158,7 @@ def _pairs_table(context: Context, cell: str) -> Table:
 
 
 def _pair_text(design: Design, factor: str, numerator: str, denominator: str) -> str:
-    """`server: mysql:8.0.15 over mysql:5.7.22, utf8mb4_bin`: what differs, then what the two arms have in common."""
+    """`server: mysql:8.0.15 over mysql:5.7.22, utf8mb4_bin`: what differs, then what both arms share."""
     upper, lower = design.levels[numerator], design.levels[denominator]
     place = [each.name for each in design.factors].index(factor)
     rest = [level for at, level in enumerate(upper) if at != place and len(design.factors[at].levels) > 1]
@@ -187,7 +187,7 @@ _SCALING_NOTE = (
 
 
 def scaling_section(context: Context) -> Section | None:
-    """Fits of all arms and workloads that have four thread counts or more; None without."""
+    """Scaling law of all arms and workloads with four thread counts or more."""
     fits = _fits(context)
     workloads = dict.fromkeys(workload for workload, _ in fits)
     panels = tuple(_scaling_panel(context, workload, place, fits) for place, workload in enumerate(workloads))
@@ -224,7 +224,7 @@ def _scaling_table(context: Context, fits: Mapping[tuple[str, str], ScalingFit])
 
 
 def _fits(context: Context) -> dict[tuple[str, str], ScalingFit]:
-    """(workload, arm) -> its fit, by workload in the study's order; a fixed rate says nothing of scaling."""
+    """(workload, arm) -> its fit, in the study's order, without cells at a fixed rate."""
     paced = {cell.name for cell in context.cells_planned if cell.open_loop}
     cells = tuple(dict.fromkeys((c.cell, c.workload, c.threads) for c in context.primary if c.cell not in paced))
     found = {}
@@ -267,7 +267,7 @@ def _scaling_panel(context: Context, workload: str, place: int, fits: Mapping[tu
 
 
 def _peak(fit: ScalingFit) -> Value | str:
-    """Where throughput is greatest; below the first thread count and beyond the last nothing more is said."""
+    """Where throughput is greatest, bounded by the first and last thread count."""
     if fit.peak_threads is None:
         return f"> {fit.threads[-1]}"
     if fit.peak_threads.value == fit.threads[0]:
@@ -276,7 +276,6 @@ def _peak(fit: ScalingFit) -> Value | str:
 
 
 def _fits_text(fit: ScalingFit) -> str:
-    """Whether the law fits the points."""
     if fit.lack_of_fit_p is None:
         return "cannot tell"
     p = f"p = {fit.lack_of_fit_p:.2g}" if fit.lack_of_fit_p >= 0.001 else "p < 0.001"

@@ -24,7 +24,7 @@ _WIDE = 112  # columns from which the axis fits beside the numbers
 
 
 def render_terminal(view: ReportView, console: Console) -> None:
-    """Print to the console; without colours the words still say everything."""
+    """Print to the console. Colours only repeat what the words say."""
     console.print()
     console.print(Text(view.question, style="bold"))
     console.print(Text(view.dateline, style="dim"))
@@ -99,7 +99,6 @@ def _forest_table(view: ReportView, *, wide: bool) -> RichTable:
 
 
 def _grouped(table: Table) -> RichTable:
-    """A table, its groups' names once each."""
     shown = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     kept = [name not in table.wide for name in table.columns]
     for name in (table.group_title, *compress(table.columns, kept)):
@@ -113,8 +112,6 @@ def _grouped(table: Table) -> RichTable:
 
 
 def _strip(row: ForestRow, one: float) -> str:
-    """The forest plot's line in characters."""
-
     def column(position: float | None) -> int | None:
         return None if position is None else min(_STRIP - 1, int(position / 100 * _STRIP))
 

@@ -37,7 +37,6 @@ _MARGIN_LEAST = 0.9  # per cent of the axis: 3 px on a phone
 
 
 def _tone_of(comparison: Comparison) -> Tone:
-    """What kind of verdict it is."""
     words = comparison.verdict.words
     if comparison.is_control:
         return Tone.CONTROL
@@ -49,12 +48,12 @@ def _tone_of(comparison: Comparison) -> Tone:
 
 
 def _is_rate_fixed(comparison: Comparison) -> bool:
-    """An open loop decided the throughput of both arms."""
+    """True if an open loop decided the throughput of both arms."""
     return Word.RATE_FIXED in comparison.verdict.words
 
 
 def _count_kinds(comparisons: Sequence[Comparison], *, faster: str, slower: str, equal: str) -> dict[str, int]:
-    """How many verdicts are of each kind: the kind's words -> number; kinds without any are left out."""
+    """How many verdicts there are of each kind, by the kind's words, without kinds that have none."""
     kinds: Counter[str] = Counter(Word.RATE_FIXED if _is_rate_fixed(each) else _tone_of(each) for each in comparisons)
     words: dict[str, str] = {
         Tone.FASTER: faster,
@@ -70,14 +69,14 @@ def _count_kinds(comparisons: Sequence[Comparison], *, faster: str, slower: str,
 
 
 def summary(context: Context) -> tuple[str, ...]:
-    """Three sentences, two when there is no ratio to rest on; none while nothing was compared."""
+    """Two or three sentences on the verdicts; none if nothing was compared."""
     if not context.primary:
         return ()
     return (_direction(context), *_figures(context), _basis(context))
 
 
 def on_cards(context: Context) -> tuple[str, ...]:
-    """The sentences of the summary that the cards say, too: the figures, and which way a single comparison went."""
+    """The sentences of the summary that the cards repeat."""
     return (*([_direction(context)] if len(context.primary) == 1 else []), *_figures(context))
 
 
@@ -100,14 +99,14 @@ def _direction(context: Context) -> str:
 
 
 def _first_sentence(context: Context, text: str) -> tuple[str, str]:
-    """The first sentence without its full stop, and the others; a label may hold a full stop, too."""
+    """Split off the first sentence without its full stop. Labels may contain full stops."""
     labels = "|".join(re.escape(label) for label in sorted(context.labels.values(), key=len, reverse=True))
     found = re.fullmatch(rf"((?:{labels}|.)*?)\.(?: (.*))?", text, re.DOTALL)
     return (found[1], found[2] or "") if found else (text, "")
 
 
 def _largest(context: Context, measured: Sequence[Comparison]) -> str:
-    """The clearest interaction, else the largest difference, else the narrowest interval; empty where all are vague."""
+    """The clearest interaction, else the largest difference, else the narrowest interval; "" if all are vague."""
     if found := _interaction(context):
         return found
     claimed = [c for c in measured if _tone_of(c) in (Tone.FASTER, Tone.SLOWER)]
@@ -129,7 +128,7 @@ def _largest(context: Context, measured: Sequence[Comparison]) -> str:
 
 
 def _sure_size(comparison: Comparison) -> tuple[float, float]:
-    """How far its interval lies from 1 at least, then (negative) how far from it at most; log ratios."""
+    """The least distance of the interval from 1, then the negated greatest one; log ratios."""
     low, high = comparison.estimate.interval.low, comparison.estimate.interval.high
     if low is None or high is None:
         return 0.0, -math.inf
@@ -137,7 +136,7 @@ def _sure_size(comparison: Comparison) -> tuple[float, float]:
 
 
 def _interaction(context: Context) -> str:
-    """`utf8mb4_bin costs 38% at mysql:5.7 and 4% at mysql:8.0 (oltp_read_only · 4 threads).`; empty without one."""
+    """`utf8mb4_bin costs 38% at mysql:5.7 and 4% at mysql:8.0 (oltp_read_only · 4 threads).`; "" if there is none."""
     design = context.study.design
     found = interactions(context.analysis, design) if design else ()
     clear = [
@@ -158,7 +157,7 @@ def _interaction(context: Context) -> str:
 
 
 def _distinctness(interaction: Interaction) -> float:
-    """How many half-widths it lies from nothing."""
+    """Distance from 1 in half-widths."""
     return abs(interaction.estimate.mean) / max(interaction.estimate.interval.half_width or math.inf, 1e-9)
 
 
@@ -170,18 +169,18 @@ def _cost(effect: Estimate) -> str:
 
 
 def _is_restarted(comparison: Comparison) -> bool:
-    """Both servers were; one that runs already is not."""
+    """False if an arm is a running server, which is never restarted."""
     return comparison.obstacle is not Obstacle.NOT_RESTARTED
 
 
 def _repeats(n: int, *, restarted: bool) -> str:
-    """`8 restarts`; `8 repetitions` where a server runs already."""
+    """`8 restarts`, or `8 repetitions` of a running server."""
     text = numbers.restarts(n)
     return text if restarted else text.replace("restart", "repetition")
 
 
 def _basis(context: Context) -> str:
-    """How many restarts, how noisy, and whether a control held."""
+    """How many restarts, how noisy, and whether the control held."""
     counts = sorted({each.estimate.n for each in context.primary if each.estimate.n} or {0})
     restarted = all(map(_is_restarted, context.primary))
     restarts = _repeats(counts[-1], restarted=restarted)
@@ -202,7 +201,7 @@ def _basis(context: Context) -> str:
 
 
 def _spread(comparison: Comparison) -> float | None:
-    """Standard deviation of a comparison's epochs, each of them among those of its host."""
+    """Standard deviation of a comparison's epochs within their hosts."""
     points = comparison.points
     hosts = [point.host for point in points]
     freedom = len(points) - len({*hosts})
@@ -212,9 +211,9 @@ def _spread(comparison: Comparison) -> float | None:
 
 
 def mean_sentences(context: Context) -> tuple[str, ...]:
-    """For each contender, when there are several cells: how many went which way, and the geometric mean over them.
+    """For each contender of several cells: how many went which way, and the geometric mean over them.
 
-    There is no mean where some cells are faster and others slower: it would describe none of them.
+    There is no mean if some cells are faster and others slower.
     """
     if len(context.cells) < 2:
         return ()
@@ -235,7 +234,7 @@ def _withheld_sentence(context: Context, contender: str) -> str:
 
 
 def _means(context: Context) -> dict[str, Estimate]:
-    """Geometric means over several cells, of the contenders that are not faster in one and slower in another."""
+    """Geometric means of the contenders that are not faster in one cell and slower in another."""
     if len(context.cells) < 2:
         return {}
     claims = {(each.contender, _tone_of(each)) for each in context.primary}
@@ -271,7 +270,7 @@ def _mean_sentence(context: Context, contender: str, estimate: Estimate) -> str:
 
 
 def verdicts(context: Context) -> tuple[VerdictView, ...]:
-    """The verdict of every cell and contender, the control left out."""
+    """The verdict of every cell and contender, without the control."""
     return tuple(_verdict(context, comparison) for comparison in context.primary)
 
 
@@ -297,7 +296,7 @@ def _headline(context: Context, comparison: Comparison) -> str:
 
 
 def _change(estimate: Estimate) -> str:
-    """`9.0% slower (8.6% to 9.5%)`, `3.1× as fast (2.9 to 3.3)`: the estimate and its interval, never from 0."""
+    """`9.0% slower (8.6% to 9.5%)`, `3.1× as fast (2.9 to 3.3)`; the interval never starts at 0."""
     mean, interval = estimate.mean, estimate.interval
     assert interval.low is not None and interval.high is not None
     if not -_TWICE < mean < _TWICE:
@@ -346,7 +345,7 @@ def _verdict(context: Context, comparison: Comparison) -> VerdictView:
 
 
 def _ending(context: Context, comparison: Comparison) -> str:
-    """Why the comparison was not measured any more; empty where it was settled and no difference is claimed."""
+    """Why the comparison was no longer measured; "" if it was settled without a claim."""
     if comparison.stop is Stop.ABORTED and context.analysis.stopped is Stop.RUNNING:
         return STOPS[Stop.RUNNING]
     if comparison.stop is Stop.DECISIVE and not comparison.verdict.claims:
@@ -358,7 +357,7 @@ def _ending(context: Context, comparison: Comparison) -> str:
 
 
 def forest(context: Context) -> Forest:
-    """Every comparison as a line, the control right under its cell, the geometric mean last."""
+    """A line per comparison, the control below its cell, the geometric means last."""
     comparisons = context.analysis.comparisons
     means = _means(context)
     axis = _axis_for([*(comparison.estimate for comparison in comparisons), *means.values()], comparisons)
@@ -383,7 +382,7 @@ def forest(context: Context) -> Forest:
 
 
 def _legend(context: Context, *, margin_seen: bool) -> str:
-    """What the marks, the bars and the band of the forest plot are."""
+    """What marks, bars and band of the forest plot mean."""
     margin = f"±{percent_text(context.study.equivalence)}"
     band = "Grey band" if margin_seen else "Too narrow for this axis"
     restarted = ", one restart of all servers each" if all(map(_is_restarted, context.primary)) else ""
@@ -403,7 +402,7 @@ class _Axis:
         self.low, self.high = low, high
 
     def place(self, value: float) -> float:
-        """Where a log ratio lies, cut to 0..100."""
+        """Position of a log ratio, clipped to the axis."""
         share = (value - self.low) / (self.high - self.low)
         return round(min(100.0, max(0.0, _EDGE + share * (100 - 2 * _EDGE))), 3)
 
@@ -425,7 +424,7 @@ class _Axis:
         )
 
     def ticks(self) -> tuple[tuple[float, str], ...]:
-        """Round ratios inside the axis, 1 always among them: five to eight, or 1, 2, 5, 10 … where it is long."""
+        """Five to eight round ratios inside the axis, 1 among them; 1, 2, 5, 10 … if it is long."""
         span = math.expm1(self.high) - math.expm1(self.low)
         step = next((s for s in _TICKS_PERCENT if span * 100 / s <= 7), 0) / 100
         if step:
@@ -439,7 +438,7 @@ class _Axis:
 
 
 def _axis_for(estimates: Sequence[Estimate], comparisons: Sequence[Comparison]) -> _Axis:
-    """An axis that holds equality, every mean and every epoch; an interval may double it, beyond that it is cut."""
+    """An axis that holds 1, every mean and every epoch. An interval may double its length and is cut beyond that."""
     one_percent = math.log(1.01)
     core = [-one_percent, one_percent, *(estimate.mean for estimate in estimates)]
     core += [point.value for comparison in comparisons for point in comparison.points]
@@ -469,7 +468,7 @@ def _forest_row(context: Context, comparison: Comparison, axis: _Axis) -> Forest
 
 
 def _control_word(comparison: Comparison, *, trusted: bool | None) -> str:
-    """Whether the control's shown interval, of 95 %, holds its true ratio; `trusted`: those of 99 % do."""
+    """Whether the control's 95% interval contains 1; `trusted` if its 99% interval does."""
     low, high = comparison.estimate.interval.low, comparison.estimate.interval.high
     if low is None or high is None:
         return "control"
@@ -482,7 +481,7 @@ def _control_word(comparison: Comparison, *, trusted: bool | None) -> str:
 
 
 def records(context: Context) -> tuple[Record, ...]:
-    """One flat record a comparison, unrounded. Ratios, not logarithms; times in ns, rates per second."""
+    """A flat, unrounded record per comparison: ratios, times in ns, rates per second."""
     return tuple(_record(context, comparison) for comparison in context.analysis.comparisons)
 
 

@@ -1,14 +1,11 @@
-"""The content of a report before it has a form: every number formatted, every text plain, nothing escaped yet.
+"""The content of a report before it has a form: numbers formatted, texts plain, nothing escaped yet."""
 
-A report is a small head, which every form needs by name, and a list of sections, which the forms walk through.
-"""
-
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
 from operator import not_
-from typing import Literal, Self
+from typing import Any, Generic, Literal, Self, TypeVar
 
 from markupsafe import Markup
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -17,12 +14,14 @@ from bakeoff.errors import ExitCode
 from bakeoff.stats import model
 from bakeoff.units import visible
 
+T = TypeVar("T")
+
 Record = dict[str, str | int | float | bool | None]
 """A flat record for programs, unrounded."""
 
 
 class Frozen(model.Frozen):
-    """Base of a report's parts. Titles, labels, settings and logs come from others: none may command a terminal."""
+    """Base of a report's parts. Control characters are made visible: titles, labels and logs are untrusted."""
 
     @field_validator("*")
     @classmethod
@@ -37,7 +36,7 @@ class Frozen(model.Frozen):
 
 
 class Role(StrEnum):
-    """What an arm is in this study."""
+    """An arm's part in the study."""
 
     BASELINE = "baseline"
     CONTENDER = "contender"
@@ -45,7 +44,7 @@ class Role(StrEnum):
 
 
 class Tone(StrEnum):
-    """What kind of verdict a line gives; the renderers' colour and sign follow from it."""
+    """The kind of a verdict; colour and sign follow from it."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -58,12 +57,12 @@ class Tone(StrEnum):
 
 
 class ArmView(Frozen):
-    """One arm as a reader meets it.
+    """One arm.
 
     Attributes:
         slot: number of its colour and shape, the same in every chart.
-        version: as the server itself gives it; empty when it was not recorded.
-        setup: how it differs in a line (`utf8mb4_0900_ai_ci · innodb_flush_method=fsync`); empty for nothing special.
+        version: as the server reports it; may be empty.
+        setup: what is special about it, in a line; may be empty.
     """
 
     name: str
@@ -78,10 +77,9 @@ class VerdictView(Frozen):
     """The verdict of one cell and contender.
 
     Attributes:
-        headline: what follows the contender's name (`is at least 10.3% slower`).
-        sentence: the whole verdict in words.
-        remark: what the sentence adds to headline and figures; mostly empty.
-        ratio, change, interval: `0.888×`, `−11.2%`, `0.880 to 0.896`; each empty while there is none.
+        headline: what follows the contender's name (`is 10.3% slower (9.8% to 10.8%)`).
+        remark: what `sentence` adds to headline and figures; mostly empty.
+        ratio, change, interval: `0.888×`, `−11.2%`, `0.880 to 0.896`; may be empty.
         basis: what it rests on (`8 restarts · target precision reached`).
         notes: numbers of footnotes.
     """
@@ -104,14 +102,14 @@ class VerdictView(Frozen):
 
 
 class ForestRow(Frozen):
-    """One line of the forest plot. Positions are per cent of the axis; `low`, `high` None while there is no interval.
+    """One line of the forest plot. Positions are per cent of the axis; `low` and `high` are None without an interval.
 
     Attributes:
         kind: `cell`, `control` or `mean`.
-        short: the label where there is little space (`oltp_read_only/4`).
-        point: of the ratio; means nothing, and is not to be drawn, when the row is not `measured`.
-        epochs: one position for every epoch.
-        cut_left, cut_right: the interval goes on beyond the axis.
+        short: the label for narrow places (`oltp_read_only/4`).
+        point: the ratio; not drawn unless the row is `measured`.
+        epochs: one position per epoch.
+        cut_left, cut_right: the interval extends beyond the axis.
     """
 
     kind: str
@@ -133,7 +131,7 @@ class ForestRow(Frozen):
 
     @property
     def measured(self) -> bool:
-        """There is a ratio; an arm that completed nothing has none."""
+        """False if an arm completed nothing, so there is no ratio."""
         return bool(self.epochs) or self.kind == "mean"
 
 
@@ -142,9 +140,8 @@ class Forest(Frozen):
 
     Attributes:
         one: position of ratio 1.
-        margin: positions of the equivalence margin; None: too narrow to be seen on this axis.
+        margin: positions of the equivalence margin; None if too narrow to be seen.
         ticks: position and text.
-        legend: what the marks and the margin are, in words.
         withheld: why a contender has no mean, a sentence each.
     """
 
@@ -157,7 +154,7 @@ class Forest(Frozen):
 
 
 class Footnote(Frozen):
-    """A flag raised by the statistics, with the comparisons it belongs to."""
+    """A flag, with the comparisons it belongs to."""
 
     number: int
     word: str
@@ -187,7 +184,7 @@ class Conclusion:
 
 
 class Status(Frozen):
-    """A warning that stands above everything else (`UNTRUSTED`)."""
+    """A warning at the head of the report."""
 
     word: str
     text: str
@@ -212,14 +209,14 @@ class Steps(Frozen):
 
 
 class Code(Frozen):
-    """A command or a file, to be copied as it is."""
+    """A command or a file."""
 
     kind: Literal["code"] = "code"
     text: str
 
 
 class Value(Frozen):
-    """A table's cell: the value, under it in small what it is compared with (`1.12×`); `href`: a page it leads to."""
+    """A table's cell: the value, in small below it what it is compared with (`1.12×`), and a link."""
 
     text: str
     sub: str = ""
@@ -227,7 +224,7 @@ class Value(Frozen):
 
 
 class Row(Frozen):
-    """A table's row; rows of equal `group` stand under one heading; `slot` gives the arm's colour."""
+    """A table's row. Neighbours of equal `group` stand under one heading; `slot` gives the arm's colour."""
 
     group: str
     values: tuple[Value, ...]
@@ -235,19 +232,18 @@ class Row(Frozen):
 
     @classmethod
     def of(cls, *values: Value | str, group: str = "", slot: int | None = None) -> Self:
-        """A row of values, given as such or as text."""
+        """Make a row of values and texts."""
         made = (Value(text=value) if isinstance(value, str) else value for value in values)
         return cls(group=group, values=tuple(made), slot=slot)
 
 
 class Table(Frozen):
-    """A table with formatted values; one without rows is not shown.
+    """A table of formatted values. One without rows is not shown.
 
     Attributes:
         id: stable name for programs and links.
-        columns: headings, the first one of a text column, the others of numbers unless `all_text`; all empty for a
-            list of facts.
-        group_title: heading of the groups' column; empty when there is none.
+        columns: headings; all empty for a list of facts. All but the first hold numbers unless `all_text`.
+        group_title: heading of the groups' column; empty if there is none.
         page_only: too long for Markdown.
         wide: columns that a terminal leaves out.
     """
@@ -262,14 +258,66 @@ class Table(Frozen):
     page_only: bool = False
     wide: tuple[str, ...] = ()
 
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        items: Iterable[T],
+        *columns: "Column[T]",
+        group: Callable[[T], str] | None = None,
+        slot: Callable[[T], int | None] | None = None,
+        **fields: Any,  # noqa: ANN401 # the other fields of a table
+    ) -> Self:
+        """Make a table with a row per item. A column after the first that is empty in every row is left out.
+
+        `group` gives the heading of an item's row, `slot` its arm's colour, `fields` the table's other fields.
+        """
+        items = list(items)
+        cells = [[column.value(item) for item in items] for column in columns]
+        kept = [at for at, own in enumerate(cells) if not at or any(each.text or each.sub for each in own)]
+        rows = tuple(
+            Row(
+                group=group(item) if group else "",
+                values=tuple(cells[at][number] for at in kept),
+                slot=slot(item) if slot else None,
+            )
+            for number, item in enumerate(items)
+        )
+        wide = tuple(columns[at].title for at in kept if columns[at].wide)
+        return cls(id=name, columns=tuple(columns[at].title for at in kept), rows=rows, wide=wide, **fields)
+
     @property
     def is_facts(self) -> bool:
-        """Names and values without headings."""
+        """True for names and values without headings."""
         return not any(self.columns)
 
 
+@dataclass(frozen=True)
+class Column(Generic[T]):
+    """A column of a table made of items.
+
+    Attributes:
+        get: what it shows of an item; None and "" show nothing.
+        format: turns that into text.
+        wide: a terminal leaves it out.
+    """
+
+    title: str
+    get: Callable[[T], Any]
+    format: Callable[[Any], Value | str] = str
+    wide: bool = False
+
+    def value(self, item: T) -> Value:
+        """The table's cell for an item."""
+        got = self.get(item)
+        if isinstance(got, Value):
+            return got
+        made = "" if got is None or got == "" else self.format(got)
+        return Value(text=made) if isinstance(made, str) else made
+
+
 def step_rows(plans: Iterable[Sequence[str]]) -> list[Row]:
-    """A row for each step, with that of every plan; a plan may have ended before."""
+    """Make a row for each step of several plans, of which some may have fewer steps."""
     return [Row.of(str(at), *step) for at, step in enumerate(zip_longest(*plans, fillvalue=""), start=1)]
 
 
@@ -279,8 +327,8 @@ class Series(Frozen):
     Attributes:
         key: colour key: `arm-0` …, `cpu-user` …, `ink`.
         low, high: a band around y, or empty.
-        group: lines break where it changes (a restart lies between), or empty.
-        tips: the text of each point when pointed at, or empty.
+        group: the line breaks where it changes (at a restart), or empty.
+        tips: the text shown at each point, or empty.
         line: whether the points are joined.
     """
 
@@ -296,17 +344,17 @@ class Series(Frozen):
 
 
 class Panel(Frozen):
-    """One small chart: data and words, no drawing.
+    """One small chart.
 
     Attributes:
-        id: unique within the report, letters, digits and dashes.
+        id: unique within the report: letters, digits and dashes.
         mark: `line`, `points` or `stack`.
         x_kind: `linear`, `threads` (logarithmic, ticks where measured), `tail` (x = −log10(1 − quantile)) or `frames`
             (a small frame for every `group` of its lines, all with the same axes).
         y_zero: the axis starts at 0.
-        y_max: where it ends; None: at the data.
-        boundaries: x of epoch limits.
-        one: the text of a line at 1; empty: there is none.
+        y_max: end of the axis; by default the data's.
+        boundaries: x of vertical lines.
+        one: the text of a line at 1, or empty.
         level, level_band: a horizontal line and its band, or None.
     """
 
@@ -332,7 +380,7 @@ class Charts(Frozen):
         intro: a paragraph before them.
         note: small print after them.
         legend: show the arms' colours above them.
-        published: a text that is published has them as pictures beside it.
+        published: Markdown refers to them as pictures.
     """
 
     kind: Literal["charts"] = "charts"
@@ -344,7 +392,7 @@ class Charts(Frozen):
 
 
 class Bar(Frozen):
-    """Where the processors' time went while one arm was loaded in one cell: shares of 1."""
+    """How one arm in one cell used the processors, in shares of 1."""
 
     group: str
     label: str
@@ -362,12 +410,7 @@ class Bars(Frozen):
 
 
 class Drawing(Frozen):
-    """A feature's own HTML, on the page only.
-
-    Attributes:
-        html: safe to be shown as it is.
-        script: added to the page once, however many drawings need it.
-    """
+    """A feature's own HTML, on the page only. The page has each script once."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -377,7 +420,7 @@ class Drawing(Frozen):
 
 
 class Fold(Frozen):
-    """Something long, folded away, on the page only."""
+    """A long table or text, closed until it is opened, on the page only."""
 
     kind: Literal["fold"] = "fold"
     title: str
@@ -385,14 +428,13 @@ class Fold(Frozen):
 
 
 class Section(Frozen):
-    """A heading and what stands under it; a section inside a section has a smaller heading.
+    """A heading and what stands under it.
 
     Attributes:
-        anchor: its id in the page, for links; empty: none.
-        nav: its name in the page's list of contents; empty: it is not listed.
-        note: a paragraph right under the heading.
+        anchor: its id in the page; may be empty.
+        nav: its name in the page's contents; empty if it is not listed.
+        note: a paragraph under the heading.
         in_terminal: its tables are short and important enough for a terminal.
-        folded: the page has it at its end, closed; Markdown and JSON show it like any other.
     """
 
     kind: Literal["section"] = "section"
@@ -402,11 +444,10 @@ class Section(Frozen):
     nav: str = ""
     note: str = ""
     in_terminal: bool = False
-    folded: bool = False
 
     @classmethod
     def of(cls, title: str, *parts: "Part | None", **fields: str | bool) -> Self | None:
-        """A section of the parts that hold something; None when none does."""
+        """Make a section of the parts that are not empty; None if there are none."""
         kept = tuple(part for part in parts if part is not None and not _is_empty(part))
         return cls(title=title, parts=kept, **fields) if kept else None  # type: ignore[arg-type] # checked by the class
 
@@ -438,7 +479,7 @@ def _is_empty(part: Part) -> bool:
 
 
 def tables_of(sections: tuple[Section, ...]) -> dict[str, Table]:
-    """Id -> table of the sections and those inside them, in order; folded ones left out."""
+    """The tables of the sections by id, in order, without those in a fold."""
     inner = (each for section in sections for each in section.sections())
     return {part.id: part for section in inner for part in section.parts if isinstance(part, Table)}
 
@@ -450,7 +491,7 @@ _SHORT_NOTE = 160  # characters of a footnote that stands on its card
 
 
 class RecordList(Frozen):
-    """Flat records of a feature, and whether the CSV file has them, too."""
+    """Flat records of a feature; `in_csv` if the CSV file has them too."""
 
     name: str
     rows: tuple[Record, ...]
@@ -458,19 +499,18 @@ class RecordList(Frozen):
 
 
 class ReportView(Frozen):
-    """Everything a report shows, in the order in which it is shown. Captures and histories have no verdicts, no arms.
+    """Everything a report shows, in its order. Captures and histories have neither verdicts nor arms.
 
     Attributes:
-        arms_table: the arms with a column for each setting that differs; None while a list of them is as clear.
-        summary: the result in a few sentences.
-        on_cards: those of them that the cards say, too.
-        means: for each contender the geometric mean over several cells, in a sentence.
-        conditions: how busy the machine was, in a sentence; empty when unknown.
-        key_figures: figures with a name of their own, in a line each (`tpmC, 4 threads, mysql:8.0: 19,355 (…)`).
-        effort: epochs counted and discarded; where the wall time went.
-        command: the command line that repeats the run; empty when unknown.
-        conclusion: what is said about the question; None of captures and histories.
+        arms_table: the arms with a column for each setting that differs; None if a list is as clear.
+        on_cards: sentences of the summary that the cards repeat.
         says_more: the summary says more than the verdicts do.
+        means: for each contender the geometric mean over several cells, in a sentence.
+        conditions: how busy the machine was, in a sentence; may be empty.
+        key_figures: figures of features (`tpmC, 4 threads, mysql:8.0: 19,355 (…)`).
+        effort: epochs counted and discarded, and the wall time.
+        command: repeats the run; empty if unknown.
+        conclusion: None for captures and histories.
         records: one flat record per comparison, unrounded: ratios, times in ns, rates per second.
         more_records: those of features.
     """
@@ -502,23 +542,23 @@ class ReportView(Frozen):
 
     @property
     def cards(self) -> tuple[tuple[VerdictView, ForestRow], ...]:
-        """Every verdict with its line of the forest plot, each for a card; empty when the plot is shown whole."""
+        """Every verdict with its line of the forest plot, for a card; empty if the plot is shown whole."""
         if len(self.verdicts) > CARDS_MAX or len({verdict.contender for verdict in self.verdicts}) > 1:
             return ()
         return tuple(zip(self.verdicts, (row for row in self.forest.rows if row.kind == "cell"), strict=True))
 
     @property
     def lines(self) -> tuple[ForestRow, ...]:
-        """The lines of the forest plot that no card shows."""
+        """The lines of the forest plot that have no card."""
         return tuple(row for row in self.forest.rows if not (self.cards and row.kind == "cell"))
 
     @property
     def lead(self) -> tuple[str, ...]:
-        """The summary; beside cards without the sentences that they say, too."""
+        """The summary without what the cards repeat."""
         return tuple(sentence for sentence in self.summary if not (self.cards and sentence in self.on_cards))
 
     def notes_of(self, verdict: VerdictView) -> tuple[tuple[Footnote, ...], tuple[int, ...]]:
-        """A card's footnotes: those that are short enough to stand there, and the numbers of the others."""
+        """A card's footnotes that are short enough to stand on it, and the numbers of the others."""
         own = [note for note in self.footnotes if note.number in verdict.notes]
         short = tuple(note for note in own if len(note.text) <= _SHORT_NOTE and len(note.where) == 1)
         return short, tuple(note.number for note in own if note not in short)
@@ -536,7 +576,7 @@ class ReportView(Frozen):
 
     @property
     def has_words(self) -> bool:
-        """Whether the page has the list of the report's own words."""
+        """True if the page has the list of the report's words."""
         folded = (part.content for part in self._parts() if isinstance(part, Fold))
         return any(isinstance(content, Table) and content.id == "words" for content in folded)
 
@@ -549,10 +589,10 @@ class ReportView(Frozen):
 
     @property
     def dashed(self) -> frozenset[str]:
-        """Colour keys of the lines that are dashed in charts: the control's."""
+        """Colour keys of the lines that charts dash: the control's."""
         return frozenset(f"arm-{arm.slot}" for arm in self.arms if arm.role is Role.CONTROL)
 
     @property
     def tables(self) -> dict[str, Table]:
-        """Id -> table, folded ones left out."""
+        """Tables by id, without those in a fold."""
         return ({"arms": self.arms_table} if self.arms_table else {}) | tables_of(self.sections)

@@ -1,7 +1,7 @@
-"""Prepare the arms of a study: install binaries, work out settings, share out memory.
+"""Prepare the arms of a study: install binaries, choose settings, share out memory. Starts nothing.
 
-Nothing is started here. Besides memory the kernel's asynchronous I/O limits how many servers run at once: each InnoDB
-takes its share of `fs.aio-max-nr` at its start, and a server for which too little is left does not start.
+Besides memory, asynchronous I/O limits how many servers run at once: each InnoDB reserves a share of
+`fs.aio-max-nr`, and a server that finds too little left does not start.
 """
 
 import threading
@@ -35,7 +35,7 @@ from bakeoff.spec.server_name import is_limit, stem
 from bakeoff.units import format_bytes, parse_bytes
 
 # Options that change how fast the data is read and written, and nothing of what lies on disk after a clean stop. An arm
-# with any other option gets loads of its own.
+# with any other option gets separate loads.
 _NOT_IN_DATA = frozenset(
     {
         "back_log", "eq_range_index_dive_limit", "flush_time", "innodb_adaptive_flushing", "innodb_adaptive_hash_index",
@@ -59,7 +59,7 @@ _SPARE_CONNECTIONS = 32
 # Times the data expected: room for what updates and inserts add, and for InnoDB's own pages.
 _HEAD_ROOM = 1.6
 _BUFFER_POOL_MIN_BYTES = 128 * 2**20
-# Of the memory that is free: the rest is for the page cache, the client and what servers use outside the pool.
+# Share of the free memory. The rest is for the page cache, the client and what servers use outside the pool.
 _MEMORY_SHARE = 0.6
 _BESIDES_POOL_BYTES = 400 * 2**20
 _STEP_BYTES = 32 * 2**20
@@ -73,11 +73,7 @@ _POOL_OPTION = "innodb_buffer_pool_size"
 
 @dataclass(frozen=True)
 class ArmSetup:
-    """One arm ready to be started, or a running server to be used as it is (`remote`).
-
-    Attributes:
-        load_key: arms with equal keys have equal binaries, settings and data, and share their loads.
-    """
+    """One arm ready to start, or a running server (`remote`)."""
 
     arm: Arm
     installation: Installation | None = None
@@ -86,26 +82,25 @@ class ArmSetup:
 
     @property
     def load_key(self) -> tuple[object, ...]:
-        """What the loaded data depends on."""
+        """What the loaded data depends on. Arms with equal keys share their loads."""
         return load_key(self.arm)
 
     @property
     def table_engine(self) -> str:
-        """Storage engine of the tables that scripts make."""
         return table_engine(self.arm.server, self.arm.data, self.installation)
 
 
 def load_key(arm: Arm) -> tuple[object, ...]:
-    """What an arm's loaded data depends on: binaries, the options that touch it, what the tables hold."""
+    """Return what an arm's loaded data depends on: binaries, options that affect it, content of the tables."""
     kept = tuple(pair for pair in arm.server.options if pair[0] not in _NOT_IN_DATA)
     return (arm.server.model_copy(update={"env": (), "options": kept}), arm.data)
 
 
 def settings_of(arm: Arm, installation: Installation, study: Study, memory: ServerMemory) -> Settings:
-    """The settings of an arm's server.
+    """Return the settings of an arm's server.
 
     Raises:
-        SpecError: an option that the server does not know, or a workload that its storage engine cannot run.
+        SpecError: the server lacks an option, or its storage engine cannot run a workload.
     """
     for workload in study.workloads:
         measuring_of(workload.script).check_engine(workload, arm, table_engine(arm.server, arm.data, installation))
@@ -128,18 +123,16 @@ def prepare_arms(
     on_progress: Callable[[str, int, int | None], None],
     stop: threading.Event | None = None,
 ) -> tuple[ArmSetup, ...]:
-    """Install every server of the study and work out its settings.
+    """Install every server of the study and choose its settings.
 
     Args:
-        study: its arms and concurrencies.
-        memory: what every server is given.
+        memory: what every server gets.
         passwords: of servers named by URL, by arm name.
-        on_progress: (what, bytes done, bytes in all or None) of downloads.
-        stop: set it to end before the next arm.
+        on_progress: called with (what, bytes done, total bytes or None) during downloads.
 
     Raises:
-        SpecError: unknown version, an option that it does not know; `error.field` begins with the arm.
-        ServerError, HostError: it cannot be fetched, or this machine lacks something.
+        SpecError: unknown version or option; `error.field` begins with the arm.
+        ServerError, HostError: a server cannot be fetched, or this machine lacks something.
         KeyboardInterrupt: `stop` was set.
     """
     stop = stop or threading.Event()
@@ -175,10 +168,7 @@ def _prepare_arm(
 def address_of(
     setup: ArmSetup, server: Server, database: str, *, pid: int | None = None, transport: str = ""
 ) -> ArmAddress:
-    """How the engine reaches an arm's server, in the character set of its data unless the study says otherwise.
-
-    `pid`: the server's, for measuring. `transport`: in place of the arm's own.
-    """
+    """Return the address at which the engine reaches an arm's server, in the character set of its data by default."""
     arm = setup.arm
     transport = transport or arm.connection.transport
     place = server.address(transport)
@@ -212,13 +202,13 @@ def _database_charset(server: Server, database: str) -> str:
 
 @dataclass(frozen=True)
 class MemoryShare:
-    """What every server of a study is given.
+    """What every server of a study gets.
 
     Attributes:
-        memory: buffer pool and redo, the same for every arm.
-        per_server_bytes: what one server is expected to take in all, the largest of the arms.
-        servers: how many servers of our own the study has.
-        at_once: how many of them fit at the same time; at least 2, or 1 when there is only one.
+        memory: buffer pool and redo log, the same for every arm.
+        per_server_bytes: expected total of the largest server.
+        servers: servers started by bakeoff.
+        at_once: how many fit at the same time; at least 2, or 1 if there is only one.
     """
 
     memory: ServerMemory
@@ -230,11 +220,7 @@ class MemoryShare:
 def control_groups(
     controller: str, mount: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
 ) -> Iterator[Path]:
-    """Folders of this process's control groups and of all their parents, any of which may limit it.
-
-    Of version 2, and of the controller's hierarchy of version 1. Not every folder exists: a container may know its
-    groups by the names that they have outside.
-    """
+    """Return the folders of this process's control groups (v1, v2) and their parents; some may not exist."""
     lines: list[list[str]] = []
     with suppress(OSError, ValueError):
         lines = [line.split(":", 2) for line in own.read_text().splitlines()]
@@ -247,7 +233,7 @@ def control_groups(
 
 
 def free_memory_bytes(mount: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> int:
-    """Memory that can be had now: the machine's, or what is left of a control group's limit, if that is less."""
+    """Return the memory available now, on the machine or within a control group's limit."""
     left: list[int] = [psutil.virtual_memory().available]
     for folder in control_groups("memory", mount, own):
         for most, used, cache in (
@@ -262,7 +248,7 @@ def free_memory_bytes(mount: Path = Path("/sys/fs/cgroup"), own: Path = Path("/p
 
 
 def servers_by_aio(proc: Path = Path("/proc/sys/fs")) -> int | None:
-    """How many more servers the kernel's asynchronous I/O allows now, 2 at least; None when that is not known."""
+    """Return how many more servers asynchronous I/O allows, at least 2; None if unknown."""
     try:
         most, used = (int((proc / name).read_text()) for name in ("aio-max-nr", "aio-nr"))
     except (OSError, ValueError):
@@ -271,15 +257,13 @@ def servers_by_aio(proc: Path = Path("/proc/sys/fs")) -> int | None:
 
 
 def share_memory(study: Study, *, available_bytes: int | None = None, at_most: int | None = None) -> MemoryShare:
-    """Size the buffer pools, all equal, and the number of servers that run at once.
+    """Choose the size of the buffer pools, equal on all arms, and how many servers run at once.
 
-    A pool holds the data and a half more; fewer servers run at once rather than with smaller pools. When not even two
-    servers fit with that, two run at once with what there is.
+    A pool holds 1.5 times the data. If memory is short, fewer servers run at once; pools shrink only if two do not fit.
 
     Args:
-        study: its arms and data.
-        available_bytes: None: what is free now.
-        at_most: servers at once, whatever the memory allows (`servers_by_aio`); None: no such limit.
+        available_bytes: defaults to the memory that is free now.
+        at_most: servers at once, whatever the memory allows.
 
     Raises:
         HostError: not even two servers fit.
@@ -315,7 +299,7 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
 
 
 def _redo_bytes(study: Study) -> int:
-    """A small redo log for small data that is only read: all of it is copied for every start."""
+    """Choose a small redo log for small read-only data, because it is copied at every start."""
     largest = max((data_bytes(study, arm.data) for arm in study.arms), default=0)
     if largest > _SMALL_DATA_BYTES or any(map(writes, study.workloads)):
         return _REDO_BYTES
@@ -323,13 +307,11 @@ def _redo_bytes(study: Study) -> int:
 
 
 def _largest_pool_field(arms: Sequence[Arm]) -> KeyPath:
-    """The largest buffer pool that an arm sets, else the rows of the tables."""
     largest = max(arms, key=lambda arm: _asked_pool(arm) or 0)
     return ("arms", largest.name, "server", "options", _POOL_OPTION) if _asked_pool(largest) else ("table_size",)
 
 
 def _asked_pool(arm: Arm) -> int | None:
-    """The buffer pool that the arm's own options set, bytes: in its words, else in its cnf files."""
     targets = [Target("", "mysql", ()), Target("", "mariadb", ())]  # either, before a server is asked
     size = _pool_in(dict(arm.server.options))
     if size or not arm.server.cnf_files:

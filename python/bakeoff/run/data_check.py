@@ -1,8 +1,8 @@
 """Check that all arms hold the same rows (docs/method-reference.md).
 
-The answers to questions about every table must be equal on every arm. Texts are compared as utf8mb4, whatever they
-are stored in. Columns of times and floating-point numbers are left out: scripts fill the first with the time of
-loading, versions print the second differently. So are JSON, which is a text on MariaDB, BIT and geometry.
+Queries on every table must return the same on every arm. Text is compared as utf8mb4, however it is stored. Times and
+floating-point columns are skipped: scripts fill the former at load time, versions print the latter differently. So are
+JSON (text on MariaDB), BIT and geometry.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class _Column:
 
     @property
     def comparable(self) -> str | None:
-        """The column as an expression that is the same however it is stored; None when there is none."""
+        """Return an expression that is the same however the column is stored; None if there is none."""
         if self.kind in _TEXTS:
             return f"CONVERT({self.quoted} USING utf8mb4)"
         if self.kind in _BYTES:
@@ -53,39 +53,32 @@ class _Column:
 
 @dataclass(frozen=True)
 class _Table:
-    """A table, of whose columns some can be compared, or none."""
-
     name: str
     columns: tuple[_Column, ...]
 
     @property
     def key(self) -> str | None:
-        """The primary key when it is one whole number: then rows can be named without scanning."""
+        """The primary key if it is a single integer, so that rows can be addressed without scanning."""
         keys = [column for column in self.columns if column.is_key]
         return keys[0].quoted if len(keys) == 1 and keys[0].kind in _WHOLE_NUMBERS else None
 
     @property
     def compared(self) -> tuple[str, ...]:
-        """Names of the columns that can be compared."""
         return tuple(each.name for each in self.columns if each.comparable)
 
     @property
     def row(self) -> str:
-        """One row as one text in utf8mb4."""
         parts = ", ".join(f"IFNULL({each.comparable}, '(null)')" for each in self.columns if each.comparable)
         return f"CONVERT(CONCAT_WS('|', {parts}) USING utf8mb4)"
 
 
 def ask_tables(server: Server, databases: Iterable[str], *, quick: bool = False) -> dict[str, dict[str, Answer]]:
-    """Answers of every table: {`sbtest.sbtest1`: {`rows`, `sample`, `order`: Answer}}, {} without comparable columns.
+    """Query every table: {`sbtest.sbtest1`: {`rows`, `sample`, `order`: Answer}}, {} without comparable columns.
 
-    Args:
-        server: with its tables loaded.
-        databases: whose tables are asked.
-        quick: without reading whole tables, for a server that has just been restored.
+    `quick` avoids full scans, for a server that has just been restored.
 
     Raises:
-        ServerError: a question fails.
+        ServerError: a query fails.
     """
     return {
         f"{database}.{table.name}": _ask(server, database, table, quick=quick)
@@ -95,7 +88,7 @@ def ask_tables(server: Server, databases: Iterable[str], *, quick: bool = False)
 
 
 def write_answers(run: RunDirectory, answers: Mapping[str, RowAnswers], name: str) -> None:
-    """Keep the answers of all arms; those of a run that has finished epochs stay, and must be the same.
+    """Keep the answers of all arms. Those of a run with finished epochs stay, and must be equal.
 
     Raises:
         ResultsError: the epochs were measured with other rows.
@@ -124,7 +117,7 @@ def write_answers(run: RunDirectory, answers: Mapping[str, RowAnswers], name: st
 
 
 def other_answers(before: Mapping[str, RowAnswers], now: Mapping[str, RowAnswers]) -> Iterator[tuple[str, str, str]]:
-    """Answers that are not what the same arm gave before: table, name of the query, and both in words."""
+    """Return answers that differ from what the same arm gave before: table, query name, both answers in words."""
     for arm in [arm for arm in now if arm in before]:
         for table in sorted(before[arm].keys() | now[arm].keys()):
             then, today = before[arm].get(table, {}), now[arm].get(table, {})
@@ -142,11 +135,10 @@ def _is_other(before: Answer, now: Answer) -> bool:
 
 
 def judge_rows(study: Study, answers: Mapping[str, RowAnswers], listener: Listener) -> None:
-    """Check that all arms hold the same rows; a difference that is not bakeoff's own is noted and flagged.
+    """Check that all arms hold the same rows; note and flag a difference that your own data may have.
 
     Raises:
-        RunInvalid: tables that bakeoff's own scripts loaded on its own servers differ, so that measuring them would
-            compare nothing.
+        RunInvalid: tables that bakeoff's own scripts loaded differ, so measuring them would compare nothing.
     """
     differences = row_differences(study.arms, answers)
     if not differences:
@@ -154,7 +146,7 @@ def judge_rows(study: Study, answers: Mapping[str, RowAnswers], listener: Listen
     first, more = differences[0], f" ({len(differences) - 1} more differences)" if len(differences) > 1 else ""
     found = first.text({arm.name: arm.label for arm in study.arms})
     text = f"the arms do not hold the same rows: {first.table}, query {first.query}: {found}{more}."
-    # What versions make of one's own data is for the person to judge.
+    # With your own data, you judge what versions make of it.
     ours = not (study.has_running_server or study.baseline.data.source)
     if ours and all(PurePath(each.script).suffix != ".lua" for each in study.workloads):
         raise RunInvalid(text, hint="The arms were given the same rows: a server has changed or lost some.")
@@ -211,24 +203,23 @@ def _tables(server: Server, database: str) -> list[_Table]:
 
 
 def _word(value: str | bytes) -> str:
-    """A word of information_schema; some versions give bytes."""
+    """Decode a word of information_schema; some versions send bytes."""
     return (value.decode() if isinstance(value, bytes) else str(value)).lower()
 
 
 def _spread(low: int, high: int, count: int) -> list[int]:
-    """Whole numbers from `low` to `high` at even distances."""
     return sorted({low + (high - low) * place // max(count - 1, 1) for place in range(count)})
 
 
 def _keys(server: Server, name: str, key: str, starts: Sequence[int], place: int, high: int) -> list[int]:
-    """From each start on, the key of the first row, the second … (`place`); `high` where there are fewer rows."""
+    """Return the key of the row at each place after each start; `high` if there are fewer rows."""
     columns = (f"(SELECT {key} FROM {name} WHERE {key} >= {at} ORDER BY {key} LIMIT {place - 1}, 1)" for at in starts)
     (found,) = server.query(f"SELECT {', '.join(columns)}")
     return [high if each is None else int(each) for each in found]
 
 
 def _stretches(server: Server, name: str, key: str, low: int, high: int) -> str:
-    """A condition on the key for stretches of as many rows, however far apart the keys are."""
+    """Return a condition on the key that selects stretches of equally many rows, however far apart the keys are."""
     starts = _spread(low, max(low, high - _STRETCH_ROWS + 1), _STRETCHES)
     ends = _keys(server, name, key, starts, _STRETCH_ROWS, high)
     return " WHERE " + " OR ".join(f"{key} BETWEEN {a} AND {b}" for a, b in zip(starts, ends, strict=True))

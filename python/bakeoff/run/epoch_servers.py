@@ -1,4 +1,4 @@
-"""Restore, start, make ready and stop the servers of one epoch, keep their logs, and watch the machine meanwhile."""
+"""Restore, start, prepare and stop the servers of one epoch, keep their logs, and sample the machine meanwhile."""
 
 import contextlib
 import threading
@@ -43,7 +43,6 @@ class Phases:
 
     @contextlib.contextmanager
     def measure(self, name: str) -> Iterator[None]:
-        """Add the block's time to a phase."""
         start = time.monotonic()
         try:
             yield
@@ -57,11 +56,11 @@ class EpochTools:
 
     Attributes:
         setups: arms of the study, or of one round of it.
-        snapshots: of the data; a bisection adds loads and removes them.
-        at_once: how many servers fit into memory; more arms than that take rounds.
-        rates: events per second last seen, by cell and whether only reads ran.
-        noted: what `note_once` has said.
-        called: what an epoch is called while it goes on.
+        snapshots: loaded data; a bisection adds and removes loads.
+        at_once: how many servers fit into memory; more arms take rounds.
+        rates: last seen events per second, by cell and whether only reads ran.
+        noted: keys of the notes already shown.
+        called: what the epoch is called in progress messages.
         host: this machine's name in a cluster; empty without one.
         engine: starts the engine that measures.
     """
@@ -80,24 +79,19 @@ class EpochTools:
     engine: Callable[..., Engine] = Engine
 
     def note_once(self, text: str, *, about: str = "") -> None:
-        """Say it unless it was said in this run; `about`: what it is known by, where its figures differ."""
+        """Show a note once per run. `about` identifies it if its figures vary."""
         if (about or text) not in self.noted:
             self.noted.add(about or text)
             self.listener.note(text)
 
 
 class EpochServers:
-    """Every arm's server in one round of an epoch, those of this machine and remote ones.
-
-    Args:
-        draft: start order, build and padding.
-        writer: where their settings, counters and logs go.
-        phases: where the time is noted.
+    """The servers of one round of an epoch: those started here and running ones.
 
     Attributes:
         setups: the arms of this round.
-        all: servers by arm, from `start` on.
-        variables: of each of them when it had started, by arm.
+        all: servers by arm, after `start`.
+        variables: server variables at start, by arm.
     """
 
     def __init__(self, tools: EpochTools, draft: EpochDraft, writer: EpochWriter, phases: Phases) -> None:
@@ -114,16 +108,13 @@ class EpochServers:
 
     @property
     def ours(self) -> dict[str, Instance]:
-        """Those that were started here, by arm."""
         return {name: server for name, server in self.all.items() if isinstance(server, Instance)}
 
     @property
     def pids(self) -> dict[str, int]:
-        """Process ids of ours, by arm."""
         return {name: server.pid for name, server in self.ours.items()}
 
     def addresses(self, workload: Workload) -> list[ArmAddress]:
-        """Where the engine finds each arm's data of a workload."""
         study = self._tools.study
         pids = {} if study.apart else self.pids  # of processes that the engine does not see
         addresses = [
@@ -140,10 +131,10 @@ class EpochServers:
         return [replace(each, read_only=True) for each in addresses] if refusing else addresses
 
     def start(self) -> None:
-        """Restore the data and start ours in the draft's order; keep every server's settings and counters.
+        """Restore the data, start our servers in the draft's order, and keep settings and counters of all.
 
         Raises:
-            ServerError, UnreachableError: one does not start or does not answer; a running server has a minute for it.
+            ServerError, UnreachableError: a server does not start or answer; a running server gets a minute.
         """
         tools, draft = self._tools, self._draft
         with self._phases.measure("start"):
@@ -171,7 +162,6 @@ class EpochServers:
             self._writer.write_server_json(name, "status-before.json", server.status())
 
     def _keep_notes(self, setup: ArmSetup, instance: Instance) -> None:
-        """Keep what was translated or left out of an arm's options, and what its server ignores; say it once a run."""
         assert setup.settings
         notes = (*setup.settings.notes, *instance.ignored_settings())
         files = {"files": setup.settings.from_files} if setup.settings.from_files else {}
@@ -180,7 +170,6 @@ class EpochServers:
             self._tools.note_once(f"{setup.arm.label}: {text}")
 
     def _wait_for(self, server: RemoteServer, label: str) -> None:
-        """Wait until a running server answers."""
         began_s, said = time.monotonic(), False
         while True:
             try:
@@ -196,7 +185,7 @@ class EpochServers:
             time.sleep(_BACK_POLL_S)
 
     def make_ready(self) -> None:
-        """Fill the buffer pools, purge and flush, on all arms at once: each would disturb the other's slices."""
+        """Fill buffer pools, purge and flush on all arms at once, so that none of it happens in a slice."""
 
         def make_one_ready(server: Instance) -> Readiness:
             tools = self._tools
@@ -214,7 +203,7 @@ class EpochServers:
             self._readiness = self._on_ours(make_one_ready)
 
     def flush(self) -> None:
-        """Wait a few seconds for what a writing cell has left to be purged and written."""
+        """Give the servers a few seconds to purge and write what a writing cell left behind."""
 
         def flush_one(server: Instance) -> Readiness:
             return readiness.finish_pending_work(
@@ -227,7 +216,7 @@ class EpochServers:
                 self._unfinished.setdefault(name, []).extend(ready.notes)
 
     def readiness_records(self) -> dict[str, dict[str, Any]]:
-        """For outcome.json: how ours were before measuring, and what was still pending between writing cells."""
+        """Return what outcome.json says about readiness before measuring and between writing cells."""
         return {
             name: ready.as_record() | {"between_cells": self._unfinished.get(name, [])}
             for name, ready in self._readiness.items()
@@ -240,7 +229,7 @@ class EpochServers:
             return dict(zip(ours, pool.map(work, ours.values()), strict=True))
 
     def keep_status(self) -> None:
-        """Keep the counters as they are after measuring.
+        """Keep the counters after measuring.
 
         Raises:
             ServerError, UnreachableError: a server is gone.
@@ -249,7 +238,7 @@ class EpochServers:
             self._writer.write_server_json(name, "status-after.json", server.status())
 
     def keep_logs(self) -> None:
-        """Keep the end of each error log that there is, also of a server that did not start."""
+        """Keep the end of every error log, including those of servers that did not start."""
         for server in self._restored:
             log = server.error_log_tail()
             if log:
@@ -257,7 +246,7 @@ class EpochServers:
                     self._writer.write_server_text(server.name, "error.log", log)
 
     def remove(self) -> None:
-        """Stop ours and delete their files, also when not all of them were started."""
+        """Stop our servers and delete their files, even if not all of them started."""
         self._tools.pool.remove_all(self._restored)
 
     def _restore(self, setup: ArmSetup) -> Instance:
@@ -275,15 +264,9 @@ class EpochServers:
 
 
 class HostWatch:
-    """Samples the machine once a second in a thread of its own: the rows of host.parquet (docs/results.md).
+    """Samples the machine once a second in a thread: the rows of host.parquet (docs/results.md).
 
-    Use as a context manager.
-
-    Args:
-        pids: server process of each arm, for its resident memory.
-
-    Attributes:
-        samples: one row a second, columns of `bakeoff.results.epoch_data.HOST_SCHEMA` and `rss_bytes:ARM`.
+    `samples` has the columns of `bakeoff.results.epoch_data.HOST_SCHEMA` and `rss_bytes:ARM`.
     """
 
     def __init__(self, pids: Mapping[str, int]) -> None:
@@ -317,7 +300,6 @@ class HostWatch:
 
 
 def _read_counters() -> dict[str, float]:
-    """Counters that only grow: CPU seconds of `_SHARES`, and those of `_RATES`."""
     cpu = psutil.cpu_times()
     disk = psutil.disk_io_counters()
     network = psutil.net_io_counters()
@@ -337,7 +319,6 @@ def _read_counters() -> dict[str, float]:
 
 
 def _read_memory(pids: Mapping[str, int]) -> Sample:
-    """Memory of the machine and of each server, runnable and blocked tasks."""
     memory = psutil.virtual_memory()
     tasks = dict(line.split()[:2] for line in Path("/proc/stat").read_text(encoding="ascii").splitlines())
     row: Sample = {

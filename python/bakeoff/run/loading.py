@@ -64,12 +64,10 @@ class Loader:
     """Loads the data of a run.
 
     Attributes:
-        stop: once it is set, the present loads are given up, and their servers killed: the engine ends a cancelled
-            load as if it were complete.
-        engine_lock: held while the engine fills one server: it keeps all CPUs busy alone.
-        answers: of the tables of each load, to compare the arms.
-        left: what stays behind on running servers, a sentence for each arm and database.
-        kept: loads of one's own data, which a resumed run goes on with.
+        stop: once set, running loads are abandoned and their servers killed.
+        engine_lock: held while the engine fills a server, which keeps all CPUs busy.
+        answers: answers about the tables of each load, to compare the arms.
+        left: what remains on running servers, one sentence per arm and database.
     """
 
     study: Study
@@ -84,16 +82,13 @@ class Loader:
     kept: KeptLoads | None = None
 
     def load_all(self, setups: Sequence[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
-        """Load the builds of every distinct setup, of every setup as many; returns snapshots of stopped servers.
+        """Load every build of every distinct setup and return snapshots of the stopped servers.
 
-        The first build is always loaded; each further one only when loading is then expected to end within `limit_s`:
-        another build shows how much the data decides, but six epochs of one build are worth more than none of two.
-        Small builds are all loaded, two at a time. Arms that join later are loaded when they are needed.
+        The first build is always loaded. Further ones are loaded while loading is expected to end within `limit_s`:
+        six epochs of one build are worth more than none of two. Arms that join later are loaded when needed.
 
         Raises:
-            ServerError, EngineError, HostError: a server did not start, a load failed, the disk is too small.
-            SpecError: a server does not know the data's character set or collation.
-            RunInvalid, ResultsError: arms do not hold the same rows, or the run was measured with others.
+            BakeoffError: a server did not start, a load failed, the disk is full, or arms do not hold the same rows.
             KeyboardInterrupt: the stop flag was set.
         """
         setups = setups[: len(self.study.starting_arms)]
@@ -119,26 +114,21 @@ class Loader:
         return snapshots
 
     def load_further(self, setup: ArmSetup, build: int, *, setups: Sequence[ArmSetup]) -> dict[SnapshotKey, Snapshot]:
-        """Load one build of an arm that has joined `setups`, which it is one of.
-
-        Raises:
-            as `load_all`.
-        """
+        """Load one build of an arm that has joined `setups`. Raises the same errors as `load_all`."""
         snapshots = self._load_jobs([(setup, build)], sharing=setups, at_once=1)
         self._compare_rows(setups, build)
         self._end_if_stopped()
         return snapshots
 
     def load_remote(self, setup: ArmSetup, *, measured: bool = False) -> None:
-        """Load a running server, unless its tables are there already: then they are used as they are.
+        """Load a running server, or use its tables as they are if it has them.
 
         Args:
-            setup: of the server.
-            measured: this run has epochs of it, so rows that its own workloads have written are no objection.
+            measured: the run has epochs of this server, so its workloads may have changed rows.
 
         Raises:
             SpecError: its tables are not those that the study asks for.
-            ServerError, EngineError: it refuses, or a load failed.
+            ServerError, EngineError: the server refuses, or a load failed.
             KeyboardInterrupt: the stop flag was set.
         """
         assert setup.remote
@@ -158,7 +148,7 @@ class Loader:
         self.left[label, database] = f"{label} keeps the database {database}, which bakeoff {done}"
 
     def _check_tables(self, setup: ArmSetup, server: Server, database: str, workload: Workload) -> None:
-        """Check that sysbench's tables are the study's; the tables of other scripts are not known here."""
+        """Check that sysbench's tables match the study. Tables of other scripts are unknown here."""
         options = script_options(self.study, workload, setup.arm.data)
         if database != self.study.database or "table_size" not in options:
             return
@@ -173,12 +163,6 @@ class Loader:
             )
 
     def _compare_rows(self, setups: Sequence[ArmSetup], build: int) -> None:
-        """Write the answers of every arm, and check that all hold the same rows.
-
-        Raises:
-            RunInvalid: they do not, although a script of bakeoff's own loaded them.
-            ResultsError: the run has finished epochs, of other rows.
-        """
         found = {s.arm.name: self.answers[key] for s in setups if (key := (s.load_key, build)) in self.answers}
         write_answers(self.run, found, f"rows/{build}.json")
         judge_rows(self.study, found, self.listener)
@@ -242,7 +226,7 @@ class Loader:
         return snapshot
 
     def _filled(self, setup: ArmSetup, build: int, kept: KeptLoad | None) -> tuple[Instance, Loaded]:
-        """A running server with all data; what is kept of the load is deleted if the server cannot go on with it."""
+        """Return a running server with all data. If it cannot continue a kept load, delete that and start over."""
         assert setup.installation
         assert setup.settings
         name, home = f"load-{setup.arm.name}", kept.home if kept else None
@@ -262,13 +246,12 @@ class Loader:
             kept.resumed = False
         except BaseException:
             if kept:
-                kept.write()  # before the server is stopped, which is no cost of the load
+                kept.write()  # before the stop, which does not count as loading time
             instance.remove(keep_files=kept is not None)
             raise
         return self._filled(setup, build, kept)
 
     def _fill_all(self, setup: ArmSetup, instance: Instance, *, build: int, kept: KeptLoad | None) -> Loaded:
-        """Load the arm's dump, or all databases of the workloads."""
         if not setup.arm.data.source:
             for database, workload in families(self.study):
                 self._fill(setup, instance, database, workload, build=build)
@@ -332,17 +315,17 @@ class Loader:
 
 
 def _load_seed(study: Study, build: int) -> int:
-    """Of a build's rows; fixed beside a running server, whose tables of an earlier run are used as they are."""
+    """Seed for a build's rows. Constant beside a running server, whose tables of an earlier run are reused."""
     return seed_for(0 if study.has_running_server else study.seed, "build", build)
 
 
 def loader_threads() -> int:
-    """Connections that load at once: one for each CPU, at most 8; the same for every arm (docs/loading.md)."""
+    """Number of loading connections: one per CPU, at most 8, the same for every arm (docs/loading.md)."""
     return min(_LOADER_THREADS_MAX, len(os.sched_getaffinity(0)))
 
 
 def check_data(engine: Engine, study: Study, setup: ArmSetup, workload: Workload) -> None:
-    """Have the script check its own data (TPC-C's consistency conditions), if it can; the engine knows the arm already.
+    """Run the script's own check of its data (TPC-C's consistency conditions), if it has one.
 
     Raises:
         EngineError: a condition does not hold.
@@ -359,9 +342,9 @@ def check_data(engine: Engine, study: Study, setup: ArmSetup, workload: Workload
 
 
 def families(study: Study) -> list[tuple[str, Workload]]:
-    """Databases to load, each with the workload whose `prepare` fills it; scripts that share tables share one.
+    """Return the databases to load, each with the workload whose `prepare` fills it.
 
-    A capture fills none: its database is empty unless a script or a dump has filled it.
+    Scripts that share tables share a database. A capture fills none.
     """
     found: dict[str, Workload] = {}
     for workload in sorted(study.workloads, key=lambda workload: not kind_of(workload.script).fills_tables):
@@ -370,10 +353,7 @@ def families(study: Study) -> list[tuple[str, Workload]]:
 
 
 def databases(study: Study, server: Server) -> tuple[str, ...]:
-    """Databases whose tables are measured: all that a dump has filled, else those of the workloads.
-
-    Those that a capture uses on a running server are not known.
-    """
+    """Return the databases whose tables are measured: those filled by a dump, else those of the workloads."""
     if study.baseline.data.source:
         return databases_of(server)
     return tuple(name for name, workload in families(study) if server.ours or kind_of(workload.script).fills_tables)
@@ -401,7 +381,7 @@ def _mistake(arm: Arm, message: str, *, hint: str) -> SpecError:
 
 
 def _load_failed(error: EngineError, arm: Arm, script: str = "") -> BakeoffError:
-    """Say why a load by a script or, without one, of a dump failed: in the engine's words unless the cause is known."""
+    """Turn a failed load into an error that names the cause, if it is known."""
     if error.sql_errno in _FULL or _NO_SPACE.search(error.message):
         return HostError(
             f"disk: {arm.label} has no room for its rows: {error.message}.",
@@ -425,7 +405,7 @@ def _load_failed(error: EngineError, arm: Arm, script: str = "") -> BakeoffError
 
 
 def _parts(server: Server, database: str) -> tuple[int, int]:
-    """Bytes of the rows (with the primary key, in InnoDB) and of the secondary indexes, by the server's estimate."""
+    """Return bytes of rows (with InnoDB's primary key) and of secondary indexes, as the server estimates them."""
     sql = (
         "SELECT COALESCE(SUM(data_length), 0), COALESCE(SUM(index_length), 0) "
         "FROM information_schema.tables WHERE table_schema = %s"
@@ -439,17 +419,12 @@ def _has_tables(server: Server, database: str) -> bool:
 
 
 def objection(server: Server, database: str, *, tables: int, table_size: int, indexed: bool) -> str | None:
-    """Why sysbench's tables on a running server are not those that a study asks for; None: they are.
+    """Say why sysbench's tables on a running server are not what the study asks for; None if they are.
 
     Args:
-        server: that holds them.
-        database: where they are.
-        tables: `sbtest1` to `sbtestN` are asked for; further tables do not matter.
-        table_size: the last id of each: scripts draw ids up to it.
-        indexed: each must have its secondary index, which a load builds last.
-
-    Raises:
-        ServerError: the server does not answer.
+        tables: `sbtest1` to `sbtestN` must exist; further tables are ignored.
+        table_size: the last id of each table, because scripts draw ids up to it.
+        indexed: each table needs its secondary index, which a load builds last.
     """
     there = _names(server, "table_name", "tables", database)
     indexes = _names(server, "index_name", "statistics", database)

@@ -1,6 +1,6 @@
-"""What on this machine would spoil a measurement, what it can resolve, and whether a known slowdown is found here.
+"""Find what on this machine would spoil a measurement, what it can resolve, and whether it finds a known slowdown.
 
-`examine` looks for about two seconds; `resolve` and `prove` run short duels of one server against itself.
+`examine` takes about two seconds; `resolve` and `prove` run short duels of a server against itself.
 """
 
 import math
@@ -62,8 +62,6 @@ _JITTER_NS = 2_000_000  # a busy loop interrupted for longer than this has lost 
 
 
 class Severity(IntEnum):
-    """How bad a finding is."""
-
     OK = 0
     NOTE = 1
     WARNING = 2
@@ -72,7 +70,7 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing examined: what was found, and what to do about it (nothing when all is well)."""
+    """One thing examined: what was found, and what to do about it."""
 
     subject: str
     severity: Severity
@@ -81,18 +79,14 @@ class Finding:
 
 
 def examine(work_root: Path) -> list[Finding]:
-    """Examine this machine; the worst finding first.
-
-    Args:
-        work_root: where data directories will live.
-    """
+    """Examine this machine, with data directories in `work_root`. Returns the worst finding first."""
     findings = [*_load(), *_processor(), *_memory(), *_disk(work_root), *_programs(), *_servers()]
     findings += [finding for feature in features.parts("checks") for finding in feature.checks()]
     return sorted(findings, key=lambda finding: -finding.severity)
 
 
 def _load() -> Iterator[Finding]:
-    """CPU of others, steal and scheduling gaps over one short probe that itself keeps one CPU busy."""
+    """Measure CPU use of others, steal and scheduling gaps with a short probe that keeps one CPU busy."""
     own = psutil.Process()
     before, own_before = psutil.cpu_times(), sum(own.cpu_times()[:2])
     gaps, worst_ns = _spin(_PROBE_S)
@@ -127,7 +121,7 @@ def _load() -> Iterator[Finding]:
 
 
 def _spin(seconds: float) -> tuple[int, int]:
-    """Gaps between clock reads of a busy loop: how many above the limit, and the longest in ns."""
+    """Return how many gaps between clock reads of a busy loop exceed the limit, and the longest in ns."""
     end = last = time.perf_counter_ns()
     end += int(seconds * 1e9)
     gaps = worst = 0
@@ -185,13 +179,13 @@ def _processor() -> Iterator[Finding]:
 
 
 def times_throttled(groups: Iterable[Path]) -> int:
-    """How often the kernel has stopped one of the control groups because of its CPU quota, the most of any."""
+    """Return how often the kernel has throttled a control group because of its CPU quota, the most of any."""
     stats = (read_fact(str(group / "cpu.stat")) or "" for group in groups)
     return max((int(each) for stat in stats for each in re.findall(r"^nr_throttled (\d+)$", stat, re.M)), default=0)
 
 
 def cpu_quota(groups: Iterable[Path]) -> float:
-    """CPUs that the smallest quota of the control groups, of either version, is worth; infinite without one."""
+    """Return the smallest CPU quota of the control groups, in CPUs; infinite without one."""
     found: list[float] = []
     for group in groups:
         version_1 = " ".join(read_fact(str(group / f"cpu.cfs_{name}_us")) or "" for name in ("quota", "period"))
@@ -248,7 +242,7 @@ def _disk(work_root: Path) -> Iterator[Finding]:
 
 
 def _access(place: Path) -> Iterator[Finding]:
-    """What keeps us, or the account that servers run as, out of a folder."""
+    """Say what keeps us, or the account that runs servers, out of a folder."""
     if not os.access(place, os.W_OK | os.X_OK):
         yield _finding("folder", Severity.PROBLEM, f"{place} may not be written to", _ANOTHER_CACHE)
         return
@@ -260,7 +254,6 @@ def _access(place: Path) -> Iterator[Finding]:
 
 
 def _held(cache: Path) -> str:
-    """Bytes of the cache, and of each of its folders."""
     folders = sorted(each for each in cache.iterdir() if each.is_dir()) if cache.is_dir() else []
     sizes = {each.name: bytes_on_disk(each) for each in folders}
     parts = ", ".join(f"{name} {format_bytes(size)}" for name, size in sizes.items())
@@ -285,7 +278,7 @@ def _programs() -> Iterator[Finding]:
 
 
 def _servers() -> Iterator[Finding]:
-    """What the servers of the catalogue need and this machine lacks."""
+    """Find libraries and tools that catalogue servers need and this machine lacks."""
     for error in lacking(Catalog.load().entries):
         yield _finding("servers", Severity.WARNING, error.message, error.hint)
 
@@ -296,17 +289,15 @@ def _finding(subject: str, severity: Severity, found: str, advice: str = "") -> 
 
 @dataclass(frozen=True)
 class Proof:
-    """One expectation about a duel whose answer is known."""
-
     expected: str
     found: str
     holds: bool
 
 
 def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: threading.Event) -> Resolution | None:
-    """Run two equal servers against each other and forecast what this machine resolves; the run is thrown away.
+    """Run two equal servers against each other and forecast what this machine resolves. Only a failed run is kept.
 
-    One that fails is kept. Returns None when too few epochs were finished. Set `stop` to end in order.
+    Returns None if too few epochs finished, e.g. because `stop` was set.
 
     Raises:
         BakeoffError: the server could not be fetched, or did not run.
@@ -322,14 +313,14 @@ def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: t
 
 
 def smallest_budget_s(server: str, *, threads: int) -> float:
-    """The smallest budget for a verdict between the server and a different one, in a duel of the default tables.
+    """Return the smallest budget for a verdict on a different server, in a duel of the default tables.
 
     Raises:
         BakeoffError: there is no such server, or too little memory.
     """
     study = _duel_of_one_server(server, seed=0, threads=threads, budget_s=TEST_RUN_S)
     arm, other = study.arms
-    unlike = other.model_copy(update={"data": Data(charset="utf8mb4")})  # so that each has loads of its own
+    unlike = other.model_copy(update={"data": Data(charset="utf8mb4")})  # forces separate loads
     duel = Study(
         title=study.title, arms=(arm, unlike), workloads=(Workload(script="oltp_read_only"),), threads=(threads,)
     )
@@ -337,10 +328,10 @@ def smallest_budget_s(server: str, *, threads: int) -> float:
 
 
 def prove(server: str, *, seed: int, threads: int, listener: Listener, stop: threading.Event) -> list[Proof]:
-    """Duel two equal servers, then the same with a slowdown injected into one, and judge the answers.
+    """Duel two equal servers, then the same with an injected slowdown, and judge both answers.
 
-    A 95 % interval misses the truth once in twenty duels, so a duel that does not hold is repeated once. Set `stop` to
-    end in order; the duels so far are judged.
+    A 95 % interval misses the truth once in twenty duels, so a duel that does not hold is repeated once. Setting `stop`
+    ends it early; finished duels are judged.
 
     Raises:
         BakeoffError: the server could not be fetched or did not run, or no epoch of a duel could be used.
@@ -363,7 +354,7 @@ def prove(server: str, *, seed: int, threads: int, listener: Listener, stop: thr
 
 
 def judge_duel(comparison: Comparison, slowdown_percent: float) -> list[Proof]:
-    """Whether a duel of equal servers has found the slowdown that was injected into the contender, or none."""
+    """Judge whether a duel of equal servers found the injected slowdown, or none if none was injected."""
     interval, words = comparison.estimate.interval, comparison.verdict.words
     truth = -math.log1p(slowdown_percent / 100)
     ratio = ratio_text(comparison.estimate.mean, interval.low, interval.high)
@@ -402,7 +393,7 @@ def _duel_of_one_server(
 
 @contextmanager
 def _folder_of_a_test_run() -> Iterator[str]:
-    """A temporary folder, which stays when the run in it fails: the message names files of it."""
+    """Yield a temporary folder, which is kept if the run fails, because the message names files in it."""
     folder = tempfile.mkdtemp(prefix="bakeoff-doctor-")
     try:
         yield folder

@@ -1,8 +1,7 @@
-"""Load one's own data, a dump or that of a running server, in place of what a script's `prepare` makes (docs/data.md).
+"""Load your own data, from a dump or a running server, instead of what a script's `prepare` makes (docs/data.md).
 
-A running server is only read: one connection, one transaction, no lock but those of reading. Its data becomes a
-consistent snapshot: a dump in the cache, which every arm loads. That is a directory laid out as mydumper's, so that
-`bakeoff.spec.dumps` finds its files; rows are INSERTs of some 256 KB.
+A running server is only read, in one transaction. The result is a dump in mydumper's layout in the cache, which every
+arm loads.
 """
 
 import gzip
@@ -50,12 +49,7 @@ _WHILE_LOADING = ("max_allowed_packet = 1073741824", "log_bin_trust_function_cre
 
 @dataclass(frozen=True)
 class OwnData:
-    """What `--data` names.
-
-    Attributes:
-        source: for `Data.source`, without a password.
-        database: the one that it is of; empty: it names none or several.
-    """
+    """What `--data` names: a source without password, and its database (empty if it names none or several)."""
 
     source: str = ""
     database: str = ""
@@ -63,10 +57,11 @@ class OwnData:
 
 
 def own_data(text: str) -> OwnData:
-    """Look at what was written after `--data`.
+    """Parse the value of `--data`.
 
     Raises:
-        SpecError: no dump, or the URL of no database. HostError: it cannot be read.
+        SpecError: it is not a dump, or a URL without a database.
+        HostError: it cannot be read.
     """
     if not is_url(text):
         source = str(Path(text).absolute())
@@ -81,10 +76,11 @@ def own_data(text: str) -> OwnData:
 
 
 def databases_in(source: str) -> tuple[str, ...]:
-    """Databases that a dump makes or uses itself, as far as the names of its files or a file's beginning say.
+    """Return the databases that a dump creates or uses, judging by file names and the beginning of a file.
 
     Raises:
-        SpecError: no dump, or one in UTF-16. HostError: it cannot be read.
+        SpecError: it is not a dump, or is UTF-16.
+        HostError: it cannot be read.
     """
     dump = read_dump(source)
     if Path(source).is_dir():
@@ -109,13 +105,11 @@ def load_dump(
     threads: int,
     kept: KeptLoad | None = None,
 ) -> Loaded:
-    """Load the arm's dump into its server; the study's database is there already, unless the dump makes it.
-
-    With `kept` the load goes on where an earlier one was ended, and can be gone on with itself.
+    """Load the arm's dump into its server. With `kept` an interrupted load continues.
 
     Raises:
-        SpecError: the dump is not for this server, or fills other databases than the study measures.
-        ServerError: the server is gone. EngineError: the engine is; the disk is full.
+        SpecError: the server refuses the dump, or it fills other databases than the study measures.
+        ServerError, EngineError: the server or the engine is gone, or the disk is full.
     """
     source, label = setup.arm.data.source, setup.arm.label
     dump = read_dump(source)
@@ -155,7 +149,7 @@ def load_dump(
 
 
 def databases_of(server: Server) -> tuple[str, ...]:
-    """Databases with tables, those of the server itself left out."""
+    """Return the databases that have tables, without the server's own."""
     rows = server.query(
         f"SELECT DISTINCT table_schema FROM information_schema.tables WHERE table_type IN {TABLE_TYPES} ORDER BY 1"
     )
@@ -163,10 +157,11 @@ def databases_of(server: Server) -> tuple[str, ...]:
 
 
 def check_source(study: Study) -> None:
-    """Check before anything is started that each dump is of the database that the study measures.
+    """Check that each dump exists and holds the database that the study measures.
 
     Raises:
-        SpecError: it is of others, or none is there. HostError: it cannot be read.
+        SpecError: it does not.
+        HostError: it cannot be read.
     """
     for arm in study.arms:
         source = arm.data.source
@@ -180,10 +175,10 @@ def check_source(study: Study) -> None:
 
 
 def check_databases(study: Study, loaded: Loaded) -> None:
-    """Check that the database that the study measures was filled.
+    """Check that the load filled the database that the study measures.
 
     Raises:
-        SpecError: it was not; with those that were.
+        SpecError: it did not; names the databases that were filled.
     """
     if study.database not in loaded.databases:
         there = ", ".join(loaded.databases) or "no database"
@@ -214,28 +209,24 @@ _GENERATED = re.compile(r"\b(virtual|stored|persistent)\b", re.IGNORECASE)
 
 
 def sources_of(study: Study) -> list[str]:
-    """Running servers whose data the study's arms load."""
     return list(dict.fromkeys(arm.data.source for arm in study.arms if is_url(arm.data.source)))
 
 
 def with_expected_sizes(study: Study, passwords: Mapping[str, str]) -> Study:
-    """The study with the size of the data that running servers give, as they reckon it.
+    """Ask the running servers that supply data for its size, and return the study with it.
 
     Raises:
-        HostError, ServerError: one does not answer, or refuses.
+        HostError, ServerError: a server does not answer, or refuses.
     """
     sizes = {source: _server(source, passwords).data_bytes(url_database(source)) for source in sources_of(study)}
     return _with_data(study, {source: {"source_bytes": size} for source, size in sizes.items()})
 
 
 def take_snapshots(study: Study, listener: Listener, passwords: Mapping[str, str], stop: threading.Event) -> Study:
-    """The study with a dump in the place of every running server whose data is asked for.
+    """Dump every running server that supplies data, and return the study with the dumps in their place.
 
     Args:
-        study: as it was asked.
-        listener: receives progress.
-        passwords: of the servers, by the study's `source`.
-        stop: set it to give up.
+        passwords: by the study's `source`.
 
     Raises:
         HostError, ServerError: a server does not answer, or refuses; the disk is full.
@@ -261,7 +252,7 @@ def take_snapshots(study: Study, listener: Listener, passwords: Mapping[str, str
 
 
 def keep_snapshots(study: Study) -> None:
-    """Share what a run that is resumed has taken of running servers, so that no other bakeoff prunes it."""
+    """Lock the dumps a resumed run has taken, so that no other bakeoff prunes them."""
     for source in {arm.data.source for arm in study.arms if arm.data.source}:
         if Path(source).parent == cache_root() / "dumps":
             share(Path(source).name)
@@ -284,10 +275,10 @@ def _server(source: str, passwords: Mapping[str, str]) -> RemoteServer:
 
 
 def dump_database(server: RemoteServer, database: str, folder: Path, listener: Listener, stop: threading.Event) -> None:
-    """Write a database into an empty folder.
+    """Dump a database into an empty folder.
 
     Raises:
-        HostError, ServerError: the server does not answer, refuses, or has no such database.
+        HostError, ServerError: the server does not answer, refuses, or lacks the database.
         KeyboardInterrupt: `stop` was set.
     """
     total = server.data_bytes(database)
@@ -313,12 +304,10 @@ class _Column:
 
     @property
     def selected(self) -> str:
-        """A float as a double, which is written in full."""
         return f"{quoted(self.name)} + 0e0" if self.kind == "float" else quoted(self.name)
 
     @property
     def literal(self) -> Callable[[bytes | None], bytes]:
-        """How a value is written."""
         if _BINARY.fullmatch(self.kind):
             return lambda value: b"NULL" if value is None else b"0x" + value.hex().encode() if value else b"''"
         if self.kind in _NUMBERS:
@@ -332,12 +321,6 @@ def _escaped(value: bytes) -> bytes:
 
 @dataclass
 class _Dumper:
-    """One database on its way into a folder.
-
-    Attributes:
-        report: receives the bytes of rows so far.
-    """
-
     connection: pymysql.connections.Connection
     database: str
     folder: Path
@@ -367,7 +350,6 @@ class _Dumper:
         self.connection.rollback()
 
     def _begin(self) -> None:
-        """One transaction that sees one moment."""
         lift_limits(self.connection)
         self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
@@ -378,7 +360,7 @@ class _Dumper:
             cursor.execute(sql)
 
     def _texts(self, sql: str, *arguments: str) -> list[tuple[str, ...]]:
-        """Rows as texts: some versions give bytes."""
+        """Return rows as strings; some versions send bytes."""
         with self.connection.cursor() as cursor:
             cursor.execute(sql, arguments or None)
             return [
@@ -439,7 +421,7 @@ class _Dumper:
             file.write(insert + b",\n".join(pending) + b";\n")
 
     def _views(self, views: Sequence[str]) -> None:
-        """First views of the same columns, so that one may use another whatever their order."""
+        """Write placeholder views first, so that views may use each other in any order."""
         stand_ins, statements = [], []
         for view in views:
             columns = self._texts(
@@ -485,7 +467,7 @@ class _Dumper:
         self._write("-schema-triggers", statements)
 
     def _with_session(self, what: str, create: str, mode: str, collation: str) -> list[str]:
-        """A routine is kept by the server with the mode and the collation of the session that made it."""
+        """Wrap a routine in the SQL mode and collation of the session that created it."""
         if not create:
             raise SpecError(
                 f"data: the account may not read {what} of {self.database}.",

@@ -64,7 +64,7 @@ class Joining:
             BakeoffError: no arm could be loaded.
         """
         needed = [setup for setup in tools.setups if setup.arm.name in arms]
-        if search_of(tools.study).options:
+        if search_of(tools.study).settings:
             kept = {setup.load_key for setup in (*tools.setups[:2], *needed)}
             for key in [key for key in tools.snapshots if key[0] not in kept]:
                 shutil.rmtree(tools.snapshots.pop(key).path, ignore_errors=True)

@@ -1,19 +1,23 @@
-"""Measure the arms in between two arms of a run, so that its report can say which setting carries the difference.
+"""Search for the setting that carries the difference between two arms of a run (`bakeoff explain --attribute`).
 
-They are a run of their own, in a run directory below that of the run they explain (`bakeoff.search.attribution`).
+The search is a run of its own, in a run directory below that of the run it explains.
 """
 
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bakeoff.errors import ServerError, SpecError
+from bakeoff.cli.run import RunOptions, ending_in_order, show_report
+from bakeoff.errors import BakeoffError, ExitCode, ServerError, SpecError
+from bakeoff.report import build_view, render_html
+from bakeoff.report.live import live_for
 from bakeoff.results import RunDirectory
 from bakeoff.run.arms import settings_of, share_memory
 from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.reporters import download_reporter
 from bakeoff.run.runner import run_study
-from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, Candidate, differing, study_in_between
+from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, differing, search_study
+from bakeoff.search.model import SERVER, Setting
 from bakeoff.servers import Installation, ServerMemory, ServerPool, install
 from bakeoff.servers.options import option_text
 from bakeoff.servers.paths import work_root
@@ -22,11 +26,47 @@ from bakeoff.stats.model import Analysis
 from bakeoff.stats.progress import Listener
 from bakeoff.units import format_duration
 
-_BUDGET_MARGIN = 1.2
-"""Over the smallest budget that gives a verdict: shares take a few epochs more."""
+BUDGET_FACTOR = 3.0
+"""Default budget of a search, times that of the run: it ends as soon as the settings are known."""
+
+_BUDGET_MARGIN = 1.2  # over the smallest budget that gives a verdict
 
 
-def arms_in_between(
+def attribute_pairs(
+    run: RunDirectory, study: Study, pairs: Sequence[tuple[str, str]], budget_s: float | None, options: RunOptions
+) -> int:
+    """Search for every two arms, and report the run anew; return the exit code.
+
+    Raises:
+        BakeoffError: no two of them could be searched; that of the last two.
+    """
+    analysis = run.read("analysis.json", Analysis)
+    assert analysis, "a run without a verdict is not explained"
+    stop, failed = threading.Event(), 0
+    with run.hold(), ending_in_order(stop):
+        for baseline, contender in pairs:
+            try:
+                with live_for(study, quiet=options.quiet, json=options.json) as live:
+                    asked, made = prepare(
+                        run, contender, baseline=baseline, listener=live, stop=stop, budget_s=budget_s
+                    )
+                with live_for(made, quiet=options.quiet, json=options.json) as live:
+                    attribute(run, asked, made, listener=live, stop=stop, command_line=options.command_line)
+            except BakeoffError as error:
+                failed += 1
+                if failed == len(pairs):  # nothing was measured
+                    raise
+                with live_for(study, quiet=options.quiet, json=options.json) as live:
+                    live.note(str(error))  # the other contenders may have settings to tell apart
+            if stop.is_set():
+                break
+        view = build_view(run, analysis)
+        run.write_text("report.html", render_html(view))
+    show_report(run, view, options)
+    return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DONE
+
+
+def prepare(
     run: RunDirectory,
     contender: str,
     *,
@@ -35,18 +75,10 @@ def arms_in_between(
     stop: threading.Event,
     budget_s: float | None,
 ) -> tuple[Attribution, Study]:
-    """Find the settings that differ between two arms of a run, and the study of the arms in between.
-
-    Args:
-        run: it has an analysis.
-        contender: name of an arm.
-        baseline: name of another arm.
-        listener: receives what happens.
-        stop: set it to end in order.
-        budget_s: wall seconds; None: those of the run for every two arms, or what verdicts take if that is more.
+    """Find the settings that differ between two arms of an analysed run, and the study that searches them.
 
     Raises:
-        SpecError: there is nothing to tell apart, the budget is too small, or a setting needs another one.
+        SpecError: there is nothing to tell apart, or the budget is too small.
         ServerError: the baseline's server cannot be fetched. HostError: memory or disk are too small.
     """
     study, analysis = run.study(), run.read("analysis.json", Analysis)
@@ -55,124 +87,55 @@ def arms_in_between(
     first, other = arms[baseline], arms[contender]
     asked = differing(study, first, other, run.newest_variables())
     asked = asked.without(_refused(asked, study, first, other, listener, stop))
-    in_between, name = study_in_between(study, analysis, asked, budget_s=budget_s or study.budget_s)
-    in_between = _with_budget(in_between, budget_s)
-    _require_starts(asked, in_between, first, other, listener, stop)
-    return asked.model_copy(update={"contender_arm": name}), in_between
+    return asked, _with_budget(search_study(study, analysis, asked, budget_s=study.budget_s), budget_s)
 
 
 def attribute(
     run: RunDirectory,
     asked: Attribution,
-    in_between: Study,
+    study: Study,
     *,
     listener: Listener,
     stop: threading.Event,
     command_line: Sequence[str],
 ) -> None:
-    """Measure the arms in between.
-
-    Args:
-        run: that is explained.
-        asked: the settings, of `arms_in_between`.
-        in_between: the study, likewise.
-        listener: receives what happens.
-        stop: set it to end in order.
-        command_line: for the manifest.
+    """Search the settings that `prepare` found.
 
     Raises:
         BakeoffError: as `run_study`.
     """
-    names = ", ".join(each.name for each in asked.candidates)
-    budget = format_duration(in_between.budget_s)
-    listener.note(f"{len(in_between.arms)} arms with {names} of one side or the other; at most {budget}")
+    names = ", ".join(each.name for each in asked.settings)
+    listener.note(f"searching among {names}; at most {format_duration(study.budget_s)}")
     found, _ = run_study(
-        in_between,
-        run.path / FOLDER,
-        listener=listener,
-        stop=stop,
-        passwords={},
-        command_line=command_line,
+        study, run.path / FOLDER, listener=listener, stop=stop, passwords={}, command_line=command_line
     )
     found.write_json(DOCUMENT, asked)
 
 
 def _with_budget(study: Study, asked_s: float | None) -> Study:
-    """The study with its budget, after a look at what it would take.
-
-    Raises:
-        SpecError: the budget that was asked for is too small. HostError: memory or disk are.
-    """
     seen = forecast(study)
     require_disk(seen)
     needed_s = seen.plan.budget_needed_s
     if asked_s is None:
-        budget_s = max(study.budget_s * len(study.arms) / 2, _BUDGET_MARGIN * needed_s)
+        budget_s = max(BUDGET_FACTOR * study.budget_s, _BUDGET_MARGIN * needed_s)
         return study.model_copy(update={"budget_s": budget_s})
     if asked_s < needed_s:
         raise SpecError(
-            f"attribute: {format_duration(asked_s)} is too small for {len(study.arms)} arms: about "
-            f"{format_duration(needed_s)} would do.",
+            f"attribute: {format_duration(asked_s)} is too small: a search takes at least {format_duration(needed_s)}.",
             hint=f"Give --explain-budget {needed_s:.0f}s or more, or leave it out.",
         )
-    return study
-
-
-def _require_starts(
-    asked: Attribution, in_between: Study, baseline: Arm, contender: Arm, listener: Listener, stop: threading.Event
-) -> None:
-    """Start the servers of the arms in between once, those with the fewest changes first, before anything is loaded.
-
-    Raises:
-        SpecError: one does not start: what it has changed needs another of the settings that differ.
-    """
-    arms = {arm.server: arm for arm in reversed(in_between.arms)}  # of those that differ in their data only, one
-    tried = [arm for server, arm in arms.items() if server not in (baseline.server, contender.server)]
-    if not tried:
-        return
-    assert in_between.design, "the arms in between have one"
-    levels = in_between.design.levels
-    changed = {
-        arm.name: [each.contender == value for each, value in zip(asked.candidates, levels[arm.name], strict=False)]
-        for arm in tried
-    }
-    installation = install(baseline.server, download_reporter(listener, stop))
-    listener.stage(f"trying the settings of {len(tried)} arms in between")
-    with ServerPool(work_root()) as pool:
-        trial = _Trial(pool, installation, in_between, share_memory(in_between).memory, baseline, contender)
-        for arm in sorted(tried, key=lambda arm: sum(changed[arm.name])):
-            if stop.is_set():
-                return
-            try:
-                trial.start(arm)
-            except ServerError:
-                raise _needs_others(asked, changed[arm.name], baseline) from None
-
-
-def _needs_others(asked: Attribution, changed: Sequence[bool], baseline: Arm) -> SpecError:
-    """Of candidates of which those that were changed keep the baseline's server from starting."""
-    both = [
-        (each, is_changed)
-        for each, is_changed in zip(asked.candidates, changed, strict=True)
-        if each.factor.startswith(("option.", "env."))
-    ]
-    typed = ", ".join(f"{each.name}={each.contender}" for each, is_changed in both if is_changed)
-    others = ", ".join(each.name for each, is_changed in both if not is_changed)
-    return SpecError(
-        f"attribute: with {typed} {baseline.label} does not start without the other options that differ ({others}).",
-        hint="Give the arms only options that stand alone.",
-    )
+    return study.model_copy(update={"budget_s": asked_s})
 
 
 def _refused(
     asked: Attribution, study: Study, baseline: Arm, contender: Arm, listener: Listener, stop: threading.Event
 ) -> dict[str, str]:
-    """Candidates that the baseline's server does not take: factor -> reason.
+    """Find settings whose value the baseline's server does not take: factor -> reason.
 
-    What was typed for binaries that are the same has been taken by the contender already. Another version's values are
-    tried out: its server is started with all of them, and with each alone when it does not start.
+    Only another version's values are tried: the server is started with all of them, and with each alone if that fails.
     """
-    foreign = [each for each in asked.candidates if asked.server and each.factor.startswith("option.")]
+    has_server = any(each.factor == SERVER for each in asked.settings)
+    foreign = [each for each in asked.settings if has_server and each.factor.startswith("option.")]
     if not foreign:
         return {}
     installation = install(baseline.server, download_reporter(listener, stop))
@@ -203,28 +166,24 @@ class _Trial:
     baseline: Arm
     contender: Arm
 
-    def refused(self, candidates: Sequence[Candidate]) -> list[str]:
-        """Factors of the candidates that keep the server from starting, or that it ignores or changes."""
-        if not candidates:
+    def refused(self, settings: Sequence[Setting]) -> list[str]:
+        """Return factors of the settings that keep the server from starting, or that it ignores or changes."""
+        if not settings:
             return []
         arm = self.baseline
-        for each in candidates:
+        for each in settings:
             arm = each.applied(arm, self.contender)
         try:
             ignored = self.start(arm)
         except (ServerError, SpecError):
-            if len(candidates) == 1:
-                return [candidates[0].factor]
-            return [factor for each in candidates for factor in self.refused([each])]
+            if len(settings) == 1:
+                return [settings[0].factor]
+            return [factor for each in settings for factor in self.refused([each])]
         said = [line.partition(": ")[0] for line in ignored]
-        return [each.factor for each in candidates if any(option_text(*pair) in said for pair in each.value)]
+        return [each.factor for each in settings if any(option_text(*pair) in said for pair in each.pairs)]
 
     def start(self, arm: Arm) -> list[str]:
-        """Start a server with an arm's settings; returns those that it ignores or changes.
-
-        Raises:
-            ServerError: it does not start. SpecError: it does not know one of them.
-        """
+        """Start a server with an arm's settings; return those that it ignores or changes."""
         settings = settings_of(arm, self.installation, self.study, self.memory)
         instance = self.pool.create("trial", self.installation, settings)
         try:

@@ -15,7 +15,7 @@ from bakeoff.plan.epochs import seed_for
 from bakeoff.plan.factorial import arm_names
 from bakeoff.plan.timing import EpochTime
 from bakeoff.search import first_slow_build, guilty
-from bakeoff.search.model import Search, search_of
+from bakeoff.search.model import SERVER, Search, search_of
 from bakeoff.spec import Arm, Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import by_comparison
@@ -102,15 +102,17 @@ def _of_builds(study: Study, search: Search, values: Values, without: Collection
 
 def _of_options(study: Study, values: Values, skipped: Collection[str]) -> Believed:
     arms = [arm for arm in study.arms[1:] if values.get(arm.name)]
-    rows = [(subset(arm, search_of(study)), value) for arm in arms for value in values[arm.name]]
+    rows = [(subset(study, arm), value) for arm in arms for value in values[arm.name]]
     believed = guilty.beliefs([row for row, _ in rows], [value for _, value in rows])
     whole = list(values[study.arms[1].name])
     named = believed.named() if len(whole) >= first_slow_build.EPOCHS_FIRST else None
     nothing = len(rows) == len(whole) and _is_nothing(whole, study)
     to_confirm: tuple[bool, ...] = ()
     if named:
-        alone = tuple(each in named for each in range(len(search_of(study).options)))
-        tried = any(subset(arm, search_of(study)) == alone for arm in study.arms if arm.name in skipped)
+        settings = search_of(study).settings
+        alone = tuple(each in named for each in range(len(settings)))
+        tried = any(subset(study, arm) == alone for arm in study.arms if arm.name in skipped)
+        tried |= not all(alone) and any(settings[each].factor == SERVER for each in named)
         if not tried and sum(tuple(row) == alone for row, _ in rows) < _CONFIRMING:
             named, to_confirm = None, alone
     return Believed(
@@ -205,26 +207,33 @@ def next_arm(study: Study, believed: Believed, values: Values, *, skipped: Colle
     assert believed.beliefs
     epoch = sum(map(len, values.values())) + len(skipped)
     rng = np.random.default_rng(seed_for(study.seed, "subset", epoch))
-    chosen = believed.to_confirm or guilty.next_subset(believed.beliefs, rng)
-    same = [arm for arm in study.arms[1:] if subset(arm, search) == chosen and arm.name not in skipped]
+    chosen = believed.to_confirm or guilty.next_subset(believed.beliefs, rng, only_all=_never_alone(search))
+    same = [arm for arm in study.arms[1:] if subset(study, arm) == chosen and arm.name not in skipped]
     return same[0] if same else arm_with(study, chosen)
 
 
-# ---- arms of options -------------------------------------------------------------------------------------------------
+def _never_alone(search: Search) -> tuple[bool, ...]:
+    """Return which settings are bad only on the bad arm: its binaries."""
+    return tuple(each.factor == SERVER for each in search.settings)
 
 
-def subset(arm: Arm, search: Search) -> tuple[bool, ...]:
-    """Which options have their bad value on an arm."""
-    options = dict(arm.server.options)
-    return tuple(options.get(pair.name) == pair.bad for pair in search.options)
+# ---- arms of settings ------------------------------------------------------------------------------------------------
+
+
+def subset(study: Study, arm: Arm) -> tuple[bool, ...]:
+    """Return which settings have their bad value on an arm."""
+    bad, settings = study.arms[1], search_of(study).settings
+    return tuple(arm.name == bad.name or each.is_bad(arm, bad) for each in settings)
 
 
 def arm_with(study: Study, chosen: Sequence[bool]) -> Arm:
-    """The baseline with these options at their bad value, as the study's next arm."""
-    bad = [pair for pair, is_bad in zip(search_of(study).options, chosen, strict=True) if is_bad]
-    options = {name: value for name, value in study.baseline.server.options if name not in {pair.name for pair in bad}}
-    options |= {pair.name: pair.bad for pair in bad if pair.bad is not None}
-    server = study.baseline.server.model_copy(update={"options": tuple(options.items())})
+    """Return the baseline with these settings at their bad value; the bad arm itself if all are chosen."""
+    bad = [setting for setting, is_bad in zip(search_of(study).settings, chosen, strict=True) if is_bad]
+    if all(chosen):
+        return study.arms[1]
+    arm = study.baseline
+    for setting in bad:
+        arm = setting.applied(arm, study.arms[1])
     name = arm_names(len(study.arms) + 1)[-1]
-    what = ", ".join(pair.name for pair in bad) if len(bad) <= _LABELLED else f"{len(bad)} of the options"
-    return study.baseline.model_copy(update={"name": name, "label": f"{name}: {what}", "server": server})
+    what = ", ".join(each.name for each in bad) if len(bad) <= _LABELLED else f"{len(bad)} of the settings"
+    return arm.model_copy(update={"name": name, "label": f"{name}: {what}"})

@@ -11,12 +11,12 @@ from bakeoff.cli.printing import print_sentence
 from bakeoff.cli.run import RunOptions, check_and_run
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import arm_names
-from bakeoff.search.bisection import arm_with
-from bakeoff.search.model import OptionPair, Search
+from bakeoff.search.attribution import typed_settings
+from bakeoff.search.model import Search
 from bakeoff.servers import find_entry, install
 from bakeoff.servers.cnf import Asked, read_cnf
 from bakeoff.servers.options import Target, translate
-from bakeoff.spec import Arm, Origin, ServerSpec, Study, parse_server
+from bakeoff.spec import Arm, Origin, ServerSpec, parse_server
 from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
 
 _BUILDS_MIN, _BUILDS_MAX = 3, 500
@@ -27,17 +27,14 @@ _FILES = 2
 @command()
 def bisect(
     servers: Annotated[
-        list[str],
-        Argument("Builds in order, the first one good, the last one slow; or one server.", metavar="SERVER"),
+        list[str], Argument("Builds in order, the first one good, the last one slow; or one server.", "SERVER")
     ],
     workload: Annotated[WorkloadOptions, Take("workload", "option")],
     data: Annotated[DataOptions, Take("data")],
     sizes: Annotated[Sizes, Take("threads", "tables", "table_size", "precision", "budget_s", budget_s="30m")],
     conditions: Annotated[Conditions, Take("database", "seed")],
     output: Output,
-    cnf: Annotated[
-        list[str], Option("Twice: the good options and the slow ones, of the one server.", metavar="FILE")
-    ] = [],  # noqa: B006
+    cnf: Annotated[list[str], Option("Twice: the good options and the slow ones, of the one server.", "FILE")] = [],  # noqa: B006
 ) -> int:
     """Measure what is most informative, until it is known which build or which options made a server slower.
 
@@ -80,11 +77,7 @@ def _of_builds(specs: list[ServerSpec], form: Arm) -> tuple[tuple[Arm, ...], Sea
     count = Counter(map(str, specs))
     builds = tuple(
         form.model_copy(
-            update={
-                "name": name,
-                "server": spec,
-                "label": str(spec) if count[str(spec)] == 1 else f"{number}: {spec}",
-            }
+            update={"name": name, "server": spec, "label": str(spec) if count[str(spec)] == 1 else f"{number}: {spec}"}
         )
         for number, (name, spec) in enumerate(zip(arm_names(len(specs)), specs, strict=True), start=1)
     )
@@ -106,23 +99,16 @@ def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[t
         for note in each.all_notes():
             print_sentence(f"{file}: {note}", stderr=True)
     good, bad = (each.options for each in read)
-    pairs = [
-        OptionPair(name=name, good=good.get(name), bad=bad.get(name))
-        for name in dict.fromkeys([*good, *bad])
-        if good.get(name) != bad.get(name)
-    ]
+    pairs = typed_settings("option", tuple(good.items()), tuple(bad.items()))
     if not 1 < len(pairs) <= _OPTIONS_MAX:
         raise SpecError(
             f"bisect: {files[0]} and {files[1]} differ in {len(pairs)} options; it takes 2 to {_OPTIONS_MAX}.",
             hint="Write bakeoff duel for one option." if len(pairs) == 1 else "Look at groups and names.",
         )
     baseline = form.model_copy(
-        update={
-            "label": f"A: {files[0]}",
-            "server": spec.model_copy(update={"options": tuple(good.items())}),
-        }
+        update={"label": f"A: {files[0]}", "server": spec.model_copy(update={"options": tuple(good.items())})}
     )
-    search = Search(options=tuple(pairs))
-    study = Study.model_construct(arms=(baseline,), question=search)
-    last = arm_with(study, [True] * len(pairs)).model_copy(update={"label": f"B: {files[1]}"})
-    return (baseline, last), search
+    last = baseline
+    for setting in pairs:
+        last = setting.applied(last, last)
+    return (baseline, last.model_copy(update={"name": "B", "label": f"B: {files[1]}"})), Search(settings=tuple(pairs))

@@ -5,5 +5,5 @@ from bakeoff.cli.commands import CommandSource
 COMMANDS = {
     "bisect": CommandSource(
         "bakeoff.search.command", "bisect", "Find the build, or the options, that made a server slower."
-    ),
+    )
 }

@@ -122,18 +122,22 @@ def beliefs(design: Design, values: Sequence[float]) -> Beliefs:
     return Beliefs(weights, *scores.effects(sets, weights), scores.small)
 
 
-def next_subset(found: Beliefs, rng: np.random.Generator) -> tuple[bool, ...]:
-    """Options to have their second value in the next epoch: those whose sum of effects is least known.
+def next_subset(found: Beliefs, rng: np.random.Generator, *, only_all: Sequence[bool] = ()) -> tuple[bool, ...]:
+    """Return the options to have their second value in the next epoch: those whose sum of effects is least known.
 
-    For normal beliefs that value is the most informative. Options that make no difference to that are drawn.
+    For normal beliefs that value is the most informative. Options that make no difference to that are drawn. An option
+    of `only_all` has its second value only when all others have it, too.
     """
     spread, best, best_value = found.covariance, np.zeros(found.options), -1.0
+    fixed = np.array(only_all, dtype=np.bool_) if only_all else np.zeros(found.options, dtype=np.bool_)
+    if fixed.any():
+        best, best_value = np.ones(found.options), float(spread.sum())
     for _ in range(_STARTS):
-        chosen = (rng.random(found.options) < 0.5).astype(np.float64)
+        chosen = np.where(fixed, 0.0, rng.random(found.options) < 0.5)
         for _ in range(4 * found.options):
             toward = spread @ chosen
             gain = np.where(chosen > 0, -2 * toward, 2 * toward) + np.diag(spread)
-            flipped = int(gain.argmax())
+            flipped = int(np.where(fixed, -1.0, gain).argmax())
             if gain[flipped] <= 1e-12:
                 break
             chosen[flipped] = 1 - chosen[flipped]

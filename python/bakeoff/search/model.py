@@ -1,23 +1,67 @@
-"""What a search asks: which of some builds is the first slow one, or which of some options matter."""
+"""What a search asks: which of some builds is the first slow one, or which of some settings matter."""
 
 from collections.abc import Callable
 from typing import ClassVar
 
 from bakeoff.spec import Arm, Frozen, Question, Study
+from bakeoff.stats.differences import variable_of
+
+SERVER = "server"
+"""Factor of what the binaries change besides their settings."""
 
 
-class OptionPair(Frozen):
-    """A server option with its two values; None: it is not set."""
+class Setting(Frozen):
+    """A setting in which the good and the bad arm differ.
 
-    name: str
-    good: str | None = None
-    bad: str | None = None
+    Attributes:
+        factor: `option.NAME`, `env.NAME`, `data`, `connection` or `server`.
+        good, bad: both values as a reader sees them.
+        pairs: what replaces every option (or variable) of that name; () removes it.
+        declared: somebody typed it; otherwise the two versions have different defaults.
+    """
+
+    factor: str
+    good: str
+    bad: str
+    pairs: tuple[tuple[str, str], ...] = ()
+    declared: bool = True
+
+    @property
+    def name(self) -> str:
+        """`innodb_flush_method`, `LD_PRELOAD`, `data`, `the version itself`."""
+        return "the version itself" if self.factor == SERVER else self.factor.partition(".")[2] or self.factor
 
     @property
     def shown(self) -> str:
         """`name: good → bad`."""
-        good, bad = ("(not set)" if each is None else each or "(set)" for each in (self.good, self.bad))
-        return f"{self.name}: {good} → {bad}"
+        return f"{self.name}: {self.good} → {self.bad}" if self.good or self.bad else self.name
+
+    def applied(self, arm: Arm, bad: Arm) -> Arm:
+        """Return an arm with the bad value of this setting; of `server` the bad arm itself."""
+        kind, _, name = self.factor.partition(".")
+        if kind == SERVER:
+            return bad
+        if kind not in ("option", "env"):
+            return arm.model_copy(update={kind: getattr(bad, kind)})
+        field = "options" if kind == "option" else kind
+        kept = [pair for pair in getattr(arm.server, field) if key_of(kind, pair[0]) != key_of(kind, name)]
+        server = arm.server.model_copy(update={field: (*kept, *self.pairs)})
+        return arm.model_copy(update={"server": server})
+
+    def is_bad(self, arm: Arm, bad: Arm) -> bool:
+        """Whether an arm other than the bad one has the bad value."""
+        kind, _, name = self.factor.partition(".")
+        if kind == SERVER:
+            return False
+        if kind not in ("option", "env"):
+            return bool(getattr(arm, kind) == getattr(bad, kind))
+        typed = arm.server.options if kind == "option" else arm.server.env
+        return tuple(pair for pair in typed if key_of(kind, pair[0]) == key_of(kind, name)) == self.pairs
+
+
+def key_of(kind: str, name: str) -> str:
+    """Return what is set: the variable of an option, or an environment variable itself."""
+    return variable_of(name) if kind == "option" else name
 
 
 class Search(Question):
@@ -25,7 +69,7 @@ class Search(Question):
 
     Attributes:
         builds: arms in order, the first good and the last bad: which is the first bad one?
-        options: those in which good and bad differ: which of them matter?
+        settings: those in which good and bad differ: which of them matter?
     """
 
     adds_arms: ClassVar[bool] = True
@@ -33,7 +77,7 @@ class Search(Question):
 
     kind: str = "search"
     builds: tuple[Arm, ...] = ()
-    options: tuple[OptionPair, ...] = ()
+    settings: tuple[Setting, ...] = ()
 
     def map_arms(self, change: Callable[[tuple[Arm, ...]], tuple[Arm, ...]]) -> "Search":
         """Return the search with its builds changed."""

@@ -1,16 +1,21 @@
 """What a bisection has found: the first bad build of a list, or the options that carry a difference."""
 
+from collections.abc import Iterator
+
+from bakeoff.errors import SpecError
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.sections import Place, SectionSource
-from bakeoff.report.view import Row, Section, Table
+from bakeoff.report.view import Fold, Prose, Row, Section, Table
+from bakeoff.results import RunDirectory, list_runs
+from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, differing
 from bakeoff.search.bisection import Believed, beliefs_of, by_build, skipped_arms
 from bakeoff.search.guilty import CONFIDENCE, SMALL_SHARE
-from bakeoff.search.model import Search, search_of
-from bakeoff.search.settings_section import attribution_section
+from bakeoff.search.model import SERVER, Search, search_of
 from bakeoff.spec import Frozen
 from bakeoff.stats import interval as iv
-from bakeoff.units import percent_text
+from bakeoff.stats.model import Analysis, Stop
+from bakeoff.units import percent_text, shortened
 
 _LIKELY = 0.95  # of the builds or options that are listed while nothing is decided
 _ROWS_LEAST = 0.001  # probability from which a build that was not measured has a row
@@ -43,7 +48,7 @@ def question(context: Context) -> str:
     search = search_of(context.study)
     if search.builds:
         return f"With which of {len(search.builds)} builds did the throughput change?"
-    return f"Which of {len(search.options)} options change the throughput?"
+    return f"Which of {len(search.settings)} settings change the throughput?"
 
 
 def lead(context: Context) -> tuple[str, ...]:
@@ -51,7 +56,7 @@ def lead(context: Context) -> tuple[str, ...]:
     search, believed = search_of(context.study), believed_of(context)
     if believed is None:
         return ("Nothing was measured yet.",)
-    answer = (_of_builds if search.builds else _of_options)(context, search, believed)
+    answer = (_of_builds if search.builds else _of_settings)(context, search, believed)
     restarts = numbers.restarts(context.analysis.epochs_used)
     return (answer, f"This rests on {restarts} of the baseline and one other arm.")
 
@@ -63,7 +68,7 @@ def bisection_section(context: Context) -> Section | None:
     search, believed = search_of(context.study), believed_of(context)
     if believed is None:
         return None
-    table = _builds_table(context, search, believed) if search.builds else _options_table(search, believed)
+    table = _builds_table(context, search, believed) if search.builds else _settings_table(search, believed)
     return Section.of("Bisection", table, anchor="bisection", nav="Bisection", in_terminal=True)
 
 
@@ -72,7 +77,7 @@ def bisected(context: Context) -> Bisected | None:
     search, believed = search_of(context.study), believed_of(context)
     if believed is None:
         return None
-    names = [arm.label for arm in search.builds] or [pair.name for pair in search.options]
+    names = [arm.label for arm in search.builds] or [each.name for each in search.settings]
     return Bisected(
         named=None if believed.named is None else tuple(names[each] for each in believed.named),
         nothing=believed.nothing,
@@ -151,32 +156,32 @@ def _builds_table(context: Context, search: Search, believed: Believed) -> Table
     )
 
 
-# ---- options ---------------------------------------------------------------------------------------------------------
+# ---- settings --------------------------------------------------------------------------------------------------------
 
 
-def _of_options(context: Context, search: Search, believed: Believed) -> str:
+def _of_settings(context: Context, search: Search, believed: Believed) -> str:
     if believed.nothing:
         return _nothing(context, search)
-    names = [pair.name for pair in search.options]
+    names = [each.name for each in search.settings]
     shares, effects = believed.probabilities, believed.effects
-    guilty = [each for each in range(len(names)) if shares[each] >= CONFIDENCE]
-    guilty.sort(key=lambda each: -abs(effects[each]))
+    likely = [each for each in range(len(names)) if shares[each] >= CONFIDENCE]
+    likely.sort(key=lambda each: -abs(effects[each]))
     half = believed.whole.interval.half_width
-    named = ", ".join(f"{names[each]} ({numbers.change(effects[each], half)})" for each in guilty)
+    named = ", ".join(f"{names[each]} ({numbers.change(effects[each], half)})" for each in likely)
     if believed.named:
-        verb = "carries" if len(guilty) == 1 else "carry"
+        verb = "explains" if len(likely) == 1 else "explain"
         together = f"of {_whole(believed)} that all {len(names)} make together"
-        return f"{len(guilty)} of {len(names)} options {verb} the difference {together}: {named}."
+        return f"{len(likely)} of {len(names)} settings {verb} the difference {together}: {named}."
     undecided = [each for each in range(len(names)) if 1 - CONFIDENCE < shares[each] < CONFIDENCE]
     undecided.sort(key=lambda each: -shares[each])
     listed = ", ".join(names[each] for each in undecided[:_LISTED]) or "others"
     more = f" and {len(undecided) - _LISTED} more" if len(undecided) > _LISTED else ""
-    verb = "changes" if len(guilty) == 1 else "change"
-    known = f"{named} {verb} the throughput; " if guilty else ""
-    return f"Not decided. All {len(names)} options together make {_whole(believed)}: {known}{listed}{more} may."
+    verb = "changes" if len(likely) == 1 else "change"
+    known = f"{named} {verb} the throughput; " if likely else ""
+    return f"Not decided. All {len(names)} settings together make {_whole(believed)}: {known}{listed}{more} may."
 
 
-def _options_table(search: Search, believed: Believed) -> Table:
+def _settings_table(search: Search, believed: Believed, *, name: str = "bisection") -> Table:
     shares, effects, half = believed.probabilities, believed.effects, believed.whole.interval.half_width
     rows = []
     for each in sorted(range(len(shares)), key=lambda number: (-shares[number], number)):
@@ -184,14 +189,106 @@ def _options_table(search: Search, believed: Believed) -> Table:
         is_out = share <= 1 - CONFIDENCE or believed.named is not None
         answer = "yes" if share >= CONFIDENCE else "no" if is_out else "open"
         effect = numbers.change(effects[each] / share, half) if share > 1 - CONFIDENCE else "–"
-        rows.append(Row.of(search.options[each].shown, answer, effect, _probability(share)))
+        rows.append(Row.of(search.settings[each].shown, answer, effect, _probability(share)))
     return Table(
-        id="bisection",
-        columns=("option", "guilty", "throughput", "probability"),
+        id=name,
+        columns=("setting", "matters", "throughput", "probability"),
         rows=tuple(rows),
-        note="Throughput: what the option does if it does anything. Effects are taken to multiply, and few options to "
-        f"have any; one below {SMALL_SHARE:.0%} of the whole difference is not looked for.",
+        note="Throughput: what the setting does if it does anything. Assumes that effects multiply and that few "
+        f"settings have any; one below {SMALL_SHARE:.0%} of the whole difference is not looked for.",
     )
+
+
+# ---- settings of a run that is explained -----------------------------------------------------------------------------
+
+
+def attribution_section(context: Context) -> Section | None:
+    """Show which setting explains a difference, or else the settings that differ."""
+    found = _searches(context)
+    claimed = dict.fromkeys(each.contender for each in context.primary if each.verdict.claims)
+    return Section.of(
+        "Which setting",
+        *(_searched(context, run, asked) for asked, run in found.values()),
+        *_unfinished(context, found),
+        *(_not_measured(context, each) for each in claimed if (context.analysis.baseline, each) not in found),
+        anchor="why-settings",
+        in_terminal=bool(found),
+    )
+
+
+_Searches = dict[tuple[str, str], tuple[Attribution, RunDirectory]]
+
+
+def _searches(context: Context) -> _Searches:
+    """Find the newest search for every (baseline, contender); one that was interrupted only if there is no other."""
+    found = []
+    for path in (context.run.path / FOLDER).glob(f"*/{DOCUMENT}"):
+        run = RunDirectory(path.parent)
+        asked, analysis = run.read(DOCUMENT, Attribution), run.read("analysis.json", Analysis)
+        if asked and analysis and {asked.baseline, asked.contender} <= context.arms.keys():
+            found.append((analysis.stopped is not Stop.ABORTED, run.manifest().created_at, asked, run))
+    ranked = sorted(found, key=lambda each: each[:2])
+    return {(asked.baseline, asked.contender): (asked, run) for *_, asked, run in ranked}
+
+
+def _unfinished(context: Context, finished: _Searches) -> Iterator[Prose]:
+    titles = {run.manifest().title for _, run in finished.values()}
+    begun = {each.title for each in list_runs(context.run.path / FOLDER) if each.title} - titles
+    for title in sorted(begun):
+        yield Prose(
+            text=f"{title}: the search among their settings is unfinished. "
+            f"`bakeoff explain {context.run.name} --attribute` begins it anew."
+        )
+
+
+def _searched(context: Context, run: RunDirectory, asked: Attribution) -> Section | None:
+    analysis = run.read("analysis.json", Analysis)
+    if analysis is None:
+        return None
+    inner = Context.read(run, analysis)
+    believed = believed_of(inner)
+    if believed is None:
+        return None
+    labels = context.labels[asked.baseline], context.labels[asked.contender]
+    (cell,) = inner.cells
+    where = f"{inner.cell_title(cell)}: " if len(context.cells) > 1 else ""
+    rows = tuple(Row.of(name, reason) for reason, names in asked.left_out.items() for name in names)
+    names = _id(asked.baseline, asked.contender)
+    left_out = Table(
+        id=f"settings-left-out-{names}", columns=("setting", "not separated because"), rows=rows, all_text=True
+    )
+    return Section.of(
+        f"{labels[1]} over {labels[0]}",
+        Prose(text=where + " ".join(lead(inner))),
+        _settings_table(search_of(inner.study), believed, name=f"settings-{names}"),
+        Fold(title=f"Settings that differ and are not separated ({len(rows)})", content=left_out),
+        in_terminal=True,
+    )
+
+
+def _not_measured(context: Context, contender: str) -> Prose | None:
+    """List the settings that differ, with the command that tells them apart if it can."""
+    baseline = context.arms[context.analysis.baseline]
+    try:
+        asked = differing(context.study, baseline, context.arms[contender], context.variables)
+    except SpecError:
+        return None
+    names = [
+        each.name if each.factor == SERVER else f"`{each.name}` ({shortened(each.good, 20)}, {shortened(each.bad, 20)})"
+        for each in asked.settings
+    ]
+    labels = f"{context.labels[contender]} and {context.labels[baseline.name]}"
+    if len(names) < 2:
+        alone = asked.settings and asked.settings[0].factor != SERVER
+        return Prose(text=f"{labels} differ in {names[0]} alone.") if alone else None
+    text = f"{labels} differ in {', '.join(names)}."
+    if not context.study.question.adds_arms and not any(context.host_of.values()):
+        text += f" `bakeoff explain {context.run.name} --attribute` finds out which of them explains the difference."
+    return Prose(text=text)
+
+
+def _id(*words: str) -> str:
+    return "-".join("".join(c if c.isalnum() else "-" for c in word) for word in words)
 
 
 SECTIONS = (

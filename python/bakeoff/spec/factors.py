@@ -1,27 +1,13 @@
-"""Settings: the names that a study file may vary or fix, their values, and what each does to an arm.
-
-`server`, `option.NAME`, `env.NAME`, `server_charset`, `page_size`, `buffer_pool`, `preload` make the server; `charset`,
-`table_charset`, `column_charset` (and their collations), `engine`, `row_format`, `key_block_size`, `page_compression`,
-`table_options`, `data`, `rows`, `content`, `compressibility`, `text_length`, `column_type`, `column_length`,
-`script.NAME` the data; `connection_charset`, `connection_collation`, `prepare_mode`, `transport`, `tls` the client.
-"""
+"""Settings: the names that a study file may vary or fix, their values, and the field of an arm that each one sets."""
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bakeoff.errors import KeyPath, SpecError
-from bakeoff.spec.server_name import (
-    ServerSpec,
-    is_limit,
-    is_url,
-    parse_server,
-    stem,
-    url_database,
-    url_password,
-)
+from bakeoff.spec.server_name import ServerSpec, is_limit, is_url, parse_server, stem, url_database, url_password
 from bakeoff.spec.study import CONNECTION_WORDS, Connection, Data, OptionValue, Part
 from bakeoff.units import parse_bytes, parse_rows
 
@@ -64,23 +50,19 @@ _DEFAULTS: dict[str, OptionValue] = {"text_length": 119, "column_length": 120, "
 
 
 def charset_of(collation: str) -> str | None:
-    """The character set that a collation's name begins with; None for MariaDB's, which name none (`uca1400_ai_ci`)."""
+    """Return the character set that a collation's name begins with; None for MariaDB's `uca1400_ai_ci` and the like."""
     charset = collation.partition("_")[0]
     return None if charset == "uca1400" else charset
 
 
 def of_charset(collation: str, charset: str) -> bool:
-    """Whether a collation can go with a character set; utf8 and utf8mb3 are one."""
+    """Whether a collation belongs to a character set; utf8 and utf8mb3 are the same."""
     of = charset_of(collation.lower())
     return of is None or of.replace("utf8mb3", "utf8") == charset.lower().replace("utf8mb3", "utf8")
 
 
 def check_charset(name: str, level: str) -> None:
-    """Check that a `…charset` or `…collation` names a character set that exists, and one that clients can use.
-
-    Raises:
-        SpecError: otherwise; with the nearest known name.
-    """
+    """Check that a `…charset` or `…collation` names a character set that exists, and one that clients can use."""
     charset = charset_of(level) if name.endswith("collation") else level
     if charset is None:
         return
@@ -101,15 +83,15 @@ def holds(charset: str, content: str) -> bool:
 
 
 def client_charset(charset: str) -> str:
-    """Default of a connection to texts in this character set: the same, or utf8mb4 where clients cannot use it."""
+    """Return the default character set of a connection: that of the texts, or utf8mb4 if clients cannot use it."""
     return "utf8mb4" if charset in _NOT_FOR_CLIENTS else charset
 
 
 def spoken_charset(connection: Connection) -> str | None:
-    """The character set that a connection is given, which its collation implies; None: that of the texts.
+    """Return the character set that a connection is given; None for that of the texts.
 
     Raises:
-        SpecError: a collation of another character set than the one beside it.
+        SpecError: its collation belongs to another character set.
     """
     charset, collation = connection.charset, connection.collation
     if charset and collation and not of_charset(collation, charset):
@@ -125,7 +107,7 @@ def check_texts(data: Data, connection: Connection) -> None:
     """Check that the texts fit into their columns, and that columns and connection can encode their content.
 
     Raises:
-        SpecError: otherwise; with the values at fault, and the one to change as its field.
+        SpecError: with the value to change as its field.
     """
     options = _DEFAULTS | dict(data.options)
     length, column_length = int(options["text_length"]), int(options["column_length"])
@@ -165,23 +147,36 @@ _PASSWORD_HINT = "Leave it out and set MYSQL_PWD, or use ~/.my.cnf."
 DEFAULT = "default"
 """The level that leaves a setting unset."""
 
-_PARTS: dict[str, Part] = {
-    **dict.fromkeys(
-        ("server", "page_size", "buffer_pool", "preload", "server_charset", "server_collation"), Part.SERVER
-    ),
-    **dict.fromkeys(
-        (
-            "charset", "collation", "table_charset", "table_collation", "column_charset", "column_collation", "engine",
-            "row_format", "key_block_size", "table_options", "page_compression", "rows", "content", "compressibility",
-            "text_length", "column_type", "column_length", "data",
-        ),
-        Part.DATA,
-    ),
-    **dict.fromkeys(
-        ("connection_charset", "connection_collation", "prepare_mode", "transport", "tls"), Part.CLIENT
-    ),
+_DATA_FIELDS = (
+    "charset", "collation", "table_charset", "table_collation", "column_charset", "column_collation", "engine",
+)  # fmt: skip
+_SCRIPT_OPTIONS = ("content", "compressibility", "text_length", "column_type", "column_length")
+_CONNECTION_FIELDS = ("prepare_mode", "transport", "tls")
+
+# The field of an arm that each setting sets.
+_FIELDS: dict[str, KeyPath] = {
+    "server": ("server",),
+    "page_size": ("server", "options", "innodb_page_size"),
+    "buffer_pool": ("server", "options", "innodb_buffer_pool_size"),
+    "server_charset": ("server", "options", "character_set_server"),
+    "server_collation": ("server", "options", "collation_server"),
+    "preload": ("server", "env", "LD_PRELOAD"),
+    "data": ("data", "source"),
+    "rows": ("data", "options", "table_size"),
+    "table_options": ("data", "table_options"),
+    "row_format": ("data", "table_options", "row_format"),
+    "key_block_size": ("data", "table_options", "key_block_size"),
+    "page_compression": ("data", "table_options", "compression"),
+    **{name: ("data", name) for name in _DATA_FIELDS},
+    **{name: ("data", "options", name) for name in _SCRIPT_OPTIONS},
+    **{f"connection_{name}": ("connection", name) for name in ("charset", "collation")},
+    **{name: ("connection", name) for name in _CONNECTION_FIELDS},
+}
+# Settings with a name of their own after the point.
+_OPEN: dict[str, KeyPath] = {
+    "option": ("server", "options"), "env": ("server", "env"), "script": ("data", "options"),
 }  # fmt: skip
-_OPEN = {"option.": Part.SERVER, "env.": Part.SERVER, "script.": Part.DATA}
+_PARTS = {"server": Part.SERVER, "data": Part.DATA, "connection": Part.CLIENT}
 _WORDS: dict[str, tuple[str, ...]] = {
     **CONNECTION_WORDS,
     "row_format": ("dynamic", "compact", "redundant", "compressed", "fixed", "page"),
@@ -192,19 +187,16 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "page_size": ("4k", "8k", "16k", "32k", "64k", "4096", "8192", "16384", "32768", "65536"),
 }
 _LENGTHS = {"text_length": 16_383, "column_length": 16_383}  # characters of four bytes in the 65,535 bytes of a row
-_OPTIONS_SET_BY = {
-    "innodb_page_size": "page_size",
-    "innodb_buffer_pool_size": "buffer_pool",
-    "innodb_compression_algorithm": "page_compression",
-    "character_set_server": "server_charset",
-    "collation_server": "server_collation",
-}
 _COLLATIONS = ("collation", "table_collation", "column_collation")
-_OF_SCRIPTS = ("content", "text_length", "column_type", "column_length")
 _SAID_BY_DUMPS = (
     "engine", "row_format", "key_block_size", "table_options", "page_compression", "table_charset", "table_collation",
     "column_charset", "column_collation",
 )  # fmt: skip
+# How the value of a script's option is read.
+_READ: dict[str, Callable[[str], OptionValue]] = {
+    "rows": parse_rows, "compressibility": float, "text_length": int, "column_length": int, "content": str.lower,
+    "column_type": str.lower,
+}  # fmt: skip
 _NAME = re.compile(r"[A-Za-z0-9_]+")
 _RATIO = re.compile(r"(\d{1,6}(?:\.\d{1,9})?)\s*[x×]")
 _SHARE = re.compile(r"0(\.\d+)?|1(\.0+)?")
@@ -218,12 +210,16 @@ def part_of(name: str) -> Part:
     Raises:
         SpecError: there is no such setting; with the nearest known name.
     """
-    if name in _PARTS:
-        return _PARTS[name]
-    for prefix, part in _OPEN.items():
-        if name.startswith(prefix) and len(name) > len(prefix):
-            return part
-    near = difflib.get_close_matches(name, _PARTS, n=1, cutoff=0.6)
+    return _PARTS[str(_field_of(name)[0])]
+
+
+def _field_of(name: str) -> KeyPath:
+    if name in _FIELDS:
+        return _FIELDS[name]
+    kind, _, rest = name.partition(".")
+    if kind in _OPEN and rest:
+        return (*_OPEN[kind], rest if kind == "env" else rest.replace("-", "_"))
+    near = difflib.get_close_matches(name, _FIELDS, n=1, cutoff=0.6)
     raise SpecError(
         f"there is no setting {name}.",
         hint=f"Did you mean {near[0]}?" if near else f"Write option.{name} for an option of mysqld.",
@@ -231,61 +227,45 @@ def part_of(name: str) -> Part:
 
 
 def settings_behind(field: KeyPath) -> tuple[str, ...]:
-    """The settings that can give a field of an arm its value, the likeliest first.
+    """Return the settings that can give a field of an arm its value.
 
     Args:
         field: path inside `Arm`, as `("server", "options", "innodb_page_size")` or `("data", "collation")`.
     """
-    match field:
-        case ("server", "options", str(name)):
-            return (f"option.{name}", f"option.{name.replace('_', '-')}", _OPTIONS_SET_BY.get(name, "server"))
-        case ("server", "env", str(name)):
-            return (f"env.{name}", "preload") if name == "LD_PRELOAD" else (f"env.{name}",)
-        case ("data", "source"):
-            return ("data",)
-        case ("data", "options", str(name)):
-            own = "rows" if name == "table_size" else name
-            return (own, f"script.{name}", f"script.{name.replace('_', '-')}")
-        case ("data", "table_options", str(name)):
-            return (name, "table_options")
-        case ("data", str(name)):
-            return (name, name.replace("collation", "charset"), name.replace("charset", "collation"))
-        case ("connection", str(name)):
-            return (f"connection_{name}", name)
-        case _:
-            return ()
+    found = [name for name, target in _FIELDS.items() if target == field]
+    for kind, path in _OPEN.items():
+        if field[:2] == path:
+            found += [f"{kind}.{field[2]}", f"{kind}.{str(field[2]).replace('_', '-')}"]
+    if field[:2] == ("data", "table_options"):
+        found.append("table_options")
+    elif len(field) == 2 and field[0] == "data":
+        name = str(field[1])
+        found += [name.replace("collation", "charset"), name.replace("charset", "collation")]
+    return tuple(found)
 
 
 def fields_set_by(name: str, value: str) -> tuple[KeyPath, ...]:
-    """The fields of an arm that a setting gives their values, the same ones whatever the setting is called.
+    """Return the fields of an arm that a setting gives their values, the same ones whatever the setting is called.
 
-    Returns:
-        Paths inside `Arm`, none for `default`; of a server, those of the options and the environment in its words.
+    Paths are inside `Arm`. The setting `default` sets none, and a server those of its options and its environment.
     """
     if name == "server":
         server = parse_server(value)
-        return (
-            *(_option_field(option) for option, _ in server.options),
-            *(("server", "env", each) for each, _ in server.env),
-        )
+        options = (_option_field(option) for option, _ in server.options)
+        return (*options, *(("server", "env", each) for each, _ in server.env))
     if value == DEFAULT:
         return ()
-    kind, _, rest = name.partition(".")
-    options = [_option_field(option) for option, setting in _OPTIONS_SET_BY.items() if setting == name]
-    if kind == "option":
-        return (_option_field(rest.replace("-", "_")),)
-    if kind == "env" or name == "preload":
-        return (("server", "env", rest or "LD_PRELOAD"),)
-    if kind == "script" or name in ("rows", "engine", "compressibility", *_OF_SCRIPTS):
-        own = {"rows": "table_size", "engine": "mysql_storage_engine"}.get(name, rest or name)
-        return (("data", "options", own.replace("-", "_")),)
-    if name == "table_options":
-        return tuple(("data", name, each) for each in re.findall(r"(\w+)\s*=", value.lower()))
-    if name in ("row_format", "key_block_size"):
-        return (("data", "table_options", name),)
-    if name == "page_compression":
-        options.append(("data", "table_options", "compression"))
-    return tuple(options)
+    match _field_of(name):
+        case ("server", "options", str(option)):
+            return (_option_field(option),)
+        case ("data", "engine"):
+            return (("data", "options", "mysql_storage_engine"),)
+        case ("data", "table_options"):
+            return tuple(("data", name, each) for each in re.findall(r"(\w+)\s*=", value.lower()))
+        case ("data", "table_options", "compression") as field:
+            return (_option_field("innodb_compression_algorithm"), field)
+        case field:
+            return (field,)
 
 
 def _option_field(name: str) -> KeyPath:
@@ -298,7 +278,7 @@ def check_level(name: str, level: str) -> None:
     Raises:
         SpecError: it cannot; with the values that can.
     """
-    part_of(name)
+    _field_of(name)
     if name == "server":
         parse_server(level)
         if is_url(level) and url_password(level) is not None:
@@ -311,30 +291,26 @@ def check_level(name: str, level: str) -> None:
             check_source_url(level)
         return
     if name in _WORDS and level.lower() not in _WORDS[name]:
-        raise SpecError(f"{level!r} is no {name}.", hint=f"Write one of {', '.join(_WORDS[name])}.")
+        raise SpecError(f"{name} cannot be {level!r}.", hint=f"Write one of {', '.join(_WORDS[name])}.")
     if name == "engine" or name.endswith(("charset", "collation")):
         if not _NAME.fullmatch(level):
-            raise SpecError(f"{level!r} is no name of a {name}.", hint="Write letters, digits and underscores.")
+            raise SpecError(f"{name} cannot be {level!r}.", hint="Write letters, digits and underscores.")
         if name != "engine":
             check_charset(name, level)
     elif name == "rows":
         parse_rows(level)
     elif (length := name.removeprefix("script.").replace("-", "_")) in _LENGTHS:
         if not level.isdecimal() or len(level) > 9 or not 1 <= int(level) <= _LENGTHS[length]:
-            raise SpecError(f"{level!r} is no {length}.", hint=f"Write 1 to {_LENGTHS[length]}, in characters.")
+            raise SpecError(f"{length} cannot be {level!r}.", hint=f"Write 1 to {_LENGTHS[length]}, in characters.")
     elif name == "compressibility":
         if not _SHARE.fullmatch(level):
-            raise SpecError(f"{level!r} is no compressibility.", hint="Write 0 to 1: the share that zlib saves.")
+            raise SpecError(f"compressibility must be 0 to 1, got {level!r}.", hint="It is the share that zlib saves.")
     elif name == "buffer_pool" and not _RATIO.fullmatch(level):
         parse_bytes(level)
 
 
 def check_source_url(url: str) -> None:
-    """Check the URL of a running server whose data is taken.
-
-    Raises:
-        SpecError: it has a password, or names no database.
-    """
+    """Check that the URL of a running server whose data is taken has no password and names a database."""
     if url_password(url) is not None:
         raise SpecError(_NO_PASSWORD, hint=_PASSWORD_HINT)
     if not url_database(parse_server(url).location):
@@ -362,7 +338,7 @@ class ArmParts:
         Raises:
             SpecError: a collation of another charset than the one set beside it, or texts that do not fit.
         """
-        texts = [name for name in settings if name in _PARTS and name.endswith(("charset", "collation"))]
+        texts = [name for name in settings if name in _FIELDS and name.endswith(("charset", "collation"))]
         settings = {**settings, **{name: settings[name].lower() for name in texts}}  # servers do not mind the case
         if "server" in settings:
             self.server = parse_server(settings["server"], self.folder)
@@ -381,42 +357,23 @@ class ArmParts:
         check_texts(self.data, self.connection)
 
     def _apply(self, name: str, value: str, settings: Mapping[str, str]) -> None:
-        kind, _, rest = name.partition(".")
-        if name == "page_size":
-            self._option("innodb_page_size", value)
-        elif name == "buffer_pool":
-            self._option("innodb_buffer_pool_size", str(self._pool_bytes(value)))
-        elif name == "preload":
-            self._env("LD_PRELOAD", value)
-        elif name in ("server_charset", "server_collation"):
-            self._option("character_set_server" if name == "server_charset" else "collation_server", value)
-        elif kind == "option":
-            self._option(rest.replace("-", "_"), value)
-        elif kind == "env":
-            self._env(rest, value)
-        elif kind == "script":
-            self._script(rest.replace("-", "_"), value)
-        elif name == "rows":
-            self._script("table_size", parse_rows(value))
-        elif name == "compressibility":
-            self._script(name, float(value))
-        elif name in _OF_SCRIPTS:
-            self._script(name, int(value) if name in _LENGTHS else value.lower())
-        elif name in _COLLATIONS:
-            self._collation(name, value, settings)
-        elif name == "data":
-            self._data(source=value)
-        elif name == "row_format":
-            self._table_option(f"ROW_FORMAT={value.upper()}")
-        elif name == "key_block_size":
-            self._table_option(f"KEY_BLOCK_SIZE={value}")
-        elif name == "table_options":
-            self._table_option(value)
-        elif name in ("charset", "table_charset", "column_charset", "engine"):
-            self._data(**{name: value})
-        elif name != "page_compression":
-            changed = {name.removeprefix("connection_"): value}
-            self.connection = Connection.model_validate(self.connection.model_dump() | changed)
+        match _field_of(name):
+            case ("server", "options", str(option)):
+                self._option(option, str(self._pool_bytes(value)) if name == "buffer_pool" else value)
+            case ("server", "env", str(variable)):
+                self._env(variable, value)
+            case ("data", "options", str(option)):
+                self._script(option, _READ[name](value) if name in _READ else value)
+            case ("data", "table_options"):
+                self._table_option(value)
+            case ("data", "table_options", str(option)) if option != "compression":
+                self._table_option(f"{option.upper()}={value.upper()}")
+            case ("data", str(field)) if name in _COLLATIONS:
+                self._collation(field, value, settings)
+            case ("data", str(field)):
+                self._data(**{field: value})
+            case ("connection", str(field)):
+                self.connection = Connection.model_validate(self.connection.model_dump() | {field: value})
 
     def _data(self, **changed: str | None) -> None:
         self.data = self.data.model_copy(update=changed)

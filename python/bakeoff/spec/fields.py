@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -37,19 +37,19 @@ class Option:
 
     Attributes:
         help: one sentence.
-        flags: names on the command line, as `--workload -w`; by default made from the field's name.
         metavar: stands for the value in the help.
         parse: reads the value from text; raises SpecError. By default the field's type decides.
+        flags: names on the command line, as `--workload -w`; by default made from the field's name.
         default: words that the help shows for a default that is computed.
-        section: heading of the help under which the option stands.
+        section: heading of the help under which the option stands; by default the `SECTION` of its model.
     """
 
     help: str = ""
-    flags: str = ""
     metavar: str = ""
     parse: Callable[[str], Any] | None = field(default=None, repr=False)
+    flags: str = ""
     default: str = ""
-    section: str = "Options"
+    section: str = ""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401
         """Parse text; check everything else as it is."""
@@ -58,10 +58,8 @@ class Option:
             return schema
 
         def read(value: object, info: ValidationInfo) -> object:
-            if not isinstance(value, str):
-                return value
             try:
-                return parse(value)
+                return parse(value) if isinstance(value, str) else value
             except SpecError as error:
                 if info.context is not IN_FILE:
                     raise SpecError(error.message, hint=error.hint, field=(info.field_name or "",)) from None
@@ -75,7 +73,6 @@ class Option:
         return handler(schema) | ({"description": self.help} if self.help else {})
 
 
-@dataclass(frozen=True)
 class Argument(Option):
     """A positional argument; `metavar` is its name."""
 
@@ -84,6 +81,8 @@ class Frozen(BaseModel):
     """Immutable base model. Rejects unknown fields and NaN."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    SECTION: ClassVar[str] = "Options"
 
     def given(self) -> dict[str, Any]:
         """The fields that were given a value, without those left at their default."""
@@ -110,11 +109,7 @@ def typed(text: str) -> Any:  # noqa: ANN401 — the type is the field's
 
 
 def split_list(text: str) -> list[str]:
-    """Split text at commas.
-
-    Raises:
-        SpecError: an entry is empty or given twice.
-    """
+    """Split text at commas."""
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
         raise SpecError(f"an entry of {text!r} is empty.", hint="Write a,b,c.")
@@ -124,11 +119,7 @@ def split_list(text: str) -> list[str]:
 
 
 def parse_threads(text: str) -> tuple[int, ...]:
-    """Read numbers of connections: `1,16,64`.
-
-    Raises:
-        SpecError: one is not a number, comes twice or is too large.
-    """
+    """Read numbers of connections: `1,16,64`."""
     parts = split_list(text)
     if odd := next((part for part in parts if not re.fullmatch(r"0*[1-9]\d{0,8}", part)), None):
         raise SpecError(f"{odd!r} is not a whole number above zero.", hint="Write --threads 1,4,16.")
@@ -141,11 +132,7 @@ def parse_threads(text: str) -> tuple[int, ...]:
 
 
 def parse_database(text: str) -> str:
-    """Check the name of a database.
-
-    Raises:
-        SpecError: it has other characters than letters, digits, `_`, `$` and `-`, or more than 64.
-    """
+    """Check the name of a database."""
     if not re.fullmatch(DATABASE_PATTERN, text):
         raise SpecError(
             f"{text!r} is not a database name (1 to 64 letters, digits, _, $ and -).",
@@ -162,83 +149,59 @@ class Sizes(Frozen):
     threads: Annotated[
         tuple[Annotated[int, Field(ge=1, le=THREADS_MAX, strict=True)], ...],
         Field(min_length=1),
-        Option(
-            "Connections; each number is a cell: 1,16,64.", metavar="N,...", parse=parse_threads, section="Workload"
-        ),
+        Option("Connections; each number is a cell: 1,16,64.", "N,...", parse_threads, section="Workload"),
     ] = Field(default=typed("4"))
-    tables: Annotated[int, Field(ge=1, le=TABLES_MAX), Option("Tables to load.", metavar="N", section="Data")] = 4
+    tables: Annotated[int, Field(ge=1, le=TABLES_MAX), Option("Tables to load.", "N", section="Data")] = 4
     table_size: Annotated[
-        int, Field(ge=1), Option("Rows per table: 20000, 100k, 10m.", metavar="ROWS", parse=parse_rows, section="Data")
+        int, Field(ge=1), Option("Rows per table: 20000, 100k, 10m.", "ROWS", parse_rows, section="Data")
     ] = Field(default=typed("100k"))
     precision: Annotated[
         float,
         Field(gt=0),
         Option(
-            "Half-width at which to stop.",
-            metavar="PERCENT",
-            parse=parse_precision,
-            default="1%, or what the budget allows",
-            section="Length",
+            "Half-width at which to stop.", "PERCENT", parse_precision,
+            default="1%, or what the budget allows", section="Length"
         ),
-    ] = Field(default=typed("1%"))
+    ] = Field(default=typed("1%"))  # fmt: skip
     equivalence: Annotated[
         float,
         Field(gt=0),
-        Option(
-            "Margin of EQUIVALENT.", metavar="PERCENT", parse=parse_precision, default="the precision", section="Length"
-        ),
+        Option("Margin of EQUIVALENT.", "PERCENT", parse_precision, default="the precision", section="Length"),
     ] = Field(default_factory=lambda known: known.get("precision"))
     budget_s: Annotated[
         float,
         Field(gt=0),
-        Option(
-            "Wall time from loading to verdict: 90s, 4m, 1h.",
-            metavar="DURATION",
-            parse=parse_duration_s,
-            section="Length",
-        ),
+        Option("Wall time from loading to verdict: 90s, 4m, 1h.", "DURATION", parse_duration_s, section="Length"),
     ] = Field(default=typed("10m"), validation_alias="budget")
     builds: Annotated[
-        int, Field(ge=1, le=LOADS_MAX), Option("Independent loads of the data per arm.", metavar="N", section="Data")
+        int, Field(ge=1, le=LOADS_MAX), Option("Independent loads of the data per arm.", "N", section="Data")
     ] = 2
     warm_s: Annotated[
         float,
         Field(ge=0),
-        Option(
-            "Load before each workload is measured: 2s, 5m.",
-            metavar="DURATION",
-            parse=parse_duration_s,
-            section="Length",
-        ),
+        Option("Load before each workload is measured: 2s, 5m.", "DURATION", parse_duration_s, section="Length"),
     ] = Field(default=typed("3s"), validation_alias="warm_up")
 
 
 class Conditions(Frozen):
     """How it is measured, the same at every scale."""
 
+    SECTION = "Servers"
+
     database: Annotated[
-        str,
-        Option(
-            "Database of the tables.",
-            metavar="NAME",
-            parse=parse_database,
-            default="the dump's, or sbtest",
-            section="Data",
-        ),
+        str, Option("Database of the tables.", "NAME", parse_database, default="the dump's, or sbtest", section="Data")
     ] = "sbtest"
-    profile: Annotated[
-        Profile, Option("matched: same memory and durability; stock: each version's defaults.", section="Servers")
-    ] = Profile.MATCHED
-    freeze: Annotated[
-        bool | None,
-        Option("Stop resting servers (SIGSTOP).", default="only when a workload writes", section="Servers"),
-    ] = None
+    profile: Annotated[Profile, Option("matched: same memory and durability; stock: each version's defaults.")] = (
+        Profile.MATCHED
+    )
+    freeze: Annotated[bool | None, Option("Stop resting servers (SIGSTOP).", default="only when a workload writes")] = (
+        None
+    )
     placement: Annotated[
         Placement | None,
         Option(
             "paired: client and server thread of a connection on one CPU; free: where the kernel puts them.",
             default="paired where it helps",
-            section="Servers",
         ),
     ] = None
     combine_hosts: Annotated[
@@ -247,5 +210,5 @@ class Conditions(Frozen):
     seed: Annotated[
         int,
         Field(ge=0, le=SEED_MAX),
-        Option("Everything random follows from it.", metavar="N", default="a new one, printed"),
+        Option("Everything random follows from it.", "N", default="a new one, printed", section="Options"),
     ] = Field(default_factory=lambda: secrets.randbelow(2**31))

@@ -81,7 +81,7 @@ REPEATED = frozenset(
         "binlog_do_db", "binlog_ignore_db", "ignore_db_dir", "ignore_db_dirs", "performance_schema_instrument",
         "performance_schema_logger", "performance_schema_meter", "replicate_do_db", "replicate_do_table",
         "replicate_ignore_db", "replicate_ignore_table", "replicate_rewrite_db", "replicate_wild_do_table",
-        "replicate_wild_ignore_table",
+        "replicate_wild_ignore_table"
     }
 )  # fmt: skip
 """Options that take one value each time they are given, and that mysqld collects; a line end joins the values."""

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationInfo, fie
 
 from bakeoff import features
 from bakeoff.errors import SpecError
-from bakeoff.spec.fields import Conditions, Frozen, Placement, Sizes
+from bakeoff.spec.fields import RATE_MAX, Conditions, Frozen, Placement, Sizes
 from bakeoff.spec.server_name import Origin, ServerSpec
 
 
@@ -22,12 +22,7 @@ class Part(StrEnum):
 
 
 class Factor(Frozen):
-    """What is varied.
-
-    Attributes:
-        parts: of the settings that its levels hold; usually one.
-        levels: as written, in order.
-    """
+    """What is varied. `parts` are those of the settings in its levels, usually one."""
 
     name: str
     parts: tuple[Part, ...]
@@ -35,7 +30,7 @@ class Factor(Frozen):
 
 
 class PublishedFigure(Frozen):
-    """A published throughput of one arm in one cell; only ratios of such figures are compared."""
+    """A published throughput of one arm in one cell. Only ratios of such figures are compared."""
 
     cell: str
     arm: str
@@ -43,12 +38,7 @@ class PublishedFigure(Frozen):
 
 
 class Published(Frozen):
-    """Figures that somebody published for the same question.
-
-    Attributes:
-        source: who, where, when.
-        unit: what the figures count.
-    """
+    """Figures that somebody published for the same question; `source` says who, where and when."""
 
     source: str
     unit: str
@@ -59,9 +49,9 @@ class Fraction(Frozen):
     """Which combinations of some two-level factors were chosen, and which effects are therefore confounded.
 
     Attributes:
-        factors: the two-level ones in the fraction; all others are crossed with them in full.
+        factors: the two-level factors in the fraction; all others are crossed with them in full.
         words: the defining relation: sets of factors whose levels determine each other.
-        measured, complete: combinations (arms) of the fraction, and of all levels.
+        measured, complete: number of combinations (arms) in the fraction, and of all levels.
     """
 
     factors: tuple[str, ...]
@@ -75,7 +65,7 @@ class Fraction(Frozen):
         return min(map(len, self.words))
 
     def mixed_pairs(self) -> tuple[tuple[tuple[str, str], ...], ...]:
-        """Two-factor interactions in groups; only the sum of a group can be estimated."""
+        """Group the two-factor interactions; only the sum of a group can be estimated."""
         groups: dict[frozenset[frozenset[str]], list[tuple[str, str]]] = {}
         for pair in combinations(self.factors, 2):
             same = {frozenset(pair)} | {frozenset(pair) ^ frozenset(word) for word in self.words}
@@ -83,13 +73,13 @@ class Fraction(Frozen):
         return tuple(tuple(group) for group in groups.values())
 
     def mixed_with(self, first: str, second: str) -> tuple[tuple[str, str], ...]:
-        """The two-factor interactions confounded with that of these factors; () when there is none."""
+        """Return the two-factor interactions confounded with that of these factors."""
         pair = {first, second}
         group = next((group for group in self.mixed_pairs() if any(set(each) == pair for each in group)), ())
         return tuple(each for each in group if set(each) != pair)
 
     def sentences(self) -> tuple[str, ...]:
-        """The fraction and its aliases in words: for the plan, the run and the report."""
+        """Describe the fraction and its aliases for the plan, the run and the report."""
         roman = {3: "III", 4: "IV", 5: "V", 6: "VI", 7: "VII"}.get(self.resolution, str(self.resolution))
         named = [" = ".join(f"{a} × {b}" for a, b in group) for group in self.mixed_pairs() if len(group) > 1]
         return (
@@ -106,14 +96,13 @@ class Design(Frozen):
     """Where the arms of a study come from.
 
     Attributes:
-        question: in words; may be empty.
-        about: where the question comes from; may be empty.
+        question: in words.
+        about: where the question comes from.
         scale: `demo`, `small`, `paper`, or empty for what the file itself says.
-        factors: in the file's order.
         levels: arm -> level of each factor, in the order of the factors; the control has its baseline's.
         excluded: combinations left out by `where`.
-        fraction: how the combinations were chosen; None: all that `where` leaves.
-        together: an arm is measured until its cell is finished, also when its own ratio is settled: effects need epochs
+        fraction: how the combinations were chosen; None for all that `where` leaves.
+        together: measure an arm until its cell is finished, even when its own ratio is settled. Effects need epochs
             that have every arm.
     """
 
@@ -135,15 +124,14 @@ class Data(Frozen):
     """Content and declaration of the tables. Arms with equal data and equal server can share a build.
 
     Attributes:
-        charset, collation: of the database, hence of the tables; None: the server's default.
-        table_charset, table_collation: of the tables, where it is not the database's.
-        column_charset, column_collation: of the columns that hold texts, where it is not the table's.
+        charset, collation: of the database, hence of the tables; None for the server's default.
+        table_charset, table_collation: of the tables, if not the database's.
+        column_charset, column_collation: of the text columns, if not the table's.
         table_options: appended to CREATE TABLE (`ROW_FORMAT=COMPRESSED`).
-        engine: storage engine, as `--mysql-storage-engine`.
-        options: of the workloads' scripts, for this arm alone (`table_size`); they go over the workload's own.
-        source: a dump (docs/data.md) that is loaded in place of what the scripts' `prepare` makes: its path, or the URL
-            of a running server before its data was taken.
-        source_bytes: what the data of a URL is expected to take; of a path the dump says it.
+        options: script options of this arm alone (`table_size`); they override the workload's.
+        source: a dump that is loaded instead of running `prepare`: its path, or the URL of a running server before its
+            data was taken.
+        source_bytes: expected size of the data of a URL.
     """
 
     charset: str | None = None
@@ -160,19 +148,19 @@ class Data(Frozen):
 
     @property
     def text_charset(self) -> str | None:
-        """Character set of the text columns, the innermost that is named; None: the server's default."""
+        """Character set of the text columns; None for the server's default."""
         return self.column_charset or self.table_charset or self.charset
 
     @property
     def text_collation(self) -> str | None:
-        """Collation of the text columns; None: the default of their character set on that server."""
+        """Collation of the text columns; None for the default of their character set on that server."""
         if self.column_charset:
             return self.column_collation
         return self.table_collation if self.table_charset else self.collation
 
     @property
     def declared_table_options(self) -> str:
-        """Table options of CREATE TABLE."""
+        """Table options of CREATE TABLE, character set included."""
         words = [f"DEFAULT CHARACTER SET {self.table_charset}"] if self.table_charset else []
         words += [f"COLLATE {self.table_collation}"] if self.table_collation else []
         return " ".join([*words, self.table_options]).strip()
@@ -187,16 +175,11 @@ CONNECTION_WORDS = {
 
 
 class Connection(Frozen):
-    """How the client talks to the server; words in lower case.
+    """How the client talks to the server, in `CONNECTION_WORDS`.
 
     Attributes:
-        charset, collation: of the connection; None: that of the data, so that no conversion is measured.
-        transport: `socket` or `tcp`.
-        tls: `disabled` by default, so that it never differs by accident.
-        prepare_mode: `server` or `client`.
-
-    Raises:
-        SpecError: a word that is none of `CONNECTION_WORDS`.
+        charset, collation: None for those of the data, so that no conversion is measured.
+        tls: disabled by default, so that it never differs by accident.
     """
 
     charset: str | None = None
@@ -211,7 +194,7 @@ class Connection(Frozen):
         assert info.field_name
         known = CONNECTION_WORDS[info.field_name]
         if word.lower() not in known:
-            raise SpecError(f"{word!r} is no {info.field_name}.", hint=f"Write one of {', '.join(known)}.")
+            raise SpecError(f"{info.field_name} cannot be {word!r}.", hint=f"Write one of {', '.join(known)}.")
         return word.lower()
 
 
@@ -232,27 +215,32 @@ class Arm(Frozen):
     slowdown_percent: float = Field(default=0.0, ge=0.0)
 
 
-class Workload(Frozen):
-    """A script and its options, sysbench's names (`table_size`, `range_size`); or a capture, which is replayed.
+class WorkloadFields(Frozen):
+    """What a study file and the record of a run both say of a workload."""
 
-    Attributes:
-        script: bundled name (`oltp_read_only`), or path of a Lua file or a capture.
-        rate_per_s: open loop at this rate; None: closed loop.
-        speed: of a capture: by the clock, captured seconds in a second; None: closed loop.
-        name: what its cells are called; empty: the script's name.
-        writes: it changes data; None: True unless bakeoff knows the script to read only, or finds it out of a capture.
-    """
+    script: str = Field(
+        description="Bundled name (`bakeoff list workloads`), or path of a Lua file or a capture beside the study."
+    )
+    rate_per_s: float | None = Field(
+        default=None, gt=0, le=RATE_MAX, description="Open loop at this many events per second."
+    )
+    speed: float | None = Field(
+        default=None, ge=1e-6, le=1e6, description="Replay speed relative to the captured timing; 1 is real time."
+    )
+    name: str = Field(default="", pattern="^[A-Za-z0-9_.-]*$", description="What its cells are called.")
+    writes: bool | None = Field(
+        default=None, description="It changes data; default: true, unless a bundled script or a capture only reads."
+    )
 
-    script: str
+
+class Workload(WorkloadFields):
+    """A script and its options, under sysbench's names (`table_size`), or a capture, which is replayed."""
+
     options: tuple[tuple[str, OptionValue], ...] = ()
-    rate_per_s: float | None = Field(default=None, gt=0)
-    speed: float | None = Field(default=None, ge=1e-6, le=1e6)
-    name: str = ""
-    writes: bool | None = None
 
 
 class Question(Frozen):
-    """What a study asks; a feature has a record of its own (`question.py`), whose kind is the feature's name.
+    """What a study asks. A feature has a record of its own (`question.py`), whose kind is the feature's name.
 
     Attributes:
         reference: the log ratio that a comparison is measured against: measuring may end once it is excluded.
@@ -272,7 +260,7 @@ class Question(Frozen):
         return self.kind == "verdict"
 
     def map_arms(self, _change: Callable[[tuple[Arm, ...]], tuple[Arm, ...]]) -> "Question":
-        """The question with the arms that it holds itself changed."""
+        """Return the question with its own arms changed."""
         return self
 
 
@@ -288,13 +276,7 @@ def _as_question(value: object) -> object:
 
 
 class Apart(Frozen):
-    """Client and servers on hosts of their own.
-
-    Attributes:
-        client: the node of a cluster on which the engine runs.
-        servers: the node on which the servers run.
-        interface: of the servers' node, its name or its address: where servers listen.
-    """
+    """Client and servers on two nodes of a cluster; servers listen at `interface`, a name or an address."""
 
     client: str
     servers: str
@@ -355,7 +337,7 @@ class Study(Sizes, Conditions):
         return self
 
     def placed_apart(self, apart: Apart) -> "Study":
-        """This study with client and servers on hosts of their own.
+        """Return this study with client and servers on two hosts.
 
         Raises:
             SpecError: it asks for what needs both on one machine.
@@ -385,5 +367,5 @@ class Study(Sizes, Conditions):
 
 
 def control_of(arm: Arm) -> Arm:
-    """A second instance of an arm: its true ratio is 1, so it shows whether this machine can be trusted today."""
+    """Return a second instance of an arm: its true ratio is 1, so it shows whether this machine can be trusted."""
     return arm.model_copy(update={"name": f"{arm.name}'", "label": f"{arm.label} (control)", "slowdown_percent": 0.0})

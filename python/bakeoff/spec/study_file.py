@@ -14,8 +14,8 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from bakeoff.errors import KeyPath, SpecError
 from bakeoff.spec.factors import check_level, part_of, settings_behind
-from bakeoff.spec.fields import IN_FILE, RATE_MAX, Conditions, Frozen, Sizes
-from bakeoff.spec.study import OptionValue
+from bakeoff.spec.fields import IN_FILE, Conditions, Frozen, Sizes
+from bakeoff.spec.study import OptionValue, WorkloadFields
 from bakeoff.spec.yaml_lines import CHARACTERS_MAX, Lines, level_text, load_yaml
 
 Level = Annotated[str, BeforeValidator(level_text, json_schema_input_type=str | int | float | bool)]
@@ -23,23 +23,10 @@ Levels = list[Level] | dict[str, dict[str, Level]]
 """Levels of a factor: values of one setting, or named bundles of settings."""
 
 
-class WorkloadForm(Frozen):
+class WorkloadForm(WorkloadFields):
     """A workload with options; a bare name is a workload without any."""
 
-    script: str = Field(
-        description="Bundled name (`bakeoff list workloads`), or path of a Lua file or a capture beside the study."
-    )
-    options: dict[str, OptionValue] = Field(default={}, description="Of the script, on every arm.")
-    rate_per_s: float | None = Field(
-        default=None, gt=0, le=RATE_MAX, description="Open loop at this many events per second."
-    )
-    speed: float | None = Field(
-        default=None, ge=1e-6, le=1e6, description="Of a capture: replayed by its clock, so many times as fast."
-    )
-    name: str = Field(default="", pattern="^[A-Za-z0-9_.-]*$", description="What its cells are called.")
-    writes: bool | None = Field(
-        default=None, description="It changes data; default: true, unless it is a bundled script that only reads."
-    )
+    options: dict[str, OptionValue] = Field(default={}, description="Options of the script, on every arm.")
 
 
 class Exclusion(Frozen):
@@ -96,14 +83,14 @@ class StudyFile(Sizes, Conditions):
 
 @dataclass(frozen=True)
 class LoadedStudy:
-    """A study file that was read, one of its scales applied.
+    """A study file with one of its scales applied.
 
     Attributes:
-        path: the file; what it names lies beside it.
-        written: the form as it is in the file, all levels in it.
-        scale: the name of the scale, or empty.
-        levels: factor -> level -> settings; the order is the file's.
-        cnf_folder: where the @FILEs of its servers lie.
+        path: the file; paths in it are relative to its folder.
+        written: the form as it is in the file, with all levels.
+        scale: name of the scale, or empty.
+        levels: factor -> level -> settings, in the file's order.
+        cnf_folder: folder of the servers' @FILEs.
     """
 
     path: Path
@@ -122,12 +109,7 @@ class LoadedStudy:
         return ("factors", factor, level if isinstance(levels, dict) else levels.index(level))
 
     def place_of_field(self, field: KeyPath, combination: Mapping[str, str]) -> KeyPath:
-        """Where the file sets a field of an arm (`settings_behind`), else where it names the arm's server.
-
-        Args:
-            field: path inside `Arm`.
-            combination: factor -> the arm's level.
-        """
+        """Where the file sets a field of an arm (a path inside `Arm`), else where it names the arm's server."""
         return self.place_of_setting((*settings_behind(field), "server"), combination)
 
     def place_of_setting(self, names: Sequence[str], combination: Mapping[str, str]) -> KeyPath:
@@ -142,10 +124,10 @@ class LoadedStudy:
         return ("factors",)
 
     def with_servers(self, servers: Sequence[str]) -> "LoadedStudy":
-        """The same question about other servers, which are its only factor.
+        """Ask the same question about other servers, which become its only factor.
 
         Raises:
-            SpecError: one comes twice, or the file varies something else.
+            SpecError: one is given twice, or the file varies something else.
         """
         odd = [name for name, levels in self.levels.items() if name != "server" and len(levels) > 1]
         if odd:
@@ -166,16 +148,12 @@ class LoadedStudy:
         return replace(self, form=form, written=form, levels={"server": named}, cnf_folder=Path())
 
     def error(self, *place: str | int, reason: str, hint: str = "") -> SpecError:
-        """An error at a place of this file, which is inside the scale where that sets it."""
+        """Make an error at a place of this file, or of its scale if that is what sets it."""
         chosen = self.form.scales.get(self.scale)
-        match place:
-            case ("settings", name, *_) if chosen:
-                inside = name in chosen.settings
-            case (str(name), *_) if chosen and name != "settings":
-                inside = bool(getattr(chosen, name, None))
-            case _:
-                inside = False
-        place = ("scales", self.scale, *place) if inside else place
+        if chosen and place:
+            in_settings = place[0] == "settings" and len(place) > 1
+            if place[1] in chosen.settings if in_settings else place[0] in chosen.given():
+                place = ("scales", self.scale, *place)
         return self.lines.error(place, reason, hint=hint)
 
 
@@ -185,19 +163,14 @@ INSTALLED = "installed"
 """Stands in `servers` for every installed server that is not named."""
 
 Installed = Callable[[Sequence[str]], Sequence[str]]
-"""Names of servers -> the installed ones that none of them stands for."""
+"""Given the servers that are named, returns the installed ones that none of them stands for."""
 
 
 def read_study(path: Path, *, scale: str = "", installed: Installed = lambda named: ()) -> LoadedStudy:
-    """Read a study file.
-
-    Args:
-        path: the file.
-        scale: one of its scales, or empty.
-        installed: servers that `installed` stands for beside those that are named.
+    """Read a study file and apply one of its scales.
 
     Raises:
-        SpecError: whatever is wrong with it; with file, line, reason and remedy.
+        SpecError: anything wrong with it; with file, line, reason and remedy.
     """
     try:
         with path.open("rb") as file:
@@ -296,7 +269,7 @@ def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
 
 
 def _all_levels(form: StudyFile, lines: Lines, *, varied: bool) -> dict[str, dict[str, dict[str, str]]]:
-    """Every factor with its levels as settings, each checked; `varied`: each needs two, as no scale was applied."""
+    """Return every factor with its levels as settings, each checked; `varied`: each needs two levels."""
     if form.servers and "server" in form.factors:
         raise lines.error(("servers",), "servers and factors.server say the same.", hint="Keep one of them.")
     factors: dict[str, Levels] = {"server": form.servers} if form.servers else {}
@@ -325,7 +298,7 @@ def _all_levels(form: StudyFile, lines: Lines, *, varied: bool) -> dict[str, dic
 def _check_part(
     part: StudyFile | Scale, levels: Mapping[str, Mapping[str, Mapping[str, str]]], lines: Lines, place: KeyPath
 ) -> None:
-    """Check settings, threads and workloads of the file or of a scale, which stand at `place`."""
+    """Check settings, threads and workloads of the file, or of the scale at `place`."""
     for name, value in part.settings.items():
         here = (*place, "settings", name)
         _checked(lines, here, name, value)
@@ -414,7 +387,7 @@ _FORMS: dict[int | str, type[Frozen]] = {
 
 
 def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
-    """One of pydantic's errors as one line: the deepest one, since each branch of a union reports its own."""
+    """Turn pydantic's deepest error into one line; each branch of a union reports its own."""
     found = max(error.errors(), key=lambda each: (len(_path(each["loc"])), each["type"] == "extra_forbidden"))
     path = _path(found["loc"])
     if found["type"] == "spec":
@@ -438,7 +411,7 @@ def _keys(form: type[Frozen]) -> list[str]:
 
 
 def _elsewhere(key: str, path: KeyPath) -> str:
-    """Where what an unknown key is called on the command line, or among the settings, is written; empty: not known."""
+    """Where to write a key that is known on the command line or among the settings; empty if it is unknown."""
     word = key.replace("-", "_")
     if path[0] == "workloads":
         return "Write rate_per_s." if word == "rate" else ""
@@ -454,22 +427,22 @@ def _elsewhere(key: str, path: KeyPath) -> str:
 
 
 def _path(location: tuple[int | str, ...]) -> KeyPath:
-    """Pydantic's location without the names of union branches (class names, or names with brackets)."""
+    """Return pydantic's location without the names of union branches."""
     unions = {"WorkloadForm", "str", "int", "float", "bool"}
     return tuple(part for part in location if not (isinstance(part, str) and (part in unions or "[" in part)))
 
 
 def shipped_studies() -> dict[str, Path]:
-    """Files of the studies that ship with bakeoff (`bakeoff/studies/*.yaml`), by name, in alphabetical order."""
+    """Return the files of the studies that ship with bakeoff, by name, in alphabetical order."""
     folder = Path(str(files("bakeoff"))) / "studies"
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
 def find_study(text: str) -> Path:
-    """The file of a study named on the command line: a path, or the name of a study that ships.
+    """Find the file of a study: a path, or the name of a study that ships.
 
     Raises:
-        SpecError: neither; with the nearest known name.
+        SpecError: it is neither; with the nearest known name.
     """
     path = Path(text)
     if path.is_file():

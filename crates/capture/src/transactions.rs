@@ -1,0 +1,51 @@
+//! Follows the transactions of one captured connection: the replay and the front end's plan need the same answer.
+
+use crate::class::{Class, Effect, Statement};
+
+/// Whether a connection is in a transaction, as far as its statements tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TransactionState {
+    open: bool,
+    /// Opened by a statement, not because autocommit is off.
+    explicit: bool,
+    /// Tables are locked, which the end of a transaction does not unlock.
+    locked: bool,
+}
+
+/// Where a statement stands relative to its connection's transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step {
+    /// The transaction before it ends first.
+    pub ends_before: bool,
+    /// The connection is in a transaction afterwards.
+    pub stays: bool,
+}
+
+impl TransactionState {
+    /// The connection is in a transaction, or has tables locked.
+    pub fn is_open(self) -> bool {
+        self.open
+    }
+
+    /// Takes the next statement of the connection.
+    pub fn step(&mut self, statement: Statement, autocommit: bool) -> Step {
+        let Statement { class, effect, .. } = statement;
+        let implicit = self.open && !self.explicit;
+        let locked = self.locked && effect != Effect::Begin;
+        let ends_before = matches!(effect, Effect::Begin | Effect::Lock) || implicit && autocommit && !locked;
+        self.open &= !ends_before;
+        let stays = match effect {
+            Effect::Begin | Effect::Chain | Effect::Lock => true,
+            Effect::Unlock => self.open && !locked,
+            Effect::End | Effect::Commits => locked,
+            Effect::Inside => self.open || !autocommit && class != Class::Session,
+        };
+        self.locked = stays && (locked || effect == Effect::Lock);
+        if stays {
+            self.explicit |= matches!(effect, Effect::Begin | Effect::Chain | Effect::Lock);
+            self.explicit &= self.open || effect != Effect::Inside;
+        }
+        self.open = stays;
+        Step { ends_before, stays }
+    }
+}

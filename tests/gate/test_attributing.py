@@ -1,0 +1,47 @@
+"""`bakeoff explain --attribute` over several pairs of arms."""
+
+import contextlib
+from types import SimpleNamespace
+
+import pytest
+
+from bakeoff.cli.run import RunOptions
+from bakeoff.errors import ServerError
+from bakeoff.search import attribute
+from bakeoff.spec import Arm, Study, Workload, parse_server
+from bakeoff.stats.model import Analysis
+
+
+def test_a_pair_that_cannot_be_measured_does_not_end_the_attribution(monkeypatch, tmp_path, capsys):
+    """Its reason is said, and the other pair is measured; where no pair can be, it is the command's error."""
+    measured, refused, both = [], {"B"}, [("A", "B"), ("A", "C")]
+
+    def searched(_run, asked, *_args, **_options):
+        if asked in refused:
+            raise ServerError("it does not start")
+        measured.append(asked)
+
+    study = Study(
+        title="t",
+        arms=tuple(Arm(name=name, label=name, server=parse_server("mysql:8.0.33")) for name in "ABC"),
+        workloads=(Workload(script="oltp_write_only"),),
+    )
+    for name, value in {
+        "prepare": lambda _run, contender, **_: (contender, study),
+        "attribute": searched,
+        "build_view": lambda *_: None,
+        "render_html": lambda _: "",
+        "show_report": lambda *_: None,
+    }.items():
+        monkeypatch.setattr(attribute, name, value)
+    run = SimpleNamespace(
+        read=lambda _name, model: model is Analysis, hold=contextlib.nullcontext, write_text=lambda *_: None
+    )
+    options = RunOptions(runs_root=tmp_path, json=True)
+    assert attribute.attribute_pairs(run, study, both, None, options) == 0
+    assert measured == ["C"] and "it does not start" in capsys.readouterr().err
+    with pytest.raises(ServerError):
+        attribute.attribute_pairs(run, study, both[:1], None, options)
+    refused.add("C")
+    with pytest.raises(ServerError):
+        attribute.attribute_pairs(run, study, both, None, options)
