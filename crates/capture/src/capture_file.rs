@@ -95,7 +95,7 @@ pub struct EventLine<'a> {
 }
 
 impl<'a> EventLine<'a> {
-    /// The connection has no session any more, or a new one. Without a number it is not known whose session ends.
+    /// Whether the connection's session ends here. False without a connection number, because it may be anyone's.
     pub fn ends_session(&self) -> bool {
         self.connection.is_some() && matches!(&*self.command, "Quit" | "Connect" | "Reset Connection")
     }
@@ -140,9 +140,9 @@ impl<'a> EventLine<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "sums of the fields of Event")]
 pub struct DigestTotals {
-    /// Its name; see [`crate::digest::name_of`].
+    /// The digest's name; see [`crate::digest::name_of`].
     pub digest: String,
-    /// Its text; see [`crate::digest::text_of`].
+    /// The digest's text; see [`crate::digest::text_of`].
     pub text: String,
     /// Unweighted events.
     pub events: u64,

@@ -231,7 +231,7 @@ fn is_of_one_flavour(comment: &[u8]) -> bool {
         || comment.starts_with(b"/*!") && (comment.ends_with(b"*/") || comment.len() > b"/*!50003".len())
 }
 
-/// A server runs the code in comments of its own and lower versions, so the statement must be a read for each version.
+/// A server runs the code in comments up to its version, so the statement must be a read for each version.
 fn class_of_versions(parts: &[Part]) -> Class {
     let mut versions: Vec<u64> = parts.iter().filter_map(|part| part.version).collect();
     versions.sort_unstable();

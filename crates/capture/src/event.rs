@@ -69,9 +69,9 @@ pub struct Event {
     pub start_us: Option<i64>,
     /// When it ended.
     pub end_us: Option<i64>,
-    /// Its duration [µs].
+    /// How long it took [µs].
     pub query_us: Option<u64>,
-    /// The part of its duration spent waiting for locks [µs].
+    /// How long of that it waited for locks [µs].
     pub lock_us: Option<u64>,
     /// The default schema.
     pub schema: Vec<u8>,
@@ -201,7 +201,7 @@ fn fraction_us(text: &[u8]) -> (u32, usize) {
 /// A time in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// Microseconds since 1970, read as UTC if there is no zone.
+    /// Microseconds since 1970. Read as UTC if it has no zone.
     pub(crate) us: i64,
     /// Length of its text in bytes.
     pub(crate) len: usize,
@@ -261,7 +261,7 @@ impl Clock<'_> {
         valid.then(|| (hour * 3600 + minute * 60 + second) * SECOND_US + micros)
     }
 
-    /// Reads `Z`, `UTC`, `+02:00` or ` +0200`. Returns seconds east of UTC, or None if there is no zone.
+    /// Reads `Z`, `UTC`, `+02:00` or ` +0200`. Returns seconds east of UTC, or None without a zone.
     fn zone(&mut self) -> Option<i64> {
         let begin = self.at;
         while self.any(b" ").is_some() {}

@@ -10,7 +10,7 @@ use crate::lexer::{Kind, Token, is_one_of};
 pub struct Facts {
     /// The dialect in which its texts end.
     pub(crate) dialect: Dialect,
-    /// Its first keyword, or 0.
+    /// The first keyword, or 0.
     pub(crate) first: Id,
     /// It has no tokens, or only comments.
     pub empty: bool,
@@ -104,7 +104,7 @@ impl Watch {
             // The statements within a definition do not run with it.
             Kind::Symbol if text == b";" && !is_definition(self.first) => (self.first, self.several) = (0, true),
             Kind::Symbol if text == b"=" && self.before == named.CONNECTION => {
-                facts.secret |= is_definition(self.first)
+                facts.secret |= is_definition(self.first);
             }
             _ => {}
         }

@@ -37,7 +37,7 @@ pub enum Kind {
 /// A token and its place in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
-    /// Its kind.
+    /// What the token is.
     pub kind: Kind,
     /// Offset of its first byte.
     pub start: usize,
@@ -200,9 +200,9 @@ impl<'a> Lexer<'a> {
     fn symbol(&mut self) -> Token {
         let len = match (self.peek(0), self.peek(1), self.peek(2)) {
             (b'<', b'=', b'>') | (b'-', b'>', b'>') => 3,
-            (b'<' | b'>' | b'!' | b':', b'=', _)
-            | (b'<', b'>' | b'<', _)
-            | (b'>', b'>', _)
+            (b'!' | b':', b'=', _)
+            | (b'<', b'=' | b'>' | b'<', _)
+            | (b'>', b'=' | b'>', _)
             | (b'&', b'&', _)
             | (b'|', b'|', _)
             | (b'-', b'>', _)

@@ -274,7 +274,7 @@ impl Totals {
         overall.events += 1;
         overall.count = overall.count.saturating_add(weight);
         let sum = |total: &mut u64, value: Option<u64>| {
-            *total = total.saturating_add(value.unwrap_or(0).saturating_mul(weight))
+            *total = total.saturating_add(value.unwrap_or(0).saturating_mul(weight));
         };
         let is_slowest = totals.events == 0 || event.query_us.is_some_and(|took| took > totals.max_us);
         totals.events += 1;
@@ -328,7 +328,7 @@ impl Totals {
         self.groups.len() - 1
     }
 
-    /// Sorts the digests by total time, or by frequency if there are no times.
+    /// Sorts the digests by total time, or by frequency if no times are known.
     fn finish(mut self) -> (Vec<DigestTotals>, Overall) {
         let mut digests: Vec<DigestTotals> = self.groups.into_iter().map(Group::finish).collect();
         digests.sort_by(|one, other| {

@@ -101,7 +101,7 @@ impl Redactor {
             match kind {
                 Kind::Comment => keep_frame(sql, token, out),
                 Kind::Text | Kind::Cut if !sets_variables => {
-                    self.replace_text(text, kind == Kind::Text, multi_byte, out)
+                    self.replace_text(text, kind == Kind::Text, multi_byte, out);
                 }
                 Kind::Number if !sets_variables && !defines && !is_one_of(before, &["limit", "offset"]) => {
                     self.replace(text, multi_byte, out);

@@ -34,7 +34,7 @@ const WITH_ANSI_QUOTES: [&str; 7] = ["ANSI_QUOTES", "ANSI", "DB2", "MAXDB", "MSS
 #[derive(Debug, Clone, Default)]
 pub struct SessionState {
     values: BTreeMap<&'static str, String>,
-    /// The values as a JSON object. None while there are none.
+    /// The values as a JSON object. None if no value is known.
     json: Option<Box<RawValue>>,
     dialect: Dialect,
 }

@@ -126,7 +126,7 @@ impl LogReader for SlowLog {
             self.drop_begun_head();
             self.end_event(false, sink);
         } else if self.event.sql.trim_ascii_end().ends_with(b";") {
-            self.end_event(true, sink); // there was no `SET timestamp`
+            self.end_event(true, sink); // it lacks `SET timestamp`
         } else {
             sink.skipped(self.event.sql.len() as u64);
         }

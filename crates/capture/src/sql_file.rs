@@ -234,7 +234,7 @@ fn named_delimiter(line: &[u8]) -> Option<&[u8]> {
 /// A statement of a file.
 #[derive(Debug)]
 pub struct FileStatement<'a> {
-    /// Its text, which the callback may change.
+    /// The text, which the callback may change.
     pub sql: &'a mut Vec<u8>,
     /// The schema of the file's last `USE`, or empty.
     pub schema: &'a [u8],

@@ -168,6 +168,7 @@ pub(crate) fn max_prime(number: &str) -> Result<u64, String> {
 }
 
 /// One event of `cpu`: counts the primes from 3 to `max_prime` by dividing each number by all up to its square root, in 64 bits.
+#[expect(clippy::maybe_infinite_iter, reason = "`take_while` ends it")]
 fn count_primes(max_prime: u64) -> u64 {
     let max_prime = std::hint::black_box(max_prime);
     let is_prime = |number: u64| {

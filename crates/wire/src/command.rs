@@ -138,7 +138,7 @@ pub fn execute<'a>(
             out[types_at] = 1;
             // The second byte marks unsigned integers.
             let types = types.codes.iter().flat_map(|&code| [code, 0]);
-            out.splice(types_at + 1..types_at + 1, types);
+            out.splice(types_at + 1..=types_at, types);
         }
     }
     packet::finish(out, header_at, 0)

@@ -20,7 +20,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Decodes the header at the start of `bytes`. None while it is incomplete.
+    /// Decodes the header at the start of `bytes`. Returns None if it is incomplete.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let header = u32::from_le_bytes(*bytes.first_chunk()?);

@@ -390,9 +390,9 @@ pub struct ResultSet {
     pub columns: u32,
     /// Number of rows.
     pub rows: u64,
-    /// Where the column definitions begin.
+    /// Offset of the column definitions.
     pub columns_at: usize,
-    /// Where the rows begin.
+    /// Offset of the rows.
     pub rows_at: usize,
     /// False if rows were dropped by [`ReplyScanner::forget_rows`].
     pub rows_kept: bool,
