@@ -146,4 +146,4 @@ def test_a_missing_engine_says_how_to_get_one(monkeypatch, capsys):
     with pytest.raises(HostError, match="make setup"):
         Engine()
     assert main.run(["gate", "mysql:8.0.15", "mysql:8.0.15", "--range-size=5"]) == 2
-    assert "No such option: --range-size" in capsys.readouterr().err
+    assert "No such option '--range-size'" in capsys.readouterr().err

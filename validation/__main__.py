@@ -10,8 +10,8 @@ import click
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
 from bakeoff.servers import Catalog
 from bakeoff.spec import Origin, parse_server
-from validation import bisections, gates, histories, hosts, machines, simulation
 from validation import causes as planted
+from validation import machines
 from validation import record as recorder
 from validation import suite as suites
 from validation.check import Check, Size
@@ -25,10 +25,6 @@ seed_option = click.option("--seed", default=1, show_default=True, help="Seed of
 server_option = click.option("--server", default=_SERVER, show_default=True, help="As on bakeoff's command line.")
 folder_option = click.option(
     "--folder", type=_PATH, required=True, help="Directory of the journals; server accounts must be able to enter it."
-)
-
-runs_option = click.option(
-    "--runs", type=click.IntRange(min=1), default=400, show_default=True, help="Simulated runs for each line."
 )
 
 
@@ -94,7 +90,7 @@ def _check_server(text: str, size: Size) -> None:
     if size is Size.REPLAY:
         raise SpecError("--server: size replay starts no server.", hint="Leave --server out, or add --size quick.")
     spec = parse_server(text)
-    if spec.origin is Origin.URL:
+    if spec.is_running:
         raise SpecError(
             "--server: a running server cannot be tested because the tests restart their servers.",
             hint="Name one that bakeoff starts: --server mysql:8.0.",
@@ -171,71 +167,6 @@ def record(name: str, server: str, restarts: int, seconds: float, threads: int, 
     path = to / f"{name}.npz"
     traces.write(path)
     print(f"{path}: {path.stat().st_size / 1000:.0f} kB, other processes used {traces.origin.load:.0%} of the machine")
-    return ExitCode.DONE
-
-
-@cli.command()
-@click.option("--scale", default=1.0, show_default=True, help="Share of the full number of runs.")
-@seed_option
-def simulate(scale: float, seed: int) -> int:
-    """Print each promise of the method with the rate found in simulations; exit code 1 if one is broken."""
-    counts = simulation.all_promises(seed, scale=scale)
-    for count in counts:
-        limit = f"<= {count.at_most:.1%}" if count.at_most is not None else f">= {count.at_least:.1%}"
-        mark = "ok" if count.kept else "NO"
-        print(f"{mark:3} {count.share:7.2%} {limit:>9} of {count.runs:5d}  {count.what}; {count.note}")
-    return ExitCode.DONE if all(count.kept for count in counts) else ExitCode.DIFFERENCE
-
-
-@cli.command("hosts")
-@runs_option
-@seed_option
-def simulate_hosts(runs: int, seed: int) -> int:
-    """Print how often intervals over several hosts cover the truth; exit code 1 if too seldom."""
-    found = hosts.all_lines(seed, runs=runs)
-    print(hosts.table(found))
-    return ExitCode.DONE if all(line.expected for line in found) else ExitCode.DIFFERENCE
-
-
-@cli.command("gates")
-@runs_option
-@seed_option
-def simulate_gates(runs: int, seed: int) -> int:
-    """Print how often `bakeoff gate` passes, fails and cannot tell; exit code 1 if it is wrong too often."""
-    recorded = gates.read_epochs()
-    print(
-        f"{runs} gates a line, 2 % allowed; {len(recorded.values) // 2} recorded epochs "
-        f"(standard deviation {recorded.values.std(ddof=1):.2%})\n"
-    )
-    found = gates.all_rates(seed, runs=runs)
-    print(gates.table(found))
-    return ExitCode.DONE if all(each.wrong.kept for each in found) else ExitCode.DIFFERENCE
-
-
-@cli.command("histories")
-@runs_option
-@click.option("--watched", is_flag=True, help="Look after every run, and count histories that ever show a change.")
-@click.option("--published", is_flag=True, help="Use series that others published.")
-@seed_option
-def simulate_histories(runs: int, watched: bool, published: bool, seed: int) -> int:
-    """Print false and true change points found in simulated histories (docs/reference/history.md)."""
-    if published:
-        print(histories.published_table())
-    elif watched:
-        print(f"{histories.watched(seed=seed, runs=runs):.1%} of {runs} stationary histories ever showed a change")
-    else:
-        for line in histories.table(seed=seed, runs=runs):
-            print(line, flush=True)
-    return ExitCode.DONE
-
-
-@cli.command("bisections")
-@runs_option
-@seed_option
-def simulate_bisections(runs: int, seed: int) -> int:
-    """Print how often `bakeoff bisect` finds a known build or known options, and in how many epochs."""
-    for line in bisections.table(seed, runs=runs):
-        print(line, flush=True)
     return ExitCode.DONE
 
 

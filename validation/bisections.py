@@ -1,26 +1,20 @@
-"""Simulates bisections among builds and options, from recorded epochs (`validation.gates`).
+"""Simulates bisections among builds and options, from recorded epochs (`validation.gates`)."""
 
-Builds are also bisected in the plain way, which runs a gate at half of the regression for each middle build.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bakeoff.gate.rule import PRECISION_SHARE, Answer, Sample, answers
 from bakeoff.plan.factorial import arm_names
 from bakeoff.search.bisection import beliefs_of, next_arm, subset
-from bakeoff.search.first_slow_build import EPOCHS_FIRST
-from bakeoff.search.model import Search, Setting
+from bakeoff.search.model import Search
+from bakeoff.search.model import Setting as SearchSetting
 from bakeoff.spec import Arm, Study, Workload, parse_server
-from bakeoff.stats.model import Stop
-from bakeoff.stats.stopping import stop_state
+from validation.check import Checks, Count, Finding, Setting, Size, finding, scaled
 from validation.gates import read_epochs
 
-Measure = Callable[[int], float]
-"""Build -> log ratio of one more epoch."""
+BISECTION_CHECKS = Checks(Size.REPLAY)
 
 _EPOCHS_MAX = 400
 
@@ -56,7 +50,7 @@ def study_of_builds(count: int) -> Study:
 
 def study_of_options(count: int, seed: int) -> Study:
     settings = tuple(
-        Setting(factor=f"option.option_{number}", good="0", bad="1", pairs=((f"option_{number}", "1"),))
+        SearchSetting(factor=f"option.option_{number}", good="0", bad="1", pairs=((f"option_{number}", "1"),))
         for number in range(count)
     )
     good, bad = (
@@ -74,63 +68,40 @@ def _study(arms: tuple[Arm, ...], search: Search, seed: int = 0) -> Study:
     return Study(title="", arms=arms, workloads=(Workload(script="oltp_read_only"),), question=search, seed=seed)
 
 
-def plain(measure: Measure, builds: int, *, limit: float) -> Bisected:
-    """Halve the builds by a gate with this limit; a gate that cannot tell is decided by its mean."""
-    good, bad, epochs = 0, builds - 1, EPOCHS_FIRST
-    while bad - good > 1:
-        middle, values, stop = (good + bad) // 2, list[float](), Stop.RUNNING
-        while stop is Stop.RUNNING:
-            values.append(measure(middle))
-            stop = stop_state(values, precision=-PRECISION_SHARE * limit, family=1, reference=limit)
-        epochs += len(values)
-        (answer,) = answers([Sample(values, stop)], limit=limit, family=1)
-        slow = float(np.mean(values)) < limit if answer is Answer.UNCLEAR else answer is Answer.FAIL
-        good, bad = (good, middle) if slow else (middle, bad)
-    return Bisected((bad,), epochs)
-
-
 @dataclass(frozen=True)
-class BothWays:
-    """Share of bisections that found the culprit, and mean number of epochs."""
-
-    right: float
-    epochs: float
-    right_plain: float
-    epochs_plain: float
-
-
-def compare(seed: int, *, runs: int, builds: int = 64, slowdown_percent: float = 3.0) -> BothWays:
-    """Bisect for culprits drawn at random, in both ways."""
-    noise, rng = read_epochs().values, np.random.default_rng((seed, builds, round(10 * slowdown_percent)))
-    truth = float(np.log1p(-slowdown_percent / 100))
-    ends: list[list[Bisected]] = [[], []]
-    study = study_of_builds(builds)
-    numbers = {name: number for number, name in enumerate(arm_names(builds))}
-    places = rng.integers(1, builds, runs).tolist()
-    for place in places:
-
-        def measure(build: int, place: int = place) -> float:
-            return (truth if build >= place else 0.0) + float(rng.choice(noise))
-
-        ends[0].append(searched(study, lambda arm: measure(numbers[arm.name])))
-        ends[1].append(plain(measure, builds, limit=truth / 2))
-    right = [np.mean([end.found == (place,) for end, place in zip(way, places, strict=True)]) for way in ends]
-    epochs = [np.mean([end.epochs for end in way]) for way in ends]
-    return BothWays(float(right[0]), float(epochs[0]), float(right[1]), float(epochs[1]))
-
-
-@dataclass(frozen=True)
-class OptionsFound:
-    """Shares of searches that named exactly the guilty options or were undecided, and mean number of epochs."""
+class Searches:
+    """Shares of searches that found exactly the truth or were undecided, and mean number of epochs."""
 
     right: float
     undecided: float
     epochs: float
 
+    @classmethod
+    def of(cls, ends: Sequence[tuple[Bisected, tuple[int, ...]]]) -> "Searches":
+        """Summarise searches, each with its truth."""
+        return cls(
+            right=float(np.mean([end.found == truth for end, truth in ends])),
+            undecided=float(np.mean([end.found is None for end, _ in ends])),
+            epochs=float(np.mean([end.epochs for end, _ in ends])),
+        )
 
-def find_options(
-    seed: int, *, runs: int, options: int = 40, percents: Sequence[float] = (5.0, 3.0, 3.0)
-) -> OptionsFound:
+
+def find_build(seed: int, *, runs: int, builds: int = 64, slowdown_percent: float = 3.0) -> Searches:
+    """Bisect for a slow build drawn at random; at 0 % all are alike, and the truth is none."""
+    noise, rng = read_epochs().values, np.random.default_rng((seed, builds, round(10 * slowdown_percent)))
+    truth = float(np.log1p(-slowdown_percent / 100))
+    numbers = {name: number for number, name in enumerate(arm_names(builds))}
+    ends = []
+    for place in rng.integers(1, builds, runs).tolist():
+
+        def measure(arm: Arm, place: int = place) -> float:
+            return (truth if numbers[arm.name] >= place else 0.0) + float(rng.choice(noise))
+
+        ends.append((searched(study_of_builds(builds), measure), (place,) if slowdown_percent else ()))
+    return Searches.of(ends)
+
+
+def find_options(seed: int, *, runs: int, options: int = 40, percents: Sequence[float] = (5.0, 3.0, 3.0)) -> Searches:
     """Search for options drawn at random that slow a server down by these percentages."""
     noise, rng = read_epochs().values, np.random.default_rng((seed, options, *(round(10 * each) for each in percents)))
     ends = []
@@ -144,36 +115,20 @@ def find_options(
             return float(effects @ np.array(subset(study, arm))) + float(rng.choice(noise))
 
         ends.append((searched(study, measure), tuple(sorted(culprits.tolist()))))
-    return OptionsFound(
-        right=float(np.mean([end.found == culprits for end, culprits in ends])),
-        undecided=float(np.mean([end.found is None for end, _ in ends])),
-        epochs=float(np.mean([end.epochs for end, _ in ends])),
-    )
+    return Searches.of(ends)
 
 
-def table(seed: int, *, runs: int) -> Iterator[str]:
-    """Yield lines of a Markdown table: builds in both ways, builds that are all alike, and options."""
-    yield "| among | truth | right | epochs | plain: right | plain: epochs |\n|---|---|---:|---:|---:|---:|"
-    for percent in (2.0, 3.0, 5.0):
-        each = compare(seed, runs=runs, slowdown_percent=percent)
-        yield (
-            f"| 64 builds | one slower by {percent:g} % | {each.right:.1%} | {each.epochs:.1f} "
-            f"| {each.right_plain:.1%} | {each.epochs_plain:.1f} |"
-        )
-    none = find_nothing(seed, runs=runs)
-    yield f"| 64 builds | all alike | {none.right:.1%} ({none.undecided:.1%} undecided) | {none.epochs:.1f} | | |"
-    for options, percents in ((12, (5.0, 4.0, 3.0)), (40, (10.0,)), (40, (5.0, 3.0, 3.0))):
-        found = find_options(seed, runs=runs, options=options, percents=percents)
-        truth = " and ".join(f"{percent:g} %" for percent in percents)
-        yield f"| {options} options | {truth} | {found.right:.1%} | {found.epochs:.1f} | | |"
-
-
-def find_nothing(seed: int, *, runs: int, builds: int = 64) -> OptionsFound:
-    """Search among builds that are all alike."""
-    noise, rng = read_epochs().values, np.random.default_rng((seed, builds))
-    ends = [searched(study_of_builds(builds), lambda _: float(rng.choice(noise))) for _ in range(runs)]
-    return OptionsFound(
-        right=float(np.mean([end.found == () for end in ends])),
-        undecided=float(np.mean([end.found is None for end in ends])),
-        epochs=float(np.mean([end.epochs for end in ends])),
+@BISECTION_CHECKS.add("G23", "right >= 93 %; nothing is named among equal builds >= 95 %, or undecided")
+def culprits(setting: Setting, scale: float = 1.0) -> Finding:
+    """Bisections for a slow build among 64, and for three slow options among 12."""
+    runs = scaled(30, scale)
+    build = find_build(setting.seed, runs=runs)
+    options = find_options(setting.seed, runs=runs, options=12, percents=(5.0, 4.0, 3.0))
+    none = find_build(setting.seed, runs=runs, builds=16, slowdown_percent=0.0)
+    return finding(
+        [
+            Count("the build", round(build.right * runs), runs, at_least=0.93),
+            Count("all three options", round(options.right * runs), runs, at_least=0.93),
+            Count("nothing among equal builds", round((none.right + none.undecided) * runs), runs, at_least=0.95),
+        ]
     )

@@ -174,6 +174,13 @@ def finding(results: Iterable[Count | Bias]) -> Finding:
     return Finding("; ".join(map(str, listed)), all(result.kept for result in listed), figures)
 
 
+def summarised(counts: Sequence[Count]) -> Finding:
+    """Return the finding of many counts, which names only the broken promises and the number of the others."""
+    broken = [str(count) for count in counts if not count.kept]
+    kept = f"{len(counts) - len(broken)} of {len(counts)} promises kept"
+    return Finding("; ".join([kept, *broken]), not broken, finding(counts).figures)
+
+
 def seed_of(setting: Setting, *names: object) -> tuple[int, ...]:
     """Return the seed of one part of a check, which differs from that of every other part."""
     return (setting.seed, zlib.crc32("/".join(map(str, names)).encode()))

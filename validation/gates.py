@@ -1,7 +1,7 @@
 """Simulates gates with known slowdowns and counts how often they pass, fail and cannot tell.
 
 A simulated run draws its epochs from recorded duels of equal servers, shifted by the truth, and takes as long as they
-did. `decide` ends it and `answers` judges it, as in a real run. docs/reference/gate.md has the table.
+did. `decide` ends it and `answers` judges it, as in a real run.
 """
 
 import json
@@ -9,6 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -23,8 +24,10 @@ from bakeoff.stats.estimate import EpochEstimates, by_comparison
 from bakeoff.stats.model import Stop
 from bakeoff.stats.question import Progress, rule_of
 from bakeoff.stats.stopping import stop_state
-from validation.check import Count
+from validation.check import Checks, Count, Finding, Setting, Size, scaled, summarised
 from validation.simulation import CONTENDER, pair_of, simulated_study
+
+GATE_CHECKS = Checks(Size.REPLAY)
 
 DUELS = Path(__file__).parent.parent / "bench/results/placement/duels-2026-11-25.jsonl"
 """Recorded duels of equal servers with fresh restores."""
@@ -138,12 +141,7 @@ def gate_samples(history: Sequence[EpochEstimates], study: Study, plan: Plan, *,
 class GateRates:
     """Answers of many gates with one known slowdown in some of their cells; `shares` are shares of 1."""
 
-    cells: int
-    slow_cells: int
-    budget_s: float
-    slowdown_percent: float
     shares: Mapping[Answer, float]
-    minutes: float
     wrong: Count
 
 
@@ -155,57 +153,30 @@ def is_wrong(answer: Answer, slowdown_percent: float) -> bool:
     )
 
 
-def rates(
-    seed: int, *, runs: int, cells: int, slow_cells: int, slowdown_percent: float, budget_s: float = 600.0
-) -> GateRates:
+def rates(seed: int, *, runs: int, cells: int, slow_cells: int, slowdown_percent: float) -> GateRates:
     """Simulate gates with one known slowdown in the first cells; the others are equal."""
     recorded = read_epochs()
-    study = gate_study(cells=cells, budget_s=budget_s)
+    study = gate_study(cells=cells)
     plan, truth = gate_plan(study, recorded), math.log1p(-slowdown_percent / 100)
     truths = np.where(np.arange(cells) < slow_cells, truth, 0.0)
     rng = np.random.default_rng((seed, cells, slow_cells, round(10 * slowdown_percent)))
     found = [run_gate(rng, study, plan, recorded.values, truths.tolist()) for _ in range(runs)]
     counts = Counter(run.answer for run in found)
     wrong = sum(is_wrong(run.answer, slowdown_percent) for run in found)
-    return GateRates(
-        cells=cells,
-        slow_cells=slow_cells,
-        budget_s=budget_s,
-        slowdown_percent=slowdown_percent,
-        shares={answer: counts[answer] / runs for answer in Answer},
-        minutes=median(run.wall_s for run in found) / 60,
-        wrong=Count("wrong answers", wrong, runs, at_most=0.05),
-    )
+    what = f"wrong answers of {cells} cells, {slow_cells} slower by {slowdown_percent:g} %:"
+    shares = {answer: counts[answer] / runs for answer in Answer}
+    return GateRates(shares, Count(what, wrong, runs, at_most=0.05))
 
 
-def all_rates(seed: int, *, runs: int) -> list[GateRates]:
-    """Simulate gates of one cell, and of three of which one or all are slower; the hard ones also with more time."""
-    asked = [(cells, slow, 600.0, percent) for cells, slow in ((1, 1), (3, 1), (3, 3)) for percent in SLOWDOWNS]
-    asked += [(3, slow, 900.0, percent) for slow in (1, 3) for percent in (1.0, 3.0)]
-    return [
-        rates(seed, runs=runs, cells=cells, slow_cells=slow, slowdown_percent=percent, budget_s=budget_s)
-        for cells, slow, budget_s, percent in asked
-        if percent or cells == slow  # without a slowdown the number of slow cells means nothing
-    ]
-
-
-def table(found: Sequence[GateRates]) -> str:
-    """Format the rates as a Markdown table; (!) marks more wrong answers than promised."""
-    heads = ["cells", "slower in", "by", "budget", *(answer.value for answer in Answer), "median minutes"]
-    rows = [
-        [
-            str(each.cells),
-            str(each.slow_cells),
-            f"{each.slowdown_percent:g} %",
-            f"{each.budget_s / 60:.0f} min",
-            *(f"{each.shares[answer]:.1%}" for answer in Answer),
-            f"{each.minutes:.1f}" + ("" if each.wrong.kept else " (!)"),
-        ]
-        for each in found
-    ]
-    return markdown(heads, rows)
-
-
-def markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Format a Markdown table whose columns are all aligned to the right."""
-    return "\n".join(f"| {' | '.join(line)} |" for line in (heads, ["---:"] * len(heads), *rows))
+@GATE_CHECKS.add("G21", "wrong answers <= 5 %; equal builds pass, and builds slower by 5 % fail, >= 90 %")
+def known_slowdowns(setting: Setting, scale: float = 1.0) -> Finding:
+    """Gates with known slowdowns, 2 % allowed, on recorded epochs of equal servers."""
+    runs, counts = scaled(50, scale), []
+    for (cells, slow), percent in product(((1, 1), (3, 1), (3, 3)), SLOWDOWNS):
+        found = rates(setting.seed, runs=runs, cells=cells, slow_cells=slow, slowdown_percent=percent)
+        counts.append(found.wrong)
+        if percent in (0.0, 5.0):
+            right = Answer.FAIL if percent else Answer.PASS
+            what = f"{right} of {cells} cells, {slow} slower by {percent:g} %:"
+            counts.append(Count(what, round(found.shares[right] * runs), runs, at_least=0.9))
+    return summarised(counts)

@@ -1,12 +1,11 @@
 """Simulates histories with known changes and counts false change points and true ones found.
 
 A point is the mean of some recorded epochs of equal servers, shifted by the truth, plus what differs from run to run.
-docs/reference/history.md has the table.
 """
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bakeoff.history.changes import Track, changes_of
-from validation.gates import markdown, read_epochs
+from validation.check import Checks, Count, Finding, Setting, Size, scaled, summarised
+from validation.gates import read_epochs
+
+HISTORY_CHECKS = Checks(Size.REPLAY)
 
 POINTS = 60
 BETWEEN = 0.002
@@ -126,15 +128,6 @@ def judge(kind: Kind, places: Sequence[Sequence[Sequence[int]]]) -> Found:
     return Found(wrong / len(places), right / len(places))
 
 
-def watched(*, seed: int, runs: int) -> float:
-    """Return the share of stationary histories that ever show a change to a user who looks after every run."""
-    alarms = 0
-    for number, (track,) in enumerate(simulate(KINDS[0], seed=seed, runs=runs)):
-        looks = (Track(track.values[:end], track.errors[:end]) for end in range(8, POINTS + 1))
-        alarms += any(changes_of([look], seed=number)[0] for look in looks)
-    return alarms / runs
-
-
 @dataclass(frozen=True)
 class Published:
     """A series that others published.
@@ -155,24 +148,14 @@ def read_published() -> list[Published]:
     return [Published(each["name"], each["said"] and tuple(each["said"]), tuple(each["values"])) for each in series]
 
 
-def published_table() -> str:
-    """Format as a Markdown table where bakeoff finds changes in the published series."""
-    series = read_published()
-    found = places_found([[Track(np.log(each.values).tolist(), [0.0] * len(each.values))] for each in series])
-    rows = []
-    for each, (places,) in zip(series, found, strict=True):
-        said = "" if each.said is None else _listed(each.said)
-        rows.append([each.name, str(len(each.values)), said, _listed(places)])
-    return markdown(["series", "points", "its authors", "bakeoff"], rows)
-
-
-def _listed(places: Sequence[int]) -> str:
-    return ", ".join(map(str, places)) or "none"
-
-
-def table(*, seed: int, runs: int) -> Iterator[str]:
-    """Yield lines of a Markdown table: by kind, the share of histories with a false change and with all true ones."""
-    yield markdown(["history", "false", "all true ones found"], [])
+@HISTORY_CHECKS.add("G22", "false changes in stationary histories <= 5 %; true ones found within a run >= 85 %")
+def changes(setting: Setting, scale: float = 1.0) -> Finding:
+    """Change points in simulated histories."""
+    runs, counts = scaled(40, scale), []
     for kind in KINDS:
-        judged = judge(kind, places_found(simulate(kind, seed=seed, runs=runs)))
-        yield f"| {kind.name} | {judged.any_false:.1%} | {f'{judged.right:.1%}' if kind.steps else ''} |"
+        found = judge(kind, places_found(simulate(kind, seed=setting.seed, runs=runs)))
+        if kind.steps:
+            counts.append(Count(f"{kind.name}:", round(found.right * runs), runs, at_least=0.85))
+        else:
+            counts.append(Count(f"{kind.name}:", round(found.any_false * runs), runs, at_most=0.05))
+    return summarised(counts)

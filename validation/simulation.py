@@ -4,7 +4,7 @@
 real servers is under test. The noise has the parts that real machines showed: a level for every start of a server, slow
 changes of the machine that both arms feel, bursts, drift, stalls of one arm, and counting noise.
 
-Run `python -m validation simulate` whenever a constant of `stats.interval` or `stats.stopping` changes.
+Run test G24 whenever a constant of `stats.interval` or `stats.stopping` changes.
 """
 
 import math
@@ -23,9 +23,11 @@ from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.model import Interval, Stop
 from bakeoff.stats.stopping import stop_state
 from bakeoff.stats.verdict import AnalysisContext, may_claim
-from validation.check import Count
+from validation.check import Checks, Count, Finding, Setting, Size, summarised
 
 Floats = NDArray[np.float64]
+
+RULE_CHECKS = Checks(Size.REPLAY)
 
 BASELINE, CONTENDER = "A", "B"
 
@@ -363,6 +365,12 @@ def misled_by_blocks(pair: PairEstimate) -> bool:
     if pair.variance_of_mean is None:
         return False
     return abs(pair.value) > t_quantile(0.975, pair.blocks - 1) * math.sqrt(pair.variance_of_mean)
+
+
+@RULE_CHECKS.add("G24", "every promise kept: false claims <= 5 % (coin 8 %), wrong signs <= 0.1 %")
+def promises(setting: Setting, scale: float = 0.25) -> Finding:
+    """Promises of the stopping rule on values drawn directly."""
+    return summarised(all_promises(setting.seed, scale=scale))
 
 
 def all_promises(seed: int, *, scale: float) -> list[Count]:

@@ -19,12 +19,28 @@ from bakeoff.results import Host, gather_host
 from bakeoff.results.manifest import bakeoff_version, checkout_commit, python_version
 from bakeoff.stats.model import Frozen
 from bakeoff.units import format_duration
-from validation import fake_checks, fault_injection, number_checks, real_checks, replay_checks
+from validation import (
+    bisections,
+    fake_checks,
+    fault_injection,
+    gates,
+    histories,
+    hosts,
+    number_checks,
+    real_checks,
+    replay_checks,
+    simulation,
+)
 from validation.check import Check, Finding, Setting, Size
 
 CHECKS: tuple[Check, ...] = (
     *replay_checks.REPLAY_CHECKS,
     *number_checks.NUMBER_CHECKS,
+    *hosts.HOST_CHECKS,
+    *gates.GATE_CHECKS,
+    *histories.HISTORY_CHECKS,
+    *bisections.BISECTION_CHECKS,
+    *simulation.RULE_CHECKS,
     *fake_checks.FAKE_CHECKS,
     *fault_injection.FAULT_CHECKS,
     *real_checks.CLIENT_CHECKS,

@@ -135,7 +135,11 @@ SMALL = (
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--tabels", "3"], "--tabels", "Try `bakeoff duel --help`"),
         (["duel", "mysql:8.0.15", "mysql:8.0.15", "--budget", "9s"], "too small for a verdict", "--no-verdict"),
         (["duel", "path:/nosuch", "mysql:8.0.15", "--dry-run"], "path /nosuch does not exist", "path:/opt/mysql"),
-        (["duel", "mysql://u@h/,log_bin=1", "mysql:8.0.15", "--dry-run"], "takes no options", "Set them there"),
+        (
+            ["duel", "mysql://u@h/,log_bin=1", "mysql:8.0.15", "--dry-run"],
+            "cannot be given to a running server",
+            "Set them on that server",
+        ),
         (["duel", "mysql:8.0", "mysql:5.7", "--publish", "--no-control"], "contradict each other", "Leave one out."),
         (["replay", "q.sql", "mysql:8.0", "mysql:5.7", "--writes"], "no server here is a running one", "Leave it out."),
         (["replay", "q.sql", "mysql:8.0", "mysql:5.7", "--i-have-a-backup"], "it is for --writes", "or leave it out."),
@@ -151,12 +155,12 @@ SMALL = (
         (["report", "latest", "--format", "md", "-O", "."], ". is a folder", "Name a file"),
         (["report", "latest", "--format", "md", "-o", "."], ". is a folder", "Name a file"),
         (["history", "report", "-o", "h.html"], "bakeoff-history.db is not there", "history add"),
-        (["capture", "no.log", "-O", "."], ". is no file", "Name one with -o"),
+        (["capture", "no.log", "-O", "."], ". is not a file", "Name one with -o"),
         (["doctor", "--quick", "--server", "mysql:8.0.15"], "--server", "Leave one out"),
         (["doctor", "--quick", "--prove"], "--prove", "Leave one out"),
         (["doctor", "--quick", "--threads", "9"], "--threads", "Leave one out"),
         (["doctor", "--server", "mysql://root:s3cret@db/"], "running server", "mysql:8.0"),
-        (["server", "start", "mysql://root:s3cret@db/"], "runs already", ""),
+        (["server", "start", "mysql://root:s3cret@db/"], "is running already", ""),
         (["frobnicate"], "frobnicate", "--help"),
         (["list"], "studies, servers", "--help"),
         (["server"], "command", "--help"),
@@ -181,7 +185,7 @@ def test_several_captures_may_compare_two_databases_of_one_server(shell, inside)
 
 def test_a_missing_preload_is_found_before_anything_is_loaded(shell, inside):
     ran = inside("duel", "mysql:8.0.15", "mysql:8.0.15,env.LD_PRELOAD=libnone.so.1", "--dry-run")
-    assert (ran.code, "LD_PRELOAD=libnone.so.1: there is no such library" in ran.complaint) == (3, True)
+    assert (ran.code, "LD_PRELOAD=libnone.so.1: no such library" in ran.complaint) == (3, True)
     assert shell.runs == []
 
 

@@ -157,7 +157,7 @@ def refused(folder, change):
 def test_dumps_that_cannot_be_read_are_refused(tmp_path):
     (tmp_path / "other").mkdir()
     assert "there is no such file" in refusal(tmp_path / "none")
-    assert "no directory of mydumper or MySQL Shell" in refusal(tmp_path / "other")
+    assert "not a dump of mydumper or MySQL Shell" in refusal(tmp_path / "other")
     assert "was not finished" in refused(tmp_path / "a", lambda folder: (folder / "@.done.json").unlink())
     assert "shop@word.json is missing or damaged" in refused(
         tmp_path / "b", lambda folder: (folder / "shop@word.json").write_text("{")
@@ -176,7 +176,7 @@ def test_dumps_that_cannot_be_read_are_refused(tmp_path):
             (folder / "shop@word.json").write_text(json.dumps(about))
 
         complaint = refused(tmp_path / option, with_option)
-        assert f"shop.word is written in a form that bakeoff does not read ({option})" in complaint
+        assert f"shop.word has a format that bakeoff cannot read ({option})" in complaint
     for name, missing in (
         ("shop@word@0.tsv", "1 file of rows of shop@word.tsv"),
         ("shop@sale@p1@@0.tsv.zst", "sale@p1"),

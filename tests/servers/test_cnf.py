@@ -60,7 +60,7 @@ def test_what_bakeoff_sets_itself_is_left_out_with_one_line(tmp_path):
     }  # fmt: skip
     (line,) = asked.all_notes()
     assert line == (
-        "left out, since bakeoff sets them itself: user, pid_file, socket, port, datadir, bind_address, "
+        "left out, because bakeoff sets them itself: user, pid_file, socket, port, datadir, bind_address, "
         "mysqlx_bind_address, log_error, the folder of log_bin, secure_file_priv"
     )
 
@@ -155,7 +155,7 @@ def test_the_options_of_included_files_are_asked_for(including):
 def test_a_file_that_is_not_there_and_files_that_include_themselves_are_passed_over(tmp_path):
     asked = options_in(tmp_path, "[mysqld]\n!include none.cnf\n!include my.cnf\n!other\nback_log = 80\n")
     assert asked.options == {"back_log": "80"} and not asked.problems
-    assert any("my.cnf:2: !include none.cnf was passed over: there is no such file" in note for note in asked.notes)
+    assert any("my.cnf:2: !include none.cnf is ignored: there is no such file" in note for note in asked.notes)
     assert any("more than 10 files include one another" in note for note in asked.notes)
 
 
@@ -356,7 +356,7 @@ def test_a_server_starts_with_the_files_that_people_have(tmp_path, pool, server)
         spec = parse_server(f"{server},@{tmp_path}/my.cnf")
         installation = install(spec)
         settings = settings_for(installation, spec, Profile.MATCHED, Data(), MEMORY, connections=8)
-        assert sum("left out, since bakeoff sets them itself" in note for note in settings.notes) == 1
+        assert sum("left out, because bakeoff sets them itself" in note for note in settings.notes) == 1
         instance = pool.create(f"stock-{at}", installation, settings)
         instance.start()
         assert instance.ignored_settings() == []

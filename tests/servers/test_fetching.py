@@ -135,10 +135,10 @@ def test_an_address_that_is_not_there(tmp_path):
 @pytest.mark.parametrize(
     ("address", "kind", "message"),
     [
-        ("https://me:geheim@host.invalid/x.tar.gz", SpecError, "holds an account"),
-        ("https://host.invalid/101/x.tar.gz?key=geheim", SpecError, "holds a query, which may be a key"),
-        ("ftp://me:geheim@host.invalid/x.tar.gz", SpecError, "begins with ftp"),
-        ("https://[geheim/x.tar.gz", SpecError, "not understood"),
+        ("https://me:geheim@host.invalid/x.tar.gz", SpecError, "has an account"),
+        ("https://host.invalid/101/x.tar.gz?key=geheim", SpecError, "has a query, which may be a key"),
+        ("ftp://me:geheim@host.invalid/x.tar.gz", SpecError, "unknown scheme ftp"),
+        ("https://[geheim/x.tar.gz", SpecError, "not a valid URL"),
         ("https://host.invalid:port/x.tar.gz", ServerError, r"x\.tar\.gz could not be fetched: nonnumeric port"),
         ("http://127.0.0.1:1/ü.tar.gz", ServerError, r"ü\.tar\.gz could not be fetched: ordinal not in range"),
     ],
@@ -155,7 +155,7 @@ def test_an_address_gives_its_file_a_name():
 
 
 def test_a_tarball_that_is_not_there(tmp_path):
-    with pytest.raises(SpecError, match="there is no file"):
+    with pytest.raises(SpecError, match="no such file"):
         fetch(entry(Source(tarball=str(tmp_path / "none.tar"))), tmp_path)
 
 
@@ -206,7 +206,7 @@ def test_the_debian_mirror_is_that_of_this_machines_own_sources(tmp_path, source
 
 def test_sources_without_a_debian_mirror(tmp_path):
     (tmp_path / "sources.list").write_text("deb https://example.org/ubuntu noble main\n")
-    with pytest.raises(HostError, match=r"mariadb-11\.8\.6 comes from Debian, and .* name no Debian mirror"):
+    with pytest.raises(HostError, match=r"mariadb-11\.8\.6 comes from Debian, but .* have no Debian mirror"):
         debian_mirrors("mariadb-11.8.6", tmp_path)
 
 
@@ -295,7 +295,7 @@ def test_a_path_that_climbs_out_is_refused(tmp_path):
     tar_of(tmp_path / "x.tar.xz", [("m/lib/../../../evil.so.1", b"s")])
     target = tmp_path / "t"
     target.mkdir()
-    with pytest.raises(ServerError, match="holds the path"):
+    with pytest.raises(ServerError, match="unsafe path"):
         unpack("tarball", tmp_path / "x.tar.xz", target)
     assert not (tmp_path / "evil.so.1").exists()
 

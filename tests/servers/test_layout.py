@@ -78,7 +78,8 @@ def test_packages_with_a_c_library_run_through_its_loader(tmp_path, files, loade
 
 
 @pytest.mark.parametrize(
-    ("files", "message"), [(("README",), "holds no mysqld"), (("bin/mysqld",), "no share/english/errmsg.sys")]
+    ("files", "message"),
+    [(("README",), "no mysqld or mariadbd"), (("bin/mysqld",), "no share/english/errmsg.sys")],
 )
 def test_what_is_missing_is_named(tmp_path, files, message):
     with pytest.raises(SpecError, match=message):

@@ -176,7 +176,7 @@ def test_what_counts_when_a_directory_is_made_keys_the_template(name):
 def test_what_counts_when_a_directory_is_made_may_be_loose():
     done = translate(target("8.0.33"), {"loose_innodb_page_size": "8k", "loose_lower_case_table_names": "1"})
     assert done.init_options == done.options == {"innodb_page_size": "8192", "lower_case_table_names": "1"}
-    with pytest.raises(SpecError, match=r"innodb_page_size=5k cannot be used: a page has 4k"):
+    with pytest.raises(SpecError, match=r"innodb_page_size=5k cannot be used: use 4k"):
         translate(target("8.0.33"), {"loose_innodb_page_size": "5k"})
     assert translate(target("5.5.34"), {"loose_innodb_log_file_size": "64M"}).init_options == {
         "innodb_log_file_size": "64M"
@@ -250,12 +250,12 @@ def test_only_a_zero_undoes_a_skip():
     for name, kept in (("skip_log_bin", "log_bin"), ("disable_log_bin", "log_bin")):
         assert translate(target("5.7.22"), {name: "0"}).options == {kept: "binlog", "server_id": "1"}
     done = translate(target("8.0.33"), {"skip_ssl": "0"})
-    assert done.options == {"ssl": "1"} and done.notes == ["skip_ssl=0 became ssl=1: that is what it means"]
+    assert done.options == {"ssl": "1"} and done.notes == ["skip_ssl=0 became ssl=1, which means the same"]
     loose = {"loose_skip_innodb_adaptive_hash_index": "0"}
     assert translate(target("8.0.33"), loose).options == {"loose_innodb_adaptive_hash_index": "1"}
     assert translate(target("8.0.33"), {"skip_log_bin": "ON"}).options == {"skip_log_bin": "ON"}
     for value in ("OFF", "false"):  # what YAML's false becomes
-        with pytest.raises(SpecError, match=rf"skip_log_bin={value} .* takes it for skip_log_bin\. Write log_bin, or"):
+        with pytest.raises(SpecError, match=rf"skip_log_bin={value} .* reads it as skip_log_bin\. Write log_bin, or"):
             translate(target("8.0.33"), {"skip_log_bin": value})
 
 

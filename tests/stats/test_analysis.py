@@ -16,10 +16,9 @@ from bakeoff.plan import plan_study
 from bakeoff.results.epoch_data import EpochData
 from bakeoff.spec import parse_server
 from bakeoff.stats import interval as iv
-from bakeoff.stats.analysis import analyse
+from bakeoff.stats.analysis import analyse, reduced
 from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.model import Analysis, FlagKind, Obstacle, Stop, Word
-from bakeoff.stats.reduced import reduced
 from bakeoff.units import percent_text
 from validation.simulation import CLOUD, QUIET, Noise, Stall, simulate_epoch, simulated_study
 
@@ -297,7 +296,7 @@ def test_the_slices_of_an_epoch_are_forgotten_before_the_next_but_one_is_read():
 
 
 def test_of_many_epochs_every_other_one_or_fewer_keep_their_windows(monkeypatch):
-    monkeypatch.setattr("bakeoff.stats.reduced._WINDOWED", 4)
+    monkeypatch.setattr("bakeoff.stats.analysis._WINDOWED", 4)
     rng = np.random.default_rng(1)
     effects = {"A": 0.0, "B": 0.0}
     made = [simulate_epoch(rng, epoch=e, build=0, effects=effects, cells=[f"c/{e}"], noise=QUIET) for e in range(32)]

@@ -8,9 +8,9 @@ from slices import epoch_of, quads, slice_row
 
 from bakeoff.stats import interval as iv
 from bakeoff.stats import summary
+from bakeoff.stats.analysis import reduced
 from bakeoff.stats.interval import t_quantile
 from bakeoff.stats.model import Interval
-from bakeoff.stats.reduced import reduced
 from bakeoff.stats.summary import latency_ratios
 from validation.simulation import simulated_study
 

@@ -1,4 +1,4 @@
-"""Change points in simulated histories. The shares are simulated for thousands by `python -m validation histories`."""
+"""Change points in simulated histories. Test G22 of the validation suite simulates more."""
 
 import math
 

@@ -88,22 +88,19 @@ def test_a_value_that_is_not_finite_is_left_to_the_caller():
 
 @pytest.mark.parametrize(("counts", "differ"), [((6, 6), 1), ((50, 1, 1), 1), ((50, *[1] * 9), 1), ([2] * 30, 0)])
 def test_intervals_hold_the_truth(counts, differ):
-    line = simulate(3, "", names(*counts), fixed, runs=300, differ=differ)
-    assert line.held > 0.91  # three errors below 95 %
+    assert simulate(3, names(*counts), fixed, runs=300, differ=differ) > 0.91 * 300  # three errors below 95 %
 
 
 def test_with_the_variance_between_hosts_as_it_was_found_the_host_with_most_epochs_decides():
-    line = simulate(3, "", names(50, 1, 1), as_found, runs=300, differ=1.0)
-    assert line.expected and line.held < 0.9
-    assert simulate(3, "", names(50, 1, 1), fixed, runs=300, differ=1.0).expected
+    assert simulate(3, names(50, 1, 1), as_found, runs=300, differ=1.0) < 0.9 * 300
+    assert simulate(3, names(50, 1, 1), fixed, runs=300, differ=1.0) > 0.91 * 300
 
 
 def test_an_interval_without_ends_holds_nothing():
     def nothing(values, hosts):
-        return Stop.BUDGET, Interval(low=None, high=None)
+        return Interval(low=None, high=None)
 
-    line = simulate(3, "", names(3, 3), nothing, runs=20, differ=0.0)
-    assert line.held == 0 and not line.holds
+    assert simulate(3, names(3, 3), nothing, runs=20, differ=0.0) == 0
 
 
 def test_the_plain_interval_does_not_hold_it_where_hosts_differ():
@@ -117,7 +114,7 @@ def test_a_run_that_looks_after_every_epoch_holds_the_truth(count):
     measured_by = list(islice(cycle(f"h{at}" for at in range(count)), 60))
     rng = np.random.default_rng(count)
     found = [ended(draw(rng, measured_by, differ=1.0), measured_by, precision=0.006) for _ in range(100)]
-    assert sum(interval.holds(0.0) for _, interval in found) >= 88
+    assert sum(interval.holds(0.0) for interval in found) >= 88
 
 
 def test_five_hosts_are_never_precise_and_six_may_be():

@@ -11,9 +11,8 @@ from slices import epoch_of, slice_row
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.spec import Placement
 from bakeoff.stats import diagnostics
-from bakeoff.stats.analysis import _states_flags
+from bakeoff.stats.analysis import _states_flags, reduced
 from bakeoff.stats.diagnostics import states_flag
-from bakeoff.stats.reduced import reduced
 from validation.simulation import simulated_study
 
 CELL = "oltp_update_non_index/4"
@@ -23,9 +22,9 @@ def two_states(epochs):
     return diagnostics.two_states(reduced(epochs, simulated_study()).windows())
 
 
-def stood_still(epochs):
+def stalls(epochs):
     run = reduced(epochs, simulated_study())
-    return diagnostics.stood_still(run.sums.frame("epoch"), run.waits.frame("epoch"))
+    return diagnostics.stalls(run.sums.frame("epoch"), run.waits.frame("epoch"))
 
 
 def epochs(rate, *, spin=0.0, seconds=0.5, count=40, noise=0.05, seed=1, baseline=6000.0):
@@ -60,7 +59,7 @@ def test_two_states_are_found_with_the_thread_that_spins():
     assert found.slow_share == pytest.approx(0.4, abs=0.03)
     assert found.threads[0][1] == pytest.approx(0.9, rel=0.05)
     flag = states_flag(found, cell(), "8.0.15").text
-    assert "the slower in 40% of the time" in flag
+    assert "the slower for 40% of the time" in flag
     assert "thread 16 used 0.9 CPUs more" in flag
     assert "innodb_log_spin_cpu_abs_lwm=100000" in flag
     for version in ("5.7.22", "10.11.6-MariaDB", ""):
@@ -123,9 +122,9 @@ def with_a_stop(*, events, latency_s, cpu=0.0, length_s=3.0, usual_cpus=1.5):
 
 @pytest.mark.parametrize(("events", "latency_s"), [(0, 0.0), (300, 2.6)])
 def test_a_server_that_was_stopped_is_reported(events, latency_s):
-    (found,) = stood_still(with_a_stop(events=events, latency_s=latency_s, cpu=0.1)).items()
+    (found,) = stalls(with_a_stop(events=events, latency_s=latency_s, cpu=0.1)).items()
     assert found[0] == ("oltp_point_select/4", "B")
-    assert "stood still" in found[1].text
+    assert "stalled" in found[1].text
     assert "2." in found[1].text and "epoch 7" in found[1].text
 
 
@@ -140,5 +139,5 @@ def test_a_server_that_was_stopped_is_reported(events, latency_s):
     ],
 )
 def test_what_is_no_standstill(slices):
-    assert stood_still(with_a_stop(**slices)) == {}
-    assert stood_still([]) == {}
+    assert stalls(with_a_stop(**slices)) == {}
+    assert stalls([]) == {}

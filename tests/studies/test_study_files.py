@@ -282,7 +282,7 @@ changed = partial(study_files.changed, GOOD)
         (changed("[server, client]", "[]"), 6, "needs a level", "at least two"),
         (changed("prepare_mode: [server, client]", "option.x: [8.10, 1]"), 6, "valid string", "quotes"),
         (changed('baseline: {server: "mysql:8.0"}', 'baseline: {server: "mysql:5.6"}'), 9, "mysql:5.6", "mysql:5.7"),
-        (changed('baseline: {server: "mysql:8.0"}', "baseline: {charset: x}"), 9, "no factor charset", "collation"),
+        (changed('baseline: {server: "mysql:8.0"}', "baseline: {charset: x}"), 9, "charset is unknown", "collation"),
         (
             changed('baseline: {server: "mysql:8.0"}', "baseline: {collation: utf8mb4_0900_ai_ci}"),
             9,
@@ -309,7 +309,7 @@ changed = partial(study_files.changed, GOOD)
         (changed("threads: [1, 16]", "threads: [1, four]"), 11, "threads.1", "studies.md"),
         (changed("threads: [1, 16]", "threads: [1, 0]"), 11, "greater than or equal to 1", "studies.md"),
         (changed("options: {range_size: 10}", "options: {range_size: .inf}"), 10, "range_size", "studies.md"),
-        (changed("tables: 2", "tables[]: 2"), 1, "no such key", "docs/studies.md"),
+        (changed("tables: 2", "tables[]: 2"), 1, "no such key", "docs/reference/studies.md"),
         (changed("title: Charsets", "title: &x [*x]"), 1, "an alias of what it is inside", "without"),
         (GOOD + "settings: {script.column_length: 1k}\n", 18, "column_length cannot be '1k'", "1 to 16383"),
         (changed("tables: 2", "tables: 2000"), 12, "1000", "studies.md"),
@@ -334,7 +334,7 @@ changed = partial(study_files.changed, GOOD)
         (GOOD + "settings: {prepare_mode: client}\n", 18, "varies it already", "Keep one"),
         (GOOD + "published: {file: no.csv, source: x, value: tps, columns: {}}\n", 18, "no.csv", "beside"),
         (changed("latin1_swedish_ci, utf8mb4_general_ci, u", "utf8mb4_0900_ai_ci, u"), 5, "comes twice", "Leave"),
-        (changed("prepare_mode: [server, client]", "x: {8.10: {}, 1: {}}"), 6, "x.8.1: a number", "in quotes"),
+        (changed("prepare_mode: [server, client]", "x: {8.10: {}, 1: {}}"), 6, "x.8.1: a key cannot", "in quotes"),
         (changed("prepare_mode: [server, client]", "x: {1: {},\n    '1': {}}"), 7, "x.1: it comes twice", "Leave"),
         (changed("prepare_mode: [server, client]", "x: {true: {}, 'ON': {}}"), 6, "x.ON: it comes twice", "Leave"),
         ("- a\n", 1, "mapping", "title"),
@@ -351,7 +351,7 @@ def test_a_collation_of_another_charset_is_refused(tmp_path):
 
 
 def test_a_scale_that_is_not_there_is_reported_with_those_that_are(tmp_path):
-    with pytest.raises(SpecError, match=r"my.yaml:16: scales: there is no scale paper. This study has demo."):
+    with pytest.raises(SpecError, match=r"my.yaml:16: scales: scale paper is unknown. This study has demo."):
         made(tmp_path, scale="paper")
 
 

@@ -171,7 +171,7 @@ changed = partial(study_files.changed, GOOD)
             "content: [text, japanese]", "content: [text, emoji]").replace("content: japanese", "content: text"),
             5, "content emoji cannot be stored in latin1 (latin1_bin)", "where",
         ),
-        (changed("ujis_bin]", "ujs_bin]"), 7, "no character set ujs", "ujis?"),
+        (changed("ujis_bin]", "ujs_bin]"), 7, "character set ujs is unknown", "ujis?"),
         (changed("settings: {", "settings: {connection_charset: ucs2, "), 3, "no client can use ucs2", "utf8mb4"),
         (
             changed("settings: {", "settings: {connection_charset: utf8mb4, connection_collation: latin1_bin, "),
@@ -235,7 +235,7 @@ def test_a_workload_without_the_option_is_reported(shell, inside):
             "{page_size: 8k, key_block_size: 16, row_format: compressed}",
             "key_block_size 16 is more than a page",
         ),
-        ("mysql:8.0.15", "engine: rocksdb", "comes without MyRocks (engine rocksdb)"),
+        ("mysql:8.0.15", "engine: rocksdb", "does not include MyRocks (engine rocksdb)"),
         ("mysql:5.7.22", "column_collation: utf8mb4_0900_ai_ci", "has no collation utf8mb4_0900_ai_ci"),
     ],
 )

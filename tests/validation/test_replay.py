@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bakeoff.results import decode_histogram
-from validation import machines, methods, number_checks, replay_checks
+from validation import bisections, gates, histories, hosts, machines, methods, number_checks, replay_checks, simulation
 from validation.check import Count, Setting, Size, finding
 from validation.histograms import encode_values
 from validation.machines import TRACES, Recorded, Simulated, Traces, recorded_sets, shipped_traces
@@ -51,6 +51,26 @@ def test_a_broken_method_is_caught(setting, check, method, scale):
         assert check(setting, scale=scale).passed, "so few runs must not fail the sound method"
     found = check(setting, method=method, scale=scale)
     assert not found.passed, found.found
+
+
+def test_broken_rules_are_caught(setting, monkeypatch):
+    """Each of the tests G20 to G24 fails when what it checks is wrong."""
+    with monkeypatch.context() as patch:
+        patch.setattr(hosts, "fixed", hosts.as_found)
+        assert not hosts.several_hosts(setting, scale=0.3).passed
+    with monkeypatch.context() as patch:
+        patch.setattr(gates, "answers", lambda samples, **_: [gates.Answer.PASS] * len(samples))
+        assert not gates.known_slowdowns(setting, scale=0.2).passed
+    with monkeypatch.context() as patch:
+        patch.setattr(histories, "changes_of", lambda tracks, **_: [() for _ in tracks])
+        assert not histories.changes(setting, scale=0.2).passed
+    with monkeypatch.context() as patch:
+        patch.setattr(bisections, "searched", lambda study, measure: bisections.Bisected((1,), 5))
+        assert not bisections.culprits(setting, scale=0.5).passed
+    with monkeypatch.context() as patch:
+        patch.setattr(simulation, "may_claim", lambda **_: True)
+        patch.setattr(simulation.iv, "excludes_zero", lambda _: True)
+        assert not simulation.promises(setting, scale=0.02).passed
 
 
 def test_the_same_seed_gives_the_same_runs_in_one_process_or_four(setting):

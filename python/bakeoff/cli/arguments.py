@@ -127,7 +127,7 @@ class DataOptions(Frozen):
         str | None,
         Option(
             "Your own tables instead of the script's: a file of mysqldump, a directory of mydumper or MySQL Shell, or "
-            "mysql://user@host/DATABASE (docs/data.md).",
+            "mysql://user@host/DATABASE (docs/reference/data.md).",
             "DUMP",
         ),
     ] = None

@@ -46,7 +46,7 @@ class Command(click.Command):
 
 
 class Group(click.Group):
-    """A command with commands of its own."""
+    """A command with subcommands."""
 
     command_class = Command
 

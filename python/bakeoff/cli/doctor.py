@@ -52,12 +52,10 @@ def doctor(
     seed = conditions.given().get("seed")
     for option, given in (("--prove", prove or None), ("--server", server), ("--threads", threads), ("--seed", seed)):
         if quick and given is not None:
-            raise SpecError(
-                f"doctor: --quick makes no test run, so there is nothing to do with {option}.", hint="Leave one out."
-            )
+            raise SpecError(f"doctor: --quick makes no test run, so {option} has no effect.", hint="Leave one out.")
     if server and parse_server(server).origin is Origin.URL:
         raise SpecError(
-            "doctor: a running server cannot be tried: the test run starts its servers again and again.",
+            "doctor: a running server cannot be tested, because the test run restarts its servers.",
             hint="Name one that bakeoff starts: --server mysql:8.0.",
         )
     threads = threads or _THREADS
@@ -95,7 +93,7 @@ def doctor(
 
 
 def _prove(findings: list[Finding], server: str | None, seed: int, threads: int, output: Format) -> int:
-    """Run the duels whose answers are known and print the table; 1 when an answer is wrong, 3 when they cannot run."""
+    """Run the duels whose answers are known, and print a table of them."""
     if server is None:
         raise HostError("doctor: no server is here to try.", hint="Name one: --server mysql:8.0.")
     proofs: list[Proof] = []
@@ -119,7 +117,7 @@ def _prove(findings: list[Finding], server: str | None, seed: int, threads: int,
 
 
 def _newest_here() -> str | None:
-    """The newest MySQL of the catalogue that is in the cache, else the newest of anything."""
+    """Return the newest installed MySQL, else the newest installed server."""
     here = [entry for entry in Catalog.load().entries if is_installed(entry)]
     newest = max(here, key=lambda entry: (entry.flavour == "mysql", entry.numbers), default=None)
     return f"{newest.flavour}:{newest.version}" if newest else None

@@ -1,4 +1,4 @@
-"""`bakeoff list`: studies, servers, workloads, runs; `bakeoff runs rm|prune` and `bakeoff cache prune` delete."""
+"""`bakeoff list` lists studies, servers, workloads and runs; `bakeoff runs` and `bakeoff cache` delete."""
 
 import json
 import re
@@ -80,7 +80,7 @@ def _cell(value: Any) -> str:  # noqa: ANN401 — whatever JSON holds
 
 
 def _short_server(_: int, server: dict[str, Any]) -> dict[str, Any]:
-    """Without names of files and packages: `maven`, `debian sid`."""
+    """Leave out names of files and packages: `maven`, `debian sid`."""
     found = re.match(r"debian \w+|\w+", server["from"])
     return server | {"from": found[0] if found else ""}
 
@@ -135,7 +135,7 @@ def _workloads() -> list[dict[str, Any]]:
 
 
 def _first_sentence(workload: str) -> str:
-    """What the comment at the head of a bundled script begins with."""
+    """Return the first sentence of the comment at the head of a bundled script."""
     lines = (files("bakeoff") / "workloads" / f"{workload}.lua").read_text(encoding="utf-8").splitlines()
     comment = " ".join(line.removeprefix("-- ") for line in takewhile(lambda line: line.startswith("--"), lines))
     return re.split(r"[.:] ", comment, maxsplit=1)[0].rstrip(".")
@@ -150,7 +150,7 @@ def _options(script: str) -> list[dict[str, Any]]:
 
 
 def _verdict(run: RunSummary) -> str:
-    """`FASTER`, `2 SLOWER, 1 INCONCLUSIVE`: how often each verdict was given."""
+    """Count the verdicts: `FASTER`, `2 SLOWER, 1 INCONCLUSIVE`."""
     try:
         analysis = RunDirectory(run.path).read("analysis.json", Analysis)
     except ResultsError:
@@ -176,7 +176,7 @@ def _runs(root: Path | None) -> list[dict[str, Any]]:
 
 
 _SHORTER = {Kind.SERVERS: _short_server, Kind.RUNS: _short_run}
-"""Rows as they fit into 80 columns."""
+"""Make rows fit into 80 columns."""
 
 
 # ---- delete runs, and what the cache of servers can do without -------------------------------------------------------
@@ -185,7 +185,7 @@ runs_app = Group(help="Delete runs.")
 cache_app = Group(help="Free what the cache of servers can do without.")
 
 
-# What only a run's files hold, a damaged run's too; a manifest.json is in many kinds of folders.
+# Text that marks a folder as a run, even a damaged one; many kinds of folders have a manifest.json.
 _MARKS = {"manifest.json": b'"bakeoff"', "study.json": b'"arms"'}
 
 
@@ -235,9 +235,8 @@ def prune_cache(
 ) -> None:
     """Delete what can be made again in seconds.
 
-    These are the servers' fresh data directories, what bakeoffs that were killed left behind, loads of one's own data
-    that are kept for interrupted runs, and data that was taken from running servers (--data mysql://…), without which
-    their runs cannot be resumed.
+    These are the servers' fresh data directories, leftovers of killed runs, loads kept for interrupted runs, and data
+    taken from running servers (--data mysql://…), without which their runs cannot be resumed.
     """
     before = bytes_on_disk(cache_root())
     free_cache(servers=everything)

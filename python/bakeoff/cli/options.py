@@ -158,7 +158,7 @@ def _parameter(each: _Field) -> click.Parameter:
 
 
 class _Option(click.Option):
-    """An option with the section of the help that it stands in; its help text is complete."""
+    """An option of one section of the help; its help text is complete."""
 
     def __init__(self, *names: Any, section: str, **attributes: Any) -> None:  # noqa: ANN401
         super().__init__(*names, **attributes)

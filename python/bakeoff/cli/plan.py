@@ -172,7 +172,7 @@ def _print_arms(seen: Forecast) -> None:
         ("settings", "Arms with the same number differ in the client alone."),
     ]
     shared = [sentence for name, sentence in sentences if len(set(columns[name])) < len(seen.arms)]
-    print_sentence(" ".join([*shared, "Each arm has a server of its own."]))
+    print_sentence(" ".join([*shared, "Every arm has a separate server."]))
 
 
 def _download(bytes_left: int | None) -> str:

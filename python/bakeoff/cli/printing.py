@@ -1,4 +1,4 @@
-"""Tables and sentences on standard output: fitted to a terminal; in a pipe one line a row, for grep and awk."""
+"""Print tables and sentences: fitted to a terminal, or one line per row in a pipe, for grep and awk."""
 
 import re
 import textwrap
@@ -15,19 +15,14 @@ from bakeoff.units import visible
 
 
 def console(*, stderr: bool = False) -> Console:
-    """The console for tables. Markup is off, because questions and levels may hold `[…]` and `:x:`."""
+    """Return the console for tables. Markup is off, because questions and levels may contain `[…]` and `:x:`."""
     return _Console(markup=False, emoji=False, highlight=False, stderr=stderr)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, grouped: bool = False) -> None:
-    """Print a table.
+    """Print a table; `grouped` prints a name that begins several rows only once.
 
-    In a pipe there is neither a frame nor a blank at either end, and an empty cell is `-`: fields can be counted.
-
-    Args:
-        columns: headings.
-        rows: their cells; the first ones are names, which are not broken while they take less than half of the width.
-        grouped: a terminal shows what stands first in several rows once.
+    In a pipe there is no frame and an empty cell is `-`, so that fields can be counted.
     """
     page = console()
     if not page.is_terminal:
@@ -53,7 +48,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, groupe
 
 
 def print_sentence(text: str, *, indent: int = 0, stderr: bool = False) -> None:
-    """Print a sentence; on a terminal its further lines are indented, and no path is broken."""
+    """Print a sentence, wrapped on a terminal without breaking paths; `indent` is for the lines after the first."""
     page = console(stderr=stderr)
     lines = [visible(text)]
     if page.is_terminal:
@@ -73,7 +68,7 @@ def _piped(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 class _Console(Console):
-    """Makes hidden characters visible."""
+    """A console that makes hidden characters visible."""
 
     def render_str(self, text: str, **style: Any) -> Text:  # noqa: ANN401 — Rich's own
         return super().render_str(visible(text), **style)

@@ -1,4 +1,4 @@
-"""`bakeoff report`: render a run's report."""
+"""`bakeoff report`: render a run's report in one of several formats."""
 
 import io
 import sys
@@ -56,7 +56,7 @@ def report(
     """Render a run's report: HTML to RUN/report.html, other formats to standard output, unless --output says where."""
     to_screen = str(to) == "-" if to else output is not ReportFormat.HTML
     if open_report and (output is not ReportFormat.HTML or to_screen):
-        raise SpecError("report: --open shows the page, and no file of it is written.", hint="Leave --open out.")
+        raise SpecError("report: --open shows the page, but no file is written.", hint="Leave --open out.")
     if to and to.is_dir():
         raise SpecError(f"report: {to} is a folder.", hint="Name a file in it.")
     picture = output in (ReportFormat.SVG, ReportFormat.PNG)

@@ -49,7 +49,7 @@ class RunOptions:
         publish: also write the files to be published, and fail when the control does not hold.
         fail_on: what makes the exit code 1.
         samples: of a replay, by digest a statement with its literals; empty unless they may be shown.
-        explaining: how differences are explained; None: not at all.
+        explaining: how differences are explained; None if they are not.
         cluster: where it is measured; None: on this machine.
     """
 
@@ -80,7 +80,7 @@ class RunOptions:
 
 
 def explaining(verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
-    """How differences with a verdict are explained after a run of this many seconds; None: not at all.
+    """How differences with a verdict are explained after a run of `of_s` seconds; None if they are not.
 
     Raises:
         SpecError: `--explain-budget` and `--no-explain` are both given, or explain is not installed.

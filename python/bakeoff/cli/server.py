@@ -57,7 +57,7 @@ def start_server(
     """
     spec = parse_server(name)
     if spec.origin is Origin.URL:
-        raise SpecError(f"server {spec}: it runs already; bakeoff starts only servers of its own.")
+        raise SpecError(f"server {spec}: it is running already.")
     ended = threading.Event()
     with _Downloads() as downloads, sandbox(spec, profile=profile, progress=downloads.see) as box:
         for number in ending_signals():

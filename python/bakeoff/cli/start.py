@@ -1,4 +1,4 @@
-"""Start the `bakeoff` command: give way to the engine for `bakeoff sysbench`, and import the rest only after that."""
+"""Start the `bakeoff` command: hand `bakeoff sysbench` to the engine, else import the rest and run it."""
 
 # `_signal` is built into Python: until here nothing is imported that Ctrl-C could interrupt.
 import _signal
@@ -18,12 +18,12 @@ from bakeoff.find_engine import become_sysbench, find_engine  # noqa: E402
 
 
 class _Output(io.FileIO):
-    """Standard output or error; what is written after its reader has gone (`bakeoff gate A B | head`) is dropped."""
+    """Standard output or error that drops what is written after its reader has gone (`bakeoff gate A B | head`)."""
 
     def write(self, data: bytes) -> int | None:  # type: ignore[override]
-        """Write, and to /dev/null from the first failure on: a reader that goes away changes no run and no exit code.
+        """Write, but to /dev/null after a failure: a reader that goes away must not change the exit code.
 
-        A full disk is reported, once: what is still in the buffer would fail again when Python ends.
+        A full disk is reported once; the rest of the buffer would fail again when Python ends.
         """
         try:
             return super().write(data)
@@ -35,7 +35,7 @@ class _Output(io.FileIO):
 
 
 def _without_broken_pipes(stream: object) -> object:
-    """The stream, on an `_Output`; characters that its encoding does not have are written as escapes."""
+    """Put a stream on an `_Output`, with escapes for characters that its encoding lacks."""
     if not isinstance(stream, io.TextIOWrapper):  # closed by >&-
         return stream
     return io.TextIOWrapper(

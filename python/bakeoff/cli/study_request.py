@@ -39,7 +39,7 @@ def request_study(
 def _installed(named: Sequence[str]) -> list[str]:
     """List the catalogue's servers that are in the cache and not named, oldest first within a flavour.
 
-    A name with options of its own is another setup of its server.
+    A name with options stands for another setup, not for the installed server itself.
     """
     from bakeoff.servers import Catalog, is_installed  # a tenth of a second that `bakeoff report` does without
 
@@ -68,7 +68,7 @@ def naming_the_line(request: StudyRequest) -> Iterator[None]:
 
 
 def _place_of(field: KeyPath, request: StudyRequest) -> KeyPath:
-    """Where the study file sets a field of the study."""
+    """Return the place in the study file that sets a field of the study."""
     loaded, design = request.loaded, request.study.design
     match field:
         case ("arms", str(name), *rest) if design and name in design.levels:

@@ -54,7 +54,7 @@ def check(
     """
     with nodes.connected(address) as ray:
         checked = _check(ray)
-    answered = [each.node for each in checked if each.node.facts]  # one that did not is a problem of its own
+    answered = [each.node for each in checked if each.node.facts]  # the others are listed as problems
     alike = nodes.differences(answered)
     burning = [
         f"{each.node.name}: Ray's daemons take {sum(each.daemons.values()):.1%} of a CPU"

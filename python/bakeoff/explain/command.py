@@ -26,7 +26,7 @@ def explain(
     attribute: Annotated[
         bool,
         Option(
-            "Search instead which of the settings that differ explains the difference. Its budget is three times the "
+            "Search instead which of the settings that differ explains the difference. Its budget is eight times the "
             "run's own."
         ),
     ] = False,

@@ -17,12 +17,11 @@ def _title(name: str) -> str:
 
 
 def _marker(name: str) -> str:
-    """The hidden line by which a bot finds its comment again."""
     return f"<!-- bakeoff:gate:{name} -->"
 
 
 def gate_markdown(view: ReportView, name: str) -> str:
-    """A summary for a pull request, which begins with the marker."""
+    """Return a summary for a pull request, starting with the marker by which a bot finds it again."""
     gate = _gate(view)
     brief = view.model_copy(
         update={
@@ -38,7 +37,7 @@ def gate_markdown(view: ReportView, name: str) -> str:
 
 
 def annotations(view: ReportView, name: str, *, level: str) -> Iterator[str]:
-    """Commands for GitHub Actions: an error for a gate that failed, one of `level` when it cannot tell."""
+    """Yield commands for GitHub Actions: an error if the gate failed, one of `level` if it cannot tell."""
     gate = _gate(view)
     if gate.answer is not Answer.PASS:
         kind = "error" if gate.answer is Answer.FAIL else level
@@ -46,13 +45,7 @@ def annotations(view: ReportView, name: str, *, level: str) -> Iterator[str]:
 
 
 def junit(view: ReportView, name: str, *, unclear: str) -> str:
-    """JUnit XML with a test for each comparison.
-
-    Args:
-        view: of the gate.
-        name: of the suite.
-        unclear: element of a comparison that makes the gate unclear: `error`, `failure` or `skipped`.
-    """
+    """Return JUnit XML with a test for each comparison; `unclear` is `error`, `failure` or `skipped`."""
     gate = _gate(view)
     allowed = limit_text(math.log1p(-gate.max_slowdown))
     suite = ElementTree.Element("testsuite", name=_title(name), tests=str(len(gate.cells)))
@@ -75,7 +68,7 @@ def junit(view: ReportView, name: str, *, unclear: str) -> str:
 
 
 def junit_of_error(name: str, message: str) -> str:
-    """JUnit XML of a gate that ended without an answer: one test with an `error`."""
+    """Return JUnit XML of a gate that ended without an answer: one test with an `error`."""
     suite = ElementTree.Element("testsuite", name=_title(name), tests="1")
     case = ElementTree.SubElement(suite, "testcase", classname=f"bakeoff.{name}", name="gate")
     ElementTree.SubElement(case, "error", message=visible(message))

@@ -1,4 +1,4 @@
-"""`bakeoff gate`: whether a build is slower than allowed, for CI systems and for `git bisect run` (docs/ci.md)."""
+"""`bakeoff gate`: whether a build is slower than allowed, for CI and for `git bisect run` (docs/reference/gate.md)."""
 
 import re
 import threading
@@ -109,7 +109,6 @@ def gate(
 
 
 def _checked(study: Study, slowdown_percent: float | None) -> Study:
-    """Return the study with the slowdown that was asked for, after checking that a gate can judge it."""
     for arm in study.arms:
         if arm.server.origin is Origin.URL:
             message = f"gate: {arm.server} is a running server, which is not restarted: there would be no answer."
@@ -125,7 +124,6 @@ def _checked(study: Study, slowdown_percent: float | None) -> Study:
 
 
 def _run(study: Study, options: RunOptions) -> int:
-    """Check that it can be run, say what would spoil the measurement here, then run the gate."""
     if as_question(study).bisect:
         _require_builds(study, options)
     check_study(study, options, no_verdict=False)
@@ -137,7 +135,6 @@ def _run(study: Study, options: RunOptions) -> int:
 
 
 def _share(text: str) -> float:
-    """Read the loss of throughput that is allowed, as a share of 1."""
     try:
         share = parse_percent(text)
     except SpecError as error:
@@ -155,11 +152,7 @@ def _check_name(name: str) -> None:
 
 
 def _require_builds(study: Study, options: RunOptions) -> None:
-    """Check that the builds are there: git bisect run passes over one that is not, and ends without the baseline.
-
-    Raises:
-        BakeoffError: one is not, with the exit code for that.
-    """
+    """Check the builds early: git bisect run skips a missing build, and ends without the baseline."""
     with live_for(study, quiet=options.quiet, json=options.json) as live:
         reporter = download_reporter(live, threading.Event())
         for server in dict.fromkeys([*(arm.server for arm in study.arms[1:]), study.baseline.server]):

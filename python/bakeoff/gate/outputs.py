@@ -1,4 +1,4 @@
-"""What a gate leaves for CI systems when it has ended, also one that was killed and resumed (docs/ci.md)."""
+"""What a gate leaves for CI systems when it has ended, including one that was killed and resumed."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ MARKDOWN = "gate.md"
 
 @contextmanager
 def codes_for(*, bisect: bool) -> Iterator[None]:
-    """The exit codes that git bisect run wants, of errors."""
+    """Give errors the exit codes that git bisect run wants."""
     try:
         yield
     except BakeoffError as error:
@@ -42,7 +42,7 @@ def codes_for(*, bisect: bool) -> Iterator[None]:
 
 @contextmanager
 def errors_in(junit_file: Path | None, name: str) -> Iterator[None]:
-    """Write an error that ends the gate as JUnit: an earlier gate's file must not be taken for this one's."""
+    """Write an error that ends the gate as JUnit: an earlier gate's file must not be mistaken for this one's."""
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:
@@ -54,11 +54,7 @@ def errors_in(junit_file: Path | None, name: str) -> Iterator[None]:
 
 
 def writable(path: Path | None, option: str) -> Path | None:
-    """The absolute path, before minutes are spent, when something can be written there.
-
-    Raises:
-        SpecError: nothing can.
-    """
+    """Return the absolute path; raise SpecError, before minutes are spent, if it cannot be written."""
     if path is not None and (
         path.is_dir()
         or not path.absolute().parent.is_dir()
@@ -69,7 +65,7 @@ def writable(path: Path | None, option: str) -> Path | None:
 
 
 def write(end: GateQuestion, run: RunDirectory, view: ReportView) -> None:
-    """Write the Markdown summary, annotations, JUnit XML and point of a history that were asked for."""
+    """Write the Markdown summary, annotations, JUnit XML and history entry that were asked for."""
     markdown = gate_markdown(view, end.name)
     run.write_text(MARKDOWN, markdown)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
@@ -98,7 +94,6 @@ def exit_code(end: GateQuestion, gate: Gate) -> ExitCode:
 
 @contextmanager
 def _without_changing_the_answer() -> Iterator[None]:
-    """Report a file beside the run directory that cannot be written, and go on."""
     try:
         yield
     except OSError as error:
@@ -106,7 +101,7 @@ def _without_changing_the_answer() -> Iterator[None]:
 
 
 def remember(run: RunDirectory, history: Path, *, series: str) -> None:
-    """Add a run to a history; what keeps it out is said and does not change the gate's answer."""
+    """Add a run to a history; failing to do so does not change the gate's answer."""
     try:
         add_run(run, history, series=series)
     except BakeoffError as error:

@@ -1,9 +1,9 @@
-"""The gate: whether a contender is slower than allowed, by the intervals and the stopping rule of docs/method.md.
+"""The gate: whether a contender is slower than allowed, by the intervals and the stopping rule of a duel.
 
-A gate is a study that asks about its limit, the log ratio of the largest slowdown allowed, where a duel asks about 0. A
-comparison is DECISIVE when its anytime-valid interval excludes the limit, and PRECISE at a fixed share of it. The gate
-passes when every comparison does, so passing needs no correction (an intersection-union test); it fails when one does,
-so failing is corrected by Holm, and measuring ends there. docs/ci.md has its simulated error rates.
+A gate's reference is its limit, the log ratio of the largest slowdown allowed; a duel's is 0. A comparison is DECISIVE
+when its anytime-valid interval excludes the limit, and PRECISE at a fixed share of it. The gate passes if every
+comparison does, so passing needs no correction (an intersection-union test). It fails if one does, so failing is
+corrected by Holm, and measuring ends there. docs/reference/gate.md has the simulated error rates.
 """
 
 import math
@@ -25,13 +25,13 @@ from bakeoff.stats.resolution import NoiseCard
 from bakeoff.units import percent_text
 
 PRECISION_SHARE = 0.25
-"""Half-width at which measuring ends, as a share of the limit: half the limit, and one and a half, are separated."""
+"""Half-width at which measuring ends, as a share of the limit: tells half of it from one and a half times it."""
 
 DEFAULT_NAME = "gate"
 """The name of a project's only gate."""
 
 OFTEN = 0.9
-"""Probability behind `reach`."""
+"""Probability with which `reach` holds."""
 
 _ALPHA = iv.ALPHA_PRECISE / 2  # of one side of the t interval
 
@@ -47,10 +47,9 @@ class GateQuestion(Question):
     """Whether a contender is slower than allowed; `reference` is the log ratio of the largest slowdown allowed.
 
     Attributes:
-        name: of this gate, for a project that has several.
-        on_unclear: None: exit code 6.
+        on_unclear: what to do if the gate cannot tell; None for exit code 6.
         bisect: use the exit codes of git bisect run.
-        junit, history: absolute paths of files that are written, too.
+        junit, history: absolute paths of further files to write.
     """
 
     noun: ClassVar[str] = "gate"
@@ -74,7 +73,7 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True)
 class Sample:
-    """One comparison: its values (one an epoch, log ratios), why measuring ended, and who measured each of them."""
+    """One comparison: log ratios, one per epoch, why measuring ended, and the host that measured each."""
 
     values: Sequence[float]
     stop: Stop
@@ -90,12 +89,7 @@ class CellAnswer(Frozen):
 
 
 class Gate(Frozen):
-    """The answer of a whole gate.
-
-    Attributes:
-        max_slowdown: allowed loss of throughput, a share: 0.02.
-        why: why there can be no answer; empty otherwise.
-    """
+    """The answer of a whole gate; `why` says why there can be none, `max_slowdown` is a share (0.02)."""
 
     answer: Answer
     max_slowdown: float
@@ -129,12 +123,12 @@ def as_question(study: Study) -> GateQuestion:
 
 
 def limit_text(limit: float) -> str:
-    """`2%`, `12.5%`: the slowdown that a limit allows, as it was typed; see `answers`."""
+    """`2%`, `12.5%`: the slowdown that a limit allows, as it was typed."""
     return f"{-math.expm1(limit) * 100:.4g}%"
 
 
 def answers(samples: Sequence[Sample], *, limit: float, family: int) -> list[Answer]:
-    """The answer of each comparison.
+    """Answer each comparison.
 
     Args:
         samples: those measured so far.
@@ -155,10 +149,10 @@ def _answer(harm: float | None, adjusted: float | None) -> Answer:
 
 
 def _harm(sample: Sample, limit: float, family: int) -> float | None:
-    """One-sided p-value of 'not slower than allowed': near 0 beyond the limit, near 1 within it; None: not asked yet.
+    """One-sided p-value of 'not slower than allowed': near 0 beyond the limit, near 1 within it.
 
-    An anytime-valid interval has no p-value of its own: 0 or 1 where it excludes the limit, None where it does not. Its
-    level is that of the interval shown (`AnalysisContext.interval`), corrected on the side that fails.
+    An anytime-valid interval has no p-value: 0 or 1 if it excludes the limit, else None. Its level is that of the
+    interval shown (`AnalysisContext.interval`), corrected on the side that fails.
     """
     n = len(sample.values)
     if sample.stop is Stop.RUNNING or n < iv.N_MIN_DECISIVE or not all(map(math.isfinite, sample.values)):
@@ -178,16 +172,12 @@ def _harm(sample: Sample, limit: float, family: int) -> float | None:
 
 
 def judge(comparisons: Sequence[Comparison], *, limit: float, family: int, trusted: bool | None = None) -> Gate:
-    """The gate's answer from the comparisons of a run.
+    """Judge a gate by the comparisons of a run; the control's are ignored.
 
-    Args:
-        comparisons: all of them; the control's are not judged.
-        limit: see `answers`.
-        family: likewise.
-        trusted: False: the control differs from its baseline, so that nothing can be said.
+    `trusted` is False if the control differs from its baseline, so that nothing can be said.
     """
     own = [each for each in comparisons if not each.is_control]
-    # An arm that completed nothing has no ratio in some epoch, which leaves those of the others without meaning.
+    # An arm that completed nothing in an epoch has no ratio at all.
     dead = [not each.estimate.n for each in own]
     unlike = [each.obstacle is Obstacle.UNLIKE_MACHINES for each in own]
     usable = [not (nothing or several) for nothing, several in zip(dead, unlike, strict=True)]
@@ -221,19 +211,13 @@ def judge(comparisons: Sequence[Comparison], *, limit: float, family: int, trust
 
 
 def reach(sd: float, n: int, *, limit: float) -> tuple[float, float]:
-    """Log ratios from which a comparison passes, and down to which it fails, nine times in ten each.
-
-    Args:
-        sd: standard deviation of its values.
-        n: epochs.
-        limit: see `answers`.
-    """
+    """Return the log ratios from which a comparison passes, and down to which it fails, nine times in ten each."""
     apart = iv.precision_half_width(sd, n) + NormalDist().inv_cdf(OFTEN) * sd / math.sqrt(n)
     return limit + apart, limit - apart
 
 
 def forecast_sentence(card: NoiseCard, study: Study, plan: Plan) -> str:
-    """What this gate can tell apart on this machine in its budget; empty while that is unknown."""
+    """Say what this gate can tell apart on this machine in its budget; empty if unknown."""
     if not card.lines:
         return ""
     fitting, limit = int((plan.budget_s - plan.load_s) / plan.epoch_s), study.question.reference

@@ -49,7 +49,6 @@ def lead(context: Context) -> tuple[str, ...]:
 
 
 def _section(context: Context) -> Section | None:
-    """List every comparison, and what the gate could tell apart; None if the run is not a gate."""
     if not isinstance(context.study.question, GateQuestion):
         return None
     gate = gate_of(context)
@@ -90,7 +89,6 @@ def _named(context: Context, comparison: Comparison) -> str:
 
 
 def _reach(context: Context) -> str:
-    """What the gate could tell apart with as many restarts, by the noisiest comparison."""
     limit = context.study.question.reference
     values = [[point.value for point in each.points] for each in context.primary]
     known = [each for each in values if len(each) > 1]

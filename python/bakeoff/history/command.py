@@ -1,4 +1,4 @@
-"""`bakeoff history`: what runs found over months, what changed when, and results of other tools (docs/history.md)."""
+"""`bakeoff history`: what runs found over months, and what changed when (docs/reference/history.md)."""
 
 import os
 from datetime import UTC, datetime
@@ -74,7 +74,7 @@ def add_run(run: RunDirectory, file: Path, *, series: str, commit: str | None = 
     """Add a run to a history, and say so on standard error.
 
     Raises:
-        SpecError: the date or the name is none.
+        SpecError: the date or the name is wrong.
         ResultsError: the run has no point, or the file cannot be written.
     """
     at = _moment(date) if date else None
@@ -96,7 +96,7 @@ def import_(
 ) -> None:
     """Add single runs of other tools.
 
-    They have no reference of the same hour, so there is no verdict.
+    No baseline was measured beside them, so they get no verdict.
     """
     at = _moment(date) if date else None
     points: list[Point] = []
@@ -175,11 +175,7 @@ def report(
 
 
 def _points(history: History, series: str, cell: str = "", metric: str = "") -> list[Point]:
-    """The points that were asked for.
-
-    Raises:
-        SpecError: there is none such.
-    """
+    """Return the points that were asked for; SpecError if there are none."""
     points = history.points(series)
     kept = [each for each in points if cell in ("", each.cell) and metric in ("", each.metric)]
     if not kept:
@@ -192,7 +188,9 @@ def _points(history: History, series: str, cell: str = "", metric: str = "") -> 
 
 def _named(series: str) -> str:
     if not series.strip() or len(series) > 100:
-        raise SpecError(f"--series: {series[:20]!r} is no name of 1 to 100 characters.", hint="Write --series nightly.")
+        raise SpecError(
+            f"--series: {series[:20]!r} is not a name of 1 to 100 characters.", hint="Write --series nightly."
+        )
     return series
 
 
@@ -205,4 +203,4 @@ def _moment(text: str) -> datetime:
         found = datetime.fromisoformat(text.strip())
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise SpecError(f"--date: {text[:40]!r} is no date.", hint="Write --date 2026-11-25.") from None
+        raise SpecError(f"--date: {text[:40]!r} is not a date.", hint="Write --date 2026-11-25.") from None

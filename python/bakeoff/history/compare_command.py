@@ -1,4 +1,4 @@
-"""`bakeoff compare`: compare earlier runs."""
+"""`bakeoff compare`: compare earlier runs, or series of single runs, which are unpaired."""
 
 import json
 import math
@@ -96,7 +96,7 @@ def _print(found: RunComparison) -> None:
 
 
 def _letters(found: RunComparison) -> dict[str, str]:
-    """A letter for each arm, and `B/A` for each pair: their settings have no room in a table of 80 columns."""
+    """Give each arm a letter, and each pair `B/A`: their settings have no room in a table of 80 columns."""
     arms = dict.fromkeys(line.label for line in found.lines if line.kind == "throughput")
     letters = dict(zip(arms, ascii_uppercase, strict=False))
     pairs = [(one, other) for one in letters for other in letters if one != other]

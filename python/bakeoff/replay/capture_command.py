@@ -1,4 +1,4 @@
-"""`bakeoff capture`: logs, or what a server has kept, into a capture; `bakeoff capture show` (docs/capture.md)."""
+"""`bakeoff capture`: make a capture of logs or of a running server, and show it (docs/reference/capture.md)."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -91,13 +91,12 @@ def make(
     """
     urls = [log for log in logs if is_url(log)]
     if urls and (len(logs) > 1 or log_format):
-        raise SpecError("capture: a running server is read alone, without --format.", hint="See docs/capture.md.")
+        reason = "capture: a running server is read alone, without --format."
+        raise SpecError(reason, hint="See docs/reference/capture.md.")
     if source and not urls:
-        raise SpecError(
-            "--from: logs have no choice of a source.", hint="It is for a running server: mysql://user@host/."
-        )
+        raise SpecError("--from: a log has only one source.", hint="It is for a running server: mysql://user@host/.")
     if output.exists() and not output.is_file():
-        raise SpecError(f"capture: {output} is no file that a capture could replace.", hint="Name one with -o.")
+        raise SpecError(f"capture: {output} is not a file.", hint="Name one with -o.")
     if any(Path(log).exists() and output.exists() and output.samefile(log) for log in logs):
         raise SpecError(f"capture: {output} is one of the logs.", hint="Name another file with -o.")
     with reading(console()) as report:
@@ -111,7 +110,7 @@ def make(
 
 @contextmanager
 def reading(page: Console) -> Iterator[Callable[[int, int | None], None]]:
-    """A bar on a terminal while a capture is made; gives what receives (bytes done, in all or None)."""
+    """Show a progress bar on a terminal; yields a function that takes (bytes done, bytes in all or None)."""
     columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, transient=True, console=page, disable=not page.is_terminal) as bars:
         task = bars.add_task("reading", total=None)
@@ -158,7 +157,7 @@ def show(
 
 
 def _for_programs(summary: dict[str, Any], limit: int, *, literals: bool) -> dict[str, Any]:
-    """The totals as the capture has them, without samples unless literals may be seen."""
+    """Return the totals as the capture has them, without samples unless literals may be shown."""
     hidden = () if literals else ("sample",)
     digests = [{key: each[key] for key in each if key not in hidden} for each in summary["digests"][:limit]]
     return summary | {"digests": digests}

@@ -1,4 +1,4 @@
-"""`bakeoff replay`: compare servers by one's own statements, and judge every query (docs/replay.md)."""
+"""`bakeoff replay`: compare servers by one's own statements, and judge every query (docs/reference/replay.md)."""
 
 import hashlib
 import os
@@ -152,12 +152,12 @@ def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
         SpecError: it is neither a capture nor a log. HostError: it cannot be read, or nothing can be written there.
     """
     if not workload.is_file():
-        raise SpecError(f"replay: {workload} is no file.", hint="Name a capture, a log or a file of SQL.")
+        raise SpecError(f"replay: {workload} is not a file.", hint="Name a capture, a log or a file of SQL.")
     if is_capture(str(workload)):
         try:
             capture_totals(workload)
         except SpecError as error:
-            if "it is no capture" not in error.message:
+            if "not a capture" not in error.message:
                 raise
             # It is a compressed log.
         else:
@@ -221,7 +221,7 @@ def _sessions(asked: int | None, facts: CaptureFacts, *, once: str, quiet: bool)
 
 
 def _schema_of(totals: Mapping[str, Any]) -> str:
-    """The schema of the digest with the most time that has one for tables of one's own."""
+    """Return the user's schema with the most time in one digest, or an empty string."""
     schemas = (str(each["schema"]) for each in totals["digests"] if each["schema"])
     usable = (each for each in schemas if each.lower() not in SYSTEM_SCHEMAS and re.fullmatch(DATABASE_PATTERN, each))
     return next(usable, "")

@@ -7,12 +7,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import chain
 
-import pymysql
-from pymysql.connections import Connection
-
 from bakeoff.errors import ServerError
 from bakeoff.servers import RemoteServer
-from bakeoff.servers.client import lift_limits, raw_rows
+from bakeoff.servers.client import Connection, MySQLError
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 
 _EVENTS_MAX = 10_000  # of digests: one with a hundredth of a percent of all statements still has its share
@@ -87,7 +84,7 @@ def kept_statements(server: RemoteServer, database: str, wanted: KeptIn | None) 
     try:
         # Else the server would write what reads its slow log into it.
         _first_row(connection, "SET SESSION min_examined_row_limit = 4294967295")
-        lift_limits(connection)
+        connection.lift_limits()
         kept, missing = None, list[str]()
         for source, read in ((KeptIn.SLOW_LOG, _slow_log), (KeptIn.DIGESTS, _digests)):
             if kept or wanted not in (None, source):
@@ -95,7 +92,7 @@ def kept_statements(server: RemoteServer, database: str, wanted: KeptIn | None) 
             try:
                 kept = read(connection, database)
                 missing += [] if kept else [f"{_TABLES[source]} has no statements"]
-            except pymysql.MySQLError as problem:
+            except MySQLError as problem:
                 missing.append(str(problem.args[-1]))
         if not kept:
             raise ServerError(
@@ -104,7 +101,7 @@ def kept_statements(server: RemoteServer, database: str, wanted: KeptIn | None) 
                 "performance_schema = ON; the account needs SELECT on one of the tables.",
             )
         yield replace(kept, about=" ".join([kept.about, *(f"{reason}." for reason in missing)]))
-    except pymysql.MySQLError as problem:
+    except MySQLError as problem:
         raise ServerError(f"capture {server.name}: {problem.args[-1]}.") from None
     finally:
         connection.close()
@@ -132,7 +129,7 @@ def _rows(connection: Connection, sql: str, names: Iterable[str], schema: str, d
     sql += f" WHERE LOWER(COALESCE({schema}, '')) NOT IN {tuple(sorted(SYSTEM_SCHEMAS))}" + (
         f" AND {schema} = %s" if database else ""
     )
-    for (row,) in raw_rows(connection, sql, (database,) if database else (), at_once=1):
+    for (row,) in connection.raw_rows(sql, (database,) if database else (), at_once=1):
         yield {name: value or b"" for name, value in zip(names, row, strict=True)}
 
 

@@ -12,13 +12,10 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import pymysql
-from pymysql.constants import COMMAND
-from pymysql.cursors import SSCursor
-
 from bakeoff.errors import ServerError
 from bakeoff.replay.answer_rules import Column, Reply, kind_of, without_literals
 from bakeoff.servers import Server
+from bakeoff.servers.client import MySQLError, StreamCursor
 from bakeoff.spec.dumps import quoted
 
 # ---- plans -----------------------------------------------------------------------------------------------------------
@@ -165,7 +162,6 @@ _IN_TRANSACTION = 1  # of the server's status
 _OWN_SETTINGS = b"SET character_set_results=utf8mb4, innodb_lock_wait_timeout=1, lock_wait_timeout=1"
 # They set the other variables of the character set, too.
 _SET_FIRST = {"names": 0, "character_set": 1}
-_SEVERAL_STATEMENTS = b"\0\0"  # MYSQL_OPTION_MULTI_STATEMENTS_ON
 _READ_ONLY = b"SET SESSION TRANSACTION READ ONLY"
 _NOT_KNOWN = (1064, 1193)  # before MySQL 5.6 and MariaDB 10.0: a syntax error, or a variable that is not there
 # What may stand before a statement's first word: comments, and the heads of those that servers execute.
@@ -308,15 +304,11 @@ class _Session:
         self._server = server
         self._read_only = read_only
         self._connection = server.connect(own_settings=False)
-        self._connection.use_unicode = False
-        self._connection.decoders = {}
-        # pymysql takes it at the opening only, where a server's default is 600 s.
-        self._connection._read_timeout = STATEMENT_LIMIT_S
+        self._connection.use_bytes()
+        self._connection.limit_reads(STATEMENT_LIMIT_S)
         if several:
-            # Where a server refuses it, such texts fail. PyMySQL's own flag would need another way to connect.
-            with contextlib.suppress(pymysql.MySQLError, OSError):
-                self._connection._execute_command(COMMAND.COM_SET_OPTION, _SEVERAL_STATEMENTS)
-                self._connection._read_packet()
+            with contextlib.suppress(MySQLError, OSError):  # if the server refuses, such texts fail
+                self._connection.allow_several_statements()
         self._schema: str | None = None
         self._second = 0
         self.lost = False
@@ -332,7 +324,7 @@ class _Session:
         return bool(self._connection.server_status & _IN_TRANSACTION)
 
     def close(self) -> None:
-        with contextlib.suppress(pymysql.MySQLError, OSError):
+        with contextlib.suppress(MySQLError, OSError):
             self._connection.close()
 
     def set_time(self, second: int) -> None:
@@ -356,17 +348,17 @@ class _Session:
         reply = Reply()
         thread = self._connection.thread_id()
         try:
-            with contextlib.closing(SSCursor(self._connection)) as cursor:
+            with contextlib.closing(StreamCursor(self._connection)) as cursor:
                 cursor.execute(sql)
                 self._read(cursor, reply, time.monotonic() + STATEMENT_LIMIT_S)
-                warned = cursor._result.warning_count
+                warned = cursor.warnings
             if warned:
                 reply.warnings = self._warnings()
-        except pymysql.MySQLError as problem:
+        except MySQLError as problem:
             number = problem.args[0] if problem.args and isinstance(problem.args[0], int) else TOO_LONG
             reply = Reply(errno=number or TOO_LONG, message=without_literals(str(problem.args[-1])))
         except (OSError, UnicodeDecodeError) as problem:  # of names that are not in utf8mb4, with rows still to come
-            self._connection._force_close()
+            self._connection.drop()
             reply = Reply(errno=TOO_LONG, message=str(problem))
         self.lost = reply.errno in (2006, TOO_LONG) or not self._connection.open
         if self.lost:
@@ -394,7 +386,7 @@ class _Session:
             if reply.errno not in (0, *_NOT_KNOWN) and not self.lost:
                 raise ServerError(f"server {self._server.name}: {_READ_ONLY.decode()} failed: {reply.message}.")
 
-    def _read(self, cursor: SSCursor, reply: Reply, until: float) -> None:
+    def _read(self, cursor: StreamCursor, reply: Reply, until: float) -> None:
         """Read every result set; the columns are those of the first."""
         while True:
             result = cursor._result
@@ -408,7 +400,7 @@ class _Session:
                         reply.add(row)
                     if time.monotonic() > until:
                         # Closing the cursor would read the rest.
-                        self._connection._force_close()
+                        self._connection.drop()
                         cursor.connection = None
                         raise TimeoutError(f"its rows took longer than {STATEMENT_LIMIT_S:g} s")
             else:

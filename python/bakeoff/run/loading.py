@@ -10,8 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-import pymysql
-
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError, EngineError, HostError, ServerError, SpecError
 from bakeoff.plan.epochs import seed_for
@@ -24,6 +22,7 @@ from bakeoff.run.kept_loads import CannotGoOnError, KeptLoad, KeptLoads, Loaded
 from bakeoff.run.measuring import arm_options, declares, script_options, takes
 from bakeoff.run.own_data import check_databases, databases_in, databases_of, load_dump
 from bakeoff.servers import Instance, Server, ServerPool, Snapshot, readiness
+from bakeoff.servers.client import MySQLError
 from bakeoff.spec import Arm, Study, Workload
 from bakeoff.stats.differences import Answer
 from bakeoff.stats.progress import Listener
@@ -367,7 +366,7 @@ def _create_database(server: Server, database: str, arm: Arm) -> None:
     try:
         with connection.cursor() as cursor:
             cursor.execute(sql)
-    except pymysql.MySQLError as problem:
+    except MySQLError as problem:
         number, words = problem.args[0], problem.args[-1]
         message = f"{arm.label}: {sql} failed: {words}."
         raise (_mistake(arm, message, hint=_OTHER_TEXT) if number in _NO_SUCH_TEXT else ServerError(message)) from None

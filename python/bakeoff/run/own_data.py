@@ -16,14 +16,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pymysql
-
 from bakeoff.engine import Engine, Message
 from bakeoff.errors import EngineError, HostError, ServerError, SpecError
 from bakeoff.run.arms import ArmSetup, address_of
 from bakeoff.run.kept_loads import MARKS, KeptLoad, Loaded, Marks
 from bakeoff.servers import Instance, RemoteServer, Server
-from bakeoff.servers.client import lift_limits, raw_rows
+from bakeoff.servers.client import Connection, MySQLError
 from bakeoff.servers.paths import cache_root, share
 from bakeoff.spec import Arm, Origin, Study, parse_server
 from bakeoff.spec.dumps import (
@@ -291,7 +289,7 @@ def dump_database(server: RemoteServer, database: str, folder: Path, listener: L
     connection = server.connect()
     try:
         _Dumper(connection, database, folder, report).run(listener.note)
-    except pymysql.MySQLError as problem:
+    except MySQLError as problem:
         raise ServerError(f"data {server.name}: {problem.args[-1]}.") from None
     finally:
         connection.close()
@@ -321,7 +319,7 @@ def _escaped(value: bytes) -> bytes:
 
 @dataclass
 class _Dumper:
-    connection: pymysql.connections.Connection
+    connection: Connection
     database: str
     folder: Path
     report: Callable[[int], None]
@@ -350,7 +348,7 @@ class _Dumper:
         self.connection.rollback()
 
     def _begin(self) -> None:
-        lift_limits(self.connection)
+        self.connection.lift_limits()
         self._run("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self._run("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         self._run(f"USE {quoted(self.database)}")
@@ -407,7 +405,7 @@ class _Dumper:
         pending: list[bytes] = []
         size = 0
         selected = ", ".join(each.selected for each in columns)
-        for rows in raw_rows(self.connection, f"SELECT {selected} FROM {quoted(table)}"):
+        for rows in self.connection.raw_rows(f"SELECT {selected} FROM {quoted(table)}"):
             for row in rows:
                 text = b"(" + b",".join([literal(value) for literal, value in zip(literals, row, strict=True)]) + b")"
                 pending.append(text)

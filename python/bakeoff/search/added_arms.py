@@ -1,4 +1,4 @@
-"""Add arms to a bisection while it runs: install, work out settings, load their data when it is first needed."""
+"""Add arms to a search while it runs: install them, and load their data when it is first needed."""
 
 import shutil
 import time
@@ -24,11 +24,9 @@ class Joining:
     """What arms that join a study are prepared and loaded with.
 
     Attributes:
-        memory: what each of the study's servers is given.
-        loader: whose engine is closed.
-        run: that they join.
-        before: what it has measured before it was resumed.
-        reloads: loads that it had made before it was resumed, of those that are made here; each leaves when it is.
+        loader: its engine is closed.
+        before: what the run had measured before it was resumed.
+        reloads: loads that it had made before and that are made again here; each is removed once it is made.
     """
 
     memory: ServerMemory
@@ -38,12 +36,7 @@ class Joining:
     reloads: set[str] = field(default_factory=set)
 
     def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
-        """The tools with the study's last arm, installed.
-
-        Raises:
-            BakeoffError: it cannot be installed, does not take its options, or was measured as another one.
-            KeyboardInterrupt: the stop flag was set.
-        """
+        """Install the study's last arm; return the tools with it."""
         alone = study.model_copy(update={"arms": study.arms[-1:]})
         reporter = download_reporter(tools.listener, tools.stop)
         setups = prepare_arms(alone, self.memory, passwords={}, on_progress=reporter, stop=tools.stop)
@@ -54,14 +47,9 @@ class Joining:
     def load(self, tools: EpochTools, arms: Sequence[str], build: int) -> tuple[str, float]:
         """Load what these arms lack of a build into the tools' snapshots.
 
-        Returns why an arm cannot be loaded, which discards the epoch; and the wall seconds of loads that the run had
-        made before it was resumed.
-
-        Loads of options are removed after their epoch: hardly any combination is measured twice.
-
-        Raises:
-            Interrupted: the stop flag was set.
-            BakeoffError: no arm could be loaded.
+        Returns why an arm cannot be loaded, which discards the epoch, and the wall seconds of repeated loads. Loads of
+        settings
+        are removed after their epoch: hardly any combination is measured twice.
         """
         needed = [setup for setup in tools.setups if setup.arm.name in arms]
         if search_of(tools.study).settings:

@@ -1,4 +1,4 @@
-"""Search for the setting that carries the difference between two arms of a run (`bakeoff explain --attribute`).
+"""Search for the setting that explains the difference between two arms of a run (`bakeoff explain --attribute`).
 
 The search is a run of its own, in a run directory below that of the run it explains.
 """
@@ -26,7 +26,7 @@ from bakeoff.stats.model import Analysis
 from bakeoff.stats.progress import Listener
 from bakeoff.units import format_duration
 
-BUDGET_FACTOR = 3.0
+BUDGET_FACTOR = 8.0
 """Default budget of a search, times that of the run: it ends as soon as the settings are known."""
 
 _BUDGET_MARGIN = 1.2  # over the smallest budget that gives a verdict
@@ -79,7 +79,6 @@ def prepare(
 
     Raises:
         SpecError: there is nothing to tell apart, or the budget is too small.
-        ServerError: the baseline's server cannot be fetched. HostError: memory or disk are too small.
     """
     study, analysis = run.study(), run.read("analysis.json", Analysis)
     assert analysis, "a run without a verdict is not explained"
@@ -99,11 +98,7 @@ def attribute(
     stop: threading.Event,
     command_line: Sequence[str],
 ) -> None:
-    """Search the settings that `prepare` found.
-
-    Raises:
-        BakeoffError: as `run_study`.
-    """
+    """Search the settings that `prepare` found."""
     names = ", ".join(each.name for each in asked.settings)
     listener.note(f"searching among {names}; at most {format_duration(study.budget_s)}")
     found, _ = run_study(

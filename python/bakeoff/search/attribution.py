@@ -1,4 +1,4 @@
-"""Which setting carries the difference between two arms of a run: the settings that differ, and the search among them.
+"""Which setting explains the difference between two arms of a run: the settings that differ, and their search.
 
 Two arms differ in options, environment, data, connection, and perhaps in binaries. The search (`search/guilty.py`)
 measures the baseline beside arms that have some of the contender's values. What other binaries change besides their
@@ -25,7 +25,7 @@ FOLDER = "explain/attribute"
 
 SETTINGS_MAX = 100
 
-# Variables whose other default can change the speed of a workload, the likeliest first. All others are left out.
+# Variables whose default can change the speed of a workload, the likeliest first. Others are left out.
 _CAN_MATTER = tuple(
     re.compile(pattern)
     for pattern in (
@@ -50,7 +50,6 @@ class Attribution(Frozen):
     """The settings in which two arms of a run differ.
 
     Attributes:
-        baseline, contender: names of the two arms in the run that is explained.
         settings: those that can be told apart; `server` is last if the binaries differ, too.
         left_out: reason -> settings that differ, too, and are part of `server`.
     """
@@ -73,14 +72,10 @@ class Attribution(Frozen):
 def differing(study: Study, baseline: Arm, contender: Arm, variables: Mapping[str, Mapping[str, str]]) -> Attribution:
     """Find the settings in which two arms differ.
 
-    Args:
-        study: of the run.
-        baseline: the arm that the search starts with.
-        contender: the other one.
-        variables: global variables of both, by arm name; an arm without them has only what was typed.
+    `variables` has the global variables of both, by arm name; an arm without them has only what was typed.
 
     Raises:
-        SpecError: one of them is a running server, whose settings are not bakeoff's to change; or nothing differs.
+        SpecError: one of them was running already, or nothing differs.
     """
     for arm in (baseline, contender):
         if arm.server.origin is Origin.URL:
@@ -119,7 +114,6 @@ def differing(study: Study, baseline: Arm, contender: Arm, variables: Mapping[st
 
 
 def _binaries(arm: Arm) -> object:
-    """What of an arm is no single setting; files of options may hold what no variable shows."""
     plain = arm.server.model_copy(update={"options": (), "env": ()})
     return (plain, arm.slowdown_percent)
 
@@ -151,7 +145,6 @@ def typed_settings(
 
 
 def _are_equal(name: str, mine: Mapping[str, str], theirs: Mapping[str, str]) -> bool:
-    """Whether both servers have one value of the variable, and it shows the whole option; log_bin shows no file."""
     known = name in mine and name in theirs and f"{name}_basename" not in mine
     return known and same_value(mine[name], theirs[name])
 
@@ -163,7 +156,6 @@ def _shown(typed: Sequence[tuple[str, str]], variable: str | None) -> str:
 
 
 def _parts(arm: Arm, other: Arm, part: str) -> str:
-    """The fields of an arm's data or connection that the other has otherwise."""
     ours, theirs = (dict(getattr(each, part)) for each in (arm, other))
     texts = []
     for name, value in ours.items():
@@ -183,7 +175,7 @@ def _other_defaults(
     known: set[str],
     left_out: dict[str, list[str]],
 ) -> list[Setting]:
-    """Settings that nobody typed and that both servers know, with another value: those that can matter."""
+    """Settings that nobody typed, that both servers know with different values, and that can matter."""
     baseline, contender = pair.arms
     off = ("binlog_", "gtid_") if {mine.get("log_bin"), theirs.get("log_bin")} <= {"OFF", "0"} else ()
     in_files = {variable_of(name) for arm in pair.arms for name in arm.server.cnf_options}
@@ -214,12 +206,11 @@ def _other_defaults(
 
 
 def _rank(variable: str) -> int | None:
-    """Place among those that can matter, the likeliest first; None: it is not known to."""
     return next((at for at, known in enumerate(_CAN_MATTER) if known.fullmatch(variable)), None)
 
 
 def _settable(name: str, mine: str, theirs: str) -> tuple[str, str] | None:
-    """Both values as an option takes them; of lists only what both servers know; None: nothing is left."""
+    """Both values as an option takes them; of lists only what both servers know. None if nothing is left."""
     if name == "optimizer_switch":
         ours, others = (dict(flag.partition("=")[::2] for flag in text.split(",")) for text in (mine, theirs))
         changed = [flag for flag in ours if flag in others and ours[flag] != others[flag]]
@@ -243,7 +234,7 @@ def search_study(study: Study, analysis: Analysis, asked: Attribution, *, budget
     if len(asked.settings) < 2:
         alone = asked.settings[0].name if asked.settings else "their binaries"
         raise SpecError(
-            f"attribute: {baseline.label} and {contender.label} differ in {alone} alone: it carries the difference.",
+            f"attribute: {baseline.label} and {contender.label} differ in {alone} alone: it explains the difference.",
             hint="Nothing needs to be measured.",
         )
     names = arm_names(2)
@@ -265,7 +256,6 @@ def search_study(study: Study, analysis: Analysis, asked: Attribution, *, budget
 
 
 def _clearest_cell(study: Study, analysis: Analysis, asked: Attribution) -> tuple[int, int]:
-    """Return the workload (its place in the study) and threads of the largest difference that was claimed."""
     claimed = [
         each
         for each in analysis.comparisons

@@ -1,7 +1,7 @@
-"""Bisections: what is believed of a study's builds or options, what its next epoch measures, and when it has ended.
+"""Searches: what is believed of a study's builds or settings, what its next epoch measures, and when it has ended.
 
-All of it follows from the study and the values so far, so that a resumed run goes on as it would have. A bisection has
-one cell. Every epoch measures the baseline, which is good, and one other arm.
+All of it follows from the study and the values so far, so a resumed run goes on as it would have. A search has one
+cell. Every epoch measures the baseline, which is good, and one other arm.
 """
 
 import math
@@ -23,27 +23,25 @@ from bakeoff.stats.model import Estimate, Stop
 from bakeoff.stats.question import Progress
 from bakeoff.stats.stopping import Decision
 
-_LABELLED = 3  # options that an arm's label names
-_CONFIRMING = 2  # epochs of exactly the options that are named: two that act only together look like one at first
+_LABELLED = 3  # settings that an arm's label names
+_CONFIRMING = 2  # epochs of exactly the named settings: one of two that act only together may look like the cause
 
 Values = Mapping[str, Sequence[float]]
-"""By arm, log ratios over the baseline, one a valid epoch."""
+"""Arm -> log ratios over the baseline, one per valid epoch."""
 
 
 @dataclass(frozen=True)
 class Believed:
-    """What is believed of the builds, or of the options.
+    """What is believed of the builds, or of the settings.
 
     Attributes:
-        probabilities: that a build is the first bad one, or that an option is guilty.
-        effects: of each option, log ratio; empty of builds.
-        named: numbers of builds or options, once the search has ended; () with `nothing`; None before that. Several
-            builds: all but the last one cannot be measured.
-        whole: the log ratio to be explained: that of all values from the likeliest first bad build on, or of all
-            options together.
+        probabilities: that a build is the first bad one, or that a setting matters.
+        effects: log ratio of each setting; empty for builds.
+        named: numbers of builds or settings once the search has ended; () with `nothing`. Of several builds all but the
+            last one cannot be measured.
+        whole: the log ratio to be explained.
         nothing: good and bad do not differ by more than the precision asked for.
-        beliefs: over sets of options; None of builds.
-        to_confirm: options that would be named if the server with these alone had been measured.
+        to_confirm: settings that would be named if the server with these alone had been measured.
     """
 
     probabilities: tuple[float, ...]
@@ -56,13 +54,7 @@ class Believed:
 
 
 def beliefs_of(study: Study, values: Values, *, skipped: Collection[str] = ()) -> Believed | None:
-    """What is believed after these values; None before the bad arm was measured.
-
-    Args:
-        study: with the arms so far.
-        values: see `Values`.
-        skipped: of `skipped_arms`.
-    """
+    """Return what is believed after these values; None before the bad arm was measured."""
     search = search_of(study)
     if not values.get(study.arms[1].name):
         return None
@@ -72,7 +64,7 @@ def beliefs_of(study: Study, values: Values, *, skipped: Collection[str] = ()) -
 
 
 def by_build(search: Search, values: Values) -> dict[int, list[float]]:
-    """Values by the number of their build."""
+    """Group values by the number of their build."""
     numbers = {arm.name: number for number, arm in enumerate(search.builds)}
     return {numbers[name]: list(own) for name, own in values.items() if name in numbers and own}
 
@@ -127,7 +119,6 @@ def _of_options(study: Study, values: Values, skipped: Collection[str]) -> Belie
 
 
 def _is_nothing(values: Sequence[float], study: Study) -> bool:
-    """Whether these values of bad arms are equal to those of the good one, as precisely as was asked for."""
     n, sd = len(values), iv.standard_deviation(values)
     half_width = iv.precision_half_width(sd, n)
     return n >= iv.N_MIN and half_width <= study.precision and abs(fmean(values)) < half_width
@@ -165,7 +156,6 @@ def search_decision(progress: Progress) -> Decision:
 
 
 def _is_begun(study: Study, values: Values) -> bool:
-    """The difference and the noise are known; of options also that there is a difference, which all of them share."""
     first = values[study.arms[1].name]
     if len(first) < first_slow_build.EPOCHS_FIRST:
         return False
@@ -174,12 +164,9 @@ def _is_begun(study: Study, values: Values) -> bool:
 
 
 def skipped_arms(study: Study, values: Values, *, last_tried: bool) -> set[str]:
-    """Arms that could not be measured, or did nothing; one that was chosen and not yet tried is none of them.
+    """Return arms that could not be measured, or did nothing.
 
-    Args:
-        study: with the arms so far.
-        values: see `Values`.
-        last_tried: an epoch has finished since the last arm joined: the first one after that measures it.
+    `last_tried`: an epoch has finished since the last arm joined.
     """
     tried = study.arms[2:] if last_tried else study.arms[2:-1]
     did_nothing = {name for name, own in values.items() if not own}  # a server that completes no event
@@ -187,20 +174,13 @@ def skipped_arms(study: Study, values: Values, *, last_tried: bool) -> set[str]:
 
 
 def next_arm(study: Study, believed: Believed, values: Values, *, skipped: Collection[str] = ()) -> Arm:
-    """The arm that the next epoch measures beside the baseline; of options it may be a new one.
-
-    Args:
-        study: with the arms so far.
-        believed: after these values.
-        values: see `Values`.
-        skipped: arms that cannot be measured.
-    """
+    """Choose the arm that the next epoch measures beside the baseline; it may be a new one."""
     if not _is_begun(study, values):
         return study.arms[1]
     search = search_of(study)
     if search.builds:
         probabilities, without = np.array(believed.probabilities), _build_numbers(search, skipped)
-        # Which build it is is known; that there is a difference at all is not shown yet.
+        # The build is known, but the difference is not yet shown.
         if first_slow_build.culprits(probabilities, without=without):
             return study.arms[1]
         return search.builds[first_slow_build.next_build(by_build(search, values), probabilities, without=without)]
@@ -213,7 +193,6 @@ def next_arm(study: Study, believed: Believed, values: Values, *, skipped: Colle
 
 
 def _never_alone(search: Search) -> tuple[bool, ...]:
-    """Return which settings are bad only on the bad arm: its binaries."""
     return tuple(each.factor == SERVER for each in search.settings)
 
 

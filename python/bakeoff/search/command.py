@@ -1,4 +1,4 @@
-"""`bakeoff bisect`: which build of a list, or which options of a file, made a server slower (docs/bisect.md)."""
+"""`bakeoff bisect`: find the build, or the options, that made a server slower (docs/reference/bisect.md)."""
 
 from collections import Counter
 from pathlib import Path
@@ -69,7 +69,7 @@ def _of_builds(specs: list[ServerSpec], form: Arm) -> tuple[tuple[Arm, ...], Sea
             f"bisect: it takes {_BUILDS_MIN} to {_BUILDS_MAX} builds in order, or one server with --cnf twice.",
             hint="Example: bakeoff bisect path:build/1 path:build/2 path:build/3",
         )
-    for spec in specs:  # one that is not there is better known now
+    for spec in specs:  # find a missing build now
         if spec.origin is Origin.PATH:
             install(spec)
         elif spec.origin is Origin.CATALOG:
@@ -95,7 +95,7 @@ def _of_options(specs: list[ServerSpec], files: list[str], form: Arm) -> tuple[t
     target, typed = Target.of(install(spec)), Asked(dict(spec.options))
     read = [read_cnf(Path(file), target).then(typed) for file in files]
     for file, each in zip(files, read, strict=True):
-        translate(target, each.options, each.places, each.problems)  # names file and line, which arms do not have
+        translate(target, each.options, each.places, each.problems)  # its errors name file and line
         for note in each.all_notes():
             print_sentence(f"{file}: {note}", stderr=True)
     good, bad = (each.options for each in read)

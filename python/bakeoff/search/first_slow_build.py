@@ -34,12 +34,7 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 
 
 def posterior(values: Values, builds: int) -> NDArray[np.float64]:
-    """Probability that each build is the first slow one; that of build 0 is 0.
-
-    Args:
-        values: of any builds but 0, `EPOCHS_FIRST` of the last one among them.
-        builds: how many there are, the first and the last included.
-    """
+    """Probability that each build is the first slow one. Needs `EPOCHS_FIRST` values of the last build."""
     sums = np.zeros((3, builds))  # of values: their number, sum and squares
     for build, of_build in values.items():
         sums[:, build] = len(of_build), math.fsum(of_build), math.fsum(value * value for value in of_build)
@@ -55,11 +50,9 @@ def posterior(values: Values, builds: int) -> NDArray[np.float64]:
 
 
 def culprits(probabilities: NDArray[np.float64], *, without: Collection[int] = ()) -> tuple[int, ...] | None:
-    """The first slow build, once it is likely enough; None before that.
+    """Return the first slow build once it is likely enough; None before that.
 
-    Args:
-        probabilities: of `posterior`.
-        without: builds that cannot be measured. Those right before the first one that is slow may be it as well.
+    Builds `without` a measurement right before the first slow one may be it as well.
     """
     last = int(probabilities.argmax())
     while last in without:
@@ -76,13 +69,7 @@ def next_build(
     *,
     without: Collection[int] = (),
 ) -> int:
-    """The build whose next epoch is expected to be most informative about the culprit.
-
-    Args:
-        values: as in `posterior`.
-        probabilities: its result.
-        without: builds that cannot be measured.
-    """
+    """Return the build whose next epoch is expected to be most informative about the culprit."""
     builds = len(probabilities)
     slow = np.minimum(np.cumsum(probabilities), 1.0)  # probability that each build is slow
     shares, of_build = np.unique(slow, return_inverse=True)  # equal ones tie, and the first of them is taken
@@ -93,7 +80,6 @@ def next_build(
 
 
 def _distance(values: Values, probabilities: NDArray[np.float64]) -> float:
-    """The regression in standard deviations of an epoch, by the likeliest culprit."""
     best = int(probabilities.argmax())
     slow = np.array([value for build, own in values.items() if build >= best for value in own])
     fast = np.array([value for build, own in values.items() if build < best for value in own])

@@ -1,12 +1,12 @@
-"""Group testing of options by noisy measurements: which few of many differing options carry a difference.
+"""Group testing by noisy measurements: which few of many differing options explain a difference.
 
 Every value is an epoch's log ratio of an arm that has some of the options at their second value, over the baseline that
-has none. The options' effects add up: value = sum of the effects of those at the second value + noise. An option is
-guilty with a small probability, then its effect is normal about 0; the noise has one unknown variance. Effects and
-variance integrate out (normal and inverse gamma), so that a set of options has a closed likelihood. The posterior is
-over sets: those that come from the likeliest ones by adding, removing or exchanging one option, until none is new.
+has none. Effects add up: value = sum of the effects of those options + noise. An option matters with a small prior
+probability, then its effect is normal about 0; the noise has one unknown variance. Effects and variance integrate out
+(normal and inverse gamma), so a set of options has a closed likelihood. The posterior is over sets: those reached from
+the likeliest ones by adding, removing or exchanging one option, until none is new.
 
-Assumes: few guilty options, effects that add up (in logarithms), epochs independent and roughly normal.
+Assumes: few options matter, effects add up (in logarithms), epochs independent and roughly normal.
 Source: D. Madigan, A. E. Raftery, Model selection and accounting for model uncertainty in graphical models using
 Occam's window, JASA 1994 (sets); D. V. Lindley, On a measure of the information provided by an experiment, 1956, and
 M. Aldridge, O. Johnson, J. Scarlett, Group testing: an information theory perspective, 2019 (what to measure next).
@@ -26,13 +26,13 @@ CONFIDENCE = 0.97
 """Probability of the named options at which measuring ends."""
 
 GUILTY_EXPECTED = 2.0
-"""Options that are expected to be guilty before anything is measured, of any number."""
+"""Options that are expected to matter before anything is measured, however many there are."""
 
 SMALL_SHARE = 0.1
-"""Of the whole difference: smaller effects are not looked for."""
+"""Share of the whole difference below which effects are not looked for."""
 
 GUILTY_MAX = 8
-"""Options of one set at most."""
+"""Most options of one set."""
 
 _NOISE, _NOISE_EPOCHS = 0.01, 2.0
 """Standard deviation of an epoch before anything is known about this machine, and how many epochs that is worth."""
@@ -42,7 +42,7 @@ _ROUNDS = GUILTY_MAX
 _STARTS = 6
 
 Design = Sequence[Sequence[bool]]
-"""For every value, which options had their second value."""
+"""One row per value: which options had their second value."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Beliefs:
 
     Attributes:
         weights: probabilities of sets of options, the likeliest first.
-        inside: a row for each set: whether it has each option.
-        means: a row for each set: the effect of each option, log ratio; 0 of those that it has not.
+        inside: a row per set: whether it has each option.
+        means: a row per set: the effect of each option, log ratio; 0 for those it lacks.
         within: covariance of the effects in a set, mean over the sets.
         small: a log ratio below which an effect is not looked for.
     """
@@ -65,12 +65,11 @@ class Beliefs:
 
     @property
     def options(self) -> int:
-        """How many there are."""
         return len(self.within)
 
     @cached_property
     def guilty(self) -> NDArray[np.float64]:
-        """Probability that each option is guilty."""
+        """Probability that each option matters."""
         return self.weights @ self.inside
 
     @cached_property
@@ -80,14 +79,14 @@ class Beliefs:
 
     @cached_property
     def covariance(self) -> NDArray[np.float64]:
-        """Of the effects, over sets and within them."""
+        """Covariance of the effects, over sets and within them."""
         apart = self.means - self.effects
         return apart.T @ (self.weights[:, None] * apart) + self.within
 
     def named(self) -> tuple[int, ...] | None:
-        """The guilty options, once it is likely enough that they are, and no other of any weight; None before that.
+        """Return the options that matter, once it is likely enough that they do and no other does; None before that.
 
-        A set speaks against that when it lacks one of them, or has another whose effect is `SMALL_SHARE` of the whole.
+        A set speaks against that if it lacks one of them, or has another whose effect is `SMALL_SHARE` of the whole.
         """
         named = self.guilty >= CONFIDENCE
         lacks = (named & ~self.inside).any(axis=1)
@@ -97,10 +96,10 @@ class Beliefs:
 
 
 def beliefs(design: Design, values: Sequence[float]) -> Beliefs:
-    """The posterior over sets of guilty options.
+    """Return the posterior over sets of options.
 
     Args:
-        design: one row a value; of the first values every option has its second value.
+        design: one row per value; in the first rows every option has its second value.
         values: log ratios over the baseline.
     """
     scores = _Scores(np.array(design, dtype=np.float64), np.array(values))
@@ -148,7 +147,6 @@ def next_subset(found: Beliefs, rng: np.random.Generator, *, only_all: Sequence[
 
 
 def _neighbours(members: tuple[int, ...], options: int) -> Iterable[tuple[int, ...]]:
-    """Sets with one option more, fewer or exchanged."""
     fewer = [tuple(each for each in members if each != gone) for gone in members]
     yield from fewer
     for base in (members, *fewer):
@@ -200,18 +198,15 @@ class _Scores:
         return inside, means, within
 
     def _inner(self, members: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Of each set the precision of its effects, in units of the noise's."""
         own = self._gram[members[:, :, None], members[:, None, :]]
         return np.asarray(own + np.eye(members.shape[1]) / self._wide)
 
     def _rest(self, sums: NDArray[np.float64], means: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Squares that the effects leave."""
         squares = _NOISE_EPOCHS * _NOISE**2 + self._squares
         return np.asarray(np.maximum(squares - (sums * means).sum(axis=1), 1e-300))
 
 
 def _by_size(sets: Sequence[tuple[int, ...]]) -> Iterator[tuple[list[int], NDArray[np.int64]]]:
-    """For each size the places of its sets in the list, and a row of options for each of them."""
     sizes: dict[int, list[int]] = {}
     for row, each in enumerate(sets):
         sizes.setdefault(len(each), []).append(row)

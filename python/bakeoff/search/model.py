@@ -60,7 +60,7 @@ class Setting(Frozen):
 
 
 def key_of(kind: str, name: str) -> str:
-    """Return what is set: the variable of an option, or an environment variable itself."""
+    """Return what is set: the variable of an option, or the environment variable itself."""
     return variable_of(name) if kind == "option" else name
 
 
@@ -85,6 +85,5 @@ class Search(Question):
 
 
 def search_of(study: Study) -> Search:
-    """Return what a bisection's study looks for."""
     assert isinstance(study.question, Search), "only a bisection searches"
     return study.question

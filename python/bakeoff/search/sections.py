@@ -1,4 +1,4 @@
-"""What a bisection has found: the first bad build of a list, or the options that carry a difference."""
+"""What a search has found: the first bad build of a list, or the settings that explain a difference."""
 
 from collections.abc import Iterator
 

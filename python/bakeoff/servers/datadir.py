@@ -1,12 +1,11 @@
-"""Data directories: initialised once per server and kept as a template, and copied for each instance.
+"""Data directories: initialised once per server, kept as a template, and copied for each instance.
 
-A template is keyed by the binary's SHA-256 and by the options that count at initialisation. It is cleanly stopped,
-holds only `root@localhost` without a password (reachable over a socket that only we may reach), and is never started.
+A template is keyed by the binary's SHA-256 and the options that matter at initialisation. It is cleanly stopped, holds
+only `root@localhost` without a password, and is never started.
 
-A copy must behave like its original when it is measured: a file whose blocks are all allocated stays so (InnoDB
-preallocates; a copy with holes would pay for allocation during the measurement), and a sparse file stays sparse. Files
-are reflinks where the file system can. Everything is on disk when a copy returns, so that no write-back of it disturbs
-what follows.
+A copy must behave like its original when measured: a fully allocated file stays so (a copy with holes would pay for
+allocation during the measurement), and a sparse file stays sparse. Files are reflinks if the file system has them.
+Everything is on disk when a copy returns, so that no write-back disturbs what follows.
 """
 
 import errno
@@ -41,7 +40,7 @@ from bakeoff.servers.paths import (
 from bakeoff.servers.process import advice, run, server_identity, tail
 from bakeoff.units import format_bytes
 
-TEMPLATE_FORMAT = 2  # raise it when a template made by older code must not be used
+TEMPLATE_FORMAT = 2  # raise it when templates made by older code must not be used
 TEMPLATES_LIMIT_BYTES = 5 * 2**30  # one of every catalogue server takes 3 GiB
 FICLONE = 0x40049409  # linux/fs.h, _IOW(0x94, 9, int)
 _RECENTLY_S = 600.0
@@ -59,9 +58,9 @@ _MARIADB_SCRIPTS = (
 
 
 def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: float = _RECENTLY_S) -> None:
-    """Remove the least recently used templates until the others fit into `limit_bytes`; a new one takes seconds.
+    """Remove the least recently used templates until the rest fits into `limit_bytes`.
 
-    Those used within `unused_s`, and those that another bakeoff makes or copies at the moment, stay.
+    Templates used within `unused_s`, or in use by another bakeoff, stay.
     """
     found: list[tuple[float, Path]] = []
     for each in templates.iterdir():
@@ -84,7 +83,7 @@ def clone_template(
     """Copy a server's template to `target`, which must not exist.
 
     Raises:
-        ServerError: the server could not initialise a data directory; with the end of its log.
+        ServerError: the server could not initialise a data directory.
         HostError: not enough disk space.
     """
     with locked_template(installation, init_options, progress) as home:
@@ -96,16 +95,16 @@ def clone_template(
 def locked_template(
     installation: Installation, init_options: Mapping[str, str], progress: Progress = no_progress
 ) -> Iterator[Path]:
-    """The template's folder, made if it does not exist yet; nobody else copies or removes it inside the block."""
+    """Make the template if needed and yield its folder, which nobody else copies or removes inside the block."""
     name = f"{installation.name}-{_key(installation, init_options)}"
     home = cache_root() / "templates" / name
     remove_unfinished(home.parent)
-    waiting = f"waiting for another bakeoff that initialises {installation.name}"
+    waiting = f"waiting for another bakeoff to initialise {installation.name}"
     with locked(name, on_wait=lambda: progress(waiting, 0, 0)):
         if not home.exists():
             progress(f"initialising {installation.name}", 0, 0)
             _initialise(installation, init_options, home)
-        os.utime(home)  # when it was last used
+        os.utime(home)  # time of the last use
         yield home
 
 
@@ -127,7 +126,7 @@ def _initialise(installation: Installation, init_options: Mapping[str, str], hom
         options = [f"--datadir={data}", f"--tmpdir={temporary}", *option_arguments(init_options)]
         script: Path | None = None
         if installation.initialises:
-            identity.own(scratch)  # mysqld makes the data directory itself
+            identity.own(scratch)  # mysqld makes the data directory
             options += ["--secure-file-priv=NULL", "--initialize-insecure"]
         else:
             (data / "mysql").mkdir(parents=True)
@@ -143,7 +142,7 @@ def _initialise(installation: Installation, init_options: Mapping[str, str], hom
                 launch.argv, launch.identity, env=launch.env, cwd=scratch, log=log, stdin=script, timeout_s=180
             )
         except BaseException:
-            if launch.container:  # only its client was ended
+            if launch.container:  # only its client was killed
                 with suppress(ServerError):
                     kill(installation, launch.container)
             raise
@@ -165,9 +164,9 @@ def _fetch_again(installation: Installation) -> str:
 
 
 def _bootstrap_sql(installation: Installation) -> bytes:
-    """The server's scripts of system tables, in order, leaving no account but root@localhost.
+    """Join the server's system table scripts, leaving no account but root@localhost.
 
-    Scripts that a version does not have are skipped: MariaDB renamed them in 11.x.
+    Missing scripts are skipped, because MariaDB 11 renamed some.
     """
     parts = [b"create database if not exists mysql;\nuse mysql;\n"]
     if installation.family == "mariadb":
@@ -186,27 +185,22 @@ def _bootstrap_sql(installation: Installation) -> bytes:
 
 
 def require_space(folder: Path, wanted_bytes: int, what_for: str) -> None:
-    """Raise a HostError unless the file system of `folder` has so much space free, and a margin."""
+    """Raise HostError unless the file system of `folder` has this much space free, plus a margin."""
     status = os.statvfs(folder)
     free_bytes = status.f_bavail * status.f_frsize
     if free_bytes < wanted_bytes + _MARGIN_BYTES:
         raise HostError(
-            f"{what_for} takes {format_bytes(wanted_bytes)} in {folder} and {format_bytes(_MARGIN_BYTES)} to spare, "
-            f"and {format_bytes(free_bytes)} are free.",
+            f"{what_for} needs {format_bytes(wanted_bytes)} in {folder} and {format_bytes(_MARGIN_BYTES)} to spare, "
+            f"but only {format_bytes(free_bytes)} are free.",
             hint="Free some space (bakeoff server rm), or set XDG_CACHE_HOME to a larger disk.",
         )
 
 
 def copy_tree(source: Path, target: Path, what_for: str) -> None:
-    """Copy a folder with owners, modes and times; `target` must not exist, and does not when this fails.
-
-    Args:
-        source: data of a stopped server.
-        target: the new folder.
-        what_for: names the copy in messages.
+    """Copy the data of a stopped server with owners, modes and times; `target` must not exist, nor does it on failure.
 
     Raises:
-        HostError: not enough disk space, before or during the copy.
+        HostError: not enough disk space; the message names the copy as `what_for`.
     """
     folders, files = _contents(source)
     reflinks = bool(files) and _can_reflink(source / files[0], target.parent)
@@ -231,7 +225,7 @@ def copy_tree(source: Path, target: Path, what_for: str) -> None:
 
 
 def _contents(source: Path) -> tuple[list[Path], list[Path]]:
-    """Folders and files below `source`, relative to it, largest file first so that the threads end together."""
+    """Return the relative folders and files, largest first so that the threads finish together."""
     folders, files = [Path()], list[Path]()
     for path, below, names in os.walk(source):
         here = Path(path).relative_to(source)
@@ -279,7 +273,7 @@ def _copy_file(source: Path, target: Path, *, reflink: bool) -> None:
 
 
 def _copy_data(reader: int, writer: int, status: os.stat_result) -> None:
-    """Copy what is data; leave holes in a sparse file, and allocate a full one as a whole first."""
+    """Copy the data; leave holes in a sparse file, and allocate a full one at once."""
     size = status.st_size
     if size == 0:
         return
@@ -292,20 +286,20 @@ def _copy_data(reader: int, writer: int, status: os.stat_result) -> None:
         try:
             start = os.lseek(reader, position, os.SEEK_DATA)
         except OSError as problem:
-            if problem.errno == errno.ENXIO:  # only a hole is left
+            if problem.errno == errno.ENXIO:  # the rest is a hole
                 return
             raise
         end = os.lseek(reader, start, os.SEEK_HOLE)
         while start < end:
             count = _copy_piece(reader, writer, start, min(end - start, _PIECE_BYTES))
             if count == 0:
-                break  # the file shrank under us; a stopped server's does not
+                break  # the file shrank
             start += count
         position = end
 
 
 def _copy_piece(reader: int, writer: int, start: int, count: int) -> int:
-    """Copy inside the kernel; by sendfile between two kinds of file system, which copy_file_range refuses."""
+    """Copy inside the kernel, by sendfile between file systems that copy_file_range refuses."""
     try:
         return os.copy_file_range(reader, writer, count, start, start)
     except OSError as problem:

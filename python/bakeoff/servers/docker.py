@@ -1,9 +1,8 @@
 """The command that starts a server: its binary, or for `docker:IMAGE` a container of Docker or Podman.
 
-Only the process is in the container: data directory, socket and log are the instance's own folders, mounted at the
-same paths; the network is the host's; CPUs and account are given to the engine. So snapshots, readiness and options
-work as for any other server. The container's first process watches its standard input, which ends when bakeoff does:
-SIGKILL reaches only the client, and the server must not outlive it.
+Only the process is in the container. Data directory, socket and log are the instance's folders, mounted at the same
+paths; the network is the host's. So snapshots, readiness and options work as for any other server. The container's
+first process watches its standard input, which ends when bakeoff does, because SIGKILL reaches only the client.
 """
 
 import math
@@ -25,11 +24,11 @@ from bakeoff.servers.paths import cache_root, locked, make_open_folder, remove_u
 from bakeoff.servers.process import Identity, last_line, run_as_us, server_identity
 
 _ENGINES = ("docker", "podman")
-# Within which the engine has answered, by the first word; others are questions. Images are large, and disks are slow.
+# Longest time of the engine's commands; others are queries.
 _LIMITS_S = {"pull": math.inf, "run": 600.0, "create": 600.0, "cp": 600.0}
 _LIMIT_S = 60.0
 _SHARES = ("/usr/share/mysql", "/usr/share/mariadb", "/usr/local/mysql/share", "/usr/share/percona-server")
-# Variables that would act on the engine's client itself.
+# Variables that would affect the engine's client.
 _OF_CLIENT = re.compile(
     r"(LD|DOCKER|CONTAINERS?|PODMAN|STORAGE|XDG|SSL_CERT)_|GO[A-Z]+$|(TMPDIR|GLIBC_TUNABLES|NOTIFY_SOCKET)$|"
     r"(HTTPS?|NO|ALL)_PROXY$",
@@ -47,11 +46,7 @@ while :; do wait $server; status=$?; kill -0 $server 2>/dev/null || exit $status
 
 @dataclass(frozen=True)
 class Launch:
-    """Arguments of `process.spawn`.
-
-    Attributes:
-        container: name of the container; empty for a process of the host.
-    """
+    """Arguments of `process.spawn`, and the name of the container, if it is one."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -69,15 +64,15 @@ def prepare(
     *,
     feeds: bool = False,
 ) -> Launch:
-    """The launch of one server process.
+    """Return the launch of one server process.
 
     Args:
-        installation: whose binary it is.
-        options: after the binary's own arguments and `--no-defaults`.
+        installation: the binary.
+        options: follow the binary's own arguments and `--no-defaults`.
         env: the server's whole environment.
-        folders: all that it reads and writes; the last one's path gives a container its name.
-        cpus: that it may use; None: all.
-        feeds: it will read a script from standard input.
+        folders: all that it reads and writes; the last one's path names the container.
+        cpus: CPUs that it may use; None for all.
+        feeds: whether it reads a script from standard input.
 
     Raises:
         ServerError: a container is needed, and no engine answers.
@@ -95,7 +90,7 @@ def prepare(
         run += ["--userns", "keep-id"]
     run += [part for folder in folders for part in ("--volume", f"{folder}:{folder}")]
     given = {key: value for key, value in env.items() if key not in ("PATH", "HOME")}
-    # By name only, with the value in the client's environment: it may be a password, and everyone can see arguments.
+    # Values are in the client's environment, because they may be passwords and everyone can see arguments.
     named = {key: value for key, value in given.items() if not _OF_CLIENT.match(key)}
     run += [part for key in given for part in ("--env", key if key in named else f"{key}={given[key]}")]
     if cpus:
@@ -109,11 +104,10 @@ def prepare(
 
 
 def installation(image: str, progress: Progress) -> Installation:
-    """The server in an image; the image is pulled if the engine does not have it.
+    """Examine the server in an image, which is pulled if the engine does not have it.
 
     Raises:
         ServerError: no engine answers, no such image, or no MySQL or MariaDB in it.
-        KeyboardInterrupt: `progress` raised it while the image was pulled.
     """
     engine = find_engine(image)
     if _call(engine, "image", "inspect", image).returncode != 0:
@@ -145,10 +139,10 @@ def installation(image: str, progress: Progress) -> Installation:
 
 
 def find_engine(image: str) -> str:
-    """The client program of an engine that answers.
+    """Return the client program of an engine that answers.
 
     Raises:
-        ServerError: there is none, with what each client said.
+        ServerError: there is none; the message has what each client said.
     """
     said: list[str] = []
     for name in _ENGINES:
@@ -162,12 +156,12 @@ def find_engine(image: str) -> str:
         said.append(f"{name} says: {last_line(answer.stderr)}")
     raise ServerError(
         f"docker:{image} needs a container engine, and none answers ({'; '.join(said)}).",
-        hint="Start one, or name a server that needs none.",
+        hint="Start one, or choose another kind of server.",
     )
 
 
 def server_pid(found: Installation, name: str) -> int | None:
-    """The server's process id on this machine; None when it is not visible from here."""
+    """Return the server's process id on this machine, or None if it is not visible from here."""
     engine = find_engine(found.container_image)
     answer = _call(engine, "inspect", "--format", "{{.State.Pid}}", name)
     if answer.returncode != 0 or not answer.stdout.strip().isdigit():
@@ -180,12 +174,12 @@ def server_pid(found: Installation, name: str) -> int | None:
 
 
 def kill(found: Installation, name: str) -> None:
-    """End a container at once, if there is one, and wait until it is gone."""
+    """Kill a container, if there is one, and wait until it is gone."""
     _call(find_engine(found.container_image), "rm", "--force", name)
 
 
 def _copy_share(engine: str, image: str, digest: str) -> Path:
-    """The system table scripts, copied out of the image: they are piped to `--bootstrap` from here."""
+    """Copy the system table scripts, which are piped to `--bootstrap`, out of the image."""
     name = "docker-" + re.sub(r"\W", "", digest.removeprefix("sha256:"))[:16]
     home = make_open_folder(cache_root() / "servers") / name
     remove_unfinished(home.parent)
@@ -210,13 +204,7 @@ def _inside(engine: str, image: str, script: str) -> "subprocess.CompletedProces
 
 
 def _call(engine: str, *arguments: str, watch: Callable[[], None] = lambda: None) -> "subprocess.CompletedProcess[str]":
-    """Run the engine's client; one that does not answer in time is ended, and has failed.
-
-    Args:
-        engine: the client program.
-        arguments: its command.
-        watch: as of `run_as_us`.
-    """
+    """Run the engine's client; it fails if it does not answer in time."""
     command, limit_s = [engine, *arguments], _LIMITS_S.get(arguments[0], _LIMIT_S)
     try:
         return run_as_us(command, watch=watch, limit_s=limit_s)

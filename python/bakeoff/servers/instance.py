@@ -1,7 +1,7 @@
-"""Start, watch and stop one mysqld process, with a data directory, socket, port, CPUs and environment of its own.
+"""Starts, watches and stops one mysqld process with its own data directory, socket, port, CPUs and environment.
 
-Whatever differs between two instances of a study has the same length (paths, socket, port), since lengths alone can
-move a measurement. `ServerPool` makes the instances.
+Paths, sockets and ports of two instances have the same length, because lengths alone can move a measurement.
+`ServerPool` makes the instances.
 """
 
 import contextlib
@@ -18,8 +18,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pymysql
-
 from bakeoff.errors import HostError, ServerError, SpecError
 from bakeoff.servers import docker
 from bakeoff.servers.catalog import Installation
@@ -28,6 +26,8 @@ from bakeoff.servers.client import (
     THIS_MACHINE,
     Access,
     Account,
+    Connection,
+    MySQLError,
     Server,
     make_tcp_account,
     open_connection,
@@ -59,23 +59,23 @@ _LIBRARY_FOLDERS = (
 
 
 def environment(installation: Installation, asked: Mapping[str, str], padding_bytes: int = 0) -> dict[str, str]:
-    """The whole environment of a server process; nothing is inherited but the time zone.
+    """Return the whole environment of a server process; only the time zone is inherited.
 
-    Its size moves the stack, and with it the speed by several per cent (Mytkowicz et al., 2009). So it is the same for
-    every start but for padding, a variable whose length the caller draws at random.
+    The size of the environment moves the stack, which changes the speed by several percent (Mytkowicz et al., 2009).
+    So it is the same for every start, except for a padding variable whose length the caller draws at random.
 
     Args:
-        installation: the binaries, which may need variables of their own.
+        installation: may need variables.
         asked: the spec's `env.NAME=value`; `LD_PRELOAD` may name libraries without their folder.
         padding_bytes: length of the padding.
 
     Raises:
-        SpecError: a variable that bakeoff sets itself. HostError: a library to preload is not on this machine.
+        SpecError: bakeoff sets the variable itself. HostError: a library to preload is not on this machine.
     """
     for name in _REFUSED:
         if name in asked:
             raise SpecError(
-                f"server {installation.name}: env.{name} is bakeoff's own to set.",
+                f"server {installation.name}: bakeoff sets env.{name} itself.",
                 hint="Leave it out.",
                 field=("server", "env", name),
             )
@@ -91,10 +91,10 @@ def environment(installation: Installation, asked: Mapping[str, str], padding_by
 
 
 def preload_libraries(value: str) -> list[Path]:
-    """Files that `LD_PRELOAD=value` means: absolute paths, or names found on the system's library path; often none.
+    """Return the files of `LD_PRELOAD=value`: absolute paths, or names found on the system's library path.
 
     Raises:
-        HostError: one is not there; names the Debian package that holds it.
+        HostError: one does not exist; the hint names its Debian package.
     """
     found: list[Path] = []
     for name in re.findall(r"[^:\s]+", value):
@@ -102,18 +102,18 @@ def preload_libraries(value: str) -> list[Path]:
         if file is None or not file.is_file():
             package = _PACKAGES.get(Path(name).name)
             raise HostError(
-                f"LD_PRELOAD={name}: there is no such library on this machine.",
-                hint=f"Run: apt-get install {package}" if package else "Install it, or name its whole path.",
+                f"LD_PRELOAD={name}: no such library on this machine.",
+                hint=f"Run: apt-get install {package}" if package else "Install it, or give its full path.",
             )
         found.append(file)
     return found
 
 
 def check_preloaded(installation: Installation, pid: int, env: Mapping[str, str], errors: str) -> None:
-    """Check that a running server has loaded what LD_PRELOAD names: the loader only warns when it cannot.
+    """Check that a running server has loaded what LD_PRELOAD names; the loader only warns if it cannot.
 
     Raises:
-        ServerError: it has not, with the loader's reason out of `errors`, the process's standard error.
+        ServerError: it has not; the message has the loader's reason from `errors`, the process's standard error.
     """
     if not env.get("LD_PRELOAD"):
         return
@@ -122,7 +122,7 @@ def check_preloaded(installation: Installation, pid: int, env: Mapping[str, str]
         if str(Path(library).resolve()) not in mapped and library not in mapped:
             said = next((line for line in errors.splitlines() if "LD_PRELOAD" in line or "version `" in line), "")
             loader = (
-                "its own C library, older or other than this machine's," if installation.own_loader else "the loader"
+                "its own C library, which differs from this machine's," if installation.own_loader else "the loader"
             )
             why = f"{loader} refused it{': ' + said.strip() if said else ''}"
             raise ServerError(
@@ -132,7 +132,6 @@ def check_preloaded(installation: Installation, pid: int, env: Mapping[str, str]
 
 
 def _find_library(name: str) -> Path | None:
-    """A library by its file name, from the loader's cache or the usual folders."""
     program = shutil.which("ldconfig", path=SYSTEM_PATH)
     if program:
         cache = subprocess.run([program, "-p"], capture_output=True, text=True, check=False).stdout
@@ -144,9 +143,9 @@ def _find_library(name: str) -> Path | None:
 
 
 def folder_of(database: str) -> str:
-    """The folder of a database in a data directory: `my@002dshop` of `my-shop`.
+    """Return the folder of a database in a data directory: `my@002dshop` for `my-shop`.
 
-    Servers write letters such as ä and λ by tables of their own (`@0k`), which are not known here.
+    Servers encode letters such as ä and λ by their own tables (`@0k`), which are not known here.
     """
     return "".join(sign if re.match(r"\w", sign, re.ASCII) else f"@{ord(sign):04x}" for sign in database)
 
@@ -155,10 +154,10 @@ class Instance(Server):
     """A server that bakeoff starts.
 
     Attributes:
-        home: its folder: `data/`, `tmp/`, `error.log`, `console.log`.
+        home: directory of `data/`, `tmp/`, `error.log`, `console.log`.
         port: at `access.address`; 0 before the first start.
-        removed: its files are gone; it cannot be started again.
-        stopped_cleanly: the last stop ended with status 0, and it was not started since; a snapshot needs that.
+        removed: whether its files are gone, so that it cannot be started again.
+        stopped_cleanly: whether the last stop ended with status 0 and it was not started since.
     """
 
     ours = True
@@ -185,7 +184,7 @@ class Instance(Server):
         self.cpus = cpus
         self.access = access
         self.removed = False
-        self.stopped_cleanly = True  # a clone or a restored snapshot is
+        self.stopped_cleanly = True  # true of a clone or a restored snapshot
         self.environment = environment(installation, settings.env, padding_bytes)
         self._container = ""
         self._on_spawn = on_spawn
@@ -194,44 +193,43 @@ class Instance(Server):
 
     @property
     def datadir(self) -> Path:
-        """The data directory."""
+        """Data directory."""
         return self.home / "data"
 
     @property
     def error_log(self) -> Path:
-        """The server's error log, over all its starts."""
+        """Error log of all starts."""
         return self.home / "error.log"
 
     @property
     def pid(self) -> int:
-        """Process id of the server; a ServerError when it is not running."""
+        """Process id; raises ServerError if the server is not running."""
         if self._child is None or not self.running:
             raise self._failure("is not running")
         if not self._container:
             return self._child.pid
         inside = docker.server_pid(self.installation, self._container)
         if inside is None:
-            raise ServerError(f"server {self.name}: the processes of its container cannot be seen from here.")
+            raise ServerError(f"server {self.name}: the processes of its container are not visible from here.")
         return inside
 
     @property
     def running(self) -> bool:
-        """Whether the process lives."""
+        """Whether the process is alive."""
         return self._child is not None and self._child.poll() is None
 
     @property
     def my_cnf(self) -> str:
-        """All options as the text of a my.cnf, for the run directory."""
+        """All options as a my.cnf, for the run directory."""
         return write_cnf(self._options(), f"{self.installation.name}, as bakeoff started it")
 
     def start(self, timeout_s: float = 120.0) -> float:
-        """Start and wait for the first answered `SELECT 1`; another port is tried when someone else takes it meanwhile.
+        """Start, wait for the first answered `SELECT 1`, and return the seconds since the fork.
 
-        Returns:
-            Seconds from fork to the first answer.
+        Another port is tried if someone else takes the chosen one meanwhile.
 
         Raises:
-            ServerError: it exits, or does not answer in time; with the end of its log.
+            ServerError: it exits or does not answer in time; the error has the end of its log.
         """
         if self.running:
             raise ServerError(f"server {self.name} is already running.")
@@ -249,17 +247,14 @@ class Instance(Server):
         raise AssertionError("unreachable")
 
     def stop(self, timeout_s: float = 120.0, *, slow: bool = False) -> float:
-        """Shut down cleanly (SIGTERM) and wait for the end; an open connection costs MySQL up to 2 s.
+        """Shut down cleanly (SIGTERM) and return the seconds that took; an open connection costs MySQL up to 2 s.
 
         Args:
-            timeout_s: it is killed after that.
+            timeout_s: when to kill it.
             slow: purge and merge everything first (innodb_fast_shutdown=0), so that a snapshot has no pending work.
 
-        Returns:
-            Seconds it took; 0 if it was not running.
-
         Raises:
-            ServerError: it did not end in time, or not with status 0.
+            ServerError: it did not end in time, or with a status other than 0.
         """
         if self._child is None or not self.running:
             return 0.0
@@ -279,42 +274,38 @@ class Instance(Server):
         return time.monotonic() - began
 
     def kill(self) -> None:
-        """End it at once (SIGKILL), if it is running."""
+        """Kill the server (SIGKILL) if it is running."""
         if self._child is not None and self.running:
             if self._container:
-                with contextlib.suppress(ServerError):  # the engine is gone, and its containers with it
+                with contextlib.suppress(ServerError):  # the engine is gone with its containers
                     docker.kill(self.installation, self._container)
             self._child.kill()
             self._child.wait()
             self.stopped_cleanly = False
 
     def remove(self, *, keep_files: bool = False) -> None:
-        """Kill it and delete its files, or leave them to `ServerPool.keep`'s folder."""
+        """Kill the server and delete its files, unless they are in a folder of `ServerPool.keep`."""
         self.kill()
         if not keep_files:
             shutil.rmtree(self.home, ignore_errors=True)
         shutil.rmtree(self.socket_path.parent, ignore_errors=True)
-        self.removed = True  # the pool gives its folders' number to another from now on
+        self.removed = True  # the pool may reuse its folder's number
 
-    def connect(self, database: str | None = None, *, own_settings: bool = True) -> pymysql.connections.Connection:
-        """Open a connection as root over the socket, as `Server.connect` says.
-
-        Raises:
-            ServerError: it does not answer.
-        """
+    def connect(self, database: str | None = None, *, own_settings: bool = True) -> Connection:
+        """Open a connection as root over the socket, as described in `Server.connect`."""
         try:
             return self._connect(database, own_settings=own_settings)
-        except (pymysql.MySQLError, OSError) as problem:
+        except (MySQLError, OSError) as problem:
             raise self._failure(f"does not answer: {problem.args[-1]}") from None
 
     def address(self, transport: str = "socket") -> dict[str, Any]:
-        """`{"socket": PATH}` or `{"host": ADDRESS, "port": P}`."""
+        """Return `{"socket": PATH}` or `{"host": ADDRESS, "port": P}`."""
         if transport == "socket":
             return {"socket": str(self.socket_path)}
         return {"host": self.access.address, "port": self.port}
 
     def account(self, transport: str = "socket", *, encrypted: bool = False) -> Account:
-        """Root without a password over the socket; over TCP an account that is made when first asked for."""
+        """Return root without a password for the socket, and for TCP an account made on first use."""
         if transport == "socket":
             return ROOT
         if self._tcp_account is None:
@@ -326,17 +317,17 @@ class Instance(Server):
         return self._tcp_account
 
     def error_log_tail(self) -> str:
-        """The end of the error log, or of the standard error when there is no log yet."""
+        """Return the end of the error log, or of standard error before there is a log."""
         return tail(self.error_log) or tail(self.home / "console.log")
 
     def ignored_settings(self) -> list[str]:
-        """Settings check: one line for each option that the server ignored or changed."""
+        """Return a line for each option that the server ignored or changed."""
         return [*ignored_options(self.settings.options, self.variables()), *ignored_by(self, self.settings.options)]
 
     def data_bytes(self, database: str) -> int:
-        """Allocated bytes of a database on disk: its folder, MyRocks' tables, the system tablespace if it has tables.
+        """Return the allocated bytes of a database: its folder, MyRocks' tables, a system tablespace with tables.
 
-        Logs are left out, InnoDB's and MyRocks' alike.
+        Logs are left out.
         """
         files = list((self.datadir / "#rocksdb").glob("*.sst"))
         if self.variables().get("innodb_file_per_table") == "OFF":
@@ -345,12 +336,12 @@ class Instance(Server):
 
     @cached_property
     def scan_limit_s(self) -> float:
-        """By all that is on its disk when this is first asked, which is once the data is loaded."""
+        """Seconds in which any table can be read, by what is on disk at the first use, after loading."""
         return scan_seconds(bytes_on_disk(self.datadir))
 
     def _start_once(self, timeout_s: float) -> float:
         for leftover in (self.socket_path, self.socket_path.with_name("s.sock.lock"), self.home / "pid"):
-            leftover.unlink(missing_ok=True)  # of a server that was killed: ours, and known to be dead
+            leftover.unlink(missing_ok=True)  # left by a killed server of ours
         options = option_arguments(self._options())
         launch = prepare(self.installation, options, self.environment, [self.home, self.socket_path.parent], self.cpus)
         self._container = launch.container
@@ -388,7 +379,7 @@ class Instance(Server):
                     cursor.execute("SELECT 1")
                 connection.close()
                 return
-            except (pymysql.MySQLError, OSError):
+            except (MySQLError, OSError):
                 if time.monotonic() - began > timeout_s:
                     said = f"({self.installation.name}) did not answer within {timeout_s:.0f} s"
                     raise self._failure(said) from None
@@ -398,13 +389,12 @@ class Instance(Server):
         return ServerError(f"server {self.name} {what}.", hint=hint, log_tail=self.error_log_tail())
 
     def _why_it_ended(self, status: int) -> str:
-        """What to do, from the usual complaints in its log."""
         hint = advice(tail(self.error_log, 60) + tail(self.home / "console.log", 20), self.home)
         if not hint and status < 0 and self.environment.get("LD_PRELOAD"):
-            return "It crashed with LD_PRELOAD: this build does not work with it (some bring their own allocator)."
+            return "It crashed with LD_PRELOAD. This build may bring its own allocator."
         return hint
 
-    def _connect(self, database: str | None = None, *, own_settings: bool = True) -> pymysql.connections.Connection:
+    def _connect(self, database: str | None = None, *, own_settings: bool = True) -> Connection:
         where = {"unix_socket": str(self.socket_path), "ssl_disabled": True}
         return open_connection(where, ROOT, database, 5, own_settings=own_settings)
 
@@ -422,7 +412,7 @@ class Instance(Server):
 
 
 def free_port(address: str = THIS_MACHINE.address) -> int:
-    """A free TCP port at an address of this machine, drawn at random so that two bakeoffs rarely draw the same one."""
+    """Return a free TCP port at an address of this machine, drawn at random so that two bakeoffs rarely collide."""
     for _ in range(200):
         port = random.SystemRandom().choice(PORTS)
         family = socket.AF_INET6 if ":" in address else socket.AF_INET

@@ -1,9 +1,8 @@
-"""Become a server process: drop privileges, end when bakeoff ends, exec. Run by `process.spawn` as its own program.
+"""Becomes a server process: drops privileges, asks to end with bakeoff, execs. `process.spawn` runs it as a program.
 
 `python -I -S launch.py DESCRIPTOR` reads JSON {parent, uid, gid, cpus, argv, env} from the descriptor, because the
 environment may hold a password and everyone can see arguments. It imports only built-in modules, to start in
-milliseconds. The order matters: the kernel clears PR_SET_PDEATHSIG when the user changes, and keeps it over exec, but
-not of a binary that has file capabilities or is setuid.
+milliseconds. The order matters: the kernel clears PR_SET_PDEATHSIG when the user changes.
 """
 
 import contextlib
@@ -19,19 +18,15 @@ MOST_FILES = 1 << 20
 
 
 def allowed_files(most: int) -> int:
-    """How many files the server may open, at most `MOST_FILES`: MySQL 5.5 to 5.7 have an array with an entry for each.
-
-    Args:
-        most: that it may allow itself. Of a container it is about 2**30.
-    """
+    """Cap the limit of open files, about 2**30 in a container: MySQL 5.5 to 5.7 allocate an entry for each file."""
     return MOST_FILES if most == resource.RLIM_INFINITY else min(most, MOST_FILES)
 
 
 def main() -> None:
-    """Never returns: the process becomes the server, or ends with one line on standard error."""
+    """Become the server, or exit with one line on standard error."""
     with os.fdopen(int(sys.argv[1]), encoding="utf-8") as file:
         order = json.load(file)
-    with contextlib.suppress(ValueError, OSError):  # else the server has fewer files, and its log says so
+    with contextlib.suppress(ValueError, OSError):  # the server's log says if it has too few
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (allowed_files(most), most))
     try:

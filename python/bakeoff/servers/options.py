@@ -1,8 +1,8 @@
-"""Translate mysqld options for one version of a server, or refuse them.
+"""Translates mysqld options for one version of a server, or refuses them.
 
-An option is passed on; or it is replaced or left out, and a note for the report says why; or it would stop the server,
-and a `SpecError` says so before anything starts, once for all that are wrong. The settings check (profile.py) finds
-what a server accepts and then ignores or changes.
+An option is passed on, or replaced or left out with a note for the report. If options would stop the server, one
+`SpecError` reports all of them before anything starts. The settings check (profile.py) finds options that a server
+accepts and then ignores or changes.
 """
 
 import difflib
@@ -38,7 +38,7 @@ OURS = {
     "mysqlx_port": "an X port",
     "mysqlx_socket": "an X socket",
 }
-"""Options that bakeoff sets for every server, and what they give it."""
+"""Options that bakeoff sets for every server, and what they provide."""
 
 _FOLDERS = (
     "innodb_data_home_dir", "innodb_log_group_home_dir", "innodb_undo_directory", "innodb_directories",
@@ -52,16 +52,16 @@ _FILES = (
     "relay_log_info_file", "master_info_file", "general_log_file", "slow_query_log_file", "log_slow_query_file",
     "log_slow_queries", "log", "log_basename", "log_tc",
 )  # fmt: skip
-_IN_NO_SNAPSHOT = "files outside the data directory would be in no snapshot"
-# The last three open one more port, for which the servers of all arms would ask at the same time.
+_IN_NO_SNAPSHOT = "files outside the data directory are not part of snapshots"
+# The last three open another port, on which the servers of all arms would collide.
 _NOT_A_SERVER = (
     "defaults_file", "defaults_extra_file", "no_defaults", "bootstrap", "initialize", "initialize_insecure",
     "daemonize", "help", "chroot", "skip_grant_tables", "skip_networking",
     "admin_address", "admin_port", "extra_port",
 )  # fmt: skip
-# Beginnings of the names of cluster options: a server that is measured joins no cluster.
+# Prefixes of cluster options; measured servers join no cluster.
 _OF_CLUSTERS = ("wsrep_", "group_replication_")
-# Passwords with which a server would log in to others.
+# Passwords for other servers.
 _PASSWORDS = ("report_password", "keyring_migration_password", "wsrep_sst_auth")
 _REDO_FILES = ("innodb_log_file_size", "innodb_log_files_in_group")
 _COUNTING_AT_INIT = ("innodb_page_size", "innodb_data_file_path", "innodb_undo_tablespaces", "lower_case_table_names")
@@ -75,7 +75,7 @@ class Target:
 
     Attributes:
         name: for messages (`mysql-5.7.22`).
-        known: every option that the binary has; empty: not known, and the table decides.
+        known: every option of the binary; empty if unknown, so that options.toml decides.
     """
 
     name: str
@@ -85,24 +85,21 @@ class Target:
 
     @classmethod
     def of(cls, installation: Installation) -> "Target":
-        """The target that an installation is."""
+        """Describe an installation."""
         return cls(installation.name, installation.family, installation.version, installation.known_options)
 
     def mysql_before(self, *version: int) -> bool:
-        """Whether it is a MySQL older than that."""
+        """Return whether it is MySQL before this version."""
         return self.family == "mysql" and self.version < version
 
     def mysql_from(self, *version: int) -> bool:
-        """Whether it is a MySQL of that version or newer."""
+        """Return whether it is MySQL from this version on."""
         return self.family == "mysql" and self.version >= version
 
 
 @dataclass
 class Translation:
-    """Options that the target understands, those that count at initialisation, and notes on what was changed.
-
-    `wrong` collects what cannot be used until all options have been looked at.
-    """
+    """Options that the target understands, those that matter at initialisation, notes on changes, and errors."""
 
     options: dict[str, str] = field(default_factory=dict)
     init_options: dict[str, str] = field(default_factory=dict)
@@ -111,7 +108,7 @@ class Translation:
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """Keep a SpecError of the block in `wrong`."""
+        """Collect a SpecError of the block."""
         try:
             yield
         except SpecError as error:
@@ -130,13 +127,13 @@ class OptionFact:
     reason: str
 
     def ignored_by(self, target: Target) -> bool:
-        """Whether the target accepts the option and does nothing."""
+        """Return whether the target accepts the option and does nothing."""
         return target.version in self.ignored[target.family] and target.version not in self.obeyed[target.family]
 
 
 @cache
 def option_facts() -> Mapping[str, OptionFact]:
-    """options.toml, by name."""
+    """Read options.toml, by name."""
     rows = tomllib.loads(files("bakeoff.servers").joinpath("options.toml").read_text("utf-8"))["option"]
     return {
         row["name"]: OptionFact(
@@ -152,7 +149,7 @@ def option_facts() -> Mapping[str, OptionFact]:
 
 
 def understands(target: Target, name: str) -> bool:
-    """Whether the target knows an option and obeys it."""
+    """Return whether the target knows an option and obeys it."""
     fact = option_facts().get(name)
     if fact and fact.ignored_by(target):
         return False
@@ -167,16 +164,16 @@ def translate(
     places: Mapping[str, str] = MappingProxyType({}),
     problems: Sequence[SpecError] = (),
 ) -> Translation:
-    """Translate options for the target; without its `known` options, options.toml alone decides.
+    """Translate options for the target.
 
     Args:
         target: the server.
         asked: names with underscores, values as typed; an empty value is a bare flag.
         places: `file:line` of options, for messages.
-        problems: that reading the options had; they are reported with those found here.
+        problems: errors from reading the options, reported with those found here.
 
     Raises:
-        SpecError: options that would stop this server, are bakeoff's own, or are unknown; with the reasons.
+        SpecError: options that would stop this server, that bakeoff sets, or that are unknown.
     """
     done = Translation(wrong=[*problems])
     rest: dict[str, str] = {}
@@ -188,7 +185,7 @@ def translate(
     _refuse_ours(target, rest, done)
     if left_out := [name for name in rest if stem(name).startswith(_OF_CLUSTERS)]:
         rest = {name: value for name, value in rest.items() if name not in left_out}
-        done.notes.append(f"{', '.join(left_out)}: left out, since bakeoff's servers join no cluster")
+        done.notes.append(f"{', '.join(left_out)}: left out, because measured servers join no cluster")
     rest = _without_double_negation(target, rest, done)
     for rule in (_charsets, _redo, _isolation, _binlog, _authentication, _tls, _plugin, _page_size):
         with done.collecting():
@@ -203,10 +200,7 @@ def translate(
 
 
 def whole_name(target: Target, name: str) -> str:
-    """The option that a unique beginning of a name means: `key_buffer` is `key_buffer_size`; else the name itself.
-
-    MariaDB takes such names, and so did MySQL until 5.6.
-    """
+    """Complete a unique prefix of an option, as MariaDB and MySQL until 5.6 do: `key_buffer` is `key_buffer_size`."""
     plain = name.removeprefix("loose_")
     if plain in target.known or stem(plain) in {*target.known, *option_facts(), *OURS}:
         return name
@@ -215,7 +209,7 @@ def whole_name(target: Target, name: str) -> str:
 
 
 def _all_in_one(target: Target, wrong: Sequence[SpecError], places: Mapping[str, str]) -> SpecError:
-    """One error for all that is wrong, each with its `file:line` if a file holds it."""
+    """Join errors into one, each with its `file:line` if it comes from a file."""
     whose, texts = f"server {target.name}: ", []
     for error in wrong:
         place = places.get(str(error.field[-1])) if error.field else None
@@ -228,13 +222,13 @@ def _all_in_one(target: Target, wrong: Sequence[SpecError], places: Mapping[str,
 
 
 def _named_at_init(target: Target, name: str) -> str:
-    """An option that counts at initialisation without a `loose_` that changes nothing; any other as it is."""
+    """Remove a needless `loose_` from an option that matters at initialisation."""
     plain = name.removeprefix("loose_")
     return plain if plain in (*_COUNTING_AT_INIT, *_REDO_FILES) and understands(target, plain) else name
 
 
 def counting_at_init(target: Target, options: Mapping[str, str]) -> dict[str, str]:
-    """Those options that count when a data directory is initialised."""
+    """Select the options that matter when a data directory is initialised."""
     names = [*_COUNTING_AT_INIT]
     if target.mysql_before(5, 6, 8):  # refuses to start on redo files of another size
         names += _REDO_FILES
@@ -242,21 +236,17 @@ def counting_at_init(target: Target, options: Mapping[str, str]) -> dict[str, st
 
 
 def is_true(value: str) -> bool:
-    """Whether an option's value switches it on; a bare flag does."""
+    """Return whether a value switches an option on, as a bare flag does."""
     return value.lower() in _TRUE
 
 
 def is_false(value: str) -> bool:
-    """Whether an option's value switches it off."""
+    """Return whether a value switches an option off."""
     return value.lower() in _FALSE
 
 
 def whole_number(target: Target, name: str, value: str) -> int:
-    """An option's value as mysqld reads it: `500`, `1k`.
-
-    Raises:
-        SpecError: not a number; names the option.
-    """
+    """Parse a value as mysqld does (`500`, `1k`); raise SpecError if it is not a whole number."""
     try:
         return parse_bytes(value)
     except SpecError:
@@ -269,21 +259,17 @@ def _refuse(target: Target, name: str, value: str, why: str, hint: str = "") -> 
 
 
 def option_text(name: str, value: str) -> str:
-    """`name=value`, or the bare name."""
+    """Format an option as `name=value`, or its bare name."""
     return f"{name}={', '.join(values_of(name, value))}" if value else name
 
 
 def is_password(name: str) -> bool:
-    """Whether an option is a password with which a server would log in to others."""
+    """Return whether an option is a password for other servers."""
     return stem(name) in _PASSWORDS
 
 
 def refuse_passwords(server: str, names: Iterable[str]) -> None:
-    """Refuse passwords with which a server would log in to others; no message has their values.
-
-    Raises:
-        SpecError: there is one among the names of the options of a server, which is called `server` in messages.
-    """
+    """Raise SpecError if one of a server's options is a password for other servers, without showing its value."""
     for name in names:
         if is_password(name):
             raise _password_error(server, name)
@@ -298,10 +284,10 @@ def _password_error(server: str, name: str) -> SpecError:
 
 
 def own_option(name: str, value: str) -> tuple[str, str] | None:
-    """Why an option is bakeoff's to set, and what to do instead; None for all others."""
+    """Return why bakeoff sets an option itself and what to do instead; None for all others."""
     plain = stem(name)
     if plain in OURS:
-        return f"bakeoff gives every server {OURS[plain]} of its own", "Leave it out."
+        return f"bakeoff gives every server {OURS[plain]}", "Leave it out."
     if plain in _FOLDERS:
         return _IN_NO_SNAPSHOT, "Leave it out."
     if plain in _FILES and "/" in value:
@@ -312,12 +298,12 @@ def own_option(name: str, value: str) -> tuple[str, str] | None:
 
 
 def file_name(name: str, value: str) -> str:
-    """The value of an option that names a file, without the folder; empty for all other options."""
+    """Return the file name in an option's value without its folder; empty for options that name no file."""
     return value.rpartition("/")[2] if stem(name) in _FILES and ":" not in value else ""
 
 
 def _refuse_ours(target: Target, asked: dict[str, str], done: Translation) -> None:
-    """Take passwords and what bakeoff sets itself out of the options, and refuse them."""
+    """Remove and refuse passwords and options that bakeoff sets itself."""
     for name, value in [*asked.items()]:
         if is_password(name):
             error = _password_error(target.name, name)
@@ -330,40 +316,40 @@ def _refuse_ours(target: Target, asked: dict[str, str], done: Translation) -> No
 
 
 def _without_double_negation(target: Target, asked: Mapping[str, str], done: Translation) -> dict[str, str]:
-    """`skip_log_bin=0` as `log_bin=1`: only 0 undoes a `skip_`, and at any other value the server skips."""
+    """Turn `skip_log_bin=0` into `log_bin=1`; only 0 undoes a `skip_`."""
     plain: dict[str, str] = {}
     for name, value in asked.items():
-        # The help of a server names `--skip-log-bin` beside `--log-bin`, and `--skip-slave-start` alone.
+        # A server's help lists `--skip-log-bin` beside `--log-bin`, but only `--skip-slave-start`.
         whole = name.removeprefix("loose_") in target.known and stem(name) not in target.known
         if not is_negated(name) or not is_false(value) or whole:
             plain[name] = value
         elif value == "0":
             kept = "loose_" * name.startswith("loose_") + stem(name)
             plain[kept] = "1"
-            done.notes.append(f"{name}=0 became {kept}=1: that is what it means")
+            done.notes.append(f"{name}=0 became {kept}=1, which means the same")
         else:
-            why = f"a server takes it for {name}"
+            why = f"a server reads it as {name}"
             hint = f"Write {stem(name)}, or {name} without a value."
             done.wrong.append(_refuse(target, name, value, why, hint))
     return plain
 
 
 def _charsets(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """A server does not start with a collation of another character set than its own, so a lone one brings its own."""
+    """Add the character set of a lone collation, without which a server may not start."""
     named = {stem(name): value for name, value in rest.items()}
     collation, charset = named.get("collation_server"), named.get("character_set_server")
     if collation and charset and not of_charset(collation, charset):
-        why = f"it is not of character_set_server={charset}"
+        why = f"it does not belong to character_set_server={charset}"
         hint = "Leave character_set_server out: the collation implies it."
         raise _refuse(target, "collation_server", collation, why, hint)
     implied = charset_of(collation.lower()) if collation and not charset else None
     if implied in CHARSETS:
         rest["character_set_server"] = implied
-        done.notes.append(f"character_set_server={implied} was added: collation_server={collation} is of it")
+        done.notes.append(f"character_set_server={implied} was added: collation_server={collation} belongs to it")
 
 
 def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """The redo size is a capacity (MySQL 8.0.30 on), file size × files (MySQL before) or one file (MariaDB 10.5 on)."""
+    """Translate the redo size: a capacity (MySQL 8.0.30), files × size (MySQL before) or one file (MariaDB 10.5)."""
     by_capacity = understands(target, "innodb_redo_log_capacity")
     if by_capacity and "innodb_log_file_size" in rest:
         size = rest.pop("innodb_log_file_size")
@@ -372,7 +358,7 @@ def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
         done.options["innodb_redo_log_capacity"] = capacity
         done.notes.append(
             f"innodb_log_file_size={size} × {count} files became innodb_redo_log_capacity={capacity}: "
-            f"that is how {target.name} sizes redo"
+            f"{target.name} sizes redo that way"
         )
     elif by_capacity and not understands(target, "innodb_log_files_in_group"):
         done.notes += without_redo_files(target, rest)
@@ -387,14 +373,14 @@ def _redo(target: Target, rest: dict[str, str], done: Translation) -> None:
 
 
 def without_redo_files(target: Target, options: dict[str, str]) -> list[str]:
-    """Take the number of redo files out of options where a capacity goes before it; a note of that."""
+    """Remove the number of redo files, which a capacity overrides, and return a note."""
     count = options.pop("innodb_log_files_in_group", None)
     why = f"{target.name} sizes redo by innodb_redo_log_capacity"
     return [f"innodb_log_files_in_group={count} was left out: {why}"] if count is not None else []
 
 
 def redo_options(target: Target, total_bytes: int, files: int = 2) -> dict[str, str]:
-    """The target's options for `total_bytes` of redo, in so many files where there are several."""
+    """Return the target's options for `total_bytes` of redo, in `files` files if it has several."""
     if understands(target, "innodb_redo_log_capacity"):
         return {"innodb_redo_log_capacity": str(total_bytes)}
     if target.family == "mariadb" and target.version >= (10, 5):
@@ -408,22 +394,22 @@ def _isolation(target: Target, rest: dict[str, str], done: Translation) -> None:
         done.options["transaction_isolation"] = value
         done.notes.append(
             f"tx_isolation={value} became transaction_isolation={value}: "
-            "the variable's old name is no start-up option of any version"
+            "the variable's old name was never a start-up option"
         )
 
 
 def _binlog(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """`log_bin=OFF` would name a log "OFF"; a log needs a server id; MySQL 5.6 needs log_slave_updates with GTIDs."""
+    """Correct `log_bin=OFF`, which would name a log "OFF", and add options that a binary log needs."""
     if is_false(rest.get("log_bin", "x")):
         value = rest.pop("log_bin")
         rest["skip_log_bin"] = ""
-        done.notes.append(f"log_bin={value} became skip_log_bin: a value of log_bin is the log's name")
+        done.notes.append(f"log_bin={value} became skip_log_bin: the value of log_bin is the log's name")
     if "log_bin" in rest:
         if rest["log_bin"].lower() in ("on", "1"):
             rest["log_bin"] = "binlog"
         if "server_id" not in rest:
             rest["server_id"] = "1"
-            done.notes.append("server_id=1 was added: MySQL 5.7 on keeps no binary log without one")
+            done.notes.append("server_id=1 was added: MySQL from 5.7 on keeps no binary log without it")
     with_gtids = rest.get("gtid_mode", "off").lower() == "on"
     if target.mysql_before(5, 7) and with_gtids and "log_slave_updates" not in rest:
         rest["log_slave_updates"] = "1"
@@ -431,7 +417,7 @@ def _binlog(target: Target, rest: dict[str, str], done: Translation) -> None:
 
 
 def _authentication(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """The default plugin of new accounts, under the version's name for it; it counts for root when given at init."""
+    """Rename the default plugin of new accounts for this version; at initialisation it also applies to root."""
     name = "default_authentication_plugin"
     if name not in rest:
         return
@@ -444,16 +430,16 @@ def _authentication(target: Target, rest: dict[str, str], done: Translation) -> 
     if understands(target, name):
         done.options[name] = done.init_options[name] = plugin
     elif plugin == default:
-        done.notes.append(f"{name}={plugin} was left out: it is what {target.name} does anyway")
+        done.notes.append(f"{name}={plugin} was left out: it is the default of {target.name}")
     elif understands(target, "authentication_policy"):
         done.options["authentication_policy"] = done.init_options["authentication_policy"] = plugin
         done.notes.append(f"{name}={plugin} became authentication_policy={plugin}: MySQL 8.4 renamed it")
     else:
-        raise _refuse(target, name, plugin, f"its accounts use {default} and that cannot be changed")
+        raise _refuse(target, name, plugin, f"its accounts always use {default}")
 
 
 def _tls(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """`skip_ssl`, or `tls_version=` since MySQL 8.4, or nothing when the build has no TLS."""
+    """Turn TLS off by `skip_ssl`, or from MySQL 8.4 on by `tls_version=`, unless the build has no TLS."""
     off = (each for each in rest if is_negated(each) or is_false(rest[each]))
     name = next((each for each in off if stem(each) == "ssl"), None)
     if name is None:
@@ -466,14 +452,14 @@ def _tls(target: Target, rest: dict[str, str], done: Translation) -> None:
 
 
 def no_tls(target: Target) -> dict[str, str]:
-    """The target's options to do without TLS."""
+    """Return the target's options that turn TLS off."""
     if understands(target, "ssl"):
         return {"skip_ssl": ""}
     return {"tls_version": ""} if understands(target, "tls_version") else {}
 
 
 def _plugin(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """`plugin=rocksdb` as `plugin_load_add` of its library."""
+    """Turn `plugin=rocksdb` into `plugin_load_add` of its library."""
     if "plugin" in rest:
         value = rest.pop("plugin")
         library = myrocks_library(target) if value.lower() in ("rocksdb", "myrocks") else value
@@ -481,21 +467,21 @@ def _plugin(target: Target, rest: dict[str, str], done: Translation) -> None:
 
 
 def myrocks_library(target: Target) -> str:
-    """The library of MyRocks as `plugin_load_add` takes it: MariaDB adds the suffix, Percona Server does not."""
+    """Return the library of MyRocks for `plugin_load_add`; MariaDB adds the suffix itself."""
     return "ha_rocksdb" if target.family == "mariadb" else "ha_rocksdb.so"
 
 
 def _page_size(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """MySQL 5.6 silently uses 16k for 32k and 64k, so they are refused."""
+    """Refuse page sizes for which MySQL 5.6 would silently use 16k."""
     value = rest.get("innodb_page_size")
     if value is None:
         return
     size = whole_number(target, "innodb_page_size", value)
     if size not in (4096, 8192, 16384, 32768, 65536):
-        raise _refuse(target, "innodb_page_size", value, "a page has 4k, 8k, 16k, 32k or 64k")
+        raise _refuse(target, "innodb_page_size", value, "use 4k, 8k, 16k, 32k or 64k")
     since = (10, 1) if target.family == "mariadb" else (5, 7, 6)
     if size > 16384 and target.version < since:
-        why = f"pages above 16k came with {version_text(since)}, and {target.name} would silently use 16k"
+        why = f"pages above 16k need {version_text(since)}; {target.name} would silently use 16k"
         raise _refuse(target, "innodb_page_size", value, why)
     rest["innodb_page_size"] = str(size)
 
@@ -514,28 +500,24 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
     fact = option_facts().get(plain)
     if fact is None:
         near = difflib.get_close_matches(plain, sorted(target.known), n=2, cutoff=0.75)
-        hint = f"Did you mean {' or '.join(near)}?" if near else "Write loose_ in front to try it all the same."
+        hint = f"Did you mean {' or '.join(near)}?" if near else "Prefix it with loose_ to try it anyway."
         for allocator in difflib.get_close_matches(plain, _ALLOCATORS, n=1, cutoff=0.75):
-            hint = f"A memory allocator is preloaded: write ,env.LD_PRELOAD={_ALLOCATORS[allocator]}"
-        raise SpecError(
-            f"server {target.name}: it has no option {name}.",
-            hint=hint,
-            field=("server", "options", name),
-        )
+            hint = f"To preload a memory allocator, write ,env.LD_PRELOAD={_ALLOCATORS[allocator]}"
+        raise SpecError(f"server {target.name}: it has no option {name}.", hint=hint, field=("server", "options", name))
     negated = is_negated(name)
     off = negated or is_false(value)
-    switch = "off" if off else "on" if is_true(value) else ""  # else a value that is no switch
+    switch = "off" if off else "on" if is_true(value) else ""  # empty if it is not a switch
     neutral = switch in fact.neutral or (not negated and value.lower() in fact.neutral)
     if neutral and target.version in fact.neutral_in:
         done.notes.append(f"{option_text(name, value)} was left out: {fact.reason}")
     elif fact.ignored_by(target):
-        done.notes.append(f"{option_text(name, value)} was left out, since {target.name} ignores it: {fact.reason}")
+        done.notes.append(f"{option_text(name, value)} was left out, because {target.name} ignores it: {fact.reason}")
     else:
         raise _refuse(target, name, value, fact.reason)
 
 
 def _check_value(target: Target, name: str, value: str) -> None:
-    """Refuse values that an option has in other versions only."""
+    """Refuse values that only other versions know."""
     lowered = value.lower()
     if name == "innodb_flush_method" and lowered == "o_direct_no_fsync" and target.mysql_before(5, 6, 7):
         raise _refuse(target, name, value, "O_DIRECT_NO_FSYNC came with MySQL 5.6.7", "Use O_DIRECT.")
@@ -562,11 +544,11 @@ def _has_0900(target: Target) -> bool:
 EMPTY_VALUES = REPEATED | {
     "tls_version", "admin_tls_version", "sql_mode", "secure_file_priv", "init_connect", "plugin_load"
 }  # fmt: skip
-"""Options for which an empty value means "the empty text" and not "switched on"."""
+"""Options whose empty value is an empty text, not "on"."""
 
 
 def option_arguments(options: Mapping[str, str]) -> list[str]:
-    """`{"innodb_page_size": "8k", "skip_ssl": ""}` as `--innodb-page-size=8k --skip-ssl`."""
+    """Format `{"innodb_page_size": "8k", "skip_ssl": ""}` as `--innodb-page-size=8k --skip-ssl`."""
     return [
         f"--{name.replace('_', '-')}" + (f"={value}" if value or name in EMPTY_VALUES else "")
         for name, text in options.items()

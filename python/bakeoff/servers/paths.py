@@ -1,10 +1,10 @@
-"""Paths of the cache and the configuration, locks between bakeoffs, and cleanup of what killed bakeoffs left behind.
+"""Paths of the cache and the configuration, locks between bakeoffs, and removal of what killed bakeoffs left behind.
 
     $XDG_CACHE_HOME/bakeoff/  (~/.cache/bakeoff)   servers/ templates/ locks/ work/
     $XDG_CONFIG_HOME/bakeoff/ (~/.config/bakeoff)  servers.toml
 
-Servers run as an account without privileges, which must be able to reach the cache. Root's home is usually closed to
-it, so root's default cache is /var/cache/bakeoff when others may not enter ~.
+Servers run as an account without privileges, which must be able to reach the cache. So root's default cache is
+/var/cache/bakeoff if others may not enter ~.
 """
 
 import fcntl
@@ -28,17 +28,17 @@ from bakeoff.errors import HostError
 from bakeoff.servers.process import ProcessId
 
 OWNER_FILE = "owner.json"
-RUNTIME_ROOT = Path("/tmp")  # of sockets: every server refuses paths of more than 107 bytes
+RUNTIME_ROOT = Path("/tmp")  # of sockets, whose paths have at most 107 bytes
 _FOLDER = re.compile(r"(bakeoff|pool|load)-[0-9a-f]{8}")
-_UNFINISHED = re.compile(r"\.(?P<lock>.+)\.[a-z0-9_]{8}")  # as tempfile ends its names
-_UNFINISHED_S = 3600.0  # a folder without owner.json may be about to get one
-_KEPT_S = 3 * 86_400.0  # a load waits so long for its run to be resumed
+_UNFINISHED = re.compile(r"\.(?P<lock>.+)\.[a-z0-9_]{8}")  # the suffix is tempfile's
+_UNFINISHED_S = 3600.0  # for a folder without owner.json, which may be about to get one
+_KEPT_S = 3 * 86_400.0  # for a load whose run may be resumed
 _POLL_S = 0.1
 BLOCK_BYTES = 512  # unit of st_blocks
 
 
 def cache_root() -> Path:
-    """The cache folder; it may not exist yet."""
+    """Return the cache folder, which may not exist yet."""
     named = os.environ.get("XDG_CACHE_HOME")
     if named:
         return Path(named).absolute() / "bakeoff"
@@ -49,22 +49,22 @@ def cache_root() -> Path:
 
 
 def work_root() -> Path:
-    """Where instances, their data and snapshots live unless the caller says otherwise."""
+    """Return the default folder of instances, their data and snapshots."""
     return cache_root() / "work"
 
 
 def user_catalog_file() -> Path:
-    """The user's own catalogue; it may not exist."""
+    """Return the user's own catalogue, which may not exist."""
     named = os.environ.get("XDG_CONFIG_HOME")
     base = Path(named).absolute() if named else Path.home() / ".config"
     return base / "bakeoff" / "servers.toml"
 
 
 def make_open_folder(folder: Path) -> Path:
-    """Make a folder, and every missing one above it, that other accounts may enter and read (mode 755).
+    """Make a folder and its missing parents with mode 755.
 
     Raises:
-        HostError: not allowed to, or a file is in the way.
+        HostError: permission denied, or a file is in the way.
     """
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
@@ -76,17 +76,13 @@ def make_open_folder(folder: Path) -> Path:
     except OSError as problem:
         raise HostError(
             f"folder {folder} cannot be made: {problem.strerror or 'a file is in the way'}.",
-            hint="Set XDG_CACHE_HOME to a folder that you may write to.",
+            hint="Set XDG_CACHE_HOME to a writable folder.",
         ) from None
     return folder
 
 
 def require_reachable(folder: Path, uid: int, gid: int) -> None:
-    """Check that an account may enter `folder` and everything above it.
-
-    Raises:
-        HostError: some folder on the way is closed to it.
-    """
+    """Check that an account may enter `folder` and its parents; raise HostError if not."""
     for step in reversed([folder, *folder.parents]):
         status = step.stat()
         others = stat.S_IXGRP if status.st_gid == gid else stat.S_IXOTH
@@ -101,12 +97,12 @@ def require_reachable(folder: Path, uid: int, gid: int) -> None:
 
 
 def bytes_on_disk(folder: Path) -> int:
-    """Allocated bytes of all files below a folder."""
+    """Return the allocated bytes of all files below a folder."""
     return allocated_bytes(Path(path) / name for path, _, names in os.walk(folder) for name in names)
 
 
 def allocated_bytes(files: Iterable[Path]) -> int:
-    """Allocated bytes of files; those that vanish meanwhile count nothing."""
+    """Return the allocated bytes of files, without those that vanish meanwhile."""
     total = 0
     for file in files:
         with suppress(FileNotFoundError):
@@ -114,16 +110,14 @@ def allocated_bytes(files: Iterable[Path]) -> int:
     return total
 
 
-_shared: dict[Path, int] = {}  # lock files that this process shares until it ends, with their descriptors
+_shared: dict[Path, int] = {}  # lock files that this process shares, with their descriptors
 
 
 @contextmanager
 def locked(name: str, on_wait: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold the lock `name` of this cache; the kernel releases it when the process dies.
+    """Hold a lock of this cache; the kernel releases it when the process dies.
 
-    Args:
-        name: what is being made (`mysql-8.0.15`); letters, digits, dots and dashes.
-        on_wait: called repeatedly while another bakeoff holds the lock; an exception from it ends the waiting.
+    `on_wait` is called repeatedly while another bakeoff holds the lock; an exception from it ends the wait.
     """
     descriptor = _open(_lock_file(name))
     try:
@@ -138,9 +132,9 @@ def locked(name: str, on_wait: Callable[[], None] | None = None) -> Iterator[Non
 
 @contextmanager
 def locked_if_free(name: str) -> Iterator[bool]:
-    """Hold the lock `name` if no other bakeoff holds or shares it; yields whether it is held.
+    """Hold a lock if no other bakeoff holds or shares it, and yield whether it is held.
 
-    What this process itself shares of it is given up, unless another bakeoff shares it too.
+    This process stops sharing it, unless another bakeoff shares it too.
     """
     file = _lock_file(name)
     shared = file in _shared
@@ -157,7 +151,7 @@ def locked_if_free(name: str) -> Iterator[bool]:
 
 
 def share(name: str) -> None:
-    """Share the lock `name` with other bakeoffs until this process ends; nobody can hold it alone meanwhile."""
+    """Share a lock with other bakeoffs until this process ends; nobody can hold it alone meanwhile."""
     file = _lock_file(name)
     if file not in _shared:
         descriptor = _open(file)
@@ -166,7 +160,7 @@ def share(name: str) -> None:
 
 
 def remove_lock(name: str) -> None:
-    """Share the lock `name` no longer, and delete its file: nobody will ask for it again."""
+    """Stop sharing a lock that nobody will use again, and delete its file."""
     file = _lock_file(name)
     if file in _shared:
         os.close(_shared.pop(file))
@@ -198,12 +192,12 @@ def _others_may_enter(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Owner:
-    """The process that made a folder, as its owner.json names it.
+    """The process that made a folder, from owner.json.
 
     Attributes:
-        boot: the kernel's boot id; process numbers of another boot mean nothing.
+        boot: the kernel's boot id; process ids of another boot mean nothing.
         servers: server processes started from there.
-        kept_for: a run directory that may need the folder again when the process is dead; empty: none does.
+        kept_for: run directory that may need the folder after the process ends; empty for none.
     """
 
     boot: str
@@ -213,34 +207,34 @@ class Owner:
 
     @classmethod
     def current(cls, servers: tuple[ProcessId, ...], *, kept_for: str = "") -> "Owner":
-        """This process as an owner."""
+        """Return this process as an owner."""
         process = ProcessId.of(os.getpid())
         assert process is not None
         return cls(boot_id(), process, servers, kept_for)
 
     def as_json(self) -> dict[str, Any]:
-        """As written to owner.json, processes as lists."""
+        """Return the content of owner.json."""
         return asdict(self)
 
     @classmethod
     def read(cls, folder: Path) -> "Owner | None":
-        """The owner of a folder; None when there is no readable owner.json."""
+        """Read the owner of a folder; None without a readable owner.json."""
         try:
             return TypeAdapter(cls).validate_json((folder / OWNER_FILE).read_bytes())
         except (OSError, ValueError):
             return None
 
     def dead(self) -> bool:
-        """Whether the owner has ended."""
+        """Return whether the owner has ended."""
         return self.boot != boot_id() or not self.process.alive()
 
 
 def remove_stale(*roots: Path, kept_s: float = _KEPT_S) -> None:
-    """Remove the folders of dead bakeoffs below `roots`, and kill servers of theirs that still run.
+    """Remove the folders of dead bakeoffs below `roots`, and kill their servers.
 
-    A folder is removed when it belongs to our user, has a bakeoff's name, and its owner is dead and shares its lock no
-    longer: an owner in another container or on another machine, with the same cache, seems dead. One that is kept for a
-    run stays for `kept_s` seconds, while the run's directory is there.
+    A folder is removed if it is ours, and its owner is dead and no longer shares its lock: an owner in another
+    container or on another machine with the same cache only seems dead. A folder kept for a run stays for `kept_s`
+    while the run's directory exists.
     """
     with locked("stale-cleanup"):
         for root in roots:
@@ -253,7 +247,7 @@ def remove_stale(*roots: Path, kept_s: float = _KEPT_S) -> None:
 
 
 def other_bakeoffs(root: Path) -> list[int]:
-    """Process numbers of the bakeoffs other than this one that have servers below `root`."""
+    """Return the process ids of other bakeoffs that have servers below `root`."""
     folders = [folder for folder in root.glob("bakeoff-*") if _FOLDER.fullmatch(folder.name)]
     owners = [Owner.read(folder) for folder in folders]
     alive = {owner.process.pid for owner in owners if owner is not None and not owner.dead()}
@@ -262,7 +256,7 @@ def other_bakeoffs(root: Path) -> list[int]:
 
 
 def _starters(folders: list[Path]) -> set[int]:
-    """Of other users' folders, which are closed: who started the servers whose sockets are there."""
+    """Find who started the servers whose sockets are in other users' folders, which are closed to us."""
     found: set[int] = set()
     for process in psutil.process_iter(["cmdline", "ppid"]) if folders else ():
         words = process.info["cmdline"] or []
@@ -273,7 +267,7 @@ def _starters(folders: list[Path]) -> set[int]:
 
 @contextmanager
 def unfinished(parent: Path, lock: str) -> Iterator[Path]:
-    """A temporary folder `.LOCK.xxxxxxxx` to make something of the cache in, under that lock; removed afterwards."""
+    """Yield a temporary folder `.LOCK.xxxxxxxx` for work under that lock, and remove it afterwards."""
     make_open_folder(parent)
     with tempfile.TemporaryDirectory(prefix=f".{lock}.", dir=parent, ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -282,7 +276,7 @@ def unfinished(parent: Path, lock: str) -> Iterator[Path]:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove from a folder of the cache what killed bakeoffs left unfinished there."""
+    """Remove from a folder of the cache what killed bakeoffs left unfinished."""
     for each in sorted(folder.iterdir()) if folder.is_dir() else ():
         made_under = _UNFINISHED.fullmatch(each.name)
         if made_under:
@@ -299,12 +293,12 @@ def _ours(folder: Path) -> bool:
 
 
 def _stale(folder: Path, kept_s: float) -> bool:
-    """Whether a folder's owner is dead and nobody will need it; kills the servers that outlived the owner."""
+    """Return whether a folder's owner is dead and nobody needs it; kill servers that outlived the owner."""
     owner = Owner.read(folder)
     if owner is None:
         try:
             return time.time() - folder.stat().st_mtime > _UNFINISHED_S
-        except FileNotFoundError:  # its owner has just removed it
+        except FileNotFoundError:
             return False
     if not owner.dead():
         return False
@@ -314,11 +308,11 @@ def _stale(folder: Path, kept_s: float) -> bool:
                 os.kill(server.pid, signal.SIGKILL)
     try:
         age_s = time.time() - (folder / OWNER_FILE).stat().st_mtime
-    except FileNotFoundError:  # another bakeoff has just removed it
+    except FileNotFoundError:
         return False
     return not (owner.kept_for and Path(owner.kept_for).is_dir() and age_s < kept_s)
 
 
 def boot_id() -> str:
-    """The kernel's id of this boot: machines with the same id are one."""
+    """Return the kernel's boot id, which identifies the machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()

@@ -1,11 +1,11 @@
-"""The server pool: makes servers, keeps snapshots of their data, and removes everything at the end.
+"""The server pool makes servers, keeps snapshots of their data, and removes everything at the end.
 
     /tmp/bakeoff-TOKEN/       owner.json, NNN/s.sock                 short, for the 107 bytes of a socket's path
     WORK_ROOT/pool-TOKEN/     owner.json, NNN/{data,tmp,…}, snapshots/NNN
     WORK_ROOT/load-HASH/      owner.json, NAME/{data,tmp,…}          data that outlives the pool (`keep`)
 
 Leaving the `with` block kills every server and removes the first two. If bakeoff is killed, the kernel kills its
-servers (process.py), and the next pool that opens removes the folders of dead owners (paths.py).
+servers (process.py), and the next pool removes the folders of dead owners (paths.py).
 """
 
 import json
@@ -45,16 +45,15 @@ from bakeoff.servers.process import ProcessId, server_identity
 from bakeoff.servers.profile import ServerMemory, Settings, settings_for
 from bakeoff.spec import Data, Profile, ServerSpec
 
-_STOP_POLL_S = 0.5  # longer than what ends by itself when it sees the stop flag
+_STOP_POLL_S = 0.5  # longer than what sees the stop flag by itself takes to end
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A cleanly stopped server's data directory, which belongs to the `ServerPool` that made it.
+    """Data directory of a cleanly stopped server, owned by a `ServerPool`.
 
     Attributes:
         installation_name: the server that made it; another version must not start on it.
-        bytes_on_disk: allocated size.
     """
 
     label: str
@@ -64,12 +63,12 @@ class Snapshot:
 
 
 class ServerPool:
-    """Owns instances and snapshots. Use it as a context manager.
+    """Context manager that owns instances and snapshots.
 
     Args:
-        root: folder for the data, on the disk that is to be measured; None: `$XDG_CACHE_HOME/bakeoff/work`.
+        root: folder for the data, on the disk to measure; None for `$XDG_CACHE_HOME/bakeoff/work`.
         progress: called while initialising and copying.
-        access: who reaches the servers over TCP.
+        access: who can reach the servers over TCP.
     """
 
     def __init__(
@@ -120,13 +119,13 @@ class ServerPool:
         padding_bytes: int = 0,
         home: Path | None = None,
     ) -> Instance:
-        """A new server, not started, with an empty data directory or a copy of a snapshot.
+        """Make a server, not started, with a fresh data directory or a copy of a snapshot.
 
-        Its files are in `home`, in a folder of `keep`, if that is given; data that is there is taken as it is.
+        `home`, in a folder of `keep`, holds its files; data that is there is used as it is.
 
         Raises:
             HostError: not enough disk space, or no such library to preload.
-            ServerError: the server cannot be initialised, or the snapshot is of another server version.
+            ServerError: the server cannot be initialised, or the snapshot is from another version.
         """
         if snapshot and snapshot.installation_name != installation.name:
             raise ServerError(
@@ -156,16 +155,16 @@ class ServerPool:
                 copy_tree(snapshot.path, instance.datadir, what)
             else:
                 clone_template(installation, settings.init_options, instance.datadir, self._progress)
-            (instance.datadir / "auto.cnf").unlink(missing_ok=True)  # the server's UUID: copies must not share one
+            (instance.datadir / "auto.cnf").unlink(missing_ok=True)  # copies must not share the server's UUID
         except BaseException:
             instance.remove()
             raise
         return instance
 
     def snapshot(self, instance: Instance, label: str) -> Snapshot:
-        """Take a cleanly stopped server's data until the pool closes; the instance can only be removed then.
+        """Take over a cleanly stopped server's data until the pool closes; the instance can then only be removed.
 
-        In a folder of `keep` the data stays where it is, and the instance is removed without its files.
+        Data in a folder of `keep` stays where it is.
 
         Raises:
             ServerError: it is running, or was killed.
@@ -187,11 +186,11 @@ class ServerPool:
         return Snapshot(label, path, instance.installation.name, bytes_on_disk(path))
 
     def keep(self, key: str, run: Path) -> Path:
-        """A folder for homes of servers that outlives the pool, until the run's directory is gone, or for some days.
+        """Make a folder for servers that outlives the pool, for some days or until the run's directory is gone.
 
         Args:
-            key: 8 hexadecimal digits, the same whenever the run goes on.
-            run: its directory.
+            key: 8 hexadecimal digits, the same whenever the run is continued.
+            run: the run's directory.
         """
         folder = self._root / f"load-{key}"
         share(folder.name)
@@ -201,18 +200,18 @@ class ServerPool:
         return folder
 
     def start_all(self, instances: Iterable[Instance]) -> None:
-        """Start several servers at the same time; the first failure is raised when all have started or failed."""
+        """Start several servers in parallel; raise the first failure once all have started or failed."""
         self._for_all(instances, Instance.start)
 
     def remove_all(self, instances: Iterable[Instance]) -> None:
-        """Kill several servers and delete their files, at the same time."""
+        """Kill several servers and delete their files in parallel."""
         self._for_all(instances, Instance.remove)
 
     @contextmanager
     def killed_once(self, stop: threading.Event) -> Iterator[None]:
-        """Kill every server once `stop` is set inside the block, so that what waits for one fails at once.
+        """Kill every server once `stop` is set inside the block, so that threads that wait for one fail at once.
 
-        A scan, a start or a shutdown may take an hour, and nothing else ends the threads that wait for one.
+        A scan, a start or a shutdown may take an hour.
         """
         ended = threading.Event()
 
@@ -238,7 +237,7 @@ class ServerPool:
                 future.result()
 
     def _make_closed(self, folder: Path) -> None:
-        """Make a folder that servers may pass through, and nobody else may."""
+        """Make a folder that only servers may pass through."""
         folder.mkdir(mode=0o700)
         if self._identity.switch:
             os.chown(folder, 0, self._identity.gid)
@@ -250,7 +249,6 @@ class ServerPool:
             self._record()
 
     def _record(self) -> None:
-        """Write owner.json into both folders."""
         owner = Owner.current(tuple(self._processes))
         for folder in (self.runtime, self.work):
             _write_owner(folder, owner)
@@ -267,7 +265,6 @@ class ServerPool:
 
 
 def _write_owner(folder: Path, owner: Owner) -> None:
-    """Write owner.json by rename."""
     temporary = folder / f"{OWNER_FILE}.part"
     temporary.write_text(json.dumps(owner.as_json()), "utf-8")
     temporary.rename(folder / OWNER_FILE)
@@ -278,8 +275,8 @@ class Sandbox:
     """A running server to try out (`bakeoff server start NAME`).
 
     Attributes:
-        tcp_account: may do everything from 127.0.0.1.
-        notes: what was translated, left out or ignored.
+        tcp_account: has all privileges from 127.0.0.1.
+        notes: options that were translated, left out or ignored.
     """
 
     instance: Instance
@@ -287,7 +284,7 @@ class Sandbox:
     notes: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """What to print: version, socket, port, and commands to paste into a shell."""
+        """Return the lines to print: version, socket, port, and commands to paste into a shell."""
         program = next((name for name in ("mysql", "mariadb") if shutil.which(name)), "mysql")
         client = [program, "--no-defaults"]
         at_socket = [*client, "--user=root", f"--socket={self.instance.socket_path}"]
@@ -310,7 +307,7 @@ class Sandbox:
 def sandbox(
     spec: ServerSpec, *, profile: Profile = Profile.STOCK, progress: Progress = no_progress
 ) -> Iterator[Sandbox]:
-    """Fetch, initialise and start one server; it and its data are gone after the block."""
+    """Download, initialise and start one server, and remove it with its data after the block."""
     installation = install(spec, progress)
     memory = ServerMemory(buffer_pool_bytes=128 * 2**20, redo_bytes=96 * 2**20)
     settings = settings_for(installation, spec, profile, Data(), memory, connections=100)

@@ -1,10 +1,10 @@
-"""Start and watch child processes that end when bakeoff ends, as an account without privileges.
+"""Starts and watches child processes that end when bakeoff ends, as an account without privileges.
 
-Each child asks the kernel for SIGKILL when its parent ends (PR_SET_PDEATHSIG); that reaches it even when it is stopped
-by SIGSTOP. The kernel's "parent" is the *thread* that forked: a child forked from a worker of a thread pool would die
-as soon as that worker ends. So one thread that lives as long as the process forks them all.
+Each child asks the kernel for SIGKILL when its parent ends (PR_SET_PDEATHSIG), which reaches it even when stopped by
+SIGSTOP. The kernel's "parent" is the *thread* that forked, so one thread that lives as long as the process forks all
+children.
 
-`launch.py` runs between fork and exec, since Python code in `preexec_fn` is not safe in a process with threads.
+`launch.py` runs between fork and exec, because Python code in `preexec_fn` is not safe in a process with threads.
 """
 
 import contextlib
@@ -32,35 +32,31 @@ DEFAULT_ACCOUNT = "bakeoff"
 LAUNCHER = Path(__file__).with_name("launch.py")
 SYSTEM_PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 _POLL_S = 0.25
-_AIO_LIMIT = "The kernel's limit of asynchronous I/O is used up: raise fs.aio-max-nr, or stop other servers."
-_DISK_FULL = "The disk of {folder} is full: make room there, or set XDG_CACHE_HOME."
+_AIO_LIMIT = "The kernel's limit for asynchronous I/O is reached: raise fs.aio-max-nr, or stop other servers."
+_DISK_FULL = "The disk of {folder} is full: free some space, or set XDG_CACHE_HOME."
 _ADVICE = {
     "io_setup() failed": _AIO_LIMIT,
     "No space left": _DISK_FULL,
     "OS error: 28": _DISK_FULL,
-    "Cannot allocate memory": "Memory is too small for innodb_buffer_pool_size.",
+    "Cannot allocate memory": "There is not enough memory for innodb_buffer_pool_size.",
     "unknown variable": "It does not know one of the options.",
     "unknown option": "It does not know one of the options.",
-    "Invalid value for": "It does not take the value of an option; its log names which.",
-    "version `GLIBC_": "LD_PRELOAD names a library built for a newer C library than the one that this server brings.",
+    "Invalid value for": "It refuses the value of an option; see its log.",
+    "version `GLIBC_": "LD_PRELOAD names a library built for a newer C library than this server's own.",
     "Linux Native AIO": _AIO_LIMIT,
 }
 
 
 @dataclass(frozen=True)
 class Identity:
-    """User and group of a server process.
-
-    Attributes:
-        switch: we are root and must become this account before exec.
-    """
+    """User and group of a server process; `switch` if we are root and must become this account before exec."""
 
     uid: int
     gid: int
     switch: bool
 
     def own(self, *paths: Path) -> None:
-        """Give files to this account, unless we are it."""
+        """Change the owner of files to this account, if we are root."""
         if self.switch:
             for path in paths:
                 os.chown(path, self.uid, self.gid, follow_symlinks=False)
@@ -68,10 +64,10 @@ class Identity:
 
 @lru_cache(maxsize=2)
 def server_identity(*, make: bool = True) -> Identity:
-    """The account that servers run as: our own; for root the one that BAKEOFF_SERVER_USER names, or `bakeoff`.
+    """Return the account that servers run as: our own, or for root BAKEOFF_SERVER_USER or `bakeoff`.
 
-    mysqld refuses to run as root. The system account `bakeoff` is made when it is first needed; without `make` it is
-    not, and has the number -1 until then.
+    mysqld refuses to run as root. The system account `bakeoff` is made on first use; without `make` its number is -1
+    until then.
 
     Raises:
         HostError: the account named by BAKEOFF_SERVER_USER does not exist or is root, or none can be made.
@@ -81,7 +77,7 @@ def server_identity(*, make: bool = True) -> Identity:
         entry = _account(wanted) if wanted else None
         if wanted and (entry is None or entry.pw_uid != os.geteuid()):
             raise HostError(
-                f"BAKEOFF_SERVER_USER is {wanted}, but only root can start servers as someone else.", hint="Unset it."
+                f"BAKEOFF_SERVER_USER is {wanted}, but only root can start servers as another user.", hint="Unset it."
             )
         return Identity(os.geteuid(), os.getegid(), switch=False)
     name = wanted or DEFAULT_ACCOUNT
@@ -96,7 +92,7 @@ def server_identity(*, make: bool = True) -> Identity:
             f"account {name!r} does not exist.", hint=f"Run: useradd --system --shell /usr/sbin/nologin {name}"
         )
     if entry.pw_uid == 0:
-        raise HostError("BAKEOFF_SERVER_USER names root; servers never run as root.", hint="Name a system account.")
+        raise HostError("BAKEOFF_SERVER_USER names root, but servers never run as root.", hint="Name a system account.")
     return Identity(entry.pw_uid, entry.pw_gid, switch=True)
 
 
@@ -110,9 +106,7 @@ def _account(name: str) -> pwd.struct_passwd | None:
 def _make_system_account(name: str) -> None:
     program = shutil.which("useradd", path=SYSTEM_PATH)
     if program is None:
-        raise HostError(
-            "servers must not run as root, and there is no useradd to make an account.", hint="Set BAKEOFF_SERVER_USER."
-        )
+        raise HostError("servers must not run as root, and useradd is not installed.", hint="Set BAKEOFF_SERVER_USER.")
     shell = "/usr/sbin/nologin" if Path("/usr/sbin/nologin").exists() else "/bin/false"
     argv = [program, "--system", "--user-group", "--no-create-home", "--shell", shell, name]
     made = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -124,29 +118,25 @@ def _make_system_account(name: str) -> None:
 
 
 class ProcessId(NamedTuple):
-    """A process's number and start time, so that a later process with the same number is not mistaken for it.
-
-    Attributes:
-        start_ticks: field 22 of /proc/PID/stat, clock ticks since boot.
-    """
+    """Process id and start time (field 22 of /proc/PID/stat), which a later process with the same id does not share."""
 
     pid: int
     start_ticks: int
 
     @classmethod
     def of(cls, pid: int) -> "ProcessId | None":
-        """The process that has this number now; None when there is none."""
+        """Return the process that has this id now, or None."""
         fields = _stat_fields(pid)
         return cls(pid, int(fields[19])) if fields else None
 
     def alive(self) -> bool:
-        """Whether it still runs; a zombie does not."""
+        """Return whether it still runs; a zombie does not."""
         fields = _stat_fields(self.pid)
         return bool(fields) and int(fields[19]) == self.start_ticks and fields[0] not in "ZX"
 
 
 def _stat_fields(pid: int) -> list[str]:
-    """Fields of /proc/PID/stat from the third on, the state; empty when there is no such process."""
+    """Return the fields of /proc/PID/stat from the state on; empty if there is no such process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     except OSError:
@@ -164,20 +154,20 @@ def spawn(
     stdin: IO[bytes] | int = subprocess.DEVNULL,
     cpus: frozenset[int] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a child that dies with us, in a session of its own, so that Ctrl-C in the terminal reaches only bakeoff.
+    """Start a child that dies with us, in a new session so that Ctrl-C in the terminal reaches only bakeoff.
 
     Args:
-        argv: program by absolute path, and its arguments.
-        identity: whom it runs as.
+        argv: absolute path of the program, and its arguments.
+        identity: account that it runs as.
         env: its whole environment.
-        cwd: its working folder.
-        log: standard output and error are appended to it.
-        error_log: for standard error alone.
+        cwd: its working directory.
+        log: receives standard output and error.
+        error_log: receives standard error instead.
         stdin: an open file, or subprocess.PIPE, which ends when we do.
-        cpus: CPUs that it may run on; None: all.
+        cpus: CPUs that it may run on; None for all.
 
     Raises:
-        ServerError: the program cannot be started at all.
+        ServerError: the program cannot be started.
     """
     order = {
         "parent": os.getpid(),
@@ -220,12 +210,12 @@ def run(
     stdin: Path | None = None,
     timeout_s: float = 120,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a child to its end; it dies with us, and after `timeout_s`. Its errors go to `log` with `.err` added.
+    """Run a child to its end; it dies with us, or after `timeout_s`. Standard error goes to `log` with `.err` added.
 
     Raises:
         ServerError: it cannot be started, or does not end in time.
     """
-    # Two files, since an unbuffered error may land in the middle of a buffered line.
+    # Two files, because an unbuffered error may land in the middle of a buffered line.
     error_log = log.with_name(f"{log.name}.err")
     with (stdin or Path(os.devnull)).open("rb") as opened:
         child = spawn(argv, identity, env=env, cwd=cwd, log=log, error_log=error_log, stdin=opened)
@@ -242,12 +232,12 @@ def run(
 def run_as_us(
     argv: Sequence[str], *, watch: Callable[[], None] = lambda: None, limit_s: float = math.inf
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program of this machine as ourselves to its end; it dies with us, and when it is broken off.
+    """Run a program as ourselves to its end; it dies with us.
 
     Args:
-        argv: program by absolute path, and its arguments.
-        watch: called four times a second; what it raises breaks it off.
-        limit_s: seconds that it may take.
+        argv: absolute path of the program, and its arguments.
+        watch: called four times a second; an exception from it ends the program.
+        limit_s: longest time that it may take.
 
     Raises:
         subprocess.TimeoutExpired: it took longer. ServerError: it cannot be started.
@@ -262,7 +252,7 @@ def run_as_us(
 
 
 def _wait(child: subprocess.Popen[bytes], limit_s: float, watch: Callable[[], None] = lambda: None) -> int:
-    """The status of a child that ends; when the wait does not, the child is killed with all that it has started."""
+    """Return the status of a child; if waiting fails, kill the child and its children."""
     began_s = time.monotonic()
     try:
         while True:
@@ -279,7 +269,7 @@ def _wait(child: subprocess.Popen[bytes], limit_s: float, watch: Callable[[], No
 
 
 def tail(file: Path, lines: int = 12) -> str:
-    """The last lines of a log; empty when there is none."""
+    """Return the last lines of a log, or an empty text if there is none."""
     try:
         with file.open("rb") as log:
             log.seek(0, os.SEEK_END)
@@ -291,31 +281,31 @@ def tail(file: Path, lines: int = 12) -> str:
 
 
 def last_line(text: str) -> str:
-    """The last line that is not blank, at most 200 characters of it; `no message` when there is none."""
+    """Return up to 200 characters of the last line that is not blank, or `no message`."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1][:200] if lines else "no message"
 
 
 def advice(log: str, folder: Path) -> str:
-    """What to do about the usual complaints in the log of a mysqld with files in `folder`; empty: none of them."""
+    """Return what to do about the usual complaints in the log of a mysqld with files in `folder`, or an empty text."""
     return next((hint.format(folder=folder) for complaint, hint in _ADVICE.items() if complaint in log), "")
 
 
 @contextlib.contextmanager
 def in_memory(text: str) -> Iterator[int]:
-    """A descriptor from which we or a child can read a text that is on no disk, and that nobody else here sees."""
+    """Yield a descriptor from which we or a child can read a text that is never on disk."""
     with os.fdopen(os.memfd_create("bakeoff"), "w+", encoding="utf-8") as file:
         file.write(text)
         file.seek(0)
         yield file.fileno()
 
 
-_spawners: dict[int, ThreadPoolExecutor] = {}  # by our process id: a thread does not survive a fork of ours
+_spawners: dict[int, ThreadPoolExecutor] = {}  # by process id, because a thread does not survive a fork
 _spawners_lock = threading.Lock()
 
 
 def _on_spawner_thread(start: Callable[[], subprocess.Popen[bytes]]) -> subprocess.Popen[bytes]:
-    """Run `start` on the one thread that forks all children, for it lives as long as this process."""
+    """Run `start` on the one thread that forks all children."""
     with _spawners_lock:
         if os.getpid() not in _spawners:
             _spawners[os.getpid()] = ThreadPoolExecutor(max_workers=1, thread_name_prefix="bakeoff-spawner")

@@ -1,12 +1,12 @@
 """The options of each arm's server: what it needs to run, what its profile sets, what the user asked for.
 
-Profile `matched` sets the same memory and durability for every version: buffer pool, redo size, one fsync a commit,
-doublewrite, O_DIRECT, no binary log, no query cache, no performance schema, statistics that do not change during the
-measurement, and on fewer than eight CPUs no spinning threads of the redo log. Profile `stock` leaves each version's
-own defaults. TLS belongs to neither: it follows the connection.
+Profile `matched` sets the same memory and durability for every version: buffer pool, redo size, one fsync per commit,
+doublewrite, O_DIRECT, no binary log, no query cache, no performance schema, constant statistics, and on fewer than
+eight CPUs no spinning threads of the redo log. Profile `stock` leaves each version's defaults. TLS follows the
+connection.
 
-The settings check compares every option with the variable that it should have set: `loose_` options, unknown plugins
-and values out of range do not stop a server, and leave a line in its log at best.
+The settings check compares every option with the variable that it should have set, because `loose_` options, unknown
+plugins and values out of range do not stop a server.
 """
 
 import os
@@ -42,31 +42,26 @@ _DEFAULT_MAX_CONNECTIONS = 151
 _ROCKSDB = "rocksdb"
 _POOL = "innodb_buffer_pool_size"
 _REDO_FILES = "innodb_log_files_in_group"
-_OWN_CACHE = {"myisam": "key_buffer_size", _ROCKSDB: "rocksdb_block_cache_size"}  # in place of InnoDB's pool
-_SMALL_POOL_BYTES = 64 * 2**20  # of InnoDB when another engine has the memory
+_OWN_CACHE = {"myisam": "key_buffer_size", _ROCKSDB: "rocksdb_block_cache_size"}  # instead of InnoDB's pool
+_SMALL_POOL_BYTES = 64 * 2**20  # of InnoDB if another engine has the memory
 _NOT_VARIABLES = frozenset(
     {"plugin_load_add", "mysqlx", "secure_file_priv", "ssl", "admin_tls_version", "default_authentication_plugin",
      "authentication_policy", "performance_schema_instrument"}
 )  # fmt: skip
 _SPIN_OPTION = "innodb_log_spin_cpu_abs_lwm"
 OF_THE_MACHINE = frozenset({_SPIN_OPTION})
-"""Options whose values depend on the processors of the machine."""
+"""Options whose values depend on the machine's processors."""
 _OTHER_NAMES = {"transaction_isolation": "tx_isolation", "default_storage_engine": "storage_engine"}
 _ROUNDING = 0.02  # the server rounds sizes to pages, chunks or MiB
-# The redo log's threads of MySQL 8.0 and later spin once the server uses 80 % of a CPU. Spinning takes a whole CPU. On
-# few CPUs throughput halves, and changes for seconds when the server crosses that mark (docs/decisions/placement.md).
+# From MySQL 8.0 on the redo log's threads spin once the server uses 80 % of a CPU. On few CPUs that halves throughput
+# (docs/explanation/decisions/placement.md).
 _CPUS_TO_SPIN_ON = 8
-_NEVER_SPIN = "100000"  # per cent of one CPU
+_NEVER_SPIN = "100000"  # percent of one CPU
 
 
 @dataclass(frozen=True)
 class ServerMemory:
-    """Memory that every arm of a study is given.
-
-    Attributes:
-        buffer_pool_bytes: of InnoDB (or the block cache of MyRocks).
-        redo_bytes: of the redo log, all files together.
-    """
+    """Memory of every arm: InnoDB's buffer pool (or MyRocks' block cache), and all redo files together."""
 
     buffer_pool_bytes: int
     redo_bytes: int
@@ -74,12 +69,12 @@ class ServerMemory:
 
 @dataclass(frozen=True)
 class Settings:
-    """How one server is to be started.
+    """How to start one server.
 
     Attributes:
         options: mysqld options in order, names with underscores; an empty value is a bare flag.
-        init_options: those that count when the data directory is initialised; they key the template.
-        notes: what was translated or left out, each with its reason, for the report.
+        init_options: those that matter when the data directory is initialised; they key the template.
+        notes: what was translated or left out and why, for the report.
         env: the spec's `env.NAME=value`.
         from_files: `name=value` of the options that cnf files set, for the report.
     """
@@ -101,20 +96,20 @@ def settings_for(
     connections: int,
     tls: bool = False,
 ) -> Settings:
-    """All options for one arm's server.
+    """Return all options for one arm's server.
 
     Args:
         installation: the binaries.
-        spec: with the user's own options, cnf files and environment.
+        spec: has the user's options, cnf files and environment.
         profile: `matched` or `stock`.
-        memory: the same for every arm; `stock` ignores it. A buffer pool that the user asks for is the cache of the
-            tables' engine, unless the cache is asked for, too.
-        data: the tables; some charsets, row formats and engines need options, or do not exist everywhere.
+        memory: the same for every arm; `stock` ignores it. A buffer pool that the user sets becomes the cache of the
+            tables' engine, unless the user also sets that cache.
+        data: the tables; some charsets, row formats and engines need options, or do not exist in every server.
         connections: largest number that the load will hold open at once.
-        tls: False switches TLS off in the server.
+        tls: False turns TLS off in the server.
 
     Raises:
-        SpecError: an option, charset, row format or engine that this server does not have; with the reason.
+        SpecError: an option, charset, row format or engine that this server does not have.
     """
     target = Target.of(installation)
     read = _asked(spec, target)
@@ -133,12 +128,12 @@ def settings_for(
         files = whole_number(target, _REDO_FILES, translated.options.get(_REDO_FILES, "2"))
         options |= _matched(target, memory, engine, max(files, 1)) | _charset(data)
     if data.source:
-        options["event_scheduler"] = "OFF"  # the events of a dump are not to run beside the load
+        options["event_scheduler"] = "OFF"  # the events of a dump must not run beside the load
     options |= _for_barracuda(target, data)
     user, notes = _for_own_cache(translated.options, engine)
     options = _override(options, user)
     others = options.get("plugin_load_add", "")
-    if engine == _ROCKSDB and "ha_rocksdb" not in others:  # the user's took the place of ours
+    if engine == _ROCKSDB and "ha_rocksdb" not in others:  # the user's value replaced ours
         options["plugin_load_add"] = joined(myrocks_library(target), "plugin_load_add", others)
     _check_connections(target, options, connections)
 
@@ -153,9 +148,9 @@ def settings_for(
 
 
 def table_engine(spec: ServerSpec, data: Data, installation: Installation | None = None) -> str:
-    """The storage engine of the arm's tables, lower case: the data's, or the one in the server's options.
+    """Return the storage engine of the arm's tables in lower case: the data's, or the one in the server's options.
 
-    Without an `installation` there must be no cnf files, whose groups may be for some versions only.
+    Without an `installation`, cnf files are not allowed, because their groups may apply to some versions only.
     """
     asked = _asked(spec, Target.of(installation)).options if installation else dict(spec.options)
     if data.engine.lower() != Data().engine:
@@ -190,7 +185,7 @@ def _needed(target: Target, connections: int) -> dict[str, str]:
 
 
 def _charset(data: Data) -> dict[str, str]:
-    """The data's charset as the server's default, so that temporary tables and functions use it too."""
+    """Make the data's charset the server's default, so that temporary tables and functions use it too."""
     named = {"character_set_server": data.charset, "collation_server": data.collation}
     return {name: value for name, value in named.items() if value}
 
@@ -226,17 +221,17 @@ def _matched(target: Target, memory: ServerMemory, engine: str, redo_files: int)
 
 
 def _for_own_cache(user: Mapping[str, str], engine: str) -> tuple[Mapping[str, str], list[str]]:
-    """The user's options with InnoDB's pool given to the cache of an engine that does not use it, and a note of it."""
+    """Give the buffer pool in the user's options to the cache of an engine that has its own, with a note."""
     cache, named = _OWN_CACHE.get(engine), {stem(name): name for name in user}
     if cache is None or cache in named or _POOL not in named:
         return user, []
     rest = {name: value for name, value in user.items() if name != named[_POOL]}
     size = user[named[_POOL]]
-    return rest | {cache: size}, [f"{_POOL}={size} was given as {cache}: the tables are {engine}"]
+    return rest | {cache: size}, [f"{_POOL}={size} became {cache}: the tables are {engine}"]
 
 
 def _for_barracuda(target: Target, data: Data) -> dict[str, str]:
-    """For rows of the file format Barracuda, in whose absence old servers warn and make COMPACT ones."""
+    """Set the file format Barracuda where its row formats need it; old servers would use COMPACT rows."""
     by_default_since = (10, 2) if target.family == "mariadb" else (5, 7, 7)
     asked = any(word in data.table_options.lower() for word in ("compressed", "dynamic", "key_block_size"))
     if not asked or target.version >= by_default_since:
@@ -249,18 +244,14 @@ def _check_engine(installation: Installation, asked: Mapping[str, str], engine: 
     if (engine == _ROCKSDB or loaded) and _ROCKSDB not in installation.engines:
         have = sorted(f"{each.flavour}:{each.version}" for each in _catalog().entries if _ROCKSDB in each.engines)
         raise SpecError(
-            f"server {installation.name} comes without MyRocks (engine rocksdb).",
+            f"server {installation.name} does not include MyRocks (engine rocksdb).",
             hint=f"These have it: {', '.join(have)}.",
             field=("data", "engine"),
         )
 
 
 def check_collations(name: str, family: str, version: Version, data: Data, of_server: str | None = None) -> None:
-    """Refuse collations of the data, and of the server's options, that a version of a server does not have.
-
-    Raises:
-        SpecError: there is one; `field` says where it was asked for.
-    """
+    """Raise SpecError if a version of a server does not have a collation of the data or of the server's options."""
     named: dict[KeyPath, str | None] = {("server", "options", "collation_server"): of_server}
     named |= {("data", each): getattr(data, each) for each in ("collation", "table_collation", "column_collation")}
     for at, collation in named.items():
@@ -269,7 +260,7 @@ def check_collations(name: str, family: str, version: Version, data: Data, of_se
                 since = _catalog().range_of(capability, family)
                 raise SpecError(
                     f"server {name} has no collation {collation} (in {family}: {since}).",
-                    hint="Choose one that all arms have, or leave the combination out with where.",
+                    hint="Choose one that all arms have, or exclude the combination with where.",
                     field=at,
                 )
 
@@ -280,27 +271,27 @@ def _check_data(installation: Installation, data: Data, options: Mapping[str, st
     if "COMPRESSION=" in data.table_options and not _catalog().has("page-compression", family, version):
         raise SpecError(
             f"server {name} has no page_compression (COMPRESSION=…).",
-            hint="Leave the combination out with where.",
+            hint="Exclude the combination with where.",
             field=("data", "table_options", "page_compression"),
         )
     algorithm = re.search(r"(?<!PAGE_)COMPRESSION='(\w+)'", data.table_options)
-    if algorithm and family == "mariadb":  # which the study cannot know of a directory, a tarball or an image
+    if algorithm and family == "mariadb":  # a directory, a tarball or an image tells its family only here
         raise SpecError(
-            f"server {name} is MariaDB, whose tables take no {algorithm[0]}.",
+            f"server {name} is MariaDB, which does not know {algorithm[0]}.",
             hint=f"Write table_options: PAGE_COMPRESSED=1, and option.innodb_compression_algorithm: {algorithm[1]}.",
             field=("data", "table_options", "page_compression"),
         )
     page = parse_bytes(options.get("innodb_page_size", "16384"))
     if "compressed" in data.table_options.lower() and page > 16384:
         raise SpecError(
-            f"server {name}: ROW_FORMAT=COMPRESSED needs pages of at most 16k, and innodb_page_size is {page}.",
+            f"server {name}: ROW_FORMAT=COMPRESSED needs pages of at most 16k, but innodb_page_size is {page}.",
             field=("data", "table_options", "row_format"),
         )
     block = re.search(r"KEY_BLOCK_SIZE=(\d+)", data.table_options)
     if block and int(block[1]) * 1024 > page:
         raise SpecError(
-            f"server {name}: key_block_size {block[1]} is more than a page: innodb_page_size is {page}.",
-            hint="Leave the combination out with where.",
+            f"server {name}: key_block_size {block[1]} exceeds innodb_page_size {page}.",
+            hint="Exclude the combination with where.",
             field=("data", "table_options", "key_block_size"),
         )
 
@@ -311,16 +302,16 @@ def _check_connections(target: Target, options: Mapping[str, str], connections: 
     allowed = whole_number(target, name, value)
     if allowed < connections + 2:
         raise SpecError(
-            f"server {target.name}: max_connections={allowed} is too few for {connections} connections.",
+            f"server {target.name}: max_connections={allowed} is too small for {connections} connections.",
             hint=f"Leave it out, or set {connections + SPARE_CONNECTIONS}.",
             field=("server", "options", "max_connections"),
         )
 
 
 def _override(base: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str]:
-    """The user's options over ours; `log_bin=x` replaces `skip_log_bin` and vice versa."""
+    """Override our options with the user's; `log_bin=x` replaces `skip_log_bin` and vice versa."""
     taken = {stem(name) for name in user if not is_limit(name)}
-    if "character_set_server" in taken:  # of which our collation may not be
+    if "character_set_server" in taken:  # our collation may belong to another
         taken.add("collation_server")
     return {name: value for name, value in base.items() if stem(name) not in taken} | dict(user)
 
@@ -331,14 +322,10 @@ def _catalog() -> Catalog:
 
 
 def ignored_options(asked: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
-    """The settings check: one line for each option whose variable is not what was asked for.
+    """Compare options with SHOW GLOBAL VARIABLES; return a line for each whose variable has another value.
 
-    Many options have no variable of their own (`default_time_zone`, `binlog_do_db`): only of `loose_` ones does a
-    missing variable show that the server passed them over.
-
-    Args:
-        asked: options as given at start; an empty value is a bare flag.
-        variables: SHOW GLOBAL VARIABLES.
+    Many options have no variable (`default_time_zone`, `binlog_do_db`). Only for `loose_` options does a missing
+    variable show that the server ignored them.
     """
     found = []
     for name, value in asked.items():
@@ -349,7 +336,7 @@ def ignored_options(asked: Mapping[str, str], variables: Mapping[str, str]) -> l
         has = variables.get(plain, variables.get(_OTHER_NAMES.get(plain, ""), None))
         said = option_text(name, value)
         if has is None:
-            if name.startswith("loose_"):  # without it a server does not start on what it does not know
+            if name.startswith("loose_"):  # an unknown option without it stops the server
                 found.append(f"{said}: this server has no variable {plain}")
         elif plain in REPEATED and set(values_of(name, value)) <= set(has.split(",")):
             continue
@@ -359,7 +346,7 @@ def ignored_options(asked: Mapping[str, str], variables: Mapping[str, str]) -> l
 
 
 def same_value(asked: str, has: str) -> bool:
-    """Whether two spellings of a value mean the same: `64M` and `67108864`, `1` and `ON`, `a,b` and `B,A`."""
+    """Return whether two spellings of a value mean the same: `64M` and `67108864`, `1` and `ON`, `a,b` and `B,A`."""
     left, right = asked.strip().lower(), has.strip().lower()
     if left == right or (is_true(left) and is_true(right)) or (is_false(left) and is_false(right)):
         return True

@@ -1,7 +1,7 @@
-"""Make a server ready to be measured: statistics analysed, data in memory, old row versions purged, pages written.
+"""Makes a server ready to be measured: statistics analysed, data in memory, old row versions purged, pages written.
 
-Loading and restarting leave pending work: pages that are not in the buffer pool, old row versions to purge, dirty pages
-to write. A server does it during the measurement unless it is done before, and arms differ in how much they have.
+Loading and restarting leave pending work, and arms differ in how much they have. A server would do it during the
+measurement.
 """
 
 import re
@@ -17,17 +17,15 @@ from bakeoff.errors import ServerError
 from bakeoff.servers.client import Server
 from bakeoff.spec.dumps import TABLE_TYPES, quoted
 
-HISTORY_LIMIT = 1000  # transactions that are not purged yet
+HISTORY_LIMIT = 1000  # transactions not yet purged
 DIRTY_LIMIT = 16  # pages; the server's own bookkeeping keeps a few dirty
-# After a start on restored data: an 8.0.15 has 148 dirty pages then, 131 of them in its temporary tablespace
-# (information_schema.innodb_buffer_page), and takes two seconds to write them.
-STARTED_DIRTY_LIMIT = 256
-_COLD_SHARE = 0.001  # of the pages in memory may still be read in the last pass
+STARTED_DIRTY_LIMIT = 256  # after a start on restored data: 8.0.15 has 148, most of them in its temporary tablespace
+_COLD_SHARE = 0.001  # of the pages in memory that the last pass may still read
 _PASSES = 6
 _SCANS_AT_ONCE = 4
 _POLL_S = 0.1
-_APART = r"\w*(text|blob)|json|var(char|binary)\(\d{3,}\)|geometry"  # types whose values may have pages of their own
-_FAST_FLUSH = (  # in the order to set them: each must not contradict the one before
+_APART = r"\w*(text|blob)|json|var(char|binary)\(\d{3,}\)|geometry"  # types whose values may be on other pages
+_FAST_FLUSH = (  # in this order, so that none contradicts the one before
     ("innodb_io_capacity_max", "20000"),
     ("innodb_io_capacity", "20000"),
     ("innodb_idle_flush_pct", "100"),
@@ -41,7 +39,7 @@ class Warmth:
     """Result of `warm`.
 
     Attributes:
-        warm: the last pass over every index read nothing from disk; None for engines without such a counter.
+        warm: whether the last pass over every index read nothing from disk; None if the engine does not count reads.
     """
 
     warm: bool | None
@@ -50,7 +48,7 @@ class Warmth:
 
 @dataclass(frozen=True)
 class Readiness:
-    """A server's state before measuring, as in outcome.json (docs/results.md); None: this server has no such thing."""
+    """A server's state before measuring; None for what the server does not have."""
 
     buffer_pool_warm: bool | None
     history_list_length: int | None
@@ -59,12 +57,12 @@ class Readiness:
     notes: tuple[str, ...] = ()
 
     def as_record(self) -> dict[str, Any]:
-        """The JSON object of `outcome.json.readiness[ARM]`."""
+        """Return the JSON object of `outcome.json.readiness[ARM]`."""
         return asdict(self) | {"notes": list(self.notes)}
 
 
 def analyze(server: Server, database: str) -> None:
-    """ANALYZE TABLE for all tables, once after loading and before the snapshot.
+    """Run ANALYZE TABLE on all tables, once after loading and before the snapshot.
 
     Raises:
         ServerError: a table cannot be analysed.
@@ -78,13 +76,10 @@ def analyze(server: Server, database: str) -> None:
 def warm(server: Server, database: str, stop: threading.Event | None = None) -> Warmth:
     """Read every primary and secondary index from end to end until a whole pass reads nothing from disk.
 
-    When `stop` is set, no further index is read.
-
-    Returns:
-        `warm` is False when the last pass still read from disk: the data does not fit into the buffer pool.
+    Setting `stop` ends it before the next index. The result is not warm if the data does not fit into the buffer pool.
 
     Raises:
-        ServerError: a table is gone, or the server is.
+        ServerError: a table or the server is gone.
     """
     stop = stop or threading.Event()
     names = tables_of(server, database)
@@ -93,7 +88,7 @@ def warm(server: Server, database: str, stop: threading.Event | None = None) -> 
         _run_all(server, scans, stop)
         return Warmth(None, ("this server does not count pages read",))
     reads = [_reads_of_a_pass(server, scans, stop) for _ in range(2)]
-    # Change buffer merges and purge read pages of their own for a while.
+    # Change buffer merges and purge also read pages for a while.
     while reads[-1] > _tolerated(server) and len(reads) < _PASSES and not stop.wait(_POLL_S):
         reads.append(_reads_of_a_pass(server, scans, stop))
     if _engines(server, database, names) != {"innodb"}:
@@ -115,16 +110,15 @@ def finish_pending_work(
 ) -> Readiness:
     """Wait until old row versions are purged and dirty pages written; notes in the result say what is still pending.
 
-    Servers of ours flush faster meanwhile; a remote one is only watched.
+    Our own servers flush faster meanwhile; a remote one is only watched.
 
     Args:
-        server: ours or remote.
-        deadline_s: longest wait, seconds.
+        deadline_s: longest wait.
         warmth: from `warm`, for the record.
-        patience_s: longest wait without progress: an idle server may keep its history a little above the limit for
-            ever. None: wait for the deadline.
-        dirty_limit: pages that may stay dirty.
-        stop: ends the wait once it is set.
+        patience_s: longest wait without progress, because an idle server may keep its history a little above the limit
+            forever; None waits for the deadline.
+        dirty_limit: number of pages that may stay dirty.
+        stop: ends the wait when set.
     """
     stop = stop or threading.Event()
     began = time.monotonic()
@@ -149,15 +143,10 @@ def finish_pending_work(
 
 
 def finish_rocksdb(server: Server, limit_s: float, stop: threading.Event) -> list[str]:
-    """Write MyRocks' memtable and wait for its compactions; nothing is done on a remote server or without MyRocks.
-
-    Args:
-        server: ours or remote.
-        limit_s: longest wait, seconds.
-        stop: ends the wait once it is set.
+    """Write MyRocks' memtable and wait for compactions, if the server is ours and has MyRocks.
 
     Returns:
-        A note when compactions are still pending.
+        A note if compactions are still pending after `limit_s` or when `stop` is set.
     """
     deadline = time.monotonic() + limit_s
     if not server.ours or "rocksdb_block_cache_size" not in server.variables():
@@ -177,7 +166,7 @@ def finish_rocksdb(server: Server, limit_s: float, stop: threading.Event) -> lis
 
 @contextmanager
 def flushing_fast(server: Server) -> Iterator[None]:
-    """Let a server of ours write dirty pages as fast as it can inside the block, then put its settings back."""
+    """Let our own server write dirty pages as fast as it can inside the block, then restore its settings."""
     variables = server.variables() if server.ours else {}
     changed = [(name, value) for name, value in _FAST_FLUSH if name in variables]
     try:
@@ -190,7 +179,7 @@ def flushing_fast(server: Server) -> Iterator[None]:
 
 
 def tables_of(server: Server, database: str) -> list[str]:
-    """Tables of a database that hold rows, by name."""
+    """Return the names of a database's tables that hold rows."""
     rows = server.query(
         "SELECT table_name FROM information_schema.tables "
         f"WHERE table_schema=%s AND table_type IN {TABLE_TYPES} ORDER BY 1",
@@ -200,21 +189,21 @@ def tables_of(server: Server, database: str) -> list[str]:
 
 
 def full_scans(server: Server, database: str, table: str) -> list[str]:
-    """One statement for each index that the server may use, which makes it read all of it.
+    """Return a statement for each usable index that reads all of it.
 
-    The clustered index is read with every column that may have pages of its own, the others with their own columns.
+    The clustered index is read with every column that may be on other pages, a secondary one with its own columns.
     """
     where = f"{quoted(database)}.{quoted(table)}"
     types = {str(row[0]): str(row[1]).lower() for row in server.query(f"SHOW COLUMNS FROM {where}")}
     if not types:
-        raise ServerError(f"server {server.name}: there is no table {database}.{table}.")
+        raise ServerError(f"server {server.name}: no table {database}.{table}.")
     indexes: dict[str, list[str]] = {}
-    # MariaDB 10.6 says there whether an index is ignored, MySQL 8.0 whether it is visible.
+    # The column says in MariaDB 10.6 whether an index is ignored, in MySQL 8.0 whether it is visible.
     unusable = "YES" if "mariadb" in server.version_string.lower() else "NO"
     for row in server.query(f"SHOW INDEX FROM {where}"):
         name, column, prefix, kind = str(row[2]), row[4], row[7], str(row[10])
         if row[13:14] == (unusable,):
-            continue  # FORCE INDEX of it is an error
+            continue  # FORCE INDEX would fail
         if kind in ("BTREE", "LSMTREE") and prefix is None and column is not None:
             indexes.setdefault(name, []).append(str(column))
     apart = [name for name, kind in types.items() if re.match(_APART, kind)]
@@ -224,7 +213,7 @@ def full_scans(server: Server, database: str, table: str) -> list[str]:
 
 
 def _scan(where: str, columns: Sequence[str], index: str | None) -> str:
-    """COUNT(*) beside a sum over the columns: neither a counter nor the ends of the index can answer that."""
+    """Count and sum over the columns, which neither a counter nor the ends of the index can answer."""
     sums = ", ".join(f"SUM(LENGTH({quoted(column)}))" for column in columns)
     return f"SELECT COUNT(*), {sums} FROM {where}" + (f" FORCE INDEX ({quoted(index)})" if index else "")
 
@@ -232,7 +221,7 @@ def _scan(where: str, columns: Sequence[str], index: str | None) -> str:
 def _run_all(server: Server, statements: Sequence[str], stop: threading.Event) -> None:
     def run(sql: str) -> None:
         if not stop.is_set():
-            server.query(sql, limited=not server.ours)  # a large table takes longer than any limit
+            server.query(sql, limited=not server.ours)
 
     with ThreadPoolExecutor(max_workers=_SCANS_AT_ONCE, thread_name_prefix="bakeoff-warm") as pool:
         for _ in pool.map(run, statements):
@@ -244,7 +233,7 @@ def _counter(server: Server, name: str) -> int:
 
 
 def _reads_of_a_pass(server: Server, scans: Sequence[str], stop: threading.Event) -> int:
-    """Pages that the server read from disk while all scans ran."""
+    """Run all scans and return the number of pages read from disk."""
     before = _counter(server, "Innodb_pages_read")
     _run_all(server, scans, stop)
     return _counter(server, "Innodb_pages_read") - before
@@ -260,7 +249,7 @@ def _engines(server: Server, database: str, tables: Sequence[str]) -> set[str]:
 
 
 def _pending(server: Server) -> tuple[int, int, bool]:
-    """History list length, dirty pages, and whether no dump of the buffer pool is being loaded."""
+    """Return the history list length, the dirty pages, and whether no dump of the buffer pool is being loaded."""
     text = str(server.query("SHOW ENGINE INNODB STATUS")[0][2])
     found = re.search(r"History list length (\d+)", text)
     status = {str(name): str(value) for name, value in server.query("SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_%'")}

@@ -1,4 +1,4 @@
-"""The settings check of options that set no variable: ask performance_schema and the list of plugins."""
+"""Checks options that set no variable, by asking performance_schema and the list of plugins."""
 
 import re
 from collections.abc import Mapping
@@ -15,11 +15,7 @@ _ALWAYS_ON = "memory/performance_schema/"
 
 
 def ignored_by(server: Server, asked: Mapping[str, str]) -> list[str]:
-    """Ask a running server about its instruments, consumers and plugins; return a line for each option it ignored.
-
-    Raises:
-        ServerError: it does not answer.
-    """
+    """Ask a running server about its instruments, consumers and plugins; return a line for each option it ignored."""
     found = []
     by_stem = {stem(name): (name, value) for name, value in asked.items()}
     if _INSTRUMENTS in by_stem:
@@ -65,7 +61,7 @@ def ignored_instruments(patterns: list[str], enabled: Mapping[str, bool]) -> lis
 
 
 def _like(pattern: str) -> re.Pattern[str]:
-    """The pattern of an instrument's name, in which % stands for any text and ? for one character."""
+    """Compile the pattern of an instrument's name: % matches any text, ? one character."""
     return re.compile(re.escape(pattern).replace("%", ".*").replace(r"\?", "."), re.IGNORECASE)
 
 

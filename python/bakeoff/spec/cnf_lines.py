@@ -7,7 +7,7 @@ from pathlib import Path
 from bakeoff.errors import SpecError
 from bakeoff.files import expanded, from_here
 
-_LEVELS_MAX = 10  # of files that include one another; mysqld skips what lies deeper
+_LEVELS_MAX = 10  # depth of !include; mysqld skips deeper files
 _INCLUDED_MAX = 1000
 _BLANKS = " \t\n\v\f\r"
 _NOT_UTF_8 = re.compile(r"[\udc80-\udcff]")
@@ -22,9 +22,9 @@ class CnfLine:
 
     Attributes:
         place: `file:line`, for messages.
-        group: its `[group]`; empty before the first one.
+        group: empty before the first `[group]`.
         name: with underscores.
-        value: bytes that are not UTF-8 are surrogates; empty for a bare name.
+        value: empty for a bare name; bytes that are not UTF-8 become surrogates.
     """
 
     place: str
@@ -40,13 +40,12 @@ class CnfLine:
 
 @dataclass
 class CnfText:
-    """The options in a cnf file and in the files that it includes.
+    """The options in a cnf file and in the files that it includes, in the order in which mysqld reads them.
 
     Attributes:
-        lines: in the order in which mysqld reads them.
         problems: lines for which mysqld would refuse the file.
-        notes: lines that mysqld passes over.
-        included: how many files were included.
+        notes: lines that mysqld ignores.
+        included: number of included files.
     """
 
     lines: list[CnfLine] = field(default_factory=list)
@@ -56,11 +55,7 @@ class CnfText:
 
 
 def read_cnf_text(file: Path) -> CnfText:
-    """Read a cnf file and all that it includes, every group. Included paths are relative to the file that names them.
-
-    Raises:
-        SpecError: a file cannot be read.
-    """
+    """Read all groups of a cnf file and of the files that it includes; SpecError if one cannot be read."""
     found = CnfText()
     _read_into(found, expanded(file), from_here(str(file)), level=0)
     return found
@@ -101,11 +96,11 @@ def _include(found: CnfText, folder: Path, line: str, place: str, level: int) ->
     keyword, *rest = line[1:].strip(_BLANKS).split(maxsplit=1) or [""]
     named = "".join(rest).partition("#")[0].strip(_BLANKS)
     if keyword not in ("include", "includedir"):
-        found.notes.append(f"{place}: !{keyword} was passed over: it is not !include or !includedir")
+        found.notes.append(f"{place}: !{keyword} is ignored: it is not !include or !includedir")
     elif not named:
         found.problems.append(SpecError(f"{place}: !{keyword} names no file.", hint="Write the path after it."))
     elif level == _LEVELS_MAX:
-        found.notes.append(f"{place}: {named} was passed over: more than {_LEVELS_MAX} files include one another")
+        found.notes.append(f"{place}: {named} is ignored: more than {_LEVELS_MAX} files include one another")
     else:
         try:
             path, files = folder / expanded(Path(named)), []
@@ -121,7 +116,7 @@ def _include(found: CnfText, folder: Path, line: str, place: str, level: int) ->
         elif path.is_file():
             files = [path]
         else:
-            found.notes.append(f"{place}: !include {named} was passed over: there is no such file")
+            found.notes.append(f"{place}: !include {named} is ignored: there is no such file")
         found.included += len(files)
         if found.included > _INCLUDED_MAX:  # a folder that includes itself would take hours
             raise SpecError(f"{place}: more than {_INCLUDED_MAX} files are included.", hint="Look for a circle.")
@@ -130,7 +125,7 @@ def _include(found: CnfText, folder: Path, line: str, place: str, level: int) ->
 
 
 def parse_option(line: str) -> tuple[str, str]:
-    """Name and value as mysqld reads them: a # outside quotes begins a comment, and values have escapes."""
+    """Parse `name = value` as mysqld does: a # outside quotes begins a comment, and values have escapes."""
     found = _COMMENT.fullmatch(line)
     name, _, value = (found[1] if found else line).partition("=")
     value = value.strip(_BLANKS)

@@ -1,6 +1,6 @@
-"""Find out what a dump is: a file of SQL, a directory of mydumper or MySQL Shell; its files in the order of loading.
+"""Recognise a dump (a file of SQL, a directory of mydumper or MySQL Shell) and list its files in loading order.
 
-The engine reads the files (docs/engine.md, `load`); here only the beginning of a few is looked at.
+The engine reads the files; this module only looks at their names and at the beginning of a few.
 """
 
 import json
@@ -16,14 +16,14 @@ from bakeoff.find_engine import require_engine
 from bakeoff.spec.server_name import is_url, url_database
 
 _COMPRESSED = r"(\.(gz|zst|xz))?"
-# Bytes of SQL for one on disk, by the file's first bytes: typical of rows as text.
+# Bytes of SQL per byte on disk, by the file's first bytes; typical for rows as text.
 _EXPANSION = {b"\x1f\x8b": 4.0, b"\x28\xb5\x2f\xfd": 5.0, b"\xfd7zXZ": 6.0}
 _BYTES_IN_SERVER = 1.3
-"""Of InnoDB's tables with their indexes for one of SQL (sbtest: 200 bytes of SQL a row, 260 in the server)."""
+"""Bytes in InnoDB, with indexes, per byte of SQL (sbtest: 200 bytes of SQL per row, 260 in the server)."""
 SYSTEM_SCHEMAS = frozenset({"mysql", "sys", "information_schema", "performance_schema"})
 TABLE_TYPES = ("BASE TABLE", "SYSTEM VERSIONED")
-"""Of information_schema.tables: those that hold rows; the second is MariaDB's. Printed they are a list of SQL."""
-# mydumper: what comes after the names of database and table, and the stage in which it is loaded.
+"""Types in information_schema.tables that hold rows; the second is MariaDB's. As a tuple they are valid SQL."""
+# Endings of mydumper's file names, after those of database and table, in loading order.
 _MYDUMPER_STAGES = (
     r"-schema-create\.sql",
     r"-schema(-sequence)?\.sql",
@@ -37,7 +37,7 @@ _CREATE_DATABASE = re.compile(
     r"^CREATE\s+DATABASE\s+(?:/\*.*?\*/\s*)?(?:IF\s+NOT\s+EXISTS\s+)?([`\"])((?:(?!\1).|\1\1)+)\1",
     re.MULTILINE | re.IGNORECASE,
 )
-_HEAD_S = 60.0  # of reading the beginning of a file
+_HEAD_S = 60.0  # timeout for reading the beginning of a file
 
 DumpFile = dict[str, Any]
 """As the engine's `load` takes it: `path`, `database`, `delimiter`, `rows`."""
@@ -45,27 +45,23 @@ DumpFile = dict[str, Any]
 
 @dataclass(frozen=True)
 class Dump:
-    """A dump that was found.
-
-    Attributes:
-        stages: files that are loaded in parallel, stage after stage.
-        databases: that the names of files say; of a file of SQL none.
-    """
+    """Files of a dump in stages; those of a stage are loaded in parallel. `databases` are known from file names."""
 
     stages: tuple[tuple[DumpFile, ...], ...]
     databases: tuple[str, ...] = ()
 
     @property
     def server_bytes(self) -> int:
-        """Bytes that it is expected to take in a server, with indexes."""
+        """Expected bytes in a server, with indexes."""
         return sum(_sql_bytes(Path(file["path"])) for stage in self.stages for file in stage)
 
 
 def read_dump(source: str) -> Dump:
-    """Look at a dump.
+    """Recognise a dump and list its files.
 
     Raises:
-        SpecError: there is none, or it is of no known kind. HostError: it cannot be read.
+        SpecError: there is nothing, or nothing that is known as a dump.
+        HostError: it cannot be read.
     """
     path = Path(source)
     try:
@@ -83,11 +79,7 @@ def read_dump(source: str) -> Dump:
 
 
 def head_of(path: str) -> bytes:
-    """Return the first megabyte of a file, decompressed.
-
-    Raises:
-        HostError: it cannot be read.
-    """
+    """Return the first megabyte of a file, decompressed; HostError if it cannot be read."""
     try:
         ran = subprocess.run([require_engine(), "head", path], capture_output=True, timeout=_HEAD_S, check=False)
     except subprocess.TimeoutExpired:
@@ -99,7 +91,7 @@ def head_of(path: str) -> bytes:
 
 
 def default_database(source: str) -> str:
-    """The one database that the names of a source say; empty: none or several."""
+    """Return the one database that a source names; empty if it names none or several."""
     if is_url(source):
         return url_database(source)
     databases = read_dump(source).databases
@@ -116,7 +108,7 @@ def _directory(path: Path) -> Dump:
     if any(re.search(rf"-schema\.sql{_COMPRESSED}$", name) for name in names):
         return _mydumper_dump(path, names)
     raise SpecError(
-        f"data {path}: it is no directory of mydumper or MySQL Shell.",
+        f"data {path}: the directory is not a dump of mydumper or MySQL Shell.",
         hint="mydumper's has files NAME-schema.sql, MySQL Shell's a file @.json; mysqldump writes a file.",
         field=("data", "source"),
     )
@@ -134,7 +126,7 @@ def _mydumper_dump(path: Path, names: list[str]) -> Dump:
                 hint="Let mydumper write INSERTs: leave --load-data and --csv out.",
                 field=("data", "source"),
             )
-        # Files of rows last: anything ends as they do.
+        # Files of rows last, because their pattern fits every name.
         for stage, pattern in sorted(enumerate(_MYDUMPER_STAGES), key=lambda each: each[0] == _ROWS_STAGE):
             if found := re.fullmatch(rf"(?P<database>[^.]+?)(\.(?P<table>.+?))?{pattern}{_COMPRESSED}", name):
                 database = found["database"]
@@ -153,10 +145,7 @@ def _mydumper_dump(path: Path, names: list[str]) -> Dump:
 
 
 def _own_name(path: Path, names: list[str], database: str) -> str:
-    """Return the name of the database in the files `mydumper_N…`, whose own name is not fit for a file's.
-
-    The names of tables do not matter: the statements in the files have their own.
-    """
+    """Find the database behind the files `mydumper_N…`, whose name cannot be a file's."""
     create = next((each for each in names if re.fullmatch(rf"{database}-schema-create\.sql{_COMPRESSED}", each)), None)
     found = _CREATE_DATABASE.search(head_of(str(path / create)).decode(errors="replace")) if create else None
     if not found:
@@ -169,7 +158,7 @@ def _own_name(path: Path, names: list[str], database: str) -> str:
 
 
 def _shell_dump(path: Path, names: list[str]) -> Dump:
-    """MySQL Shell's: `SCHEMA.sql`, `SCHEMA@TABLE.sql`, `SCHEMA@TABLE@@N.tsv.zst` with `SCHEMA@TABLE.json`."""
+    """List `SCHEMA.sql`, `SCHEMA@TABLE.sql`, and `SCHEMA@TABLE@@N.tsv.zst` with `SCHEMA@TABLE.json`."""
     if "@.done.json" not in names:
         raise SpecError(f"data {path}: the dump was not finished.", hint="@.done.json is missing.", field=("data",))
     basenames = _json(path / "@.json").get("basenames", {})
@@ -190,7 +179,7 @@ def _shell_dump(path: Path, names: list[str]) -> Dump:
             add(1, f"{of_table}.sql", schema)
             if about.get("includesData", True):
                 rows = _shell_rows(path, schema, table, about["options"])
-                # Each partition has files of its own.
+                # Each partition has separate files.
                 for of_rows in (about.get("basenames") or {"": of_table}).values():
                     for name in _shell_chunks(path, names, of_rows, about):
                         add(2, name, schema, rows)
@@ -204,7 +193,7 @@ def _shell_dump(path: Path, names: list[str]) -> Dump:
 
 
 def _shell_chunks(path: Path, names: list[str], base: str, about: dict[str, Any]) -> list[str]:
-    """The files of rows of a table or a partition: BASE.EXTENSION, or BASE@0.EXTENSION to BASE@@N.EXTENSION."""
+    """List files of rows of a table or a partition: BASE.EXTENSION, or BASE@0.EXTENSION to BASE@@N.EXTENSION."""
     end = "." + about.get("extension", "tsv.zst")
     if not about.get("chunking", False):
         found, wanted = [name for name in names if name == base + end], 1
@@ -219,14 +208,14 @@ def _shell_chunks(path: Path, names: list[str], base: str, about: dict[str, Any]
 
 
 def _shell_rows(path: Path, schema: str, table: str, options: dict[str, Any]) -> dict[str, Any]:
-    """How the rows of a table become INSERTs."""
+    """Tell the engine how to turn the rows of a table into INSERTs."""
     known = {"fieldsTerminatedBy": "\t", "fieldsEnclosedBy": "", "fieldsEscapedBy": "\\", "linesTerminatedBy": "\n"}
     known["defaultCharacterSet"] = "utf8mb4"
     other = [name for name, value in known.items() if options.get(name, value) != value]
     decode = options.get("decodeColumns", {})
     if other or not set(decode.values()) <= {"FROM_BASE64", "UNHEX"}:
         raise SpecError(
-            f"data {path}: table {schema}.{table} is written in a form that bakeoff does not read "
+            f"data {path}: table {schema}.{table} has a format that bakeoff cannot read "
             f"({', '.join(other) or 'decodeColumns'}).",
             hint="Dump it with MySQL Shell's own dialect, the default.",
             field=("data", "source"),
@@ -239,7 +228,7 @@ def _shell_rows(path: Path, schema: str, table: str, options: dict[str, Any]) ->
 
 
 def quoted(name: str) -> str:
-    """A name in backticks."""
+    """Put a name in backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -259,13 +248,13 @@ def _sql_bytes(path: Path) -> int:
 
 
 def is_utf16(head: bytes) -> bool:
-    """Whether a file's beginning is UTF-16: it has the byte order mark, or a zero in every other byte."""
+    """Whether the beginning of a file is UTF-16: it has a byte order mark, or a zero in every other byte."""
     marked = head.startswith((b"\xff\xfe", b"\xfe\xff"))
     return marked or (len(head) >= 4 and any(not any(head[place:8:2]) for place in (0, 1)))
 
 
 def used_databases(sql: str) -> tuple[str, ...]:
-    """Databases that the beginning of a file of SQL uses; as for the mysql client, a line ends a USE, too."""
+    """Return the databases that some SQL uses; like in the mysql client, a line end also ends a USE."""
     use = r"^\ufeff?USE[^\S\n]+(?:`((?:[^`]|``)+)`|([\w$]+?))[^\S\n]*(?:;|\$\$|//|$)"
     found = re.findall(use, sql, re.MULTILINE | re.IGNORECASE)
     names = (quoted.replace("``", "`") or plain for quoted, plain in found)
@@ -276,6 +265,6 @@ TEXTS_DIFFER = "Which texts are equal, and their order, can differ between arms.
 
 
 def as_loaded(label: str, translated: Mapping[str, str]) -> str:
-    """What was put in the place of a dump's names that a server does not know, in words; empty when nothing was."""
+    """Say what replaced names in a dump that a server does not know; empty if nothing was replaced."""
     said = [f"{name} as {other}" if other else f"SQL mode {name} left out" for name, other in translated.items()]
     return f"{label} has the dump's {', '.join(said)}" if said else ""

@@ -69,7 +69,7 @@ def check_charset(name: str, level: str) -> None:
     if charset.lower() not in CHARSETS:
         near = difflib.get_close_matches(charset.lower(), CHARSETS, n=1)
         raise SpecError(
-            f"there is no character set {charset}.", hint=f"Did you mean {near[0]}?" if near else "Write utf8mb4."
+            f"character set {charset} is unknown.", hint=f"Did you mean {near[0]}?" if near else "Write utf8mb4."
         )
     if name.startswith("connection_") and charset.lower() in _NOT_FOR_CLIENTS:
         raise SpecError(f"no client can use {charset}.", hint="Write utf8mb4: the server converts.")
@@ -172,7 +172,7 @@ _FIELDS: dict[str, KeyPath] = {
     **{f"connection_{name}": ("connection", name) for name in ("charset", "collation")},
     **{name: ("connection", name) for name in _CONNECTION_FIELDS},
 }
-# Settings with a name of their own after the point.
+# Settings that continue with any name after the point.
 _OPEN: dict[str, KeyPath] = {
     "option": ("server", "options"), "env": ("server", "env"), "script": ("data", "options"),
 }  # fmt: skip
@@ -221,7 +221,7 @@ def _field_of(name: str) -> KeyPath:
         return (*_OPEN[kind], rest if kind == "env" else rest.replace("-", "_"))
     near = difflib.get_close_matches(name, _FIELDS, n=1, cutoff=0.6)
     raise SpecError(
-        f"there is no setting {name}.",
+        f"setting {name} is unknown.",
         hint=f"Did you mean {near[0]}?" if near else f"Write option.{name} for an option of mysqld.",
     )
 
@@ -322,8 +322,8 @@ class ArmParts:
     """Server, data and connection of an arm while its settings are applied.
 
     Attributes:
-        folder: where the server's @FILEs lie.
-        data_bytes: expected size of the tables, for a buffer pool given as a ratio of the data; None: not known.
+        folder: folder of the server's @FILEs.
+        data_bytes: expected size of the tables, for a buffer pool given as a ratio of the data; None if unknown.
     """
 
     folder: Path = Path()
@@ -379,7 +379,7 @@ class ArmParts:
         self.data = self.data.model_copy(update=changed)
 
     def _page_compression(self, value: str) -> None:
-        """MySQL takes the algorithm as a table option, MariaDB as a server option."""
+        """Set the algorithm, which is a table option in MySQL and a server option in MariaDB."""
         if value.lower() in (DEFAULT, "none"):
             return
         if self.server and self.server.flavour == "mariadb":
@@ -423,7 +423,7 @@ class ArmParts:
             wanted = parse_bytes(text)
         elif self.data_bytes is None:
             raise SpecError(
-                f"buffer_pool {text}: how large the data of a running server is, is not known yet.",
+                f"buffer_pool {text}: the size of a running server's data is not known yet.",
                 hint="Write a size: buffer_pool: 512M.",
                 field=("server", "options", "innodb_buffer_pool_size"),
             )

@@ -97,7 +97,7 @@ class Profile(StrEnum):
 
 
 class Placement(StrEnum):
-    """Where the client thread and the server thread of a connection run."""
+    """The CPUs of the client thread and the server thread of a connection."""
 
     PAIRED = "paired"  # both on one CPU: connection i on CPU i modulo their number
     FREE = "free"  # chosen by the kernel

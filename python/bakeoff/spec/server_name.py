@@ -20,7 +20,7 @@ from bakeoff.spec.fields import Frozen
 
 
 class Origin(StrEnum):
-    """Where the binaries come from."""
+    """The source of the binaries."""
 
     CATALOG = "catalog"
     PATH = "path"
@@ -30,16 +30,15 @@ class Origin(StrEnum):
 
 
 class ServerSpec(Frozen):
-    """One server setup; equality is by value, so two arms may share binaries, templates and data.
+    """One server setup. Equality is by value, so two arms may share binaries, templates and data.
 
     Attributes:
-        origin: where the binaries come from.
-        flavour: `mysql`, `mariadb`, `percona` for CATALOG; else empty.
-        version: as typed after the flavour, a prefix of a full version (`8.0`), or empty for the newest.
-        location: directory, file, image or URL without its password for the other origins.
-        options: mysqld options, names with underscores and without dashes in front, in the order typed.
-        cnf_files: my.cnf files read before `options`; absolute, or `~` in front.
-        cnf_options: names of the options in these files, of every group.
+        flavour: `mysql`, `mariadb` or `percona` for CATALOG; else empty.
+        version: a full version or a prefix of one (`8.0`); empty for the newest.
+        location: directory, file, image, or URL without its password, for the other origins.
+        options: mysqld options in the order typed; names have underscores and no leading dashes.
+        cnf_files: my.cnf files that are read before `options`; absolute, or with a leading `~`.
+        cnf_options: names of the options in all groups of these files.
         env: environment of the server process (`LD_PRELOAD`).
     """
 
@@ -53,7 +52,7 @@ class ServerSpec(Frozen):
     env: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
-        """The text that `parse_server` reads back (a URL's password left out)."""
+        """Return text that `parse_server` reads back, without a URL's password."""
         if self.origin is Origin.CATALOG:
             head = f"{self.flavour}:{self.version}" if self.version else self.flavour
         elif self.origin is Origin.URL:
@@ -67,14 +66,19 @@ class ServerSpec(Frozen):
         parts += [f"env.{name}={value}" for name, value in self.env]
         return ",".join(parts)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it is a running server, named by URL, which bakeoff neither starts nor stops."""
+        return self.origin is Origin.URL
+
     def with_options(self, **options: str) -> Self:
-        """The same server with options added or replaced."""
+        """Return the same server with options added or replaced."""
         merged = dict(self.options) | options
         return self.model_copy(update={"options": tuple(merged.items())})
 
 
 UNWRITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-"""Control characters, and halves of characters: no option, name or title has them."""
+"""Control characters and surrogates, which no option, name or title may contain."""
 
 REPEATED = frozenset(
     {
@@ -84,8 +88,8 @@ REPEATED = frozenset(
         "replicate_wild_ignore_table"
     }
 )  # fmt: skip
-"""Options that take one value each time they are given, and that mysqld collects; a line end joins the values."""
-# What joins the values of options that mysqld collects. It keeps only the last plugin_load and early_plugin_load.
+"""Options that may be given several times with one value each; bakeoff joins the values with line ends."""
+# Separators of the values that mysqld collects. It keeps only the last plugin_load and early_plugin_load.
 _COLLECTED = dict.fromkeys(REPEATED, "\n") | {
     "optimizer_switch": ",", "optimizer_trace": ",", "optimizer_trace_features": ",", "plugin_load_add": ";"
 }  # fmt: skip
@@ -95,14 +99,10 @@ _PREFIXES = ("loose_", "skip_", "enable_", "disable_", "maximum_")
 
 
 def parse_server(text: str, folder: Path = Path()) -> ServerSpec:
-    """Read one server from the command line or a study.
-
-    Args:
-        text: as it is written.
-        folder: where its @FILEs lie.
+    """Parse a server of the command line or a study; its @FILEs are relative to `folder`.
 
     Raises:
-        SpecError: nothing typed, an option without a name, a form that does not exist.
+        SpecError: it is empty, an option has no name, or the form is unknown.
     """
     if odd := UNWRITABLE.search(text):
         raise SpecError(f"server: a control character (U+{ord(odd[0]):04X}) is in its name.", hint="Remove it.")
@@ -142,13 +142,13 @@ def parse_server(text: str, folder: Path = Path()) -> ServerSpec:
 
 
 def joined(before: str | None, name: str, value: str) -> str:
-    """An option's value with an earlier one of the same name, where mysqld collects them; else the value alone."""
+    """Join an option's value with an earlier one if mysqld collects them; else return the value."""
     joint = _joint(name)
     return value if before is None or joint is None else f"{before}{joint}{value}"
 
 
 def values_of(name: str, value: str) -> list[str]:
-    """The values that an option is given one by one: several of a repeated option that mysqld collects."""
+    """Split the value of an option that is given to mysqld several times."""
     return value.split("\n") if _joint(name) == "\n" else [value]
 
 
@@ -158,14 +158,14 @@ def _joint(name: str) -> str | None:
 
 
 def with_later(options: Mapping[str, str], later: Mapping[str, str]) -> dict[str, str]:
-    """Options with later ones, as mysqld takes both: the later one counts, or both where it collects them."""
+    """Merge options as mysqld does: the later one wins, unless mysqld collects both."""
     others = {name: value for name, value in options.items() if name not in later}
     return others | {name: joined(options.get(name), name, value) for name, value in later.items()}
 
 
 def stem(name: str) -> str:
-    """The variable that an option sets: `loose_skip_log_bin` is `log_bin`. `skip_name_resolve` is a variable itself."""
-    if name == "skip_name_resolve":
+    """Return the variable that an option sets: `log_bin` for `loose_skip_log_bin`."""
+    if name == "skip_name_resolve":  # a variable itself
         return name
     for prefix in _PREFIXES:
         if name.startswith(prefix) and len(name) > len(prefix):
@@ -185,7 +185,7 @@ def is_limit(name: str) -> bool:
 
 
 def _cnf_options(files: list[str]) -> tuple[str, ...]:
-    """Names of the options in cnf files; those that cannot be read have none, and are an error when a server starts."""
+    """Return the names of the options in cnf files. One that cannot be read is an error later, when a server starts."""
     names: set[str] = set()
     for name in files:
         with suppress(SpecError, OSError, ValueError):
@@ -200,13 +200,13 @@ def is_url(text: str) -> bool:
 
 
 def url_password(text: str) -> str | None:
-    """The password inside a server URL, which `ServerSpec` never keeps; None when there is none."""
+    """Return the password in a server URL, which `ServerSpec` never keeps, or None."""
     password = urlsplit(_split_commas(text.strip())[0]).password
     return unquote(password) if password is not None else None
 
 
 def url_parts(location: str) -> tuple[str, int, str | None, str | None]:
-    """Host, port, socket path and user of a server URL's `location`."""
+    """Return host, port, socket path and user of a server URL."""
     parts = urlsplit(location)
     socket = parse_qs(parts.query).get("socket", [None])[0]
     return (
@@ -218,7 +218,7 @@ def url_parts(location: str) -> tuple[str, int, str | None, str | None]:
 
 
 def running_at(server: ServerSpec, *, with_database: bool) -> tuple[str | int, ...]:
-    """Where a running server listens, the same however its URL is written; replays use the URL's database too."""
+    """Identify a running server by where it listens, however its URL is written, and perhaps by its database."""
     host, port, socket, _ = url_parts(server.location)
     host = "127.0.0.1" if host in ("localhost", "::1") else host
     place: tuple[str | int, ...] = (os.path.realpath(socket),) if socket else (host, port)
@@ -226,7 +226,7 @@ def running_at(server: ServerSpec, *, with_database: bool) -> tuple[str | int, .
 
 
 def url_database(location: str) -> str:
-    """The database that a server URL's `location` names; empty: none."""
+    """Return the database that a server URL names, or an empty string."""
     return unquote(urlsplit(location).path).strip("/")
 
 
@@ -264,12 +264,12 @@ def _parse_head(head: str, text: str) -> ServerSpec:
 
 
 def _shown(text: str) -> str:
-    """A server as typed, for a message; of a URL only the beginning, because a password may follow."""
+    """Quote a server for a message; only the scheme of a URL, because a password may follow."""
     return repr(text.partition("://")[0] + "://…" if is_url(text) else text)
 
 
 def _split_commas(text: str) -> list[str]:
-    """Split at commas that start an option; one inside a value (`sql_mode=A,B`) stays: what follows it has no `=`."""
+    """Split at commas that start an option, but not inside a value (`sql_mode=A,B`), where no `=` follows."""
     parts: list[str] = []
     for piece in text.split(","):
         starts_option = not parts or "=" in piece or piece.startswith(("@", "skip_", "skip-"))

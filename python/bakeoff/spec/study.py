@@ -93,7 +93,7 @@ class Fraction(Frozen):
 
 
 class Design(Frozen):
-    """Where the arms of a study come from.
+    """The factors and levels behind the arms of a study.
 
     Attributes:
         question: in words.
@@ -240,7 +240,7 @@ class Workload(WorkloadFields):
 
 
 class Question(Frozen):
-    """What a study asks. A feature has a record of its own (`question.py`), whose kind is the feature's name.
+    """What a study asks. Each feature adds a record (`question.py`), whose kind is the feature's name.
 
     Attributes:
         reference: the log ratio that a comparison is measured against: measuring may end once it is excluded.
@@ -327,7 +327,7 @@ class Study(Sizes, Conditions):
     def _consistent(self) -> "Study":
         names = [arm.name for arm in self.arms]
         if len(names) < 2 or len(set(names)) < len(names):
-            raise SpecError("study: it takes at least two arms, each with a name of its own.")
+            raise SpecError("study: it takes at least two arms with different names.")
         design = self.design
         if design and any(len(design.levels.get(name, ())) != len(design.factors) for name in names):
             raise SpecError("study: its design needs a level of every factor for every arm.")
@@ -342,7 +342,7 @@ class Study(Sizes, Conditions):
         Raises:
             SpecError: it asks for what needs both on one machine.
         """
-        both = "client and servers are on hosts of their own"
+        both = "client and servers are on different hosts"
         if self.has_running_server:
             raise SpecError(f"--client: {both}, and a running server is where it is.", hint="Leave --client out.")
         if self.placement is Placement.PAIRED:

@@ -1,6 +1,6 @@
-"""Read a study file (YAML, docs/studies.md) and report its mistakes with file and line.
+"""Read a study file (docs/reference/studies.md) and report mistakes with file and line.
 
-The arms of the study are made by `bakeoff.plan.factorial`.
+`bakeoff.plan.factorial` makes the arms of the study.
 """
 
 import difflib
@@ -62,7 +62,7 @@ class StudyFile(Sizes, Conditions):
 
     title: str = Field(min_length=1, description="Short; names the run.")
     question: str = Field(default="", description="The question in a sentence; stands above the report.")
-    about: str = Field(default="", description="Where the question comes from.")
+    about: str = Field(default="", description="Background: who asked the question, and where.")
     workloads: Workloads = None
     servers: list[str] | None = Field(
         default=None, min_length=1, description="Short for the factor `server`; `installed`: every installed one."
@@ -102,18 +102,18 @@ class LoadedStudy:
     cnf_folder: Path
 
     def place_of(self, factor: str, level: str) -> KeyPath:
-        """Where the file defines a level."""
+        """Return the place in the file that defines a level."""
         if factor == "server" and "server" not in self.written.factors:
             return ("servers", (self.written.servers or []).index(level))
         levels = self.written.factors[factor]
         return ("factors", factor, level if isinstance(levels, dict) else levels.index(level))
 
     def place_of_field(self, field: KeyPath, combination: Mapping[str, str]) -> KeyPath:
-        """Where the file sets a field of an arm (a path inside `Arm`), else where it names the arm's server."""
+        """Return the place that sets a field of an arm (a path inside `Arm`), else the place of its server."""
         return self.place_of_setting((*settings_behind(field), "server"), combination)
 
     def place_of_setting(self, names: Sequence[str], combination: Mapping[str, str]) -> KeyPath:
-        """Where the file sets the first of these settings that an arm has."""
+        """Return the place of the first of these settings that an arm has."""
         for setting in names:
             for factor, level in reversed(tuple(combination.items())):
                 if setting in self.levels[factor][level]:
@@ -183,7 +183,8 @@ def read_study(path: Path, *, scale: str = "", installed: Installed = lambda nam
         raise SpecError(f"study {path} cannot be read: {error.strerror}.", hint="See `bakeoff list studies`.") from None
     document, lines = load_yaml(text, path.name)
     if not isinstance(document, dict):
-        raise lines.error((), "a study is a mapping of keys.", hint="It begins with `title: …`; see docs/studies.md.")
+        hint = "It begins with `title: …`; see docs/reference/studies.md."
+        raise lines.error((), "a study is a mapping of keys.", hint=hint)
     try:
         form = StudyFile.model_validate(_as_written(_with_installed(document, installed)), context=IN_FILE)
     except ValidationError as error:
@@ -240,7 +241,7 @@ def _shares_as_text(node: Any, name: str = "") -> Any:  # noqa: ANN401 — whate
 def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
     if scale not in form.scales:
         have = ", ".join(form.scales) or "none"
-        raise lines.error(("scales",), f"there is no scale {scale}.", hint=f"This study has {have}.")
+        raise lines.error(("scales",), f"scale {scale} is unknown.", hint=f"This study has {have}.")
     chosen = form.scales[scale]
     changed = chosen.given()
     changed.pop("keep", None)
@@ -248,7 +249,7 @@ def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
     for name, levels in chosen.keep.items():
         known = servers if name == "server" and servers else factors.get(name)
         if known is None:
-            raise lines.error(("scales", scale, "keep", name), f"there is no factor {name}.", hint=_names(form))
+            raise lines.error(("scales", scale, "keep", name), f"factor {name} is unknown.", hint=_names(form))
         if not levels:
             raise lines.error(("scales", scale, "keep", name), "a factor needs a level.", hint="Leave one of them.")
         for index, level in enumerate(levels):
@@ -336,9 +337,7 @@ def _check(loaded: LoadedStudy) -> None:
         raise loaded.error(reason="no workload is named.", hint="Write workloads: [oltp_read_only].")
     for factor in form.published.columns if form.published else ():
         if factor not in levels and factor not in ("workload", "threads", *form.settings):
-            raise loaded.error(
-                "published", "columns", factor, reason=f"there is no factor {factor}.", hint=_names(form)
-            )
+            raise loaded.error("published", "columns", factor, reason=f"factor {factor} is unknown.", hint=_names(form))
 
 
 def _check_baseline(loaded: LoadedStudy) -> None:
@@ -349,7 +348,7 @@ def _check_baseline(loaded: LoadedStudy) -> None:
 def _refer(loaded: LoadedStudy, place: KeyPath, factor: str, wanted: Sequence[str]) -> None:
     """Check that a factor and its levels exist."""
     if factor not in loaded.levels:
-        raise loaded.error(*place, reason=f"there is no factor {factor}.", hint=_names(loaded.form))
+        raise loaded.error(*place, reason=f"factor {factor} is unknown.", hint=_names(loaded.form))
     for level in wanted:
         if level not in loaded.levels[factor]:
             have = ", ".join(loaded.levels[factor])
@@ -362,7 +361,7 @@ def _names(form: StudyFile) -> str:
 
 
 _REMEDIES = {
-    "extra_forbidden": "Leave it out, or look for a typo; docs/studies.md lists the keys.",
+    "extra_forbidden": "Leave it out, or look for a typo; docs/reference/studies.md lists the keys.",
     "missing": "Write it.",
     "list_type": "Write a list: [4], or a line with - for each.",
     "tuple_type": "Write a list: [4], or a line with - for each.",
@@ -394,7 +393,7 @@ def _first_mistake(error: ValidationError, lines: Lines) -> SpecError:
         return lines.error(path, found["ctx"]["reason"], hint=found["ctx"]["hint"])
     reason = _REASONS.get(found["type"], found["msg"])
     reason = reason[0].lower() + reason[1:]
-    hint = _REMEDIES.get(found["type"], "See docs/studies.md.")
+    hint = _REMEDIES.get(found["type"], "See docs/reference/studies.md.")
     if found["type"] == "extra_forbidden" and path:
         near = difflib.get_close_matches(str(path[-1]), _keys(_FORMS.get(path[0], StudyFile)), n=1)
         hint = f"Did you mean {near[0]}?" if near else hint

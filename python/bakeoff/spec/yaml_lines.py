@@ -1,4 +1,4 @@
-"""Read YAML as plain data, with the line of every value for messages (study files, docs/studies.md)."""
+"""Read YAML as plain data, with the line of every value for messages."""
 
 import re
 from dataclasses import dataclass
@@ -17,21 +17,13 @@ from bakeoff.spec.server_name import UNWRITABLE
 
 @dataclass(frozen=True)
 class Lines:
-    """Line numbers (from 1) of a file's values.
-
-    Attributes:
-        name: of the file, for messages.
-        known: path of keys and indexes -> line.
-    """
+    """Line numbers (from 1) of the values of the file `name`, by their path of keys and indexes."""
 
     name: str
     known: dict[KeyPath, int]
 
     def error(self, path: KeyPath, reason: str, *, hint: str = "") -> SpecError:
-        """An error at a place of the file: `my.yaml:14: factors.charset: REASON HINT`.
-
-        The line is that of the value, or of the innermost value around it that is in the file.
-        """
+        """Make an error at the innermost known value of a path: `my.yaml:14: factors.charset: REASON HINT`."""
         around = (path[:length] for length in range(len(path), 0, -1))
         line = next((self.known[each] for each in around if each in self.known), 1)
         where = ".".join(str(part) for part in path)
@@ -39,10 +31,10 @@ class Lines:
 
 
 def load_yaml(text: str, name: str) -> tuple[Any, Lines]:
-    """Read one YAML 1.2 document (`on`, `off` and `no` are text; duplicate keys are errors) as plain data with lines.
+    """Read one YAML 1.2 document as plain data with lines; `on`, `off` and `no` are text, duplicate keys are errors.
 
     Raises:
-        SpecError: not YAML, or more than a study can be; with file and line.
+        SpecError: not YAML, or larger than a study can be; with file and line.
     """
     if len(text) > CHARACTERS_MAX:
         raise SpecError(f"{name}:1: it has more than {CHARACTERS_MAX:,} characters.", hint="A study is a short file.")
@@ -62,8 +54,6 @@ def load_yaml(text: str, name: str) -> tuple[Any, Lines]:
 
 
 CHARACTERS_MAX = 100_000
-"""Most characters of a file."""
-
 _VALUES_MAX = 5_000  # with every alias written out
 _DEPTH_MAX = 20
 _READ_AS_DATE = re.compile(r"\d{4}-\d\d?-\d\d?([Tt ]|$)")
@@ -71,12 +61,7 @@ _LONG_NUMBER = re.compile(r"[-+.]?[0-9][-+_.,0-9a-fxo]{40,}", re.IGNORECASE)
 
 
 def _check_events(text: str, name: str) -> None:
-    """Refuse what would take long, or make something other than data, before any value is made.
-
-    Raises:
-        SpecError: control characters, tags, dates, deep nesting, long numbers, aliases that multiply; with the line.
-        YAMLError: not YAML.
-    """
+    """Refuse control characters, tags, dates, deep nesting, long numbers and multiplying aliases, before loading."""
     if odd := re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text):
         line = text.count("\n", 0, odd.start()) + 1
         raise SpecError(f"{name}:{line}: there is a control character (U+{ord(odd[0]):04X}).", hint="Remove it.")
@@ -109,17 +94,14 @@ def _check_events(text: str, name: str) -> None:
         if values > _VALUES_MAX:
             reason, hint = f"more than {_VALUES_MAX:,} values, counting what aliases repeat", "A study is a short file."
         if len(begun) > _DEPTH_MAX:
-            reason, hint = f"more than {_DEPTH_MAX} lists or mappings inside each other", "See docs/studies.md."
+            reason = f"more than {_DEPTH_MAX} lists or mappings inside each other"
+            hint = "See docs/reference/studies.md."
         if reason:
             raise SpecError(f"{name}:{event.start_mark.line + 1}: {reason}.", hint=hint)
 
 
 def _plain(node: Any, path: KeyPath, lines: Lines) -> Any:  # noqa: ANN401 — whatever YAML holds
-    """Note the lines of a value and all in it, and make plain data of it.
-
-    Raises:
-        SpecError: a key that is a number with a point, or the same text as one before.
-    """
+    """Turn a value into plain data and note the lines of all in it. Duplicate and fractional keys are errors."""
     if isinstance(node, CommentedMap):
         made: dict[str, Any] = {}
         for key, value in node.items():
@@ -128,7 +110,7 @@ def _plain(node: Any, path: KeyPath, lines: Lines) -> Any:  # noqa: ANN401 — w
             if key in (node.lc.data or {}):  # keys merged by `<<` have no line here
                 lines.known[place] = node.lc.key(key)[0] + 1
             if isinstance(key, float):
-                reason, hint = "a number with a point is no name.", "Write it in quotes: YAML reads 8.10 as 8.1."
+                reason, hint = "a key cannot be a number with a point.", "Write it in quotes: YAML reads 8.10 as 8.1."
                 raise lines.error(place, reason, hint=hint)
             if text in made:
                 raise lines.error(place, "it comes twice.", hint="Leave one out.")
@@ -149,7 +131,7 @@ def _plain(node: Any, path: KeyPath, lines: Lines) -> Any:  # noqa: ANN401 — w
 
 
 def level_text(value: object) -> object:
-    """A level as text. A number with a point is refused: YAML reads 8.10 as 8.1."""
+    """Return a level as text, but a fractional number as it is, to be refused: YAML reads 8.10 as 8.1."""
     if isinstance(value, bool):
         return "ON" if value else "OFF"
     return str(value) if isinstance(value, int) else value

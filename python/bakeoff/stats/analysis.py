@@ -1,25 +1,27 @@
-"""Analyse a run: from its epochs to everything that its report shows. Pure: equal input gives an equal analysis."""
+"""Analyse a run: from its epochs to everything that its report shows. Equal input gives an equal analysis."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import fmean
+from sys import intern
 from types import MappingProxyType
+from typing import Any
 
 from bakeoff.plan import Plan, plan_study
 from bakeoff.results.epoch_data import EpochData
+from bakeoff.results.frame import Frame, Stack
 from bakeoff.results.manifest import Network
 from bakeoff.spec import Study
 from bakeoff.stats import hosts
 from bakeoff.stats import interval as iv
-from bakeoff.stats.diagnostics import states_flag, stood_still, two_states
-from bakeoff.stats.differences import changes_flag, settings_flag
-from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison
+from bakeoff.stats.diagnostics import long_waits, stalls, states_flag, two_states, windows
+from bakeoff.stats.differences import Changes, changes_flag, differences, settings_flag, undeclared
+from bakeoff.stats.estimate import EpochEstimates, PairEstimate, by_comparison, epoch_estimates
 from bakeoff.stats.model import Analysis, ArmSummary, Comparison, Estimate, Flag, FlagKind, Stop
-from bakeoff.stats.reduced import Reduced, reduced
 from bakeoff.stats.stopping import contenders, control_name, family_size
-from bakeoff.stats.summary import arm_summaries, client_flag, dropped_flag, latency_ratios, network_flag
+from bakeoff.stats.summary import arm_summaries, arm_sums, client_flag, dropped_flag, latency_ratios, network_flag
 from bakeoff.stats.verdict import AnalysisContext, compare
 
 CONTROL_ALPHA = 0.01
@@ -27,7 +29,7 @@ CONTROL_ALPHA = 0.01
 
 _UNTRUSTED = Flag(
     kind=FlagKind.UNTRUSTED,
-    text="in this session the baseline differed from its own control; nothing here can be relied on.",
+    text="the baseline differed from its own control; do not rely on anything here.",
 )
 
 
@@ -43,13 +45,12 @@ def analyse(
     """Analyse a run.
 
     Args:
-        epochs: all of them, in any order, each read once and forgotten; discarded ones are counted and not used.
+        epochs: all of them, in any order; discarded ones are counted and not used.
         study: the question.
-        plan: its cells; None: planned anew from the study.
-        ended: how measuring ended. After ABORTED (also of a run that was killed), EXTENDED and RUNNING only the
-            anytime-valid interval is shown; anything else means that the stopping rule came to its end.
-        kinds: of machine, by host (`bakeoff.results.manifest.kinds_of`).
-        network: between client and servers on hosts of their own; None: both were on one.
+        plan: its cells; None to plan anew from the study.
+        ended: how measuring ended. After ABORTED, EXTENDED and RUNNING only the anytime-valid interval is shown.
+        kinds: kind of machine by host (`bakeoff.results.manifest.kinds_of`).
+        network: between client and servers on different hosts; None if both were on one.
     """
     plan = plan or plan_study(study, overhead_s=0.0, load_s=0.0)
     run = reduced(epochs, study)
@@ -61,7 +62,7 @@ def analyse(
     settings = run.undeclared
     trusted = _trusted(pairs, context.control)
     states = {} if ended is Stop.RUNNING else _states_flags(run, plan)
-    still = {} if ended is Stop.RUNNING else stood_still(sums, run.waits.frame("epoch"))
+    still = {} if ended is Stop.RUNNING else stalls(sums, run.waits.frame("epoch"))
     changed = {(cell, arm): changes_flag(arm, found) for (cell, arm), found in run.changes.items()}
     comparisons = []
     for comparison in compare(pairs, plan, context):
@@ -105,7 +106,7 @@ def analyse(
 def comparisons_so_far(
     history: Sequence[EpochEstimates], study: Study, plan: Plan, *, kinds: hosts.Kinds = MappingProxyType({})
 ) -> tuple[Comparison, ...]:
-    """The comparisons of a run that goes on, without the flags that take more than estimates."""
+    """Judge the comparisons of a run that goes on, without the flags that take more than estimates."""
     return compare(by_comparison(history), plan, _context(study, plan, Stop.RUNNING, kinds))
 
 
@@ -123,7 +124,6 @@ def _context(study: Study, plan: Plan, ended: Stop, kinds: hosts.Kinds) -> Analy
 def _by_machine(
     pairs: Mapping[tuple[str, str], Sequence[PairEstimate]], plan: Plan, context: AnalysisContext
 ) -> dict[str, tuple[Comparison, ...]]:
-    """The comparisons of each kind of machine alone, corrected over all of them; none where there is one kind."""
     groups = {key: hosts.by_kind(found, context.kinds) for key, found in pairs.items()}
     kinds = list(dict.fromkeys(kind for found in groups.values() for kind in found))
     if len(kinds) < 2:
@@ -135,20 +135,18 @@ def _by_machine(
 def _load_flags(
     comparison: Comparison, summaries: Sequence[ArmSummary], plan: Plan, network: Network | None
 ) -> tuple[Flag | None, ...]:
-    """Flags about the client, about the way to it, and about an open loop's schedule."""
     names = (comparison.baseline, comparison.contender)
     arms = [arm for arm in summaries if arm.cell == comparison.cell and arm.arm in names]
     slow = network_flag(arms, plan.cell(comparison.cell), network) if network else None
     return client_flag(arms), slow, dropped_flag(arms)
 
 
-def _states_flags(run: Reduced, plan: Plan) -> dict[tuple[str, str], Flag]:
-    """By (cell, arm), for arms that ran in two states."""
+def _states_flags(run: "Reduced", plan: Plan) -> dict[tuple[str, str], Flag]:
     cells = {cell.name: cell for cell in plan.cells}
     return {
         (state.cell, state.arm): states_flag(state, cells[state.cell], run.versions.get(state.arm, ""))
         for state in two_states(run.windows())
-        if state.cell in cells and not cells[state.cell].fixed_work  # the parts of a capture differ by themselves
+        if state.cell in cells and not cells[state.cell].fixed_work  # the parts of a capture differ anyway
     }
 
 
@@ -167,17 +165,14 @@ def _trusted(pairs: dict[tuple[str, str], list[PairEstimate]], control: str | No
 
 
 def _geometric_means(history: Sequence[EpochEstimates], plan: Plan, context: AnalysisContext) -> dict[str, Estimate]:
-    """By contender: mean over cells of D_e in each epoch that measured them all; the interval is over epochs.
-
-    Empty with an open loop among the cells: its throughput is that of the schedule.
-    """
+    """Mean over cells of D_e in each epoch that measured them all, by contender; empty with an open loop."""
     means: dict[str, Estimate] = {}
     if any(cell.open_loop for cell in plan.cells):
         return means
     for contender in contenders(context.study):
         rows = [[pair for pair in epoch.pairs if pair.contender == contender] for epoch in history]
         complete = [row for row in rows if len(row) == len(plan.cells)]
-        # Where an arm completed nothing in an epoch, one of the cells has no ratio.
+        # If an arm completed nothing in an epoch, one of the cells has no ratio.
         if complete and all(math.isfinite(pair.value) for row in rows for pair in row):
             values = [fmean(pair.value for pair in row) for row in complete]
             means[contender] = hosts.estimate_of(values, [row[0].host for row in complete], context.quick_interval)
@@ -192,3 +187,98 @@ def _stopped(comparisons: Sequence[Comparison], context: AnalysisContext) -> Sto
         if stop in stops:
             return stop
     return Stop.PRECISE
+
+
+# ---- epochs reduced to what an analysis needs, so that many fit in memory --------------------------------------------
+
+_WINDOWED = 1000  # epochs whose windows are kept: enough to estimate the share of a state
+_OF_HISTOGRAM = ("cell", "arm", "operation", "clock", "round", "count")
+
+
+@dataclass
+class Reduced:
+    """The epochs of a run without their slices.
+
+    Attributes:
+        history: the valid epochs, by number; `epochs` likewise, with their histograms' quantiles.
+        sums, waits: `arm_sums` and `long_waits` of every valid epoch.
+        discarded: epoch -> reason.
+        undeclared: contender -> settings that differed in any epoch.
+        changes: (cell, arm) -> variables that changed while the cell was measured.
+        versions: server version by arm.
+    """
+
+    history: list[EpochEstimates] = field(default_factory=list)
+    epochs: list[EpochData] = field(default_factory=list)
+    sums: Stack = field(default_factory=Stack)
+    waits: Stack = field(default_factory=Stack)
+    discarded: dict[int, str] = field(default_factory=dict)
+    undeclared: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
+    changes: dict[tuple[str, str], Changes] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    _windows: list[Frame] = field(default_factory=list)
+    _every: int = 1  # keep the windows of one epoch in so many
+    _compared: set[int] = field(default_factory=set)
+
+    def windows(self) -> Frame:
+        """Windows of at most two thousand epochs, evenly chosen."""
+        return Frame.concat(self._windows) if self._windows else Frame({})
+
+    def add(self, epoch: EpochData, study: Study) -> None:
+        """Reduce one more epoch."""
+        if not epoch.valid:
+            self.discarded[epoch.epoch] = epoch.discard_reason
+            return
+        if len(epoch.slices):
+            self.sums.add(arm_sums(epoch.slices).with_columns(epoch=epoch.epoch, host=epoch.host))
+            self.waits.add(long_waits(epoch))
+            self._add_windows(epoch)
+        self._compare(epoch.variables, study)
+        for arm, cells in epoch.changes.items():
+            for cell, found in cells.items():
+                self.changes.setdefault((cell, arm), {}).update(found)
+        self.history.append(epoch_estimates(epoch, baseline=study.baseline.name))
+        quantiles = [_quantiles(row) for row in epoch.histograms]
+        self.epochs.append(
+            replace(
+                epoch, slices=Frame({}), histograms=quantiles, variables={}, changes={}, server_counts={}, failures=[]
+            )
+        )
+
+    def _add_windows(self, epoch: EpochData) -> None:
+        if len(self.epochs) % self._every:
+            return
+        self._windows.append(windows(epoch.slices).with_columns(host=epoch.host))
+        if len(self._windows) > 2 * _WINDOWED:
+            self._windows, self._every = self._windows[::2], 2 * self._every
+
+    def _compare(self, variables: Mapping[str, Mapping[str, str]], study: Study) -> None:
+        self.versions |= {arm: values.get("version", "") for arm, values in variables.items()}
+        base = variables.get(study.baseline.name)
+        for arm in study.arms[1:]:
+            theirs = variables.get(arm.name)
+            if not base or not theirs:
+                continue
+            fingerprint = hash((arm.name, frozenset(base.items()), frozenset(theirs.items())))
+            if fingerprint in self._compared:
+                continue
+            self._compared.add(fingerprint)
+            if differing := undeclared(differences(base, theirs, study, arm)):
+                self.undeclared.setdefault(arm.name, {}).update(differing)
+
+
+def reduced(epochs: Iterable[EpochData], study: Study) -> Reduced:
+    """Reduce all epochs of a run, in any order."""
+    run = Reduced()
+    for epoch in epochs:
+        run.add(epoch, study)
+    run.history.sort(key=lambda each: each.epoch)
+    run.epochs.sort(key=lambda each: each.epoch)
+    run.discarded = dict(sorted(run.discarded.items()))
+    return run
+
+
+def _quantiles(row: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: row[name] for name in _OF_HISTOGRAM if name in row}
+    kept |= {name: intern(value) for name, value in kept.items() if isinstance(value, str)}
+    return kept | {"quantiles_ns": {intern(name): value for name, value in row["quantiles_ns"].items()}}

@@ -1,6 +1,6 @@
-"""Diagnostics that raise flags: carry-over, drift, builds, outliers, two states of a server; and the end of a warm-up.
+"""Diagnostics that raise flags: carry-over, drift, builds, outliers, stalls, two states; and the end of a warm-up.
 
-No verdict depends on them. docs/method.md ("The flags") explains each.
+No verdict depends on them. docs/reference/method.md ("The flags in full") explains each.
 """
 
 import json
@@ -28,8 +28,8 @@ _SAME_LENGTH = 0.7  # share of the longest slice: a shorter one was measured bef
 _LEAK_EPOCHS = 3  # two epochs are too few to lengthen slices for
 _CARRY_OVER_MAX = 0.05  # log ratio of one arm's throughput
 _SHAPE_EPOCHS = 6  # fewest epochs for the outlier and bimodality tests
-_ROUNDING = 1e-9  # of values that differ by no more of their size nothing is left but rounding
-_SHAPE_ALPHA = 0.01  # of the outlier and bimodality tests, stricter because every comparison is tested
+_ROUNDING = 1e-9  # values that differ by a smaller share of their size are equal but for rounding
+_SHAPE_ALPHA = 0.01  # of the outlier and bimodality tests: strict, because every comparison is tested
 
 # 99 % quantiles, for normal values, of the largest share of the sum of squares that a split into two groups of at
 # least two values explains. From the simulation in tests/stats/test_side_tests.py (`bimodal_quantiles`).
@@ -38,16 +38,11 @@ _BIMODAL_SHARE = (0.967, 0.952, 0.938, 0.908, 0.886, 0.860, 0.829, 0.794, 0.772,
 
 
 def carry_over(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> CarryOver:
-    """How much faster an arm is right after itself than after another arm.
+    """Estimate how much faster an arm is right after itself than after another arm.
 
-    A loss that both arms share, such as refilling the processor's caches, nearly cancels in their ratio. Of the
-    difference of their losses as much stays in it as slices follow one of another arm.
-
-    Epochs with shorter slices than the others are left out: a run that finds carry-over doubles its slices.
-
-    Args:
-        pairs: one comparison's epochs.
-        comparisons: of the run; the t intervals are of 95 % over both estimates of all of them together.
+    A loss that both arms share nearly cancels in their ratio. Of the difference of their losses, as much stays in it as
+    slices follow one of another arm. Epochs with shorter slices than the others are left out: a run that finds carry-
+    over doubles its slices. The t intervals are of 95 % over both estimates of all `comparisons` of the run together.
     """
     longest_s = max((pair.slice_s for pair in pairs), default=0.0)
     pairs = [pair for pair in pairs if pair.slice_s > _SAME_LENGTH * longest_s and len(pair.carry_over) == 2]
@@ -68,20 +63,20 @@ def trend(pairs: Sequence[PairEstimate], *, comparisons: int = 1) -> Estimate | 
 
 
 def carry_over_flag(found: CarryOver, precision: float) -> Flag | None:
-    """A flag when it moves the ratio by more than a quarter of the target precision, or an arm by more than 5 %."""
+    """Flag it if it moves the ratio by more than a quarter of the target precision, or an arm by more than 5 %."""
     for estimate, limit, finding in (
-        (found.bias, precision / 4, "what a slice leaves to the next moves the ratio by {}"),
+        (found.bias, precision / 4, "the effect of one slice on the next moves the ratio by {}"),
         (found.common, _CARRY_OVER_MAX, "a slice is {} different right after one of the same arm"),
     ):
         if estimate is not None and abs(estimate.mean) > limit and iv.excludes_zero(estimate.interval):
             text = finding.format(percent_text(estimate.mean))
-            text += "; longer slices are needed, or arms measured one after the other."
+            text += "; it needs longer slices, or --freeze."
             return Flag(kind=FlagKind.UNSTABLE, text=text)
     return None
 
 
 def leaking_cells(comparisons: Sequence[Comparison], precision: float) -> frozenset[str]:
-    """Cells whose slices are too short: carry-over is flagged, from three epochs on."""
+    """Return the cells whose slices are too short: carry-over is flagged, from three epochs on."""
     return frozenset(
         each.cell
         for each in comparisons
@@ -90,20 +85,19 @@ def leaking_cells(comparisons: Sequence[Comparison], precision: float) -> frozen
 
 
 def trend_flag(estimate: Estimate | None, precision: float) -> Flag | None:
-    """A flag when the trend is significant and larger than half of the target precision."""
+    """Flag the trend if it is significant and larger than half of the target precision."""
     if estimate is None or abs(estimate.mean) <= precision / 2 or not iv.excludes_zero(estimate.interval):
         return None
     return Flag(
         kind=FlagKind.UNSTABLE,
-        text=f"the ratio changes by {percent_text(estimate.mean)} between the halves of an epoch; "
-        "it depends on the time since the start, warm up for longer.",
+        text=f"the ratio changes by {percent_text(estimate.mean)} between the halves of an epoch; warm up for longer.",
     )
 
 
 def build_effect(points: Sequence[EpochPoint]) -> float | None:
     """p-value of the one-way F test between builds; None with one build or without any spread within builds.
 
-    The points of several hosts are without their hosts' means, each of which but one has cost a degree of freedom.
+    Points of several hosts come without their hosts' means, each of which but one has cost a degree of freedom.
     """
     groups: dict[int, list[float]] = {}
     for point in points:
@@ -121,8 +115,8 @@ def build_effect(points: Sequence[EpochPoint]) -> float | None:
 
 
 def build_flags(p_values: Sequence[float | None]) -> list[Flag | None]:
-    """For each comparison the flag that its ratio holds for this data build only (Holm over all of them, 5 %)."""
-    text = "the ratio differs between loads of the data (F test, p = {:.2g}): valid for this build only."
+    """Flag comparisons whose ratio differs between loads of the data (Holm over all of them, 5 %)."""
+    text = "the ratio differs between loads of the data (F test, p = {:.2g}); it holds for these loads only."
     return [
         Flag(kind=FlagKind.UNSTABLE, text=text.format(p)) if p is not None and p < iv.ALPHA_T else None
         for p in iv.holm(p_values)
@@ -130,7 +124,7 @@ def build_flags(p_values: Sequence[float | None]) -> list[Flag | None]:
 
 
 def outlier_flag(points: Sequence[EpochPoint]) -> Flag | None:
-    """A flag for one epoch far from the others, which is kept. Grubbs' test at 1 %, from six epochs on."""
+    """Flag one epoch far from the others. Grubbs' test at 1 %, from six epochs on."""
     n = len(points)
     if n < _SHAPE_EPOCHS:
         return None
@@ -147,7 +141,7 @@ def outlier_flag(points: Sequence[EpochPoint]) -> Flag | None:
 
 
 def bimodal_flag(points: Sequence[EpochPoint]) -> Flag | None:
-    """A flag when two groups of epochs explain nearly all of the spread (1 %): restarts then come in two kinds."""
+    """Flag two groups of epochs that explain nearly all of the spread (1 %)."""
     n = len(points)
     if n < _SHAPE_EPOCHS:
         return None
@@ -156,7 +150,7 @@ def bimodal_flag(points: Sequence[EpochPoint]) -> Flag | None:
         return None
     return Flag(
         kind=FlagKind.UNSTABLE,
-        text=f"{low} epochs lie together and {n - low} apart from them; the mean stands for neither.",
+        text=f"{low} epochs lie together and {n - low} apart from them; the mean describes neither group.",
     )
 
 
@@ -165,11 +159,7 @@ def _estimate(values: Sequence[float], *, alpha: float) -> Estimate | None:
 
 
 def _best_split(values: NDArray[np.float64], *, fewest: int) -> tuple[int, float]:
-    """Split sorted values into two groups that explain most of the sum of squares.
-
-    Returns:
-        Size of the lower group, and the share explained, 0 to 1; 0 when all values are equal, but for rounding.
-    """
+    """Split sorted values in two; return the lower group's size and the share of the sum of squares explained."""
     n = values.size
     if np.ptp(values) <= _ROUNDING * np.abs(values).max():
         return fewest, 0.0
@@ -190,15 +180,11 @@ _WARM_WINDOWS_S = (0.5, 1.0, 2.0)
 def is_warm(slices: Sequence[Mapping[str, Any]], *, planned_s: float) -> bool:
     """Whether a warm-up may end: early when the ratios of the arms have stopped moving, late while they still move.
 
-    Throughput itself is never steady on a shared machine, so the arms are compared within blocks. Before `planned_s`
-    the last second is compared with the one before: the log ratio of every arm to the first must have moved by less
-    than 1.5 %, including two standard errors. Later the last half second, second and two seconds are each compared with
-    as long before, and the warm-up goes on while an arm has moved by more than 1.5 % and two standard errors in one of
-    them. Several lengths, because a ratio may rise and fall again (as while one server builds its adaptive hash index).
-
-    Args:
-        slices: the engine's `slice` messages so far.
-        planned_s: seconds of a warm-up in which noise hides whether the ratios move.
+    Throughput is never steady on a shared machine, so the arms are compared within blocks. Before `planned_s` seconds
+    the log ratio of every arm to the first must have moved by less than 1.5 % between the last two seconds, including
+    two standard errors. Later the warm-up goes on while an arm has moved by more than 1.5 % and two standard errors
+    between the last two windows of half a second, one or two seconds. Several lengths are used because a ratio may rise
+    and fall again, as while a server builds its adaptive hash index.
     """
     end_s = (slices[-1]["start_ns"] + slices[-1]["length_ns"]) / 1e9 if slices else 0.0
     if end_s < planned_s:
@@ -209,7 +195,6 @@ def is_warm(slices: Sequence[Mapping[str, Any]], *, planned_s: float) -> bool:
 
 
 def _largest_move(slices: Sequence[Mapping[str, Any]], end_s: float, window_s: float, *, errors: float) -> float | None:
-    """Largest move of an arm's mean between the last two windows, plus so many standard errors; None in few blocks."""
     begin_s, middle_s = end_s - 2 * window_s, end_s - window_s
     if begin_s < 0:
         return None
@@ -225,7 +210,6 @@ def _largest_move(slices: Sequence[Mapping[str, Any]], end_s: float, window_s: f
 
 
 def _contrasts(slices: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """Log ratio of each arm to the first one, block by block; blocks that lack an arm are left out."""
     blocks: dict[int, dict[str, list[float]]] = {}
     for each in slices:
         if each["busy_ns"] and each["events"]:
@@ -236,30 +220,29 @@ def _contrasts(slices: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
     return {arm: [fmean(found[arm]) - fmean(found[arms[0]]) for found in whole] for arm in arms[1:]}
 
 
-_STILL_NS = 1_000_000_000
-_BUSY_MIN = 0.1  # CPUs that a server usually takes, below which a rest says nothing
+_STALL_NS = 1_000_000_000
+_BUSY_MIN = 0.1  # CPUs: a server that usually takes fewer may just be idle
 
 
 def long_waits(epoch: EpochData) -> Frame:
-    """The slices of an epoch in which an event, or the whole slice, took as long as a server must stand still."""
+    """Return the slices in which an event, or the whole slice, took as long as a stall."""
     slices = epoch.slices
     waited_ns = np.where(slices["events"] > 0, slices.get("latency_max_ns", 0), slices["length_ns"])
     slices = slices.with_columns(
         epoch=epoch.epoch, waited_ns=waited_ns, server_cpu_ns=slices.get("server_cpu_ns", np.nan)
     )
-    return slices.select("cell", "arm", "epoch", "length_ns", "server_cpu_ns", "waited_ns").rows(waited_ns >= _STILL_NS)
+    return slices.select("cell", "arm", "epoch", "length_ns", "server_cpu_ns", "waited_ns").rows(waited_ns >= _STALL_NS)
 
 
-def stood_still(sums: Frame, waits: Frame) -> dict[tuple[str, str], Flag]:
-    """By (cell, arm): a server that for a second or more neither answered nor used CPU, which it usually does.
+def stalls(sums: Frame, waits: Frame) -> dict[tuple[str, str], Flag]:
+    """Flag servers, by (cell, arm), that for a second or more neither answered nor used CPU, which they usually do.
 
-    What it usually uses is the median of its epochs' medians. Events that begin in a slice's guard are not counted. A
-    server that stands still from there on leaves a slice without events and without time, so the ratio does not show
-    it.
+    What a server usually uses is the median of its epochs' medians. Events that begin in a slice's guard are not
+    counted, so a stall that begins there does not show in the ratio.
 
     Args:
-        sums: those of `bakeoff.stats.summary.arm_sums` of every valid epoch, one below the other.
-        waits: likewise those of `long_waits`.
+        sums: `bakeoff.stats.summary.arm_sums` of every valid epoch, stacked.
+        waits: `long_waits` likewise.
     """
     if not len(waits):
         return {}
@@ -268,15 +251,15 @@ def stood_still(sums: Frame, waits: Frame) -> dict[tuple[str, str], Flag]:
     usual, typical_ns = (arms.by_key(arms.median(sums[name])) for name in ("server_cpus", "slice_ns"))
     slices = waits.with_columns(usual=[usual[key] for key in keys], typical_ns=[typical_ns[key] for key in keys])
     slices = slices.rows(slices["usual"] >= _BUSY_MIN)
-    # What took more CPU time than a whole slice does was one event beside idle connections, which uses one CPU at most.
+    # If a slice took more CPU time than usual, one event ran beside idle connections, on one CPU at most.
     all_at_work_ns = np.fmin(slices["server_cpu_ns"], slices["usual"] * slices["typical_ns"])
     alone_ns = (slices["server_cpu_ns"] - all_at_work_ns) / np.fmin(slices["usual"], 1.0)
     rested = np.fmin(slices["length_ns"] - all_at_work_ns / slices["usual"] - alone_ns, slices["waited_ns"])
-    found = slices.with_columns(rested_ns=rested).rows(rested >= _STILL_NS).sort("rested_ns")
+    found = slices.with_columns(rested_ns=rested).rows(rested >= _STALL_NS).sort("rested_ns")
     return {
         (cell, arm): Flag(
             kind=FlagKind.UNSTABLE,
-            text=f"the server of arm {arm} stood still for {longest['rested_ns'][-1] / 1e9:.1f} s in epoch "
+            text=f"the server of arm {arm} stalled for {longest['rested_ns'][-1] / 1e9:.1f} s in epoch "
             f"{longest['epoch'][-1]} ({len(longest)} such slices in all), without CPU time or an answer: it was "
             "stopped from outside, or waited for its disk.",
         )
@@ -289,25 +272,24 @@ _WINDOWS_MIN = 16
 _EXPLAINED = 0.85  # share of the sum of squares; two groups explain 64 % of many normal values, 75 % of uniform ones
 _APART = math.log(1.25)
 _SHARE_MIN = 0.1  # of the windows, in either state
-_CPUS_MIN = 0.15  # a thread that uses so many CPUs more in the slow state is named
+_CPUS_MIN = 0.15  # name threads that use this many more CPUs in the slow state
 _SPINNING = ("ib_log", "thread ")  # threads of the redo log; `thread N` has no name
 _SPINS_SINCE = (8, 0, 11)  # of MySQL
 _SPINS = (
-    "threads of the redo log that spin once the server uses 80 % of a CPU; innodb_log_spin_cpu_abs_lwm=100000 keeps "
-    "them from it (the profile matched sets that on fewer than eight CPUs)."
+    "threads of the redo log spin once the server uses 80 % of a CPU; innodb_log_spin_cpu_abs_lwm=100000 prevents "
+    "it (the profile matched sets that on fewer than eight CPUs)."
 )
 
 
 class TwoStates(Frozen):
     """One arm that ran in two states in one cell, a fast and a slow one, each for seconds at a time.
 
-    Threads that spin above some load cause this, or connections whose threads the kernel moves. The mean stands for
-    neither state, and an interval over few restarts is wide.
+    Threads that spin above some load cause this, or connections whose threads the kernel moves.
 
     Attributes:
         fast_tps, slow_tps: mean throughput of the two groups of windows, events/s.
-        slow_share: share of windows in the slow state, 0 to 1.
-        threads: names of server threads and the CPUs that they used more in the slow state, most first.
+        slow_share: share of windows in the slow state.
+        threads: server threads and the CPUs that they used more in the slow state, most first.
     """
 
     cell: str
@@ -323,23 +305,20 @@ def two_states(windows: Frame) -> list[TwoStates]:
 
     Two groups of windows must explain 85 % of their spread and lie 25 % apart, each with a tenth of the windows. Arms
     with fewer than 16 windows (eight seconds) are left out.
-
-    Args:
-        windows: those of `windows` of the valid epochs, one below the other, with the `host` of each.
     """
     if not len(windows):
         return []
     log_rate, arms, hosts = windows["log_rate"], windows.by("cell", "arm"), windows.by("cell", "arm", "host")
-    # Hosts of a cluster that are not equally fast are no states of a server.
+    # Remove the differences between hosts of a cluster: they are not states of a server.
     of_host = hosts.mean(log_rate)[hosts.ids] - arms.mean(log_rate)[arms.ids]
     groups = windows.with_columns(log_rate=log_rate - of_host).by("cell", "arm").frames()
     return [found for (cell, arm), group in groups.items() if (found := _split(cell, arm, group))]
 
 
 def states_flag(state: TwoStates, cell: Cell, version: str) -> Flag:
-    """The finding, with the setting that prevents the switching where one is known for the version."""
+    """Flag the finding, with the setting that prevents it if one is known for the version."""
     text = (
-        f"arm {state.arm} ran at {state.fast_tps:,.0f} or at {state.slow_tps:,.0f} events/s, the slower in "
+        f"arm {state.arm} ran at {state.fast_tps:,.0f} or at {state.slow_tps:,.0f} events/s, the slower for "
         f"{state.slow_share:.0%} of the time"
     )
     if state.threads:
@@ -348,19 +327,19 @@ def states_flag(state: TwoStates, cell: Cell, version: str) -> Flag:
     if remedy := _remedy(state, version):
         text += f": {remedy}"
     elif cell.placement is Placement.FREE and not cell.writes:
-        text += ": where the kernel puts the two threads of a connection changes; --placement paired keeps them."
+        text += ": the kernel moves the two threads of a connection; --placement paired keeps them together."
     else:
         text += "."
     return Flag(kind=FlagKind.UNSTABLE, text=text)
 
 
 def windows(slices: Frame) -> Frame:
-    """Each arm's slices of an epoch in windows of half a second.
+    """Cut each arm's slices of an epoch into windows of half a second.
 
     Returns:
-        Columns cell, arm, log_rate, events, seconds, length_ns, and CPU ns of threads as JSON texts, one a line.
+        Columns cell, arm, log_rate, events, seconds, length_ns, and CPU ns of threads as JSON texts, one per line.
     """
-    rated = with_rates(slices.with_columns(threads=slices.get("threads", "{}")))  # simulated ones lack it
+    rated = with_rates(slices.with_columns(threads=slices.get("threads", "{}")))  # simulated slices lack it
     worked = rated.rows(rated["events"] > 0).sort("start_ns")
     arms = worked.by("cell", "arm")
     spent_s = np.concatenate([np.empty(0), *(np.cumsum(seconds) for seconds in arms.split(worked["seconds"]))])
@@ -403,7 +382,6 @@ def _tps(windows: Frame) -> float:
 
 
 def _cpus(windows: Frame) -> Counter[str]:
-    """CPUs that each busy thread used on average."""
     length_ns = windows["length_ns"].sum()
     used: Counter[str] = Counter()
     for text in "\n".join(windows["threads"]).split("\n"):
@@ -413,7 +391,6 @@ def _cpus(windows: Frame) -> Counter[str]:
 
 
 def _remedy(state: TwoStates, version: str) -> str:
-    """What prevents threads of these names from switching in this version; empty when nothing is known."""
     number = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
     if number is None or "mariadb" in version.lower() or tuple(map(int, number.groups())) < _SPINS_SINCE:
         return ""

@@ -1,8 +1,7 @@
 """Find differences between arms that nobody asked for: in their rows, and in the settings of their servers.
 
-Arms whose data is meant to differ (rows, content of the texts, options of the scripts) are not compared by rows; arms
-that differ in character set, engine, row format or column type are: how rows are stored must not change what they are.
-An undeclared difference of settings is listed in the report and flagged; the reader decides whether it was meant.
+Rows are compared between arms that differ in how rows are stored (character set, engine, row format). Arms whose rows
+are meant to differ are not compared.
 """
 
 import re
@@ -23,9 +22,9 @@ class Answer(Frozen):
     Attributes:
         sql: the query.
         answer: the result as text; checksums are of utf8mb4.
-        collation: on which the order of the rows depends; only answers of equal collations are compared.
-        columns: that the rows were read with; only answers over equal columns are compared, since a type can be
-            comparable on one server alone (JSON is a text on MariaDB). None: not kept (runs before December 2026).
+        collation: the one that the order of the rows depends on; only answers with equal collations are compared.
+        columns: columns that the rows were read with. Only answers over equal columns are compared, since JSON is a
+            text on MariaDB. None if not recorded.
     """
 
     sql: str
@@ -37,15 +36,11 @@ class Answer(Frozen):
 RowAnswers = Mapping[str, Mapping[str, Answer]]
 """Table -> name of the query -> answer."""
 AllAnswers = dict[str, dict[str, dict[str, Answer]]]
-"""Of every arm by name, as `rows/N.json` keeps them."""
+"""Arm -> its answers, as `rows/N.json` keeps them."""
 
 
 class RowDifference(Frozen):
-    """Arms that answer the same query differently.
-
-    Attributes:
-        arms: (answer, arms that gave it), in the study's order.
-    """
+    """A query that arms answer differently; `arms` are (answer, arms that gave it), in the study's order."""
 
     table: str
     query: str
@@ -57,13 +52,13 @@ class RowDifference(Frozen):
 
 
 def rows_key(data: Data) -> tuple[tuple[str, object], ...]:
-    """What determines an arm's rows, besides the seed: arms of equal keys must hold equal rows."""
+    """Return what determines an arm's rows besides the seed: arms with equal keys must hold equal rows."""
     kept = [pair for pair in data.options if pair[0] not in _STORAGE_OPTIONS]
     return tuple(sorted([*kept, *([("data", data.source)] if data.source else [])]))
 
 
 def row_differences(arms: Sequence[Arm], answers: Mapping[str, RowAnswers]) -> tuple[RowDifference, ...]:
-    """Compare the answers of arms (by name) to the queries of the data check; arms without answers are left out."""
+    """Compare the arms' answers to the queries of the data check."""
     found: list[RowDifference] = []
     for key in dict.fromkeys(rows_key(arm.data) for arm in arms):
         names = [arm.name for arm in arms if rows_key(arm.data) == key and arm.name in answers]
@@ -86,7 +81,7 @@ def _query_differences(
         key = (answer.collation, answer.columns) if answer else (None, first.columns)
         alike.setdefault(key, {}).setdefault(text, []).append(name)
     groups = [*alike.values()]
-    # Over unequal columns the numbers of rows can be compared.
+    # Row counts can be compared over unequal columns.
     if query == "rows" and len(groups) > 1 and all(len(by_answer) == 1 for by_answer in groups):
         counts: dict[str, list[str]] = {}
         for name, answer in found.items():
@@ -103,7 +98,7 @@ def _query_differences(
 Changes = dict[str, tuple[str, str]]
 """Variable -> its value at the start of the server, and after a cell was measured."""
 
-_SET_BY_INNODB = "innodb_thread_sleep_delay"  # adapts to the load where innodb_thread_concurrency limits it
+_SET_BY_INNODB = "innodb_thread_sleep_delay"  # adapts to the load if innodb_thread_concurrency is set
 _NAMED_MAX, _VALUE_MAX = 4, 60  # variables in a flag, and characters of a value
 
 
@@ -116,7 +111,7 @@ class DifferenceOrigin(StrEnum):
 
 
 class Difference(Frozen):
-    """One variable with unequal values; None: the server does not have it."""
+    """One variable with unequal values; None if the server does not have it."""
 
     variable: str
     baseline: str | None
@@ -124,7 +119,7 @@ class Difference(Frozen):
     origin: DifferenceOrigin
 
 
-# Settings of durability, memory, data or the amount of work: a difference is undeclared even between versions.
+# Durability, memory, data or the amount of work: a difference is undeclared even between versions.
 # fmt: off
 _FACTORS = frozenset({
     "autocommit", "binlog_format", "binlog_row_image", "character_set_server", "collation_server",
@@ -171,9 +166,9 @@ _CHARSET = re.compile(r"^(character_set_|collation_|default_collation_for_)")
 def differences(
     baseline: Mapping[str, str], contender: Mapping[str, str], study: Study, arm: Arm
 ) -> tuple[Difference, ...]:
-    """Compare SHOW GLOBAL VARIABLES of the baseline's server and of the contender's (`arm`), name -> value.
+    """Compare SHOW GLOBAL VARIABLES of the baseline's server and the contender's (`arm`).
 
-    Undeclared differences come first, then all go by name; a variable with an older name is listed under the newest.
+    Undeclared differences come first. A variable that was renamed is listed under its newest name.
     """
     baseline, contender = _by_newest_name(baseline), _by_newest_name(contender)
     declared = _declared(study, arm, baseline.keys() | contender.keys())
@@ -199,7 +194,7 @@ def differences(
 
 
 def undeclared(found: tuple[Difference, ...]) -> dict[str, tuple[str, str]]:
-    """The undeclared ones as `Analysis.undeclared` stores them; an absent variable is `(absent)`."""
+    """Return the undeclared ones as `Analysis.undeclared` stores them; an absent variable is `(absent)`."""
     return {
         difference.variable: (_shown(difference.baseline), _shown(difference.contender))
         for difference in found
@@ -208,7 +203,7 @@ def undeclared(found: tuple[Difference, ...]) -> dict[str, tuple[str, str]]:
 
 
 def settings_flag(found: Mapping[str, tuple[str, str]]) -> Flag | None:
-    """A flag that names the first four undeclared differences."""
+    """Flag undeclared differences; names the first four."""
     if not found:
         return None
     names = ", ".join(list(found)[:4]) + (" …" if len(found) > 4 else "")
@@ -217,7 +212,7 @@ def settings_flag(found: Mapping[str, tuple[str, str]]) -> Flag | None:
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Changes:
-    """Variables of one server whose values differ at two moments, without those that identify an instance."""
+    """Return the variables of one server that changed between two moments, except those that identify an instance."""
     return {
         name: (_shown(before.get(name)), _shown(after.get(name)))
         for name in sorted(before.keys() | after.keys())
@@ -235,7 +230,7 @@ def changes_text(found: Changes) -> str:
 
 
 def changes_flag(arm: str, found: Changes) -> Flag:
-    """A flag that names what changed on an arm's server while it was measured."""
+    """Flag what changed on an arm's server while it was measured."""
     return Flag(
         kind=FlagKind.SETTINGS,
         text=f"on arm {arm}, while it was measured, {changes_text(found)}: the workload, or another client, set it.",
@@ -243,13 +238,12 @@ def changes_flag(arm: str, found: Changes) -> Flag:
 
 
 def variable_of(option: str) -> str:
-    """The variable that an option sets, by its newest name: `skip_log_bin` sets `log_bin`."""
+    """Return the variable that an option sets, by its newest name: `skip_log_bin` sets `log_bin`."""
     name = stem(option)
     return _ALIASES.get(name, name)
 
 
 def _by_newest_name(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables without aliases; a server that has both names has equal values under them."""
     return {_ALIASES.get(name, name): value for name, value in variables.items()}
 
 
@@ -257,16 +251,16 @@ def _declared(study: Study, arm: Arm, variables: Set[str]) -> frozenset[str]:
     servers = [each.server for each in (study.baseline, arm)]
     names = {name.lower() for each in servers for name in (*dict(each.options), *each.cnf_options)}
     names |= {variable_of(name) for name in names}
-    # A unique beginning of a name means the option: `key_buffer`.
+    # A unique prefix of a name means the option: `key_buffer`.
     longer = [[each for each in variables if each.startswith(name)] for name in names - variables]
     names |= {found[0] for found in longer if len(found) == 1}
     if "innodb_buffer_pool_size" in names:  # given to the cache of an engine that has its own (servers/profile.py)
         names |= {"key_buffer_size", "rocksdb_block_cache_size"}
     mine, theirs = study.baseline.data, arm.data
-    # A character set that the data names overrules that of the servers.
+    # A character set named by the data overrides the servers'.
     if (mine.charset, mine.collation) != (theirs.charset, theirs.collation) or (mine.charset and theirs.charset):
         names |= {"character_set_server", "collation_server"}
-    if mine.engine.lower() != theirs.engine.lower():  # each engine has a cache of its own kind
+    if mine.engine.lower() != theirs.engine.lower():  # each engine has its own cache
         names |= {"innodb_buffer_pool_size", "key_buffer_size", "default_storage_engine"}
     if mine.table_options != theirs.table_options:  # some rows need another file format (servers/profile.py)
         names |= {"innodb_file_format", "innodb_file_format_max", "innodb_file_per_table"}
@@ -274,7 +268,6 @@ def _declared(study: Study, arm: Arm, variables: Set[str]) -> frozenset[str]:
 
 
 def _without_effect(baseline: Mapping[str, str], contender: Mapping[str, str]) -> frozenset[str]:
-    """Settings whose difference has no effect: of a binary log that is off, or redo of equal size in other files."""
     names: set[str] = set()
     if all(same_value(each.get("log_bin"), "OFF") for each in (baseline, contender)):
         names |= {"binlog_format", "binlog_row_image", "sync_binlog"}
@@ -285,7 +278,6 @@ def _without_effect(baseline: Mapping[str, str], contender: Mapping[str, str]) -
 
 
 def _redo_bytes(variables: Mapping[str, str]) -> int | None:
-    """Size of a server's whole redo log, by the variables of its version; None when they are missing."""
     try:
         if "innodb_redo_log_capacity" in variables:
             return int(variables["innodb_redo_log_capacity"])
@@ -303,12 +295,11 @@ _SWITCH = {"1": "ON", "0": "OFF", "YES": "ON", "NO": "OFF"}
 
 
 def _are_paths(mine: str | None, theirs: str | None) -> bool:
-    """Whether both values are absolute paths."""
     return bool(mine and theirs and mine.startswith("/") and theirs.startswith("/"))
 
 
 def same_value(mine: str | None, theirs: str | None) -> bool:
-    """Whether the values are equal; 1, ON and YES are, because versions print the same switch differently."""
+    """Whether two values are equal; 1, ON and YES are, because versions print the same switch differently."""
     if mine is None or theirs is None:
         return mine is theirs
     left, right = mine.strip().upper(), theirs.strip().upper()

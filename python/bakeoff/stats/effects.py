@@ -1,11 +1,10 @@
-"""Main effects and interactions of a study's factors, and ratios of any two arms, from the epochs of an analysis.
+"""Main effects and interactions of a study's factors, ratios of any two arms, and published ratios.
 
 The model is ln y = epoch + main effects + interactions, estimated epoch by epoch. An effect is the mean difference of
-log throughputs, over the combinations of the other factors that have both levels; on a complete factorial, or a regular
+log throughputs over the combinations of the other factors that have both levels. On a complete factorial, or a regular
 fraction of one, this is least squares. Intervals are over epochs, so what moves a whole epoch cancels.
 
-Also compares published ratios with measured ones. A published figure comes from another machine, without an interval:
-only the order is compared, that is which arm leads.
+A published figure comes from another machine and has no interval, so only the order of the arms is compared.
 """
 
 import math
@@ -36,10 +35,10 @@ Steps = dict[int, tuple[str, str]]
 
 
 def epoch_values(analysis: Analysis) -> EpochValues:
-    """Every arm's epochs; none of an arm that completed nothing in one of them: it has no ratio."""
+    """Return every arm's epochs; an arm that completed nothing in one of them has none."""
     values: EpochValues = {}
     for comparison in analysis.comparisons:
-        # Without an estimate the points are those of the other epochs.
+        # Without an estimate the points are only those of the other epochs.
         own = {point.epoch: point.value for point in comparison.points} if comparison.estimate.n else {}
         values[comparison.cell, comparison.contender] = own
         values.setdefault((comparison.cell, analysis.baseline), {}).update(dict.fromkeys(own, 0.0))
@@ -47,7 +46,7 @@ def epoch_values(analysis: Analysis) -> EpochValues:
 
 
 def estimate_of(values: Mapping[int, float], analysis: Analysis) -> Estimate | None:
-    """Mean over epochs, with the interval of PRECISE, or the anytime-valid one where only this may be shown."""
+    """Estimate a mean over epochs, with the interval that may be shown."""
     if analysis.by_machine:
         return None
     interval_of = partial(iv.shown, anytime=analysis.stopped.anytime_only)
@@ -57,10 +56,9 @@ def estimate_of(values: Mapping[int, float], analysis: Analysis) -> Estimate | N
 def contrast(
     values: EpochValues, analysis: Analysis, *, cell: str, numerator: str, denominator: str
 ) -> Estimate | None:
-    """The log ratio of any two arms in a cell, over the epochs that have both; None when there is none.
+    """Return the log ratio of any two arms in a cell, over the epochs that have both; None if there are none.
 
-    Their D_e differ by the log ratio of the two, whatever the baseline did in that epoch. With rounds (docs/results.md)
-    the baseline of each round cancels what changed on the machine between them.
+    With rounds, the baseline of each round cancels what changed on the machine between them.
     """
     upper, lower = values.get((cell, numerator), {}), values.get((cell, denominator), {})
     return estimate_of({epoch: upper[epoch] - lower[epoch] for epoch in sorted(upper.keys() & lower.keys())}, analysis)
@@ -68,11 +66,7 @@ def contrast(
 
 @dataclass(frozen=True)
 class MainEffect:
-    """A level of a factor over the baseline's level of it, averaged over the other factors; a log ratio.
-
-    Attributes:
-        combinations: how many arms with the level it rests on.
-    """
+    """Log ratio of a factor's level over the baseline's level, averaged over the other factors."""
 
     cell: str
     factor: str
@@ -87,8 +81,7 @@ class Interaction:
     """How much the effect of a level changes between two levels of another factor: a log ratio of ratios.
 
     Attributes:
-        at_base, at_other: the effect at the other factor's baseline level, and at `other_level`, over the combinations
-            and epochs of `estimate`; None when `mixed`.
+        at_base, at_other: the effect at the other factor's baseline level, and at `other_level`; None when `mixed`.
         mixed: pairs of factors whose interaction is aliased with this one: the estimate is the sum of them all.
     """
 
@@ -106,7 +99,7 @@ class Interaction:
 
 
 def main_effects(analysis: Analysis, design: Design) -> tuple[MainEffect, ...]:
-    """Every level of every factor in every cell; empty below two factors, where an effect is a comparison."""
+    """Estimate every level of every factor in every cell; empty below two factors."""
     values, base, varied = epoch_values(analysis), design.levels[analysis.baseline], _varied(design)
     found = []
     for cell, index in product(_cells(analysis), varied if len(varied) > 1 else ()):
@@ -120,11 +113,9 @@ def main_effects(analysis: Analysis, design: Design) -> tuple[MainEffect, ...]:
 
 
 def interactions(analysis: Analysis, design: Design) -> tuple[Interaction, ...]:
-    """Every pair of levels of every pair of factors for which all four corners were measured.
+    """Estimate every pair of levels of every pair of factors for which all four corners were measured.
 
-    The effect of the later factor is given at each level of the earlier one. Of interactions that are aliased in a
-    fraction the first is given, with the names of the others and without the effects at each level, which are then not
-    estimable.
+    Of interactions that a fraction aliases, the first is given with the names of the others.
     """
     values, base = epoch_values(analysis), design.levels[analysis.baseline]
     found = []
@@ -140,7 +131,7 @@ def interactions(analysis: Analysis, design: Design) -> tuple[Interaction, ...]:
             both = estimate_of(epochs, analysis)
             if both is None:
                 continue
-            # From the same arms and epochs, so that the ratio of the two is the one that is given.
+            # From the same arms and epochs as the estimate, so that the two are consistent.
             halves = (
                 {arm: sign * weight for arm, weight in weights.items() if design.levels[arm][second] == at}
                 for sign, at in ((-1, base[second]), (1, other_level))
@@ -158,10 +149,10 @@ def interactions(analysis: Analysis, design: Design) -> tuple[Interaction, ...]:
 
 
 def contrast_weights(design: Design, steps: Steps) -> tuple[Weights, int]:
-    """The contrast of one factor's step (of two: the difference of differences), and how many arms have the upper end.
+    """Return the contrast of one factor's step, or of two factors' steps, and how many arms have the upper end.
 
-    Arms are matched on the levels of all other factors. A fraction has no two arms that differ in one of its factors
-    alone, but it is balanced in them: for a step in one of these, its factors are averaged over instead.
+    Arms are matched on the levels of all other factors. A step within a fraction averages over the fraction's factors
+    instead, because it is balanced in them.
     """
     names = design.fraction.factors if design.fraction else ()
     fractioned = {index for index, factor in enumerate(design.factors) if factor.name in names}
@@ -189,7 +180,7 @@ def contrast_weights(design: Design, steps: Steps) -> tuple[Weights, int]:
 def epoch_contrasts(
     values: EpochValues, cell: str, weights: Weights, among: Collection[int] | None = None
 ) -> dict[int, float]:
-    """Epoch -> the contrast of log throughputs in it, for each epoch (`among` these) that has all of its arms."""
+    """Return the contrast of log throughputs in each epoch that has all of its arms."""
     columns = {arm: values.get((cell, arm), {}) for arm in weights}
     if not columns:
         return {}
@@ -199,7 +190,6 @@ def epoch_contrasts(
 
 
 def _comes_first(design: Design, names: tuple[str, str], mixed: Sequence[tuple[str, str]]) -> bool:
-    """Whether a pair of factors is the first of the aliased ones, in the order of the study."""
     order = [factor.name for factor in design.factors]
 
     def rank(pair: tuple[str, str]) -> list[int]:
@@ -227,7 +217,7 @@ SETS = 3
 """How many sets of measurements a publication usually has."""
 
 CHOICES_MAX = 5000
-"""Most choices of three sets that are looked at."""
+"""At most this many choices of three sets are looked at."""
 
 
 class Agreement(StrEnum):
@@ -240,11 +230,11 @@ class Agreement(StrEnum):
 
 @dataclass(frozen=True)
 class PublishedRatio:
-    """One published ratio; log ratios.
+    """One published log ratio beside the measured one.
 
     Attributes:
         factor: the only factor in which the two arms differ.
-        measured: None when the cell was not measured.
+        measured: None if the cell was not measured.
         size_too: the published ratio lies inside the measured interval.
     """
 
@@ -259,7 +249,7 @@ class PublishedRatio:
 
 
 def published_ratios(analysis: Analysis, design: Design) -> tuple[PublishedRatio, ...]:
-    """Compare every pair of `one_factor_pairs` with published figures for both arms in a cell."""
+    """Compare every pair of `one_factor_pairs` that has published figures for both arms in a cell."""
     if design.published is None:
         return ()
     figures = {(figure.cell, figure.arm): figure.value for figure in design.published.figures}
@@ -286,11 +276,10 @@ def published_ratios(analysis: Analysis, design: Design) -> tuple[PublishedRatio
 
 
 def judge(published: float, measured: Estimate | None) -> Agreement:
-    """Compare the published order with the measured one; log ratios.
+    """Compare the published order with the measured one.
 
-    Returns:
-        AGREES when the whole interval lies on the published side of a ratio of 1 and not within 3 % of it (or within
-        3 % of 1, if that was published); DIFFERS when all of it contradicts the published order; else CANNOT_TELL.
+    AGREES if the whole interval lies on the published side of a ratio of 1 and not within 3 % of it (or within 3 % of
+    1, if that was published). DIFFERS if all of it contradicts the published order.
     """
     if measured is None or measured.interval.low is None or measured.interval.high is None:
         return Agreement.CANNOT_TELL
@@ -308,7 +297,7 @@ def judge(published: float, measured: Estimate | None) -> Agreement:
 
 
 def one_factor_pairs(design: Design, baseline: str) -> tuple[tuple[str, str, str], ...]:
-    """(factor, numerator, denominator): arms that differ in it alone, the denominator at the baseline's level."""
+    """Return (factor, numerator, denominator): arms that differ in it alone, the latter at the baseline's level."""
     base = design.levels[baseline]
     arms = {levels: arm for arm, levels in reversed(design.levels.items())}
     pairs = []
@@ -321,10 +310,9 @@ def one_factor_pairs(design: Design, baseline: str) -> tuple[tuple[str, str, str
 
 
 def median_ratios(contender: Mapping[int, float], baseline: Mapping[int, float]) -> tuple[float, ...]:
-    """Ratios of medians, as publications report them, for every choice of three epochs; () with fewer.
+    """Return ratios of medians, as publications report them, for every choice of three epochs.
 
-    Both map an epoch to events per second; epochs that lack one of the two are left out. The first three epochs come
-    first; of more choices than 5,000 the others are drawn, the same ones every time.
+    The first three epochs come first. Beyond 5,000 choices, the same ones are drawn every time.
     """
     both = sorted(contender.keys() & baseline.keys())
     choices: Collection[tuple[int, ...]]

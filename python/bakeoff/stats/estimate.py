@@ -1,8 +1,8 @@
 """Reduce one epoch's slices to one log ratio for each comparison, D_e, and to what explains its spread.
 
-D_e = ln(N_B / T_B) - ln(N_A / T_A) with sums over the epoch's counted slices: events N, and time T in seconds, the mean
-over connections of the time they were busy (in an open loop the whole slice: `with_open_loop_time`). The observations
-of a study are the D_e of its epochs, never slices (docs/method-reference.md).
+D_e = ln(N_B / T_B) - ln(N_A / T_A). N sums the events of the epoch's counted slices. T sums the time that connections
+were busy, averaged over connections (in an open loop, the whole slice). The observations of a study are the D_e of its
+epochs, never slices (docs/reference/method.md).
 """
 
 import math
@@ -29,17 +29,17 @@ class PairEstimate:
     """One contender against the baseline in one cell of one epoch; log ratios.
 
     Attributes:
-        value: D_e. Not finite when an arm completed nothing in the whole epoch.
+        value: D_e; not finite if an arm completed nothing in the whole epoch.
         trimmed: 20 % trimmed mean of the half blocks' log ratios: the ratio without rare stalls and bursts.
-        blocks: whole blocks it rests on; `cut` are left out because a `cancel` or a crash cut them short.
-        variance_of_mean: how much of the variance of `value` comes from within the epoch; None below 3 blocks.
+        blocks: whole blocks it rests on; `cut` blocks were left out because a crash or a `cancel` shortened them.
+        variance_of_mean: variance of `value` that comes from within the epoch; None below 3 blocks.
         seconds: measured wall seconds of the cell, all arms.
-        slice_s: median length of a slice, its drain included; the median, so that one stalled slice does not change it.
+        slice_s: median length of a slice, drain included.
         carry_over: arm -> mean log throughput of a slice after one of the same arm, minus after another arm.
         switched: share of the two arms' slices that follow one of another arm.
         trend: D of the first half of the blocks minus D of the second; None below 4 blocks.
         least_per_s: throughput of the slower arm.
-        host: that measured the epoch; empty: the only one.
+        host: the one that measured the epoch; empty on a single machine.
     """
 
     cell: str
@@ -62,22 +62,16 @@ class PairEstimate:
 
 @dataclass(frozen=True)
 class EpochEstimates:
-    """A whole epoch: `pairs` in the order of cells as they were measured, then of contenders by name."""
+    """A whole epoch: `pairs` in the order in which cells were measured, then by contender."""
 
     epoch: int
     pairs: tuple[PairEstimate, ...]
 
 
 def epoch_estimates(epoch: EpochData, *, baseline: str) -> EpochEstimates:
-    """Reduce one epoch.
+    """Reduce one epoch to a pair for every cell and contender measured together with the baseline.
 
-    Args:
-        epoch: its slices need `cell`, `arm`, `block`, `start_ns`, `length_ns`, `busy_ns`, `connections`, `events`.
-        baseline: name of the arm that the ratios are over.
-
-    Returns:
-        A pair for every cell and contender that were measured together with the baseline; none of an empty epoch. When
-        the arms took several rounds, each with the baseline, a contender is compared with that of its own round.
+    When the arms took several rounds, a contender is compared with the baseline of its own round.
     """
     order = {cell: i for i, cell in enumerate(dict.fromkeys(epoch.slices["cell"]))}
     needed = epoch.slices.select("cell", "arm", "block", "start_ns", "length_ns", "busy_ns", "connections", "events")
@@ -88,7 +82,7 @@ def epoch_estimates(epoch: EpochData, *, baseline: str) -> EpochEstimates:
 
 
 def by_comparison(history: Sequence[EpochEstimates]) -> dict[tuple[str, str], list[PairEstimate]]:
-    """The history by (cell, contender), each in the order of epochs."""
+    """Group the history by (cell, contender), each in the order of epochs."""
     found: dict[tuple[str, str], list[PairEstimate]] = {}
     for epoch in history:
         for pair in epoch.pairs:
@@ -97,7 +91,6 @@ def by_comparison(history: Sequence[EpochEstimates]) -> dict[tuple[str, str], li
 
 
 def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
-    """The pairs of arms that ran together."""
     whole, cut = _whole_blocks(epoch.slices)
     slices = with_rates(whole)
     rates = _rates(slices, "cell", "arm")
@@ -138,9 +131,9 @@ def _round_pairs(epoch: EpochData, baseline: str) -> list[PairEstimate]:
 def with_rates(slices: Frame) -> Frame:
     """Add `seconds` (time of a slice, mean over its connections) and `log_rate` (with the floor of half an event).
 
-    A slice in which nothing was counted has no busy time: its time went to an event that had begun in the guard, and
-    such events count in no slice. Counting that time would exaggerate differences of events nearly as long as slices,
-    since the slower arm has more such slices. An arm without any busy time did nothing: all of its slices count.
+    A slice in which nothing was counted has no busy time: an event that began in the guard took it, and such events
+    count in no slice. Counting that time would exaggerate differences of events nearly as long as slices. An arm
+    without any busy time did nothing, so all of its slices count.
     """
     by = slices.by(*(name for name in ("cell", "arm", "epoch") if name in slices.columns))
     events, busy_ns = (np.nan_to_num(slices[name].astype(np.float64)) for name in ("events", "busy_ns"))
@@ -154,12 +147,12 @@ def with_rates(slices: Frame) -> Frame:
 
 
 def quotient(numerator: float, denominator: float) -> float:
-    """The ratio of two sums; 0 when nothing was counted in the denominator."""
+    """Divide two sums; 0 if the denominator is 0."""
     return numerator / denominator if denominator > 0 else 0.0
 
 
 def log_ratio(contender: float, baseline: float) -> float:
-    """ln(contender / baseline); +/-inf when one side is 0, nan when both are or one is missing."""
+    """ln(contender / baseline); +/-inf if one side is 0, nan if both are or one is missing."""
     if math.isnan(contender) or math.isnan(baseline) or (contender <= 0 and baseline <= 0):
         return math.nan
     if contender <= 0:
@@ -168,7 +161,7 @@ def log_ratio(contender: float, baseline: float) -> float:
 
 
 def trimmed_mean(values: NDArray[np.float64]) -> float:
-    """Mean without the lowest and the highest fifth (rounded down); nan of nothing."""
+    """Mean without the lowest and the highest fifth (rounded down)."""
     if values.size == 0:
         return math.nan
     cut = int(_TRIM * values.size)
@@ -195,7 +188,6 @@ def _lag_one(values: NDArray[np.float64]) -> float:
 
 
 def _whole_blocks(slices: Frame) -> tuple[Frame, dict[str, int]]:
-    """Blocks in which every arm of the cell had all its slices; how many others were left out, by cell."""
     turns = slices.by(*_KEYS)
     blocks = turns.keys.by("cell", "block")
     cells = blocks.keys.by("cell")
@@ -210,7 +202,6 @@ def _rates(slices: Frame, *keys: str) -> dict[Any, float]:
 
 
 def _with_half(slices: Frame) -> Frame:
-    """First and second half of each cell's blocks, a middle one left out."""
     blocks = slices.by("cell", "block")
     cells = blocks.keys.by("cell")
     rank, count = cells.rank(blocks.keys["block"]), cells.count[cells.ids]
@@ -228,7 +219,7 @@ def _trend(halves: dict[tuple[Any, ...], float], cell: str, arm: str, baseline: 
 
 
 def _contrasts(slices: Frame, baseline: str) -> dict[tuple[str, str], tuple[Column, Column]]:
-    """Log ratios by (cell, contender): of each block, in order, and of each half of a block.
+    """Log ratios by (cell, contender): of each block, and of each half of a block.
 
     A half is an arm's first slice in the block beside the baseline's first, or second beside second. Stalls that reach
     a tenth of an arm's slices reach a tenth of the halves, but a fifth of the blocks: as many as the trimming takes.
@@ -246,10 +237,7 @@ def _contrasts(slices: Frame, baseline: str) -> dict[tuple[str, str], tuple[Colu
 
 
 def _carry_over(slices: Frame) -> tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]:
-    """By (cell, arm): mean log rate after a slice of the same arm minus after another's, a linear drift removed.
-
-    And the share of slices that follow another arm's, the first of a cell left out.
-    """
+    """Mean log rate after a slice of the same arm minus after another's, a linear drift removed; and `switched`."""
     slices = slices.sort("cell", "start_ns")
     by, log_rate = slices.by("cell", "arm"), slices["log_rate"] - _level_of_same_work(slices)
     time_ns = slices["start_ns"] - by.mean(slices["start_ns"])[by.ids]
@@ -262,10 +250,7 @@ def _carry_over(slices: Frame) -> tuple[dict[tuple[str, str], float], dict[tuple
 
 
 def _level_of_same_work(slices: Frame) -> NDArray[np.float64]:
-    """For each slice of a replay the mean log rate of its chunk, which every arm runs in the same turn; else 0.
-
-    Chunks differ, and their difference is none between slices after the same arm and after another.
-    """
+    """Mean log rate of a slice's chunk of a replay, which every arm runs in the same turn; else 0."""
     turn = slices.by("cell", "block", "arm").rank(slices["start_ns"])
     chunks = slices.with_columns(turn=turn).by("cell", "block", "turn")
     equal = (chunks.max(slices["events"]) == chunks.min(slices["events"]))[chunks.ids]
@@ -275,7 +260,7 @@ def _level_of_same_work(slices: Frame) -> NDArray[np.float64]:
 
 
 def epoch_rates(slices: Frame) -> dict[tuple[str, str], dict[int, float]]:
-    """(cell, arm) -> epoch -> events per second; ascending, without the epochs in which an arm completed nothing."""
+    """(cell, arm) -> epoch -> events per second, without the epochs in which an arm completed nothing."""
     found: dict[tuple[str, str], dict[int, float]] = {}
     for (cell, arm, epoch), per_s in sorted(_rates(with_rates(slices), "cell", "arm", "epoch").items()):
         if per_s > 0:

@@ -1,7 +1,7 @@
 """Combine the epochs of several hosts by random effects: a host is a block, and what its epochs share is one draw.
 
-With one host everything here is the plain mean over epochs. With several the mean over hosts is estimated, hosts being
-drawn from all that might have been used: its degrees of freedom are those of the hosts, however many epochs they have.
+With one host everything here is the plain mean over epochs. With several, hosts are taken as drawn from all that might
+have been used: the degrees of freedom are those of the hosts, however many epochs they have.
 """
 
 import math
@@ -19,12 +19,7 @@ _TAIL = iv.ALPHA_T / 2
 
 @dataclass(frozen=True)
 class _Blocks:
-    """The epochs of several hosts.
-
-    Attributes:
-        means, counts: of each host's epochs.
-        within: pooled variance of an epoch's value within its host, with `freedom` degrees; 0 without any.
-    """
+    """The epochs of several hosts; `within` is the pooled variance within hosts, with `freedom` degrees."""
 
     means: list[float]
     counts: list[int]
@@ -40,35 +35,29 @@ class _Blocks:
         return max(0.0, (scatter - (len(self.counts) - 1) * self.within) / spare)
 
     def weights(self, between: float) -> list[float]:
-        """Inverse variances of the means, were hosts to vary so much; equal without any variance."""
         variances = [between + self.within / count for count in self.counts]
         return [1 / variance for variance in variances] if min(variances) > 0 else [1.0] * len(variances)
 
     def scatter(self, weights: Sequence[float]) -> tuple[float, float]:
-        """The weighted mean, and the weighted sum of squares about it."""
         mean = math.fsum(w * each for w, each in zip(weights, self.means, strict=True)) / math.fsum(weights)
         return mean, math.fsum(w * (each - mean) ** 2 for w, each in zip(weights, self.means, strict=True))
 
     def shares(self) -> list[float]:
         """How much each host counts, together 1.
 
-        Hosts are taken to vary at least as much as epochs do: with few hosts a variance of 0 between them is often
-        found by chance, and one with many epochs would then decide alone. A host counts at most twice as much as one
-        with a single epoch; where hosts do not differ that costs some precision.
+        Hosts are taken to vary at least as much as epochs do: with few hosts a variance of 0 is often found by chance,
+            and one
+        host with many epochs would decide alone. A host counts at most twice as much as one with a single epoch.
         """
         weights = self.weights(max(self.between, self.within))
         total = math.fsum(weights)
         return [weight / total for weight in weights]
 
     def noise(self, shares: Sequence[float]) -> float:
-        """Variance of the combined mean that noise within hosts explains."""
         return math.fsum(share * share * self.within / count for share, count in zip(shares, self.counts, strict=True))
 
     def error(self, shares: Sequence[float]) -> tuple[float, float]:
-        """The combined mean, and its variance by Hartung and Knapp.
-
-        No less than what makes the interval as wide as noise within hosts alone, with its degrees of freedom, would.
-        """
+        """The combined mean, and its variance by Hartung and Knapp; at least what noise within hosts makes it."""
         mean, scatter = self.scatter(shares)
         degrees = len(shares) - 1
         wider = iv.t_quantile(1 - _TAIL, self.freedom) / iv.t_quantile(1 - _TAIL, degrees) if self.freedom else 0.0
@@ -76,7 +65,7 @@ class _Blocks:
 
 
 def by_host(values: Sequence[float], hosts: Sequence[str]) -> dict[str, list[float]]:
-    """Values of epochs by the host that measured them; without hosts all are of one."""
+    """Group values by the host that measured them; without hosts all belong to one."""
     found: dict[str, list[float]] = {}
     for value, host in zip(values, hosts or repeat("", len(values)), strict=True):
         found.setdefault(host, []).append(value)
@@ -88,7 +77,7 @@ Kinds = Mapping[str, str]
 
 
 def by_kind(pairs: Sequence[PairEstimate], kinds: Kinds) -> dict[str, list[PairEstimate]]:
-    """The epochs of one comparison by the kind of machine; hosts of no known kind are of one."""
+    """Group the epochs of one comparison by kind of machine; unknown hosts belong to one kind."""
     found: dict[str, list[PairEstimate]] = {}
     for pair in pairs:
         found.setdefault(kinds.get(pair.host, ""), []).append(pair)
@@ -96,7 +85,7 @@ def by_kind(pairs: Sequence[PairEstimate], kinds: Kinds) -> dict[str, list[PairE
 
 
 def _blocks(values: Sequence[float], hosts: Sequence[str]) -> _Blocks | None:
-    """None with one host, or with a value that is not finite: the plain mean then says all there is to say."""
+    """None with one host or a value that is not finite: the plain mean then says it all."""
     if not hosts or all(host == hosts[0] for host in hosts) or not all(map(math.isfinite, values)):
         return None
     means, counts, squares = [], [], []
@@ -110,11 +99,11 @@ def _blocks(values: Sequence[float], hosts: Sequence[str]) -> _Blocks | None:
 
 
 def moments(values: Sequence[float], hosts: Sequence[str] = ()) -> iv.Moments:
-    """The mean of one value an epoch, and its error.
+    """Estimate the mean of one value per epoch, and its error.
 
     Args:
         values: log ratios.
-        hosts: of each value the host that measured it; empty: all of one.
+        hosts: the host that measured each value; empty for a single machine.
 
     Source: Hartung & Knapp, A refined method for the meta-analysis of controlled clinical trials, Statist. Med. 20
     (2001); Roever, Knapp & Friede, BMC Med. Res. Methodol. 15 (2015) for never below the noise.
@@ -143,7 +132,7 @@ def estimate_of(values: Sequence[float], hosts: Sequence[str], interval_of: iv.I
 
 
 def sd_within(values: Sequence[float], hosts: Sequence[str]) -> float | None:
-    """Standard deviation of an epoch's value within its host; None with one epoch a host."""
+    """Standard deviation of an epoch's value within its host; None with one epoch per host."""
     blocks = _blocks(values, hosts)
     if blocks is None:
         return iv.standard_deviation(values)
@@ -151,7 +140,7 @@ def sd_within(values: Sequence[float], hosts: Sequence[str]) -> float | None:
 
 
 def without_hosts(values: Sequence[float], hosts: Sequence[str]) -> Sequence[float]:
-    """The values without what their hosts have in common: for tests of single epochs."""
+    """Remove what the values of a host have in common, for tests of single epochs."""
     blocks = _blocks(values, hosts)
     if blocks is None:
         return values
@@ -161,7 +150,7 @@ def without_hosts(values: Sequence[float], hosts: Sequence[str]) -> Sequence[flo
 
 
 def epochs_needed(values: Sequence[float], hosts: Sequence[str], precision: float) -> int | None:
-    """Fewest epochs whose interval would reach the target, on the same hosts; None: no number of them would."""
+    """Fewest epochs on the same hosts whose interval would reach the target; None if no number would."""
     blocks = _blocks(values, hosts)
     if blocks is None:
         return iv.epochs_needed(iv.standard_deviation(values), precision)
@@ -178,12 +167,7 @@ def epochs_needed(values: Sequence[float], hosts: Sequence[str], precision: floa
 
 @dataclass(frozen=True)
 class Spread:
-    """How much hosts differ beyond the noise of their epochs: standard deviation between hosts, log ratio.
-
-    Attributes:
-        low, high: ends of its 95 % interval.
-        p_value: of hosts that do not differ.
-    """
+    """How much hosts differ beyond the noise of their epochs: sd with its 95 % interval, p of no difference."""
 
     sd: float
     low: float
@@ -192,7 +176,7 @@ class Spread:
 
 
 def spread(values: Sequence[float], hosts: Sequence[str]) -> Spread | None:
-    """How much hosts differ; None with one host, or with one epoch on each: noise is then not known.
+    """Estimate how much hosts differ; None with one host, or with one epoch on each.
 
     Source: Viechtbauer, Confidence intervals for the amount of heterogeneity in meta-analysis, Statist. Med. 26 (2007)
     (Q profile), with F in place of chi-squared because the noise is estimated too.
@@ -206,7 +190,6 @@ def spread(values: Sequence[float], hosts: Sequence[str]) -> Spread | None:
         return Spread(sd, sd, sd, 0.0 if sd else 1.0)
 
     def chance(between: float) -> float:
-        """Probability of a larger scatter than was found, were this the variance between hosts."""
         _, scatter = blocks.scatter(blocks.weights(between))
         return iv.f_above(scatter / degrees, degrees, blocks.freedom)
 

@@ -1,10 +1,10 @@
-"""Intervals and p-values of a mean over epochs, with the constants of docs/method-reference.md.
+"""Intervals and p-values of a mean over epochs, with the constants of docs/reference/method.md.
 
-Everything takes n values (one an epoch), their mean and their standard deviation `sd` (n - 1 in the denominator), in
-natural-log units. The constants were calibrated by simulation (validation/simulation.py): run it after changing one.
+Functions take n values (one per epoch), their mean and their standard deviation `sd`, in natural-log units. The
+constants were calibrated by simulation (validation/simulation.py): run it after changing one.
 
-Student's t, F and chi-squared are at the end. Their relative errors are below 1e-9 up to 100,000 degrees of freedom,
-far tails included; tests compare them with scipy, which would be a third of all that is installed.
+Student's t, F and chi-squared are at the end, with relative errors below 1e-9 up to 100,000 degrees of freedom. Tests
+compare them with scipy, which would be a third of the installed size.
 """
 
 import math
@@ -26,10 +26,10 @@ N_MIN_DECISIVE = 5
 """Fewest epochs for a verdict by the anytime-valid interval."""
 
 INFLATION = 1.08
-"""Factor on the t interval: it makes up for stopping when s happens to be small."""
+"""Factor on the t interval that makes up for stopping when s happens to be small."""
 
 ALPHA_PRECISE = 0.04
-"""Error share of the t interval; together with ALPHA_DECISIVE it is the 5 % of the whole rule."""
+"""Error share of the t interval; with ALPHA_DECISIVE it adds up to the 5 % of the whole rule."""
 
 ALPHA_DECISIVE = 0.01
 """Error share of stopping on a decisive difference, divided by the size of the family."""
@@ -47,17 +47,17 @@ EPOCHS_MIN_UNPAIRED = 3
 """Fewest epochs of either run for Welch's interval."""
 
 POWER = 0.8
-"""With which the smallest detectable effect would have been claimed."""
+"""Probability with which the minimal detectable effect would have been claimed."""
 
 _PRIOR_VARIANCE = 4.0  # of the standardised effect; tuned for 5 to 40 epochs
 
 
 class Moments(NamedTuple):
-    """The mean of one value an epoch, and its error; s / sqrt(n) is the standard error of the mean.
+    """The mean of one value per epoch, and its error: sd / sqrt(n).
 
     Attributes:
-        sd: of one value; of several hosts that which as many independent epochs would have, given the mean's error.
-        degrees: of freedom of that error: n - 1; of several hosts one fewer than there are (`bakeoff.stats.hosts`).
+        sd: of one value; with several hosts, that of as many independent epochs with the same error.
+        degrees: degrees of freedom of that error: n - 1, or one fewer than there are hosts (`bakeoff.stats.hosts`).
     """
 
     mean: float
@@ -67,7 +67,7 @@ class Moments(NamedTuple):
 
 
 IntervalOf = Callable[[float, float, int, int | None], Interval]
-"""(mean, sd, n, degrees of freedom) -> interval. Everywhere the degrees are n - 1 when they are None."""
+"""(mean, sd, n, degrees of freedom) -> interval. None means n - 1 degrees."""
 
 
 def t_interval(
@@ -91,8 +91,8 @@ def anytime_multiplier(n: int, alpha: float, degrees: int | None = None) -> floa
     """c_n, the half-width of the confidence sequence in units of s / sqrt(n); infinite while n is too small.
 
     c_n = sqrt((n-1)(K-1) / (1 - K/g)), g = 1 + 4n, K = (sqrt(g)/alpha)^(2/n). The intervals of all n hold the truth
-    together with probability 1 - alpha, so one may look after every epoch and stop for any reason. With other degrees
-    of freedom than n - 1 they take the place of n - 1, and the n of g stays.
+    together with probability 1 - alpha, so one may look after every epoch and stop for any reason. `degrees` replaces
+    n - 1.
 
     Assumes: independent epochs, normal values; conservative under symmetric heavy tails (simulated).
     Source: Lai 1976; Wang & Ramdas, Anytime-valid t-tests, arXiv 2310.03722.
@@ -124,19 +124,19 @@ def live_interval(mean: float, sd: float, n: int, degrees: int | None = None) ->
 
 
 def no_interval(mean: float, *_: float | None) -> Interval:
-    """That of what has none."""
+    """Return an interval without ends."""
     return around(mean, math.inf)
 
 
 def around(mean: float, half_width: float) -> Interval:
-    """The interval mean +/- half_width; both ends None when that is not finite."""
+    """The interval mean +/- half_width; both ends None if that is not finite."""
     if not math.isfinite(half_width) or not math.isfinite(mean):
         return Interval(low=None, high=None)
     return Interval(low=mean - half_width, high=mean + half_width)
 
 
 def excludes_zero(interval: Interval) -> bool:
-    """Both ends on one side of 0; False without an interval."""
+    """Whether both ends are on one side of 0; False without an interval."""
     return interval.low is not None and interval.high is not None and (interval.low > 0 or interval.high < 0)
 
 
@@ -162,7 +162,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 class Claim(NamedTuple):
-    """Whether a difference is claimed within a family of tests; its p-values where they are known."""
+    """Whether a difference is claimed within a family of tests, and its p-values if they are known."""
 
     made: bool
     p_value: float | None = None
@@ -170,7 +170,7 @@ class Claim(NamedTuple):
 
 
 def family_claims(samples: Sequence[Moments], *, anytime: bool) -> list[Claim]:
-    """Claim differences from 0 among many means: by Holm at 4 %, `anytime` by the anytime-valid interval at 5 % / M."""
+    """Claim differences from 0 among many means: by Holm at 4 %, or by the anytime-valid interval at 5 % / M."""
     if anytime:
         level = ALPHA_LIVE / max(1, len(samples))
         return [Claim(abs(each.mean) > anytime_half_width(*each[1:], alpha=level)) for each in samples]
@@ -180,7 +180,7 @@ def family_claims(samples: Sequence[Moments], *, anytime: bool) -> list[Claim]:
 
 
 def shown(mean: float, sd: float, n: int, degrees: int | None = None, *, anytime: bool) -> Interval:
-    """Mean +/- h_n; the anytime-valid interval below `N_MIN` epochs, and where only this may be shown (`anytime`)."""
+    """Mean +/- h_n, or the anytime-valid interval below `N_MIN` epochs and if only that may be shown (`anytime`)."""
     of_rule = precision_interval if n >= N_MIN and not anytime else live_interval
     return of_rule(mean, sd, n, degrees)
 
@@ -240,7 +240,7 @@ def standard_deviation(values: Sequence[float]) -> float:
 
 
 def moments(values: Sequence[float]) -> Moments:
-    """Of one value an epoch, all of one host; the mean of nothing is 0."""
+    """Estimate from one value per epoch, all measured on one host. The mean of an empty sequence is 0."""
     n = len(values)
     return Moments(fmean(values) if values else 0.0, standard_deviation(values), n, n - 1)
 
@@ -251,12 +251,12 @@ def estimate(found: Moments, interval_of: IntervalOf) -> Estimate:
 
 
 def estimate_of(values: Sequence[float], interval_of: IntervalOf) -> Estimate:
-    """Mean of one value an epoch, with its interval; the mean of nothing is 0."""
+    """`moments` with an interval."""
     return estimate(moments(values), interval_of)
 
 
 def t_estimate(values: Sequence[float]) -> Estimate:
-    """Mean of one value an epoch, with its 95 % t interval; without ends below `EPOCHS_MIN_PAIRED` epochs."""
+    """Mean of one value per epoch, with its 95 % t interval; without ends below `EPOCHS_MIN_PAIRED` epochs."""
     found = moments(values)
     sd = found.sd if found.n >= EPOCHS_MIN_PAIRED else math.inf
     return Estimate(mean=found.mean, interval=t_interval(found.mean, sd, found.n, alpha=ALPHA_T), n=found.n)
@@ -264,12 +264,7 @@ def t_estimate(values: Sequence[float]) -> Estimate:
 
 @dataclass(frozen=True)
 class Paired:
-    """What an event takes on two arms that were measured in the same epochs, in one unit.
-
-    Attributes:
-        baseline, contender: means over epochs.
-        difference: contender less baseline, as in `t_estimate`.
-    """
+    """What an event takes on two arms measured in the same epochs: both means, and contender less baseline."""
 
     baseline: float
     contender: float
@@ -282,14 +277,14 @@ class Paired:
 
     @staticmethod
     def of(baseline: Sequence[float], contender: Sequence[float]) -> "Paired":
-        """Of one value an epoch."""
+        """Compare one value per epoch of each arm."""
         return Paired(
             fmean(baseline), fmean(contender), t_estimate([b - a for a, b in zip(baseline, contender, strict=True)])
         )
 
 
 def throughput_interval(found: Moments) -> tuple[float, float, float]:
-    """Mean of the epochs' throughputs with the ends of its 95 % t interval: not below 0, the mean itself for n = 1."""
+    """Mean throughput with the ends of its 95 % t interval, at least 0; the mean itself for n = 1."""
     interval = t_interval(*found, alpha=ALPHA_T)
     if interval.low is None or interval.high is None:
         return found.mean, found.mean, found.mean
@@ -298,26 +293,17 @@ def throughput_interval(found: Moments) -> tuple[float, float, float]:
 
 @dataclass(frozen=True)
 class Unpaired:
-    """A later run against an earlier one, epochs unpaired; log ratio.
-
-    Attributes:
-        estimate: difference of the means with a 95 % interval (ends None below three epochs); n is that of the smaller.
-        p_value: two-sided, of no difference; None below three epochs.
-    """
+    """A later run against an earlier one, epochs unpaired; interval and p-value are None below three epochs."""
 
     estimate: Estimate
     p_value: float | None
 
 
 def welch(later: Moments, earlier: Moments) -> Unpaired | None:
-    """Compare two runs of different hours: the mean of `later` less that of `earlier`; None when one is empty.
-
-    Args:
-        later: mean and scatter of one log throughput an epoch.
-        earlier: likewise; the runs may scatter differently, and no epoch of one belongs to an epoch of the other.
+    """Compare two runs of different hours: the mean of `later` less that of `earlier`; None if one is empty.
 
     Assumes: epochs of a run independent and roughly normal. The interval covers the scatter of restarts and what moved
-    the machine within each run, not what changed between them: that is part of the difference.
+    the machine within each run. What changed between the runs is part of the difference.
     Source: B. L. Welch, The generalization of Student's problem when several different population variances are
     involved, Biometrika 34 (1947).
     """
@@ -344,7 +330,7 @@ _ERFC = np.vectorize(math.erfc, otypes=[np.float64])
 _FAR = 9.0  # standard deviations
 _NODES = 400  # of an integral
 _ROUNDING = 3e-16
-_TERMS = 100_000  # some hundred are needed; without an end NaN would never leave the loop
+_TERMS = 100_000  # some hundred suffice; the limit ends the loop on NaN
 
 
 def t_above(t: float, degrees: float) -> float:
@@ -355,7 +341,7 @@ def t_above(t: float, degrees: float) -> float:
 
 @cache
 def t_quantile(probability: float, degrees: float) -> float:
-    """Quantile of Student's t, of a probability between 0 and 1; NaN without a degree of freedom."""
+    """Quantile of Student's t; NaN without a degree of freedom."""
     if degrees <= 0:
         return math.nan
     tail = min(probability, 1 - probability)
@@ -406,7 +392,7 @@ def noncentrality(probability: float, degrees: int, t: float) -> float:
 
 
 def where_falling(falling: Callable[[float], float], value: float) -> float:
-    """Where a falling function of positive numbers has this value, which it exceeds at 0; by bisection."""
+    """Find by bisection where a falling function of positive numbers has this value."""
     low, high = 0.0, 1.0
     while falling(high) > value:
         low, high = high, 2 * high
@@ -416,7 +402,6 @@ def where_falling(falling: Callable[[float], float], value: float) -> float:
 
 
 def _chi_squared_above(x: NDArray[np.float64], degrees: int) -> NDArray[np.float64]:
-    """Probability that chi-squared is above each x: the finite sum that it is for whole degrees of freedom."""
     half, odd = x / 2, degrees % 2
     total = _ERFC(np.sqrt(half)) if odd else np.zeros_like(half)
     term, power = np.exp(-half) * (2 * np.sqrt(half / math.pi) if odd else 1.0), odd / 2
@@ -429,8 +414,8 @@ def _chi_squared_above(x: NDArray[np.float64], degrees: int) -> NDArray[np.float
 def _beta(a: float, b: float, x: float, y: float) -> float:
     """Regularised incomplete beta function I_x(a, b), y = 1 - x, by its continued fraction.
 
-    Source: NIST Digital Library of Mathematical Functions, 8.17.22; evaluated by Lentz's method as Thompson and Barnett
-    modified it.
+    Source: NIST Digital Library of Mathematical Functions, 8.17.22, by Lentz's method as modified by Thompson and
+    Barnett.
     """
     if x > (a + 1) / (a + b + 2):
         return 1 - _beta(b, a, y, x)

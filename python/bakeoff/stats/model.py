@@ -1,6 +1,6 @@
-"""What an analysis says, as frozen values: the contract between the statistics and everything that shows them.
+"""What an analysis says, as frozen values; written to `analysis.json`.
 
-All effects are natural-log ratios, contender over baseline; 0 is equal. Written to `analysis.json`.
+All effects are natural-log ratios, contender over baseline; 0 is equal.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from bakeoff import spec
 
 
 class Frozen(spec.Frozen):
-    """Base of what the statistics say: a mean of no epochs is NaN."""
+    """Base of the statistics' records. Unlike others they may hold NaN: the mean of no epochs."""
 
     model_config = ConfigDict(allow_inf_nan=True)
 
@@ -23,11 +23,11 @@ class Stop(StrEnum):
     """Why measuring of a cell ended."""
 
     PRECISE = "precise"  # half-width reached the target
-    DECISIVE = "decisive"  # the anytime-valid interval excludes 1
+    DECISIVE = "decisive"  # the anytime-valid interval excludes the reference
     BUDGET = "budget"  # time ran out first
     ABORTED = "aborted"  # the user ended it
     EXTENDED = "extended"  # time ran out, after the budget had been raised with results in sight
-    ANSWERED = "answered"  # another comparison had answered the question of a gate
+    ANSWERED = "answered"  # the question was answered before every comparison was settled
     RUNNING = "running"
 
     @property
@@ -43,7 +43,7 @@ class Word(StrEnum):
     SLOWER = "SLOWER"
     EQUIVALENT = "EQUIVALENT"
     INCONCLUSIVE = "INCONCLUSIVE"
-    RATE_FIXED = "RATE FIXED"  # an open loop: throughput is that of the schedule, response times are to be compared
+    RATE_FIXED = "RATE FIXED"  # an open loop: the schedule sets the throughput; compare response times
 
 
 class Interval(Frozen):
@@ -54,7 +54,6 @@ class Interval(Frozen):
 
     @property
     def half_width(self) -> float | None:
-        """Half of the width, or None."""
         return None if self.low is None or self.high is None else (self.high - self.low) / 2
 
     def holds(self, value: float) -> bool:
@@ -71,7 +70,7 @@ class Estimate(Frozen):
 
 
 class EpochPoint(Frozen):
-    """One epoch's log ratio: what the interval is made of. `host`: that measured it; empty: the only one."""
+    """One epoch's log ratio, with the host that measured it (empty on a single machine)."""
 
     epoch: int
     build: int
@@ -84,8 +83,8 @@ class Verdict(Frozen):
 
     Attributes:
         words: FASTER, SLOWER or INCONCLUSIVE, with EQUIVALENT beside or alone; or RATE_FIXED.
-        at_least: for a claim, the end of the interval that is nearer to 0, as a log ratio.
-        sentence: the whole answer in words, without the cell's name.
+        at_least: for a claim, the end of the interval nearer to 0, as a log ratio.
+        sentence: the answer in words, without the cell's name.
     """
 
     words: tuple[Word, ...]
@@ -103,7 +102,7 @@ class CarryOver(Frozen):
 
     Attributes:
         common: mean of the two arms.
-        bias: half of the baseline's minus half of the contender's: what of it the log ratio contains.
+        bias: what of it the log ratio contains.
     """
 
     common: Estimate | None
@@ -149,7 +148,6 @@ class Flag(Frozen):
     text: str
 
     def __str__(self) -> str:
-        """`UNSTABLE: the ratio changes …`."""
         return f"{self.kind}: {self.text}"
 
 
@@ -165,18 +163,16 @@ class Comparison(Frozen):
     """Throughput of one contender over the baseline in one cell.
 
     Attributes:
-        points: one value D_e an epoch, in order.
-        estimate: mean of the points with the interval that `stop` allows (docs/method.md).
-        live: the anytime-valid interval (alpha 5 %), valid however often one looks.
-        trimmed: the same from 20 % trimmed means of block log-ratios, free of stalls and bursts.
-        disagree: the two estimates exclude each other's point: stalls or bursts differ between the arms.
-        p_value, p_adjusted: two-sided, and after Holm over the family. None below n_min.
+        points: one value D_e per epoch, in order.
+        estimate: mean of the points with the interval that `stop` allows.
+        live: the anytime-valid interval (alpha 5 %).
+        trimmed: the estimate from 20 % trimmed means of block log ratios, free of stalls and bursts.
+        disagree: the two estimates exclude each other: stalls or bursts differ between the arms.
+        p_value, p_adjusted: two-sided, and after Holm over the family; None below n_min.
         sd_restart, sd_within: components of the spread of one epoch's value.
-        carry_over, trend: their estimates; None without enough blocks.
         build_effect: p-value of the F test between builds; None with one build.
-        flags: what to distrust.
         obstacle: why there can be no verdict; None if there can be one.
-        more_epochs, more_s: what the target precision would still take; 0 when reached; None when unknown.
+        more_epochs, more_s: what the target precision would still take; None if unknown.
     """
 
     cell: str
@@ -206,11 +202,11 @@ class Comparison(Frozen):
 
 
 class LatencyRatio(Frozen):
-    """A quantile's log ratio over epochs; exploratory. Without an estimate: too few events lie beyond the quantile.
+    """A quantile's log ratio over epochs; exploratory. The estimate is None if too few events lie beyond the quantile.
 
     Attributes:
-        error: standard error of the mean; None below two epochs, and in analyses that were written before it was kept.
-        differs: of response times, at a false discovery rate of 5 % over all quantiles of these in the run.
+        error: standard error of the mean; None below two epochs.
+        differs: at a false discovery rate of 5 % over all response times of the run.
     """
 
     cell: str
@@ -224,10 +220,10 @@ class LatencyRatio(Frozen):
 
 
 class ArmSummary(Frozen):
-    """One arm in one cell, over valid epochs. Means are of per-epoch values; per-operation costs are sums over sums.
+    """One arm in one cell, over valid epochs. Means are of per-epoch values; costs per event are sums over sums.
 
-    Units are in the names; `quantiles_ns` maps "0.95" to the geometric mean over epochs. Of an open loop: late starts
-    are of events for which a connection was free, dropped ones were due and never begun.
+    `quantiles_ns` maps "0.95" to the geometric mean over epochs. In an open loop, late starts are of events for which a
+    connection was free; dropped events were due and never begun.
     """
 
     cell: str
@@ -258,13 +254,11 @@ class Analysis(Frozen):
 
     Attributes:
         family: how many primary comparisons Holm corrects over.
-        trusted: False when the control excludes 1 at 99 %: the whole report is UNTRUSTED. None without a
-            control, or before its fifth epoch.
-        discarded: epochs not used, with the reason, counted and shown.
-        undeclared: settings that differ and that nobody asked for: {arm: {variable: (baseline, contender)}}.
+        trusted: False if the control excludes 1 at 99 %; None without a control, or before its fifth epoch.
+        discarded: epoch -> why it was not used.
+        undeclared: arm -> variable -> (baseline, contender): settings that differ and that nobody asked for.
         geometric_mean: over the primary cells of each contender, the epoch as the cluster.
-        by_machine: of hosts that are unlike machines, by kind of machine, the comparisons of each kind alone; those in
-            `comparisons` then have no interval. Empty of like machines, and where the study combines them.
+        by_machine: kind of machine -> its comparisons alone, if hosts are unlike machines and are not combined.
     """
 
     format: Literal[2] = 2
@@ -285,7 +279,7 @@ class Analysis(Frozen):
 
     @cached_property
     def host_of(self) -> dict[int, str]:
-        """Epoch -> the host that measured it; empty where there was one."""
+        """Epoch -> the host that measured it; empty if there was one."""
         found = {point.epoch: point.host for each in self.comparisons for point in each.points}
         return found if len(set(found.values())) > 1 else {}
 
@@ -296,11 +290,11 @@ class Analysis(Frozen):
         return any(each.obstacle is Obstacle.NOTHING_DONE for each in controls)
 
     def hosts_of(self, epochs: Iterable[int]) -> tuple[str, ...]:
-        """The host of each of these epochs; none at all where there was one."""
+        """Return the host of each of these epochs; nothing if there was one."""
         return tuple(self.host_of[epoch] for epoch in epochs) if self.host_of else ()
 
     def named_arms(self) -> dict[str, None]:
-        """Every arm that it says something of, once."""
+        """Return every arm that the analysis mentions, once."""
         compared = [arm for each in self.comparisons for arm in (each.baseline, each.contender)]
         summarised = [each.arm for each in self.arms] + [each.contender for each in self.latencies]
         own = [self.baseline, *self.contenders, *([self.control] if self.control else [])]

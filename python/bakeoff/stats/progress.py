@@ -1,4 +1,4 @@
-"""What a run reports while it goes on. The run itself prints nothing: whoever listens decides what a person sees."""
+"""What a run reports while it goes on. The run itself prints nothing: its listener decides what a person sees."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -9,10 +9,9 @@ from bakeoff.stats.resolution import NoiseCard
 
 
 class Listener:
-    """Hears everything and does nothing; others override what they show.
+    """Hears everything and does nothing; subclasses override what they show.
 
-    Called from the run's own thread and from its loaders' threads; must return at once. Use as a context manager, or
-    call `close`.
+    Methods are called from several threads and must return at once. Use as a context manager, or call `close`.
     """
 
     def __enter__(self) -> Self:
@@ -22,31 +21,31 @@ class Listener:
         self.close()
 
     def close(self) -> None:
-        """Nothing more will come; give the terminal back."""
+        """Give the terminal back; nothing more will come."""
 
     def stage(self, text: str) -> None:
-        """What happens now: `loading mysql:8.0.15 (build 1 of 2)`."""
+        """Report what happens now: `loading mysql:8.0.15 (build 1 of 2)`."""
 
     def progress(self, label: str, done: int, total: int | None, unit: str) -> None:
-        """`done` of `total` of `label` (`mysql:8.0.15 rows`), in `bytes`, `rows`, …; None: the total is not known."""
+        """Report `done` of `total` of `label` in `bytes`, `rows`, …; None if the total is not known."""
 
     def throughput(self, cell: str, arm: str, per_s: float) -> None:
-        """Events per second of an arm in its latest slices."""
+        """Report events per second of an arm in its latest slices."""
 
     def noise_card(self, card: NoiseCard) -> None:
-        """What this machine can resolve; reported once, after the pilot epochs."""
+        """Report once, after the pilot epochs, what this machine can resolve."""
 
     def epoch_finished(
         self, epoch: int, comparisons: Sequence[Comparison], elapsed_s: float, remaining_s: float | None
     ) -> None:
-        """An epoch was added to the evidence; `remaining_s` is an estimate or None."""
+        """Report a valid epoch; `remaining_s` is an estimate or None."""
 
     def arm_joins(self, arm: Arm) -> None:
-        """A bisection measures one more arm from now on."""
+        """Report that one more arm is measured from now on."""
 
     def note(self, text: str) -> None:
-        """Something worth a line: a discarded epoch, a setting that the server ignored."""
+        """Report something worth a line: a discarded epoch, a setting that the server ignored."""
 
     def left_behind(self, text: str) -> None:
-        """What stays on a running server when the run has ended, in whatever way; shown with --quiet, too."""
+        """Report what stays on a running server after the run; shown with --quiet, too."""
         self.note(text)

@@ -1,7 +1,7 @@
 """Forecast how long a comparison takes on this machine: the noise card of a run, and the resolution of a machine.
 
-Both split the spread of D_e into what more measuring within an epoch averages out and what only more restarts do. The
-forecasts say how much time a half-width takes; no interval rests on them.
+Both split the spread of D_e into what more measuring within an epoch averages out and what only more restarts do. No
+interval rests on them.
 """
 
 import math
@@ -31,7 +31,7 @@ TARGETS = (0.05, 0.02, 0.01, 0.005, 0.003)
 OUT_OF_REACH_S = 3600.0
 """A half-width that takes longer than this is reported as out of reach."""
 
-_GAIN = 0.8  # three epochs give a rough spread, so that a smaller gain may be none
+_GAIN = 0.8  # three epochs give only a rough spread, so a smaller gain may be chance
 _WORST = 0.90  # probability that the true spread is below the one behind `TimeNeeded.at_worst_s`
 
 
@@ -40,12 +40,10 @@ class NoiseLine(Frozen):
 
     Attributes:
         sd_epoch: standard deviation of D_e between the pilot's epochs.
-        sd_within: the part of it that more measuring in an epoch would average out, at the present seconds.
+        sd_within: the part that more measuring in an epoch would average out.
         sd_restart: the rest, which only more restarts average out.
-        expected: minutes of the whole run -> expected half-width; None where too few epochs fit.
+        expected: minutes of the whole run -> expected half-width; None if too few epochs fit.
         epochs_needed: for the target precision, if this spread is the true one.
-        slice_ns: chosen slice length.
-        placement: where the threads of a connection run.
     """
 
     cell: str
@@ -60,13 +58,7 @@ class NoiseLine(Frozen):
 
 
 class NoiseCard(Frozen):
-    """All comparisons' noise, and what they have in common.
-
-    Attributes:
-        epochs: how many the card rests on; two or three give only the order of magnitude.
-        steal_share: share of all CPU time that the hypervisor took; None when nothing was measured.
-        seconds_per_cell: m, as planned.
-    """
+    """All comparisons' noise. A card that rests on two or three epochs gives only the order of magnitude."""
 
     epochs: int
     lines: tuple[NoiseLine, ...]
@@ -75,7 +67,7 @@ class NoiseCard(Frozen):
 
 
 def components(pairs: Sequence[PairEstimate]) -> tuple[float | None, float | None]:
-    """Split the spread of D_e into (sd_restart, sd_within); None where it is unknown.
+    """Split the spread of D_e into (sd_restart, sd_within); None if unknown.
 
     sd_restart^2 = max(0, s^2 - mean of `PairEstimate.variance_of_mean`), with s within the hosts that measured them.
     """
@@ -89,16 +81,16 @@ def components(pairs: Sequence[PairEstimate]) -> tuple[float | None, float | Non
 
 
 def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, slices: Frame) -> NoiseCard:
-    """Make the noise card from the first valid epochs and their slices; with fewer than two epochs it has no lines.
+    """Make the noise card from the first valid epochs; it has no lines with fewer than two.
 
-    The spread is taken to be at least what the noise within an epoch alone makes.
+    The spread is at least what the noise within an epoch alone makes.
     """
     lines = []
     for (cell, contender), pairs in by_comparison(history).items():
         values = [pair.value for pair in pairs]
         if len(values) < 2 or not all(map(math.isfinite, values)):
             continue
-        # The parts of a capture differ by themselves: what blocks differ by is no noise.
+        # The parts of a capture differ anyway: differences between blocks are not noise.
         sd_restart, sd_within = (None, None) if plan.cell(cell).fixed_work else components(pairs)
         sd = max(iv.standard_deviation(values), sd_within or 0.0)
         lines.append(
@@ -123,11 +115,11 @@ def noise_card(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, s
 
 
 def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, *, elapsed_s: float) -> float | None:
-    """Measuring seconds of a cell to change to after the pilot epochs; None: keep them, and the pilot's epochs.
+    """Return the measuring seconds of a cell to change to after the pilot; None to keep them, and the pilot's epochs.
 
-    They change only when m* differs by more than a factor of 2, the fewest epochs for a verdict still fit into the
-    budget (`elapsed_s` of it are used), and starting again is expected to reach the target in four fifths of the time
-    that going on would take. A replay keeps them: its capture decides how much there is to measure.
+    They change only if m* differs by more than a factor of 2, the fewest epochs for a verdict still fit into the
+    budget, and starting again is expected to reach the target in four fifths of the time. A cell of unequal slices
+    keeps them.
     """
     best = _best_seconds(history, plan) if len(history) >= PILOT_EPOCHS else None
     if best is None or any(cell.fixed_work for cell in plan.cells):
@@ -150,7 +142,7 @@ def better_seconds(history: Sequence[EpochEstimates], study: Study, plan: Plan, 
 
 
 def steal_share(slices: Frame) -> float | None:
-    """Steal over all CPU time of the host in the slices (/proc/stat, ticks of 10 ms); None when no time was counted."""
+    """Steal over all CPU time of the host in the slices; None if no time was counted."""
     fields = [f"host_{name}_ns" for name in ("user", "system", "iowait", "steal", "idle")]
     sums = {name: int(slices.get(name, 0).sum()) for name in fields}
     total = sum(sums.values())
@@ -163,7 +155,6 @@ def _expected(sd: float, minutes: int, plan: Plan) -> float | None:
 
 
 def _best_seconds(history: Sequence[EpochEstimates], plan: Plan) -> float | None:
-    """m* over all comparisons: their variances averaged, the overhead shared by the cells."""
     rates, restarts = [], []
     for (cell, _), pairs in by_comparison(history).items():
         sd_restart, sd_within = components(pairs)
@@ -182,7 +173,7 @@ def _best_seconds(history: Sequence[EpochEstimates], plan: Plan) -> float | None
 
 
 class TimeNeeded(Frozen):
-    """Time for one half-width (log ratio): wall seconds from loading to verdict, expected and at worst (90 %)."""
+    """Wall seconds from loading to verdict for one half-width (log ratio), expected and at worst (90 %)."""
 
     half_width: float
     seconds: float
@@ -193,11 +184,10 @@ class Resolution(Frozen):
     """How small a difference a machine can resolve, from a short run of two equal servers.
 
     Attributes:
-        epochs: how many it rests on; few give only the order of magnitude.
         sd_restart: standard deviation of D_e that longer measuring would not remove; log ratio.
         sd_within: the rest of it, at `measured_s` seconds.
         overhead_s: unmeasured seconds of an epoch.
-        measured_s: of a cell and epoch, as a run takes before its own pilot says better (`plan.timing`).
+        measured_s: seconds of a cell and epoch before a run's own pilot says better.
         forecast: by half-width, the widest first.
     """
 
@@ -212,16 +202,8 @@ class Resolution(Frozen):
 def resolution(pairs: Sequence[PairEstimate], *, overhead_s: float, load_s: float) -> Resolution | None:
     """Forecast the time for each of `TARGETS` from the epochs of two equal arms in one cell.
 
-    Their true log ratio is 0, so every D_e is noise: its mean square is the variance between epochs. Its part from
-    within an epoch is scaled to the measuring time that a real run would take.
-
-    Args:
-        pairs: one an epoch, of the same cell and the same measuring time.
-        overhead_s: unmeasured seconds of an epoch.
-        load_s: seconds before the first epoch.
-
-    Returns:
-        None below three usable epochs, or when the noise within an epoch is unknown.
+    Their true log ratio is 0, so the mean square of D_e is the variance between epochs. The part from within an epoch
+    is scaled to the measuring time of a real run. Returns None below three usable epochs, or if that part is unknown.
     """
     values = [pair.value for pair in pairs if math.isfinite(pair.value)]
     within = [pair.variance_of_mean for pair in pairs if pair.variance_of_mean is not None]

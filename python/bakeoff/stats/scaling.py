@@ -3,8 +3,7 @@
     X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1))
 
 lambda: events per second of one thread; sigma: share of the work that waits for others (contention); kappa: cost of
-each pair of threads (crosstalk). Fitted on ln X by least squares, so that every thread count has the same weight.
-The law is not extrapolated beyond them.
+each pair of threads (crosstalk). Fitted on ln X by least squares, so every thread count has the same weight.
 
 Source: N. J. Gunther, Guerrilla Capacity Planning (2007), the Universal Scalability Law.
 """
@@ -52,13 +51,11 @@ class ScalingFit:
     """The law of one arm under one workload.
 
     Attributes:
-        threads: the thread counts, in order.
-        epochs: those that measured all of it; only these are used.
+        epochs: those that measured every thread count; only these are used.
         rate, contention, crosstalk: lambda [events per second], sigma and kappa [1].
-        peak_threads: where the law has its maximum, the first thread count when that lies below it; None when it lies
-            beyond the last. The upper end of its interval is infinite when that reaches the last thread count.
-        curve: threads, and throughput by the law, between the first and the last thread count.
-        points: measured throughput at each (geometric mean over epochs).
+        peak_threads: where the law has its maximum, at least the first thread count; None if it lies beyond the last.
+        curve: threads, and throughput by the law.
+        points: measured throughput at each thread count (geometric mean over epochs).
         lack_of_fit_p: p of the F test of the points against the law; None with one epoch, or with several hosts.
     """
 
@@ -74,26 +71,22 @@ class ScalingFit:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the law describes the points; None where there is no test."""
+        """Whether the law describes the points; None if there is no test."""
         return None if self.lack_of_fit_p is None else self.lack_of_fit_p >= LACK_OF_FIT_P
 
 
 def fit_scaling(
     rates: Mapping[int, Mapping[int, float]], *, seed: int = 0, host_of: Mapping[int, str] = MappingProxyType({})
 ) -> ScalingFit | None:
-    """Fit the law to one arm.
+    """Fit the law to one arm; None with fewer than four thread counts, or if no epoch measured all of them.
 
     Args:
         rates: threads -> epoch -> events per second, above zero.
         seed: of the resampling.
-        host_of: the host that measured each epoch; empty: the same one.
+        host_of: the host that measured each epoch; empty on a single machine.
 
-    Returns:
-        The fit; None with fewer than four thread counts, or when no epoch measured all of them.
-
-    Assumes: epochs independent. Whatever moves a whole epoch moves all its thread counts alike and is no lack of fit.
-    The intervals are a cluster bootstrap: whole epochs are drawn, never single measurements. Epochs of one of several
-    hosts are not independent: then there are no intervals and no test.
+    Assumes: epochs independent. The intervals are a cluster bootstrap over whole epochs. With several hosts there are
+    no intervals and no test.
     """
     threads = tuple(sorted(rates))
     epochs = sorted(set.intersection(*(set(rates[n]) for n in threads))) if threads else []
@@ -136,19 +129,16 @@ def fit_scaling(
 
 
 def _open_above(peak: Band, last: float) -> Band:
-    """Where the interval reaches the last thread count the law does not say how far beyond it goes."""
     return replace(peak, high=math.inf) if peak.high is not None and peak.high >= last else peak
 
 
 def _law(parameters: Floats, threads: Floats) -> Floats:
-    """Ln X of (ln lambda, sigma, kappa): of one fit (3,) or of many (n, 3); (counts,) or (n, counts)."""
     log_rate, sigma, kappa = np.moveaxis(parameters, -1, 0)[..., None]
     result: Floats = log_rate + np.log(threads) - np.log1p(sigma * (threads - 1) + kappa * threads * (threads - 1))
     return result
 
 
 def _slopes(parameters: Floats, threads: Floats) -> Floats:
-    """Derivatives of ln X by the parameters, (counts, 3) or (n, counts, 3)."""
     _, sigma, kappa = np.moveaxis(parameters, -1, 0)[..., None]
     waiting = 1 + sigma * (threads - 1) + kappa * threads * (threads - 1)
     columns = (np.ones_like(waiting), -(threads - 1) / waiting, -threads * (threads - 1) / waiting)
@@ -156,7 +146,6 @@ def _slopes(parameters: Floats, threads: Floats) -> Floats:
 
 
 def _fit(threads: Floats, logs: Floats) -> Floats:
-    """The best fit from several starts."""
     first = float(logs[0] - math.log(threads[0]))
     starts = np.array([(first, sigma, kappa) for sigma in (0.01, 0.3) for kappa in (1e-5, 1e-2)])
     found = _descended(starts, threads, logs)
@@ -167,8 +156,8 @@ def _fit(threads: Floats, logs: Floats) -> Floats:
 def _resampled(threads: Floats, logs: Floats, best: Floats, seed: int) -> Floats:
     """Fits to means of epochs drawn with replacement.
 
-    Means of n drawn epochs scatter less than those of n new ones, and percentiles take the scatter as known: as much as
-    a t interval is wider than that is each drawn mean further from the mean of all.
+    Means of n drawn epochs scatter less than those of n new ones, so each drawn mean is moved away from the mean of all
+    by as much as a t interval is wider than percentiles.
     """
     rng, n, centre = np.random.default_rng(seed), len(logs), logs.mean(axis=0)
     means = logs[rng.integers(0, n, (_RESAMPLES, n))].mean(axis=1)  # (resamples, counts)
@@ -205,14 +194,12 @@ def _descended(parameters: Floats, threads: Floats, logs: Floats) -> Floats:
 
 
 def _plain(parameters: Floats) -> Floats:
-    """(lambda, sigma, kappa), of one fit or of many."""
     columns = np.atleast_2d(parameters).T.copy()
     columns[0] = np.exp(columns[0])
     return columns[:, 0] if parameters.ndim == 1 else columns
 
 
 def _peak(parameters: Floats) -> float:
-    """Threads at which the law is greatest; infinite without crosstalk."""
     _, sigma, kappa = parameters
     return math.sqrt(max(1 - sigma, 0.0) / kappa) if kappa > 1e-12 else math.inf
 
@@ -220,8 +207,7 @@ def _peak(parameters: Floats) -> float:
 def _lack_of_fit(threads: Floats, logs: Floats, best: Floats) -> float | None:
     """P of F = (mean square of the thread counts' means off the law) / (mean square of the scatter at a thread count).
 
-    The scatter is what is left of ln X after the means of epochs and of thread counts. Sigma or kappa at its bound is
-    not counted as fitted.
+    Sigma or kappa at its bound is not counted as fitted.
     """
     epochs, counts = logs.shape
     if epochs < 2:
@@ -238,7 +224,7 @@ def _lack_of_fit(threads: Floats, logs: Floats, best: Floats) -> float | None:
 def rates_by_threads(
     cells: Sequence[tuple[str, str, int]], rates: Mapping[tuple[str, str], Mapping[int, float]], arm: str
 ) -> dict[str, dict[int, Mapping[int, float]]]:
-    """Workload -> threads -> epoch -> rate of one arm, from cells (cell, workload, threads) and all arms' rates."""
+    """Workload -> threads -> epoch -> rate of one arm."""
     found: dict[str, dict[int, Mapping[int, float]]] = {}
     for cell, workload, threads in cells:
         if rates.get((cell, arm)):

@@ -1,19 +1,15 @@
 """Choose the slice length of a cell from a short pilot: the length with the least noise for the time it takes.
 
-Machines are noisy at time scales of their own (neighbours, clock changes, flushing). Short slices cancel slow noise
-because both arms see it, but they spend more of the time on guards. The pilot measures at the shortest length that
-holds enough events; the others are multiples of it.
-
-Each pilot slice's log throughput, less the mean of its arm, is one value of a noise series. Averaged over windows of
-length tau and combined as in a block, q = (x1 - x2 - x3 + x4) / 2, it gives the criterion
+Short slices cancel slow noise because both arms see it, but they spend more of the time on guards. The pilot measures
+at the shortest length that holds enough events; the other candidates are multiples of it. Each pilot slice's log
+throughput, less the mean of its arm, is one value of a noise series. Averaged over windows of length tau and combined
+as in a block, q = (x1 - x2 - x3 + x4) / 2, it gives the criterion
 
     J(tau) = Var(q) * 4 (tau + g + r)      variance of a block's ratio times the seconds that the block takes
 
-with the guard g, and the time r between two slices as in the pilot (many connections take long to wake). This is an
-Allan variance. The tau of least J gives the narrowest interval for a given time. A pilot of seconds knows J of the
-longer ones to a third or a half only, and misses the bursts of other work that come later, from which short slices
-suffer least. So the shortest tau is taken whose J is within one standard error of the least (Breiman et al.,
-Classification and Regression Trees, 1984, section 3.4.3: the one-standard-error rule).
+with the guard g, and the time r between two slices. This is an Allan variance. A pilot of seconds knows J of the longer
+ones only roughly, and misses bursts that come later, from which short slices suffer least. So the shortest tau is taken
+whose J is within one standard error of the least (Breiman et al., Classification and Regression Trees, 1984, 3.4.3).
 """
 
 import math
@@ -39,7 +35,7 @@ _BLOCKS_MIN = 8  # fewest independent blocks for an estimate of J
 
 
 class SlicePoint(Frozen):
-    """One candidate. `j_s`, J [s], is None where the pilot was too short; `allowed`: it holds enough events."""
+    """One candidate: `j_s` is None if the pilot was too short; `allowed` candidates hold enough events."""
 
     slice_ns: int
     guard_ns: int
@@ -49,7 +45,7 @@ class SlicePoint(Frozen):
 
 
 class SliceChoice(Frozen):
-    """The chosen length, the reason, and all candidates (for `pilot.json` and the report)."""
+    """The chosen length, the reason, and all candidates."""
 
     cell: str
     slice_ns: int
@@ -64,7 +60,7 @@ class SliceChoice(Frozen):
 
     @property
     def variance_rate_s(self) -> float | None:
-        """J of the choice: variance of the log ratio x seconds of measuring; None where the pilot was too short."""
+        """J of the choice: variance of the log ratio times seconds of measuring."""
         return next((point.j_s for point in self.curve if point.slice_ns == self.slice_ns), None)
 
 
@@ -72,13 +68,10 @@ def choose_slice_length(pilot: Frame, *, cell: str, pilot_ns: int, ceiling_ns: i
     """Choose tau and its guard from the pilot's slices of one cell.
 
     Args:
-        pilot: rows as in `slices.parquet`, all of about one length; one arm or several, in any order.
-        cell: its name; rows of other cells are left out where there is such a column.
+        pilot: rows as in `slices.parquet`, all of about one length.
+        cell: rows of other cells are left out.
         pilot_ns: length that the slices were to have (`pilot_slice_ns`).
         ceiling_ns: longest that leaves enough blocks in an epoch (`bakeoff.plan.pilot_slice_max_ns`).
-
-    Returns:
-        The shortest allowed candidate whose J is within a standard error of the least, else the shortest allowed.
     """
     if "cell" in pilot.columns:
         pilot = pilot.rows(pilot["cell"] == cell)
@@ -130,14 +123,13 @@ def contrast_variance(residuals: NDArray[np.float64], windows: int) -> tuple[flo
 
 
 def pilot_slice_ns(warm_up: Frame) -> int:
-    """Slice length of a pilot: the fewest whole ms that hold enough events at the throughput of the warm-up."""
+    """Slice length of a pilot: the fewest whole ms that hold enough events at the warm-up's throughput."""
     usable = warm_up.rows(warm_up["length_ns"] > 0)
     needed_ns = _needed_ns(with_rates(usable)) if len(usable) else math.inf
     return max(SLICE_MIN_NS, math.ceil(min(needed_ns, _PILOT_MAX_NS) / _MS) * _MS)
 
 
 def _rest_ns(rated: Frame, pilot_ns: int) -> float:
-    """Time between two slices that is neither measured nor guard: draining, reading counters, waking workers [ns]."""
     steps_ns = np.diff(np.sort(rated["start_ns"]))
     return max(float(np.median(steps_ns)) - pilot_ns - guard_ns(pilot_ns), 0.0) if steps_ns.size else 0.0
 

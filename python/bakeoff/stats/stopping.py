@@ -1,8 +1,8 @@
-"""The stopping rule of docs/method.md ("When it stops") as a pure function of the epochs so far.
+"""The stopping rule of docs/reference/method.md as a pure function of the epochs so far.
 
-A comparison (one contender in one cell) is PRECISE when its t interval is narrow enough, DECISIVE when the
-anytime-valid interval excludes a ratio of 1, or a gate's limit. It is then settled: its contender is not measured in
-that cell any more. A cell is finished when all its comparisons are settled; the control arm is never waited for.
+A comparison is PRECISE when its t interval is narrow enough, DECISIVE when the anytime-valid interval excludes the
+reference (a ratio of 1, or a gate's limit). It is then settled: its contender is not measured in that cell any more. A
+cell is finished when all its comparisons are settled; the control is never waited for.
 """
 
 import math
@@ -25,11 +25,11 @@ class Decision:
     """What to do after an epoch.
 
     Attributes:
-        stop: RUNNING: measure another epoch; else why measuring has ended.
-        settled: (cell, arm) not to be measured any more: of a finished cell every arm but the baseline.
-        more_s: wall seconds that the slowest cell would still take, at most the rest of the budget; None while unknown.
-        share: the part of the planned measuring that fits into the budget in the next epoch; 0 to 1.
-        joins: of a bisection, an arm to be measured next that the study does not have yet.
+        stop: RUNNING to measure another epoch, else why measuring has ended.
+        settled: (cell, arm) not to be measured any more; in a finished cell, every arm but the baseline.
+        more_s: wall seconds that the slowest cell would still take, at most the rest of the budget; None if unknown.
+        share: part of the planned measuring that fits into the budget in the next epoch, 0 to 1.
+        joins: an arm to be measured next that the study does not have yet.
     """
 
     stop: Stop
@@ -40,13 +40,13 @@ class Decision:
 
 
 def control_name(study: Study) -> str | None:
-    """The control arm's name (`A'` beside the baseline `A`), or None without one."""
+    """Return the control arm's name (`A'` beside the baseline `A`), or None without one."""
     name = f"{study.baseline.name}'"
     return name if any(arm.name == name for arm in study.arms) else None
 
 
 def contenders(study: Study) -> tuple[str, ...]:
-    """Arms that the question is about: all but the baseline and its control."""
+    """Return the arms that the question is about: all but the baseline and its control."""
     return tuple(arm.name for arm in study.arms[1:] if arm.name != control_name(study))
 
 
@@ -63,11 +63,11 @@ def stop_state(
     family: int,
     reference: float = 0.0,
 ) -> Stop:
-    """PRECISE, DECISIVE or RUNNING for one comparison's values; always RUNNING with a value that is not finite.
+    """Return PRECISE, DECISIVE or RUNNING for one comparison; RUNNING if a value is not finite.
 
     Args:
-        values: log ratios, one an epoch.
-        hosts: of each the host that measured it; empty: the same one.
+        values: log ratios, one per epoch.
+        hosts: the host that measured each; empty for a single machine.
         precision: target half-width.
         family: how many comparisons there are.
         reference: the log ratio that DECISIVE excludes.
@@ -76,7 +76,7 @@ def stop_state(
     if n < iv.N_MIN_DECISIVE or not all(map(math.isfinite, values)):
         return Stop.RUNNING
     found = moments(values, hosts)
-    # Fewer hosts than the fewest epochs are often so close by chance that stopping then would be wrong.
+    # Few hosts are often close by chance, which is not a reason to stop.
     if found.degrees + 1 >= iv.N_MIN and iv.precision_half_width(*found[1:]) <= precision:
         return Stop.PRECISE
     if abs(found.mean - reference) > iv.anytime_half_width(*found[1:], alpha=iv.ALPHA_DECISIVE / family):
@@ -85,7 +85,7 @@ def stop_state(
 
 
 def stop_of(pairs: Sequence[PairEstimate], kinds: Kinds, study: Study, *, family: int) -> Stop:
-    """`stop_state` of one comparison; of hosts of several kinds of machine RUNNING until each kind is settled."""
+    """`stop_state` of one comparison; over several kinds of machine, RUNNING until each kind is settled."""
     groups = by_kind(pairs, kinds)
     stops = {
         stop_state(
@@ -111,15 +111,15 @@ def decide(
     aborted: bool = False,
     answered: Callable[[Sequence["ComparisonState"]], bool] | None = None,
 ) -> Decision:
-    """Decide what to do next; the same history always gives the same decision, so that a resumed run can ask again.
+    """Decide what to do next. The same history always gives the same decision, so a resumed run can ask again.
 
     Args:
-        history: one entry a valid epoch (`epoch_estimates`), without the discarded ones.
+        history: one entry per valid epoch.
         study: precision, budget, arms.
         plan: cells and expected seconds.
-        kinds: of machine, by host; where the study combines hosts they do not matter.
-        elapsed_s: wall seconds used of the budget, loading included.
-        epoch_time: of the epochs so far; None: as planned.
+        kinds: kind of machine by host.
+        elapsed_s: wall seconds of the budget used, loading included.
+        epoch_time: measured in the epochs so far; None: as planned.
         aborted: the user ended the run.
         answered: whether the question is answered, whatever further epochs will say.
     """
@@ -160,11 +160,8 @@ class ComparisonState:
     """One comparison after n valid epochs.
 
     Attributes:
-        n: epochs so far.
-        values, hosts: of each; none where unlike machines are not combined.
-        stop: PRECISE, DECISIVE or RUNNING.
-        epochs_left: epochs that the target precision would still take by the spread so far; None below two, and where
-            the hosts differ too much for any number.
+        values, hosts: of each epoch; empty if unlike machines are not combined.
+        epochs_left: epochs that the target precision would still take; None if unknown.
     """
 
     cell: str
@@ -188,8 +185,8 @@ def _states(history: Sequence[EpochEstimates], study: Study, plan: Plan, kinds: 
             n = len(values)
             stop = stop_of(found, kinds, study, family=family)
             if len(by_kind(found, kinds)) > 1:
-                values, hosts = [], []  # there is no ratio over all of them
-            if n < iv.N_MIN and (cell.fixed_work or _is_together(study)):  # no verdicts on queries or settings yet
+                values, hosts = [], []  # they have no common ratio
+            if n < iv.N_MIN and (cell.fixed_work or _is_together(study)):  # too few for verdicts on queries or settings
                 stop = Stop.RUNNING
             left = None
             if stop is not Stop.RUNNING:

@@ -1,4 +1,4 @@
-"""Summarise the arms of a run: throughput, cost of an event, errors, latency quantiles, stability. Not for verdicts."""
+"""Summarise the arms of a run: throughput, costs, errors, latency quantiles, stability. Not for verdicts."""
 
 import json
 import math
@@ -30,7 +30,7 @@ TAIL_MIN = 50
 """Observations beyond a quantile that every arm and epoch must have: N (1 - q) >= 50."""
 
 STALL = 0.5
-"""A slice below that share of its epoch's throughput counts as a stall."""
+"""A slice below this share of its epoch's throughput counts as a stall."""
 
 _FALSE_DISCOVERY = 0.05
 _CLIENT_SHARE_OF_CPUS = 0.7
@@ -41,7 +41,7 @@ _NETWORK_SHARE_OF_BYTES = 0.8
 
 
 def arm_sums(slices: Frame) -> Frame:
-    """Sums over an epoch's slices, a row each cell and arm; the median length, and CPUs that the server usually used.
+    """Sum an epoch's slices by cell and arm; with the median length, and the CPUs that the server usually used.
 
     Columns that a slice table lacks count as 0, the server's as unknown.
     """
@@ -59,12 +59,7 @@ def arm_sums(slices: Frame) -> Frame:
 def arm_summaries(sums: Frame, histograms: Iterable[Mapping[str, Any]]) -> tuple[ArmSummary, ...]:
     """Summarise every (cell, arm), in the order in which they were first measured.
 
-    Throughput is the mean of the epochs' values, of several hosts as `bakeoff.stats.hosts` combines them; costs are
-    sums over sums.
-
-    Args:
-        sums: those of `arm_sums` of every valid epoch, one below the other, with its `host`.
-        histograms: of the same epochs.
+    Throughput is the mean over epochs; costs are sums over sums. `sums` are those of `arm_sums`, stacked.
     """
     latencies: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for row in histograms:
@@ -112,42 +107,41 @@ def _summary(cell: str, arm: str, group: Frame, latencies: Sequence[Mapping[str,
 
 
 def _quantiles(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Geometric mean over epochs of each quantile that all of them have."""
     quantiles = [row["quantiles_ns"] for row in rows]
     names = [name for name in quantiles[0] if all(each.get(name, 0) > 0 for each in quantiles)] if quantiles else []
     return {name: geometric_mean(each[name] for each in quantiles) for name in names}
 
 
 def dropped_flag(arms: Sequence[ArmSummary]) -> Flag | None:
-    """A flag when events of an open loop were never begun; names the arm with most of them."""
+    """Flag events of an open loop that were never begun; names the arm with most of them."""
     worst = max(arms, key=lambda arm: arm.dropped_per_million, default=None)
     if worst is None or worst.dropped_per_million == 0:
         return None
     text = (
         f"arm {worst.arm} never began {worst.dropped_per_million:,.0f} of a million events that were due; it fell "
-        "behind the rate, and its response times are without them."
+        "behind the rate, and its response times do not include them."
     )
     return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
 
 
 def client_flag(arms: Sequence[ArmSummary]) -> Flag | None:
-    """A flag when the client itself limited the throughput, so that the ratio of the servers is not the one measured.
+    """Flag a client that limited the throughput itself.
 
-    It did when it used two fifths of the CPU time that an event took on client and server, or kept 70 % of the CPUs
-    busy; in an open loop also when it began more than a hundredth of the events late. `arms`: those compared in a cell.
+    It used two fifths of the CPU time that an event took on client and server, or kept 70 % of the CPUs busy, or (in an
+    open loop) began more than a hundredth of the events late.
     """
     for arm in arms:
         if arm.late_starts_per_million > _LATE_PER_MILLION:
             text = (
                 f"client overloaded, {arm.late_starts_per_million / 1e6:.1%} of the events of arm {arm.arm} "
-                "began late although a connection was free; its response times hold delays of the client."
+                "began late although a connection was free; its response times include delays of the client."
             )
             return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
         client_ns, server_ns = arm.client_cpu_ns_per_event, arm.server_cpu_ns_per_event
         if server_ns is not None and client_ns > _CLIENT_SHARE_OF_EVENT * (client_ns + server_ns) > 0:
             text = (
-                f"client-bound, of the CPU that an event of arm {arm.arm} took the client had "
-                f"{client_ns / (client_ns + server_ns):.0%}; the servers themselves are further apart than this ratio."
+                f"client-bound, the client took {client_ns / (client_ns + server_ns):.0%} of the CPU time of an event "
+                f"on arm {arm.arm}; the servers themselves differ by more than this ratio."
             )
             return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
         if arm.client_cpu_share > _CLIENT_SHARE_OF_CPUS:
@@ -158,19 +152,18 @@ def client_flag(arms: Sequence[ArmSummary]) -> Flag | None:
 
 
 def network_flag(arms: Sequence[ArmSummary], cell: Cell, network: Network) -> Flag | None:
-    """A flag when the way between client and servers decided the throughput.
+    """Flag a network that decided the throughput.
 
-    It did when more than half of a statement's time was the round trip of a small message (not in an open loop, whose
-    throughput is that of the schedule), or when results took 80 % of the bytes a second that one connection carries.
-    `arms`: those compared in the cell.
+    More than half of a statement's time was the round trip of a small message (not in an open loop), or results took 80
+    % of the bytes per second that one connection carries.
     """
     for arm in arms:
         waited = quotient(network.rtt_ns * arm.qps, 1e9 * cell.threads)
         if waited > _NETWORK_SHARE_OF_TIME and not cell.open_loop:
             text = (
                 f"network-bound, {min(waited, 1.0):.0%} of a statement's time on arm {arm.arm} was the round trip of "
-                f"{format_ns(network.rtt_ns)} between client and servers; the servers themselves are further apart "
-                "than this ratio."
+                f"{format_ns(network.rtt_ns)} between client and servers; the servers themselves differ by "
+                "more than this ratio."
             )
             return Flag(kind=FlagKind.CLIENT_BOUND, text=text)
         full = quotient(arm.received_bytes_per_event * arm.tps, network.bytes_per_s)
@@ -192,13 +185,8 @@ def latency_ratios(
     """Compare every latency quantile of every operation that the baseline and a contender both have.
 
     L_e(q) = ln Q_B,e(q) - ln Q_A,e(q), from the histograms of whole epochs; mean and interval are over epochs. Requests
-    are never pooled over epochs or resampled: within one start of a server they are not independent.
-
-    Args:
-        epochs: the valid ones. A histogram's `round` (0 when it has none) says with which baseline it ran.
-        baseline: the arm that ratios are over.
-        interval_of: makes an interval of the epochs' values.
-        cells: order of the output.
+    are never pooled over epochs: within one start of a server they are not independent. A histogram's `round` says with
+    which baseline it ran.
     """
     rows: dict[tuple[str, str, str], dict[str, dict[_Round, Mapping[str, Any]]]] = {}
     host_of = {epoch.epoch: epoch.host for epoch in epochs}
@@ -233,7 +221,6 @@ def latency_ratios(
 def _moments(
     pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], measured_by: Sequence[str], quantile: str
 ) -> iv.Moments | None:
-    """Of a quantile's log ratios; None where too few events lie beyond it."""
     fewest = min(min(base["count"], row["count"]) for base, row in pairs)
     needed = math.ceil(TAIL_MIN / (1 - float(quantile)) - 1e-6) if float(quantile) < 1 else math.inf
     if fewest < needed:
@@ -248,12 +235,11 @@ def _moments(
 
 
 def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tuple[LatencyRatio, ...]:
-    """Mark response times that differ, at a false discovery rate of 5 % over all of them (Benjamini and Hochberg)."""
     tested = [p if ratio.clock == "response" else None for ratio, p in found]
     adjusted = iter(iv.benjamini_hochberg([p for p in tested if p is not None]))
     ratios = []
     for (ratio, _), p in zip(found, tested, strict=True):
-        # Where only an anytime-valid interval may be shown, a difference is one that it shows, too.
+        # If only the anytime-valid interval may be shown, it must show the difference, too.
         shown = ratio.estimate is not None and iv.excludes_zero(ratio.estimate.interval)
         if p is not None and next(adjusted) <= _FALSE_DISCOVERY and shown:
             ratio = ratio.model_copy(update={"differs": True})
@@ -262,16 +248,14 @@ def _with_discoveries(found: Sequence[tuple[LatencyRatio, float | None]]) -> tup
 
 
 def stability(slices: Frame) -> Frame:
-    """How steady throughput was from slice to slice and from epoch to epoch, in the slices of the valid epochs.
+    """Measure how steady throughput was from slice to slice and from epoch to epoch.
 
-    Those without busy time are left out: an event that began in the guard took all of it, perhaps of a server that
-    stood still, perhaps only as long as such events take.
+    Slices without busy time are left out: an event that began in the guard took all of it.
 
     Returns:
-        Columns cell, arm, of which there is a row each; slice_cv (standard deviation of a slice's throughput over its
-        epoch's mean, over epochs the root of the mean square); slowest (the slowest slice over its epoch's mean);
-        stalled (share of slices below half of it); slices (how many); epoch_cv (standard deviation of the epochs'
-        throughput over their mean; NaN with one); longest_ns (the longest event).
+        Columns cell, arm; slice_cv (standard deviation of a slice's throughput over its epoch's mean); slowest (the
+        slowest slice over its epoch's mean); stalled (share of slices below half of it); slices (how many); epoch_cv
+        (standard deviation of the epochs' throughput over their mean; NaN with one); longest_ns (the longest event).
     """
     slices = slices.rows(slices["busy_ns"] > 0)
     seconds = slices["busy_ns"] / slices["connections"] / 1e9

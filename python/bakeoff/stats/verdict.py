@@ -1,4 +1,4 @@
-"""From the epochs of each comparison to its verdict: interval, words, sentence and flags (docs/method.md)."""
+"""From the epochs of each comparison to its verdict: interval, words, sentence and flags (docs/reference/method.md)."""
 
 import math
 from collections import Counter
@@ -41,9 +41,8 @@ class AnalysisContext:
     Attributes:
         family: M, the number of primary comparisons.
         control: name of the control arm.
-        ended: how measuring ended.
         epoch_s: expected wall seconds of another epoch.
-        kinds: of machine, by host; empty where hosts are combined whatever they are.
+        kinds: kind of machine by host; empty if all hosts are combined.
     """
 
     study: Study
@@ -60,12 +59,11 @@ class AnalysisContext:
         return iv.shown(mean, sd, n, degrees, anytime=stop.anytime_only)
 
     def quick_interval(self, mean: float, sd: float, n: int, degrees: int | None = None) -> Interval:
-        """The interval for what has no stopping rule of its own: latency quantiles, the mean over cells."""
+        """The interval for what has no stopping rule: latency quantiles, the mean over cells."""
         stop = self.ended if self.ended.anytime_only else Stop.BUDGET
         return self.interval(mean, sd, n, degrees, stop=stop)
 
     def label(self, arm: str) -> str:
-        """An arm's name as readers know it."""
         return next((each.label for each in self.study.arms if each.name == arm), arm)
 
 
@@ -75,9 +73,9 @@ class _Sample:
 
     Attributes:
         pairs: the epochs with a finite ratio; `values`, `hosts` and `found` are of these.
-        nothing_done: why an epoch has none, or empty.
-        restarted: both servers were started anew for every epoch; False for a server that was running already.
-        unlike: kinds of machine whose epochs have no ratio in common; empty: there is one kind, or they are combined.
+        nothing_done: why an epoch has no ratio, or empty.
+        restarted: both servers were started anew for every epoch.
+        unlike: kinds of machine whose epochs have no ratio in common.
     """
 
     cell: Cell
@@ -134,7 +132,7 @@ def compare(
 def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: AnalysisContext) -> _Sample:
     study = context.study
     stop = stop_of(found, context.kinds, study, family=context.family)
-    if stop is Stop.RUNNING:  # only unsettled comparisons take over how the run ended
+    if stop is Stop.RUNNING:  # only unsettled comparisons end as the run did
         stop = context.ended if context.ended.anytime_only else Stop.BUDGET
     servers = [arm.server for arm in study.arms if arm.name in (study.baseline.name, contender)]
     pairs = tuple(pair for pair in found if math.isfinite(pair.value))
@@ -157,16 +155,12 @@ def _sample(cell: Cell, contender: str, found: Sequence[PairEstimate], context: 
 
 
 def _within_hosts(sample: _Sample) -> list[EpochPoint]:
-    """The epochs without what those of a host have in common: that hosts differ says nothing about an epoch."""
     values = hosts.without_hosts(sample.values, sample.hosts)
     return [point.model_copy(update={"value": each}) for point, each in zip(sample.points, values, strict=True)]
 
 
 def _shaped(sample: _Sample) -> list[EpochPoint]:
-    """The epochs whose scatter within their hosts has a shape: those of hosts with three or more.
-
-    Less its host's mean a host's only epoch is 0, and two are the same with both signs, whatever they were.
-    """
+    """Epochs of hosts with three or more, without their hosts' means: fewer have no scatter of their own to look at."""
     counts = Counter(sample.hosts)
     return [point for point in _within_hosts(sample) if counts[point.host] >= _SHAPE_EPOCHS_A_HOST]
 
@@ -218,12 +212,11 @@ def _comparison(
     p_adjusted: float | None,
     build_effect: float | None,
 ) -> Comparison:
-    """Everything but the flags."""
     study, stop, found = context.study, sample.stop, sample.found
-    # An arm that completed nothing in an epoch has no ratio: those of its other epochs would pass over it.
+    # An arm that completed nothing in an epoch has no ratio, not even over its other epochs.
     measured = [pair for pair in sample.pairs if math.isfinite(pair.trimmed) and not sample.nothing_done]
     trimmed, trimmed_by = [pair.trimmed for pair in measured], [pair.host for pair in measured]
-    # The parts of a capture differ by themselves, for all arms alike.
+    # The parts of a capture differ anyway, for all arms alike.
     sd_restart, sd_within = (None, None) if sample.cell.fixed_work else components(sample.pairs)
     case = _case(sample, context, p_adjusted)
     return Comparison(
@@ -258,7 +251,6 @@ _NONE = Estimate(mean=0.0, interval=Interval(low=None, high=None), n=0)
 
 
 def _interval_of(sample: _Sample, context: AnalysisContext) -> iv.IntervalOf:
-    """The interval of a comparison; none over unlike machines."""
     return iv.no_interval if sample.unlike else partial(context.interval, stop=sample.stop)
 
 
@@ -292,7 +284,6 @@ def _case(sample: _Sample, context: AnalysisContext, p_adjusted: float | None) -
 
 
 def _rate(workload: Workload, pairs: Sequence[PairEstimate]) -> float | None:
-    """Events per second of an open loop; by the clock of a capture that of the faster arm. None: a closed loop."""
     if workload.speed is None or not pairs:
         return workload.rate_per_s
     return fmean(pair.least_per_s * math.exp(abs(pair.value)) for pair in pairs)
@@ -310,8 +301,8 @@ def _more_epochs(sample: _Sample, precision: float) -> int | None:
 def _kept_up(pairs: Sequence[PairEstimate], rate_per_s: float, cell: Cell) -> bool:
     """Whether neither arm fell short of an open loop's rate, on the mean over epochs.
 
-    A slice does not end before its last event, so that the drain makes even an arm that keeps up look slower. By
-    Little's law its response time, and hence the drain, is at most threads over rate.
+    A slice does not end before its last event, so the drain makes even an arm that keeps up look slower. By Little's
+    law its response time, and hence the drain, is at most threads over rate.
     """
     drained = 1 + cell.threads / (rate_per_s * cell.slices.slice_ns / 1e9)
     least_per_s = (1 - SHORTFALL) * rate_per_s / drained
@@ -361,13 +352,11 @@ class Case:
     """What the words of a verdict follow from; log ratios.
 
     Attributes:
-        contender, baseline: their labels.
-        claim: the interval excludes 0 also after correction over the family (`may_claim`).
-        detectable: minimal detectable effect; infinite when unknown or when no claim was possible yet.
-        nothing_done: why there is no ratio (an arm completed nothing), or empty.
-        restarted: both servers were started anew for every epoch; otherwise the luck of one start is not averaged out,
-            and there is no verdict.
-        rate_per_s: of an open loop; None: a closed one.
+        claim: the interval excludes 0 after correction over the family (`may_claim`).
+        detectable: minimal detectable effect; infinite if unknown.
+        nothing_done: why there is no ratio, or empty.
+        restarted: both servers were started anew for every epoch.
+        rate_per_s: of an open loop; None for a closed one.
         kept_up: in an open loop, neither arm fell short of the rate.
         unlike: kinds of machine that have no ratio in common.
         hosts: how many measured it.
@@ -402,8 +391,8 @@ def enough(n: int, stop: Stop) -> bool:
 def may_claim(*, n: int, stop: Stop, p_adjusted: float | None, anytime_claim: bool) -> bool:
     """Whether a difference may be claimed.
 
-    PRECISE and BUDGET claim by Holm's p-value at 4 %; DECISIVE by its own interval, which is corrected already; a run
-    that may show only the anytime-valid interval (`Stop.anytime_only`) by that at 5 % / M (`anytime_claim`).
+    PRECISE and BUDGET claim by Holm's p-value at 4 %, DECISIVE by its own interval, which is corrected already. A run
+    that may show only the anytime-valid interval claims by that at 5 % / M (`anytime_claim`).
     """
     if not enough(n, stop):
         return False
@@ -450,7 +439,7 @@ def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> st
         return f"Control: {case.baseline} against itself gives {counted}; the truth is 1."
     if not case.restarted and not case.nothing_done:
         return (
-            f"No verdict: {counted.replace('restart', 'repetition')}, and a server that runs already is not restarted, "
+            f"No verdict: {counted.replace('restart', 'repetition')}, and a running server is not restarted, "
             "so the luck of its one start is part of the ratio."
         )
     if Word.RATE_FIXED in words:
@@ -479,7 +468,7 @@ def _sentence(case: Case, words: tuple[Word, ...], at_least: float | None) -> st
 
 
 def leaning(interval: Interval) -> str:
-    """`faster` or `slower` where an interval lies on one side of 1, whether or not that may be claimed; else empty."""
+    """`faster` or `slower` if an interval lies on one side of 1, whether or not that may be claimed; else empty."""
     if interval.low is None or interval.high is None or interval.low <= 0 <= interval.high:
         return ""
     return "faster" if interval.low > 0 else "slower"
