@@ -138,7 +138,6 @@ const HARMFUL: [&str; 13] = [
     "SYS_EXEC",
 ];
 
-/// Most versions that the comments of one statement may name.
 const VERSIONS_MAX: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
@@ -271,7 +270,6 @@ fn uses_clock(sql: &[u8]) -> bool {
     Lexer::new(sql).any(|token| token.kind == Kind::Word && is_clock(&sql[token.start..token.end]))
 }
 
-/// Classifies the tokens of one statement.
 fn class_of(parts: &[Part]) -> Class {
     let from = parts.iter().position(|part| part.text != b"(").unwrap_or(parts.len());
     let parts = &parts[from..];

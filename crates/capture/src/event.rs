@@ -154,7 +154,6 @@ pub trait LogReader {
     fn finish(&mut self, sink: &mut dyn Sink);
 }
 
-/// Removes `\n`, and `\r` before it.
 pub(crate) fn without_line_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
@@ -181,7 +180,6 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
 /// Microseconds of a second. Times are microseconds since 1970.
 pub(crate) const SECOND_US: i64 = 1_000_000;
 
-/// Returns the days from 1970-01-01 to a Gregorian date.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     // Howard Hinnant's days_from_civil: years begin in March, so the leap day comes last.
     let year = if month <= 2 { year - 1 } else { year };
@@ -203,9 +201,7 @@ fn fraction_us(text: &[u8]) -> (u32, usize) {
 pub(crate) struct Moment {
     /// Microseconds since 1970. Read as UTC if it has no zone.
     pub(crate) us: i64,
-    /// Length of its text in bytes.
     pub(crate) len: usize,
-    /// Whether the text names a time zone.
     pub(crate) zoned: bool,
 }
 
@@ -224,7 +220,6 @@ impl Clock<'_> {
         rest[..count].iter().try_fold(0, |sum, digit| Some(sum * 10 + i64::from(digit - b'0'))).filter(|_| count > 0)
     }
 
-    /// Reads one of these characters.
     fn any(&mut self, of: &[u8]) -> Option<u8> {
         let found = self.text.get(self.at).copied().filter(|byte| of.contains(byte))?;
         self.at += 1;

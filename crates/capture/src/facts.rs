@@ -44,12 +44,9 @@ pub(crate) struct Watch {
     pub(crate) facts: Facts,
     /// The first keyword of the current statement, or 0.
     first: Id,
-    /// The current statement is not the text's first one.
     several: bool,
     before: Id,
-    /// The keyword or symbol before `before`.
     earlier: Id,
-    /// Open parentheses.
     depth: i32,
 }
 
@@ -112,7 +109,6 @@ impl Watch {
     }
 }
 
-/// Whether a word makes the statement drop or rename accounts.
 fn drops_account(first: Id, before: Id, id: Id) -> bool {
     let named = &*NAMED;
     id == named.USER && before == first && (first == named.DROP || first == named.RENAME)

@@ -4,7 +4,6 @@
 
 use std::sync::LazyLock;
 
-/// Number of a keyword, symbol or digest token.
 pub(crate) type Id = u16;
 
 /// The first keyword. Lower numbers are symbols and the digest's own tokens.
@@ -131,7 +130,6 @@ pub(crate) fn symbol(text: &[u8]) -> Id {
     SYMBOLS_FROM + Id::try_from(found).unwrap_or(0)
 }
 
-/// Declares [`Named`].
 macro_rules! named {
     ($($name:ident),* $(,)?) => {
         /// Numbers of the keywords that this crate uses by name.

@@ -63,7 +63,6 @@ struct Feed<'a> {
 }
 
 impl Feed<'_> {
-    /// Fills the buffer. Returns how many bytes were read.
     fn fill(&mut self, input: &mut dyn Read) -> io::Result<usize> {
         input.take((BUFFER - self.buffer.len()) as u64).read_to_end(&mut self.buffer)
     }
@@ -91,7 +90,6 @@ impl Feed<'_> {
         self.buffer.drain(..at);
     }
 
-    /// Gives the reader a line without an end.
     fn end_line(&mut self) {
         if let Some(reader) = self.reader.as_mut().filter(|_| !self.buffer.is_empty()) {
             reader.piece(&self.buffer, self.begins, self.sink);

@@ -243,7 +243,6 @@ struct Group {
     times: Histogram<u64>,
 }
 
-/// The totals so far.
 #[derive(Default)]
 struct Totals {
     groups: Vec<Group>,

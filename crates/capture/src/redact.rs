@@ -25,7 +25,6 @@ pub(crate) fn strike_out(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
     });
 }
 
-/// Copies a statement without its comments.
 pub(crate) fn without_comments(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
     copy(sql, dialect, out, |token, _, _, out| match token.kind {
         Kind::Comment => keep_frame(sql, token, out),
@@ -130,7 +129,6 @@ impl Redactor {
         ChaCha8Rng::from_seed(Sha256::new().chain_update(self.key).chain_update(content).finalize().into())
     }
 
-    /// Replaces the digits of a hexadecimal or binary literal.
     fn replace_digits(&self, digits: &[u8], binary: bool, out: &mut Vec<u8>) {
         let mut random = self.random(digits);
         let allowed: &[u8] = if binary { b"01" } else { b"0123456789abcdef" };

@@ -161,7 +161,6 @@ fn dialect(values: &BTreeMap<&'static str, String>) -> Dialect {
     }
 }
 
-/// Returns a word or a literal without its quotes.
 fn plain(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let inner = text.strip_prefix(['\'', '"', '`']).and_then(|rest| rest.strip_suffix(['\'', '"', '`']));

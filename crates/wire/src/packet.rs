@@ -84,7 +84,6 @@ pub(crate) struct Payload<'a> {
     /// The first packet's bytes: the whole payload unless `continued`.
     pub(crate) first: &'a [u8],
     pub(crate) continued: bool,
-    /// Length of all its packets with their headers.
     pub(crate) total_bytes: usize,
 }
 
@@ -107,7 +106,6 @@ pub(crate) fn payload_at(bytes: &[u8]) -> Result<Payload<'_>, Malformed> {
     Ok(Payload { first, continued, total_bytes })
 }
 
-/// Joins the packets of a continued payload.
 pub(crate) fn join(mut packets: &[u8], joined: &mut Vec<u8>) {
     joined.clear();
     while let Some(header) = Header::decode(packets) {

@@ -181,7 +181,6 @@ fn formats(reply: &[u8], result: &ResultSet) -> Result<Vec<ColumnFormat>, Malfor
 struct ColumnFormat {
     type_code: u8,
     flags: u16,
-    /// Display width in bytes.
     length: u32,
     /// Digits after the point, or [`NOT_FIXED`].
     decimals: u8,
@@ -196,7 +195,6 @@ const FLOAT_DIGITS: usize = 6;
 /// Longest display width of a zero-filled number that is accepted.
 const MAX_ZEROFILL_WIDTH: u32 = 255;
 
-/// Appends the text of the next value.
 fn to_text(format: ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
     let unsigned = format.flags & UNSIGNED != 0;
     match format.type_code {

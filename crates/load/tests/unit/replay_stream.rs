@@ -400,7 +400,7 @@ fn connections_are_replayed_several_times_when_sessions_are_more_and_all_are_rea
     assert_eq!(busy(&found), 7);
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for (session, texts) in found.iter().enumerate() {
-        for text in &texts {
+        for text in texts {
             *counts.entry(text).or_default() += 1;
         }
         for table in ["c1", "c2", "c3"] {
