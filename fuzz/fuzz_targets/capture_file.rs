@@ -5,7 +5,7 @@ use std::io::BufRead as _;
 use bakeoff_capture::capture_file::{EventLine, Header, VERSION, open};
 use bakeoff_capture::session::SessionState;
 use bakeoff_capture::{class, read_summary, effect};
-use bakeoff_load::replay_stream::{Replay, ReplayOrder};
+use bakeoff_load::replay::stream::{Replay, ReplayOrder};
 use libfuzzer_sys::fuzz_target;
 
 /// Blocks of a replay that are read: a capture of reads never ends.

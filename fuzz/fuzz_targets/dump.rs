@@ -8,7 +8,7 @@ use bakeoff_engine::dump_sql::{
     beginning, disable_event, left_out, read_rows, sets_time_zone, translate, without_definer,
 };
 use bakeoff_engine::request::DumpRows;
-use bakeoff_load::replay_workload::without_literals;
+use bakeoff_load::replay::workload::without_literals;
 use bakeoff_script::host::SqlError;
 use libfuzzer_sys::fuzz_target;
 

@@ -13,7 +13,7 @@ from bakeoff.stats.model import Analysis
 
 
 def test_a_pair_that_cannot_be_measured_does_not_end_the_attribution(monkeypatch, tmp_path, capsys):
-    """Its reason is said, and the other pair is measured; where no pair can be, it is the command's error."""
+    """The reason is reported and the other pair is measured; if no pair can be, the command fails with it."""
     measured, refused, both = [], {"B"}, [("A", "B"), ("A", "C")]
 
     def searched(_run, asked, *_args, **_options):

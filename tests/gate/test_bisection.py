@@ -35,7 +35,7 @@ from bakeoff.search.sections import believed_of
 from bakeoff.spec import Data, parse_server
 from bakeoff.stats.estimate import EpochEstimates
 from bakeoff.stats.model import Stop
-from bakeoff.stats.question import Progress
+from bakeoff.stats.stopping import Progress
 from validation import bisections
 from validation.check import fewest
 from validation.simulation import pair_of

@@ -38,7 +38,7 @@ def test_builds_that_cannot_be_measured_are_named_with_the_first_slow_one_after_
     probabilities = posterior({5: [-0.03, -0.0301, -0.0299], 4: [-0.03], 1: [0.0001] * 5}, 6)
     assert culprits(probabilities) is None and culprits(probabilities, without=[2]) is None
     assert culprits(probabilities, without=[2, 3]) == (2, 3, 4)
-    # Those that lie elsewhere have no part in it.
+    # Builds elsewhere are not named.
     probabilities = posterior({5: [-0.03, -0.0301, -0.0299] * 2, 3: [-0.03, -0.0301], 2: [0.0001] * 5}, 6)
     assert culprits(probabilities, without=[1, 4]) == (3,)
 

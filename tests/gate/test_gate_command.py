@@ -42,7 +42,7 @@ PAIR = (SERVER, SERVER)
         ((*PAIR, "--budget", "10s"), "a budget of 10 s is too small for a verdict"),
         ((*PAIR, "-w", "nonsense"), "nonsense"),
         (("path:nowhere", SERVER), "does not exist"),
-        ((SERVER, "mysql://root@127.0.0.1:1/"), "is a running server, which is not restarted"),
+        ((SERVER, "mysql://root@127.0.0.1:1/"), "is a running server"),
         (("--study", "nowhere.yaml"), "nowhere.yaml"),
         (("--study", "charset-collation", "-w", "tpcc"), "with --study the file says what --workload would"),
         (("--study", "charset-collation", *PAIR), "varies beside the servers that were named"),

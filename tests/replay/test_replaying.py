@@ -257,7 +257,7 @@ def test_reads_repeat_and_with_reads_only_nothing_is_written(arms, tmp_path):
     assert sum(each["events"] for each in measured.slices) > 500, "a second holds many passes"
     assert all(each["writes"] == 0 for each in measured.slices)
     assert arms.instances["A"].query("CHECKSUM TABLE work.t") == before
-    with pytest.raises(EngineError, match="it has no plain read that could be replayed"):
+    with pytest.raises(EngineError, match="it has no plain read to replay"):
         arms.replay(written(tmp_path, [(1, "Query", "DELETE FROM t")], "w"), reads_only=True)
     with pytest.raises(EngineError, match=r"x\.log: not a capture"):
         arms.replay(tmp_path / "x.log")

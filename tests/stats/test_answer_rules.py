@@ -1,4 +1,4 @@
-"""Which differences between two answers are flagged, which are only listed, and which are none."""
+"""Which differences between two answers are flagged, which are only listed, and which do not count."""
 
 import pytest
 from hypothesis import given

@@ -38,7 +38,7 @@ def test_chi_squared(degrees):
 
 @pytest.mark.parametrize("degrees", (1, 2, 3, 4, 5, 7, 8, 11, 29, 60, 120, 400))
 def test_noncentral_student(degrees):
-    # Its distribution function is the oracle: scipy's inverse has relative errors up to 1e-5.
+    # Compare with scipy's distribution function: its inverse has relative errors up to 1e-5.
     for t, p in product((2.2, 2.5, 3, 4, 6, 9, 12, 27), (0.2, 0.1, 0.05)):
         found = noncentrality(p, degrees, float(t))
         assert stats.nct.cdf(t, degrees, found) == pytest.approx(p, rel=BOUND)

@@ -140,7 +140,7 @@ def test_waits_that_have_not_changed_are_said_to_be_so_only_where_intervals_show
 
 
 def test_without_an_interval_nothing_is_said_of_waits():
-    """Of one epoch there is none; with several, waits too short to be compared leave the stages alone."""
+    """One epoch names no stage; with several, waits too short to be compared do not change the stages."""
     stage = wait("stage/sql/statistics", 20_000, 20_100)
     several = sentence(Evidence(counted(), waits=(stage,), longer_ns=100_000), "B")
     assert "No wait changes by as much as 30% of it." in several

@@ -21,7 +21,7 @@ FUTEX = ("k:do_futex", "k:futex_wait", *SCHEDULE)
 SYNC = (":fsync", "k:do_fsync", "k:ext4_sync_file", "k:submit_bio_wait", "k:wait_for_completion_io", *SCHEDULE)
 
 WAITS = {
-    # MySQL 5.7 syncs in the connection's thread, 8.0 in one of its own.
+    # MySQL 5.7 syncs in the connection's thread, 8.0 in a separate one.
     stack(SERVING, *COMMIT, "log_write_up_to", "os_file_flush_func", *SYNC): (400, Waiting("redo log", FILES, True)),
     stack(SERVING, *COMMIT, "log_write_up_to", "os_event::wait_low", ":pthread_cond_wait", *FUTEX): (
         300, Waiting("redo log", LOCK, True)),

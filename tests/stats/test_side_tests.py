@@ -97,7 +97,7 @@ def test_the_build_test_gives_up_the_hosts_means():
         ]
         return diagnostics.build_effect(found)
 
-    # Of equal builds one in twenty is below 5 %: more than 52 of 800 has a chance of 3 %. With 6 degrees it is 150.
+    # One in twenty of equal builds is below 5 %: more than 52 of 800 has a chance of 3 %. With 6 degrees it is 150.
     assert sum(p_of(row, by) < 0.05 for row in rng.normal(0, 0.01, (800, 8)).tolist()) <= 52
     assert p_of(rng.normal(0, 0.01, 8).tolist(), [f"h{e}" for e in range(8)]) is None
 

@@ -12,9 +12,10 @@ from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.plan.timing import EpochTime
 from bakeoff.spec.study import Design
 from bakeoff.stats import interval as iv
+from bakeoff.stats import stopping
 from bakeoff.stats.estimate import EpochEstimates
 from bakeoff.stats.model import Stop
-from bakeoff.stats.stopping import contenders, control_name, decide, family_size, stop_state
+from bakeoff.stats.stopping import Progress, contenders, control_name, family_size, stop_state
 from validation.simulation import pair_of, simulated_study
 
 EVEN = (0.001, -0.001)
@@ -30,6 +31,10 @@ def history(columns, n):
     return [
         EpochEstimates(epoch=e, pairs=tuple(pair(*key, e, draw(e)) for key, draw in columns.items())) for e in range(n)
     ]
+
+
+def decide(epochs, study, plan, **options):
+    return stopping.decide(Progress(epochs, study, plan, **options))
 
 
 def alternating(size, around=0.0):

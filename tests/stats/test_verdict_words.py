@@ -125,9 +125,9 @@ def test_control_claims_nothing_in_words():
 
 
 def test_nothing_done():
-    said = verdict(case(0.05, 0.06, nothing_done="mysql:8.0 completed nothing in epoch 3, so there is no ratio."))
+    said = verdict(case(0.05, 0.06, nothing_done="mysql:8.0 completed nothing in epoch 3, so no ratio exists."))
     assert said.words == (Word.INCONCLUSIVE,)
-    assert said.sentence == "Inconclusive: mysql:8.0 completed nothing in epoch 3, so there is no ratio."
+    assert said.sentence == "Inconclusive: mysql:8.0 completed nothing in epoch 3, so no ratio exists."
 
 
 @given(st.floats(-1, 1), st.floats(1e-5, 0.3), st.integers(0, 40), st.sampled_from(list(Stop)), st.booleans())

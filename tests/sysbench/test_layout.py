@@ -180,7 +180,7 @@ def test_what_is_not_to_be_had_says_so_in_one_line(ours):
         ("oltp_read_only", "--mysql-ssl-cipher=AES128-SHA", "run"),
     ):
         ran = ours(*arguments, PATH="/nowhere")
-        complaints = [line for line in (ran.out + ran.err).splitlines() if "not to be had" in line]
+        complaints = [line for line in (ran.out + ran.err).splitlines() if "not supported" in line]
         assert ran.code == 1, arguments
         assert len(complaints) == 1, arguments
 

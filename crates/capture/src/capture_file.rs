@@ -39,9 +39,7 @@ pub struct Header {
 
 /// The line of an event. Fields that the log does not tell are left out.
 #[derive(Debug, Default, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "named like the fields of Event")]
 pub struct EventLine<'a> {
-    /// Always `event`.
     #[serde(borrow)]
     pub r#type: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,7 +57,6 @@ pub struct EventLine<'a> {
     /// `user@host`. Left out of a redacted capture.
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub user: Cow<'a, str>,
-    /// The variables that the connection has set, as an object.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub session: Option<&'a RawValue>,
     /// The name of a [`crate::event::LogCommand`].
@@ -138,7 +135,6 @@ impl<'a> EventLine<'a> {
 
 /// The totals of one digest. Counts and sums are weighted: with a rate limit, an event of the log represents several.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "sums of the fields of Event")]
 pub struct DigestTotals {
     /// The digest's name; see [`crate::digest::name_of`].
     pub digest: String,
@@ -184,7 +180,6 @@ pub struct Overall {
     pub transactions: u64,
     /// Everything other than statements: connects, quits, administrator commands.
     pub commands: u64,
-    /// Number of digests.
     pub digests: u64,
     /// Sum of all durations [µs].
     pub total_us: u64,
@@ -205,12 +200,9 @@ enum TotalsLine {
     Overall(Overall),
 }
 
-/// The header and the totals of a capture.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// The header.
     pub header: Header,
-    /// The totals of everything.
     pub overall: Overall,
     /// The digests by total time, longest first.
     pub digests: Vec<DigestTotals>,
@@ -241,9 +233,6 @@ pub struct Writer<W: Write> {
 
 impl<W: Write> Writer<W> {
     /// Writes the header.
-    ///
-    /// # Errors
-    /// The output cannot be written.
     pub fn new(out: W, header: &Header) -> io::Result<Self> {
         let mut frame = zstd::Encoder::new(Counting { inner: out, bytes: 0 }, LEVEL)?;
         write_line(&mut frame, header)?;
@@ -251,17 +240,11 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes lines made by [`add_line`].
-    ///
-    /// # Errors
-    /// The output cannot be written.
     pub fn lines(&mut self, lines: &[u8]) -> io::Result<()> {
         self.frame.write_all(lines)
     }
 
     /// Writes the totals and ends the file.
-    ///
-    /// # Errors
-    /// The output cannot be written.
     pub fn finish(self, digests: &[DigestTotals], overall: &Overall) -> io::Result<W> {
         let out = self.frame.finish()?;
         let place = out.bytes;

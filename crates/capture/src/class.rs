@@ -47,9 +47,7 @@ pub enum Effect {
 /// A statement, classified once however often it is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statement {
-    /// What it does to the server.
     pub class: Class,
-    /// What it does to its connection's transaction.
     pub effect: Effect,
     /// It calls a function for the current time. Views and routines that do so are not known.
     pub uses_clock: bool,

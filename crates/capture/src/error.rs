@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 /// Why a capture cannot be made or read.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each variant has the file and what the system or decompressor says")]
 pub enum Error {
     /// There is no such file, or no permission to read it.
     #[error("{}: cannot be opened: {reason}", path.display())]

@@ -18,7 +18,6 @@ pub enum LogCommand {
     Connect,
     /// Reset the session, with the same user and schema.
     Reset,
-    /// Disconnected.
     Quit,
     /// Changed the default schema.
     InitDb,
@@ -63,29 +62,21 @@ impl LogCommand {
 /// An event of a log. Times are microseconds since 1970 in UTC. What the log does not tell is None or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
-    /// The server's connection number.
     pub connection: Option<u64>,
-    /// When the statement began.
     pub start_us: Option<i64>,
-    /// When it ended.
     pub end_us: Option<i64>,
     /// How long it took [µs].
     pub query_us: Option<u64>,
     /// How long of that it waited for locks [µs].
     pub lock_us: Option<u64>,
-    /// The default schema.
     pub schema: Vec<u8>,
     /// `user@host`.
     pub user: Vec<u8>,
-    /// What the connection did.
     pub command: LogCommand,
     /// The statement, the name of an administrator command, or a new schema.
     pub sql: Vec<u8>,
-    /// Rows sent to the client.
     pub rows_sent: Option<u64>,
-    /// Rows read.
     pub rows_examined: Option<u64>,
-    /// Rows changed.
     pub rows_affected: Option<u64>,
     /// The server's error number, or 0.
     pub errno: Option<u32>,

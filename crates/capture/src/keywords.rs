@@ -112,7 +112,6 @@ fn id(word: &str) -> Id {
     keyword(word.as_bytes(), true).unwrap_or_else(|| panic!("{word} is not a keyword"))
 }
 
-/// Returns how a keyword is printed.
 pub(crate) fn text(id: Id) -> &'static str {
     TABLE.words.get(usize::from(id.saturating_sub(FIRST))).map_or("", |word| word.text)
 }

@@ -37,9 +37,7 @@ pub enum Kind {
 /// A token and its place in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
-    /// What the token is.
     pub kind: Kind,
-    /// Offset of its first byte.
     pub start: usize,
     /// Offset behind its last byte.
     pub end: usize,

@@ -19,11 +19,8 @@ const HEAD: u64 = 1 << 20;
 /// The format of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// A slow query log.
     Slow,
-    /// A general query log.
     General,
-    /// A file of SQL.
     Sql,
     /// The digests of a running server, written as a slow log. Never detected by content.
     Digests,
@@ -40,7 +37,6 @@ impl Format {
         }
     }
 
-    /// Creates a reader.
     pub fn reader(self) -> Box<dyn LogReader> {
         match self {
             Self::Slow | Self::Digests => Box::<SlowLog>::default(),
@@ -109,9 +105,6 @@ impl Feed<'_> {
 /// Reads the logs as if they were one file and gives every event to the sink. Returns the formats in order.
 ///
 /// A log may be split into files anywhere. The format changes at a file whose content shows another one.
-///
-/// # Errors
-/// [`Error::Open`], [`Error::Read`], [`Error::Unknown`].
 pub fn read_logs(
     paths: &[PathBuf],
     format: Option<Format>,

@@ -73,10 +73,6 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// Draws a random key.
-    ///
-    /// # Errors
-    /// `/dev/urandom` cannot be read.
     pub fn new() -> std::io::Result<Self> {
         let mut key = [0; 32];
         std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut key)?;

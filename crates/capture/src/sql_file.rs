@@ -235,9 +235,6 @@ const PIECE: u64 = 1 << 20;
 ///
 /// `see` may change the text. A statement is cut if the file ends within it, or if it is longer than any server accepts.
 /// `delimiter` ends statements until the file sets another one. In mydumper's files it is `;` and a newline.
-///
-/// # Errors
-/// [`Error::Open`], [`Error::Read`].
 pub fn read_statements(
     path: &Path,
     delimiter: &str,

@@ -1,4 +1,4 @@
-//! The answers of `docs/engine.md`: one JSON object a line, written from any thread; how slices and histograms are put into them.
+//! The answers of `docs/reference/engine.md`: one JSON object a line, written from any thread; how slices and histograms are put into them.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use bakeoff_load::failure::Failure;
+use bakeoff_load::host::Environment;
 use bakeoff_load::lock;
+use bakeoff_load::machine::observe::KernelCounters;
 use bakeoff_load::net::ServerFacts;
-use bakeoff_load::observe::Snapshot;
-use bakeoff_load::replay_workload::FailureCount;
-use bakeoff_load::worker_host::Environment;
+use bakeoff_load::replay::workload::FailureCount;
 use bakeoff_load::worker_stats::Latencies;
 use bakeoff_metrics::{LatencyHistogram, SliceTotals};
 use bakeoff_script::host::LogLevel;
@@ -18,15 +18,13 @@ use serde::Serialize;
 
 use crate::request::Measure;
 
-/// Version of the contract that this engine speaks.
+/// Version of the contract.
 pub const CONTRACT: u32 = 5;
-/// Quantiles reported as plain numbers; the rest is in the histogram.
+/// Quantiles reported as plain numbers. The rest is in the histogram.
 const QUANTILES: [(&str, f64); 4] = [("0.5", 0.5), ("0.95", 0.95), ("0.99", 0.99), ("0.999", 0.999)];
 
-/// One line to standard output.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub enum Answer {
     Hello {
         contract: u32,
@@ -103,21 +101,19 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// The last answer of a `command` or a `load`.
     pub fn done(id: u64, begun: Instant, cancelled: bool) -> Self {
         Self::Done { id, seconds: begun.elapsed().as_secs_f64(), blocks: None, cancelled, workers_stopped: None }
     }
 
-    /// The last answer of a request that failed; `id` is null when the line had none that could be read.
+    /// The last answer of a failed request. `id` is null if the line had none that could be read.
     pub fn error(id: Option<u64>, failure: Failure) -> Self {
         // One line: a Lua traceback loses its line breaks.
         Self::Error { id, message: failure.to_string().replace('\n', " | "), failure }
     }
 }
 
-/// How this binary was built: a report must be able to say what measured.
+/// How this binary was built, for reports.
 #[derive(Debug, Clone, Copy, Serialize)]
-#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct Build {
     pub profile: &'static str,
     pub commit: &'static str,
@@ -126,7 +122,7 @@ pub struct Build {
 }
 
 impl Build {
-    /// What `build.rs` found out; `unknown` where it could not.
+    /// Reads what `build.rs` found out, or `unknown`.
     pub fn current() -> Self {
         Self {
             profile: env!("BAKEOFF_PROFILE"),
@@ -137,28 +133,23 @@ impl Build {
     }
 }
 
-/// What one server reported of itself.
 #[derive(Debug, Clone, Serialize)]
-#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct OpenedArm {
     pub name: String,
     #[serde(flatten)]
     pub server: ServerFacts,
 }
 
-/// Where a latency begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clock {
-    /// When the event began (closed loop).
+    /// At the event's start (closed loop).
     Service,
-    /// When it was intended to begin (open loop).
+    /// At its intended start (open loop).
     Response,
 }
 
-/// One slice of one arm.
 #[derive(Debug, Clone, Serialize)]
-#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct SliceRecord {
     pub id: u64,
     pub cell: String,
@@ -172,9 +163,8 @@ pub struct SliceRecord {
     pub dropped: u64,
     #[serde(flatten)]
     pub totals: SliceTotals,
-    /// CPU time, bytes and memory of client, server and machine.
     #[serde(flatten)]
-    pub spent: Snapshot,
+    pub spent: KernelCounters,
     pub threads: BTreeMap<String, u64>,
 }
 
@@ -185,12 +175,11 @@ pub struct MessageWriter {
 }
 
 impl MessageWriter {
-    /// Writes to `out`.
     pub fn new(out: impl Write + Send + 'static) -> Self {
         Self { out: Arc::new(Mutex::new(Box::new(out))) }
     }
 
-    /// Sends one answer. A reader that has gone away is noticed by the end of standard input, so a failed write is let pass.
+    /// Sends one answer. A failed write is ignored, because a reader that has gone away is noticed by the end of standard input.
     ///
     /// # Panics
     /// Never: every answer has a JSON form.
@@ -203,7 +192,6 @@ impl MessageWriter {
 }
 
 impl Environment for MessageWriter {
-    /// Sends a line for the person.
     fn log(&self, level: LogLevel, message: &str) {
         let level = match level {
             LogLevel::Fatal => "fatal",
@@ -217,13 +205,12 @@ impl Environment for MessageWriter {
     }
 }
 
-/// Sends one `histogram` for each operation of an arm.
 pub(crate) fn send_histograms(id: u64, request: &Measure, arm: &str, latencies: &Latencies, writer: &MessageWriter) {
     let clock = if request.is_by_the_clock() { Clock::Response } else { Clock::Service };
     for (operation, histogram) in latencies.by_operation() {
         if histogram.clipped() > 0 {
             let message =
-                format!("arm {arm}: {} latencies of {operation} lie outside 1 ns to 1 h", histogram.clipped());
+                format!("arm {arm}: {} latencies of {operation} are outside 1 ns to 1 h", histogram.clipped());
             writer.log(LogLevel::Warning, &message);
         }
         writer.send(&Answer::Histogram {

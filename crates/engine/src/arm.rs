@@ -9,44 +9,40 @@ use bakeoff_load::net::{Client, ServerAddress, UNREAD_REPLY_BYTES};
 use crate::answer::OpenedArm;
 use crate::request::Arm;
 
-/// Longest time for socket, TLS and login together; the contract's.
+/// Limit for connecting, TLS and login together, from the contract.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-/// Longest silence within a measured event; the contract's limit for a drain.
+/// Longest wait within a measured event, the contract's limit for a drain.
 const REPLY_LIMIT: Duration = Duration::from_secs(60);
-/// Longest silence within a statement of a replay, which is somebody's own.
+/// Longest wait within a statement of a replay, which can be any user's.
 const STATEMENT_LIMIT: Duration = Duration::from_secs(600);
-/// Longest silence within a command: an index over a big table takes what it takes.
+/// Longest wait within a command: an index over a big table takes as long as it takes.
 const COMMAND_REPLY_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// One server setup under test.
 #[derive(Debug, Clone)]
 pub struct OpenArm {
-    /// As the caller calls it.
     pub name: String,
-    /// For measured work.
     pub address: Arc<ServerAddress>,
-    /// Process to observe and to freeze.
     pub server_pid: Option<i32>,
-    /// Uncounted events for each hundred counted ones.
+    /// Uncounted events per hundred counted ones.
     pub slowdown_percent: f64,
-    /// The server shall refuse what writes, in every connection of a replay.
+    /// Have the server refuse writes in every connection of a replay.
     pub read_only: bool,
-    /// Server errors after which an event is run again.
     pub ignore_errors: Vec<u16>,
 }
 
 impl OpenArm {
-    /// The same server, with the read timeout of commands.
+    /// The same server with the read timeout of commands.
     pub fn command_address(&self) -> Arc<ServerAddress> {
         Arc::new(ServerAddress { read_timeout: COMMAND_REPLY_LIMIT, ..ServerAddress::clone(&self.address) })
     }
 
-    /// The same server for a dump: as for commands, but nobody fetches rows.
+    /// Like [`Self::command_address`] for a dump, where nobody fetches rows.
     pub fn load_address(&self) -> Arc<ServerAddress> {
         self.unread_address(COMMAND_REPLY_LIMIT)
     }
 
-    /// The same arm, with the read timeout of captured statements, whose rows nobody fetches.
+    /// The same arm with the read timeout of captured statements, whose rows nobody fetches.
     #[must_use]
     pub fn for_replay(&self) -> Self {
         Self { address: self.unread_address(STATEMENT_LIMIT), ..self.clone() }
@@ -89,10 +85,7 @@ impl From<Arm> for OpenArm {
     }
 }
 
-/// Connects once to every arm, all at a time, and says what was found there.
-///
-/// # Errors
-/// The first arm, in the order given, that cannot be connected to.
+/// Connects once to every arm, all at the same time, and returns what it found there. Fails with the first arm that cannot be reached.
 pub fn open(arms: Vec<Arm>) -> Result<(Vec<OpenArm>, Vec<OpenedArm>), Failure> {
     let arms: Vec<OpenArm> = arms.into_iter().map(OpenArm::from).collect();
     let found: Result<Vec<OpenedArm>, Failure> = std::thread::scope(|scope| {

@@ -15,13 +15,11 @@ use bakeoff_capture::{
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-/// Between two lines of progress.
 const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
-/// Arguments of `capture`.
 #[derive(Debug, Args)]
 pub struct CaptureArgs {
-    /// Query logs or files of SQL in their order; `-` is standard input. Without --output: one capture, whose totals are printed.
+    /// Query logs or SQL files in order; `-` is standard input. Without --output: one capture, whose totals are printed.
     #[arg(required = true)]
     logs: Vec<PathBuf>,
     /// The capture to write.
@@ -30,15 +28,14 @@ pub struct CaptureArgs {
     /// Replace literals by others of the same type and length.
     #[arg(long)]
     redact: bool,
-    /// Print the lines of a capture's events instead of its totals.
+    /// Print a capture's event lines instead of its totals.
     #[arg(long, conflicts_with = "output")]
     events: bool,
-    /// The format of the logs; default: found by content.
+    /// Format of the logs; default: detected.
     #[arg(long)]
     format: Option<FormatName>,
 }
 
-/// Formats by their names.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum FormatName {
     Slow,
@@ -49,10 +46,10 @@ enum FormatName {
 
 /// Runs the command: progress as JSON lines on standard error, the totals as one JSON object on standard output.
 ///
-/// Status 0: done, 2: an input that is none, 3: a file that cannot be read or written.
+/// Exits with 0 when done, 2 for an input of an unknown kind, 3 for a file that cannot be read or written.
 pub fn run(args: CaptureArgs) -> ExitCode {
     if args.output.is_none() && args.logs.len() > 1 {
-        let _ = writeln!(io::stderr(), "bakeoff-engine: without --output it takes one capture, and no logs");
+        let _ = writeln!(io::stderr(), "bakeoff-engine: without --output, give one capture and no logs");
         return ExitCode::from(2);
     }
     if args.events {
@@ -88,14 +85,14 @@ fn ended(result: Result<(), Error>) -> ExitCode {
 
 fn print(summary: &Summary) {
     let mut out = io::BufWriter::new(io::stdout().lock());
-    // A closed pipe is the reader's choice.
+    // A closed pipe is not an error.
     let _ = serde_json::to_writer(&mut out, summary);
     let _ = writeln!(out);
     let _ = out.flush();
 }
 
-/// Prints the lines of the events with further fields: `writes` for a statement that is not a plain read, `transaction` with the
-/// number of the one that it is in, and `ends_session`.
+/// Prints the lines of the events with more fields: `writes` on statements that are not plain reads, `transaction` with its number, and
+/// `ends_session`.
 fn print_events(path: &Path) -> Result<(), Error> {
     let (_, mut lines) = capture_file::open(path)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
@@ -149,7 +146,7 @@ struct Transactions {
 }
 
 impl Transactions {
-    /// The number of the transaction that a statement belongs to.
+    /// Returns the number of a statement's transaction.
     fn take(&mut self, connection: u64, statement: Statement, autocommit: bool) -> Option<u64> {
         let (state, number) = self.open.entry(connection).or_default();
         let step = state.step(statement, autocommit);
@@ -164,7 +161,7 @@ impl Transactions {
     }
 }
 
-/// Makes the capture, and says every fifth of a second how far it has come.
+/// Makes the capture and reports progress every fifth of a second.
 fn make(job: &CaptureJob) -> Result<Summary, Error> {
     let progress = ReadProgress::default();
     let total = job.logs.iter().map(|path| size_of(path)).sum::<Option<u64>>();
@@ -182,7 +179,7 @@ fn make(job: &CaptureJob) -> Result<Summary, Error> {
     made
 }
 
-/// Bytes of a file; None when that says nothing: standard input, a pipe.
+/// Returns a file's size, or None for standard input and pipes.
 fn size_of(path: &Path) -> Option<u64> {
     std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|file| file.len())
 }

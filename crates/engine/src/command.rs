@@ -6,25 +6,22 @@ use std::time::{Duration, Instant};
 
 use bakeoff_load::connector::Rotation;
 use bakeoff_load::failure::{Code, Failure};
+use bakeoff_load::host::Environment;
 use bakeoff_load::lock;
-use bakeoff_load::script_workload::{self, failure};
-use bakeoff_load::worker_host::Environment;
+use bakeoff_load::script_workload::{ScriptCommand, failure};
 use bakeoff_load::worker_pool::{CancelToken, PoolOptions, STACK_BYTES, WorkerPool};
 use bakeoff_script::host::LogLevel;
 use bakeoff_script::{Settings, describe, find};
 
 use crate::answer::{Answer, MessageWriter};
 use crate::arm::OpenArm;
-use crate::request::Command;
+use crate::request::CommandRequest;
 use crate::scripts::settings;
 
-/// Runs the command and sends its `progress`; returns its `done`.
-///
-/// # Errors
-/// What the first thread that failed failed with; all threads are joined by then.
+/// Runs the command, sends its `progress` and returns its `done`. Fails with the first failure of any thread, once all are joined.
 pub fn command(
     id: u64,
-    request: &Command,
+    request: &CommandRequest,
     arm: &OpenArm,
     writer: &MessageWriter,
     cancel: &CancelToken,
@@ -34,8 +31,8 @@ pub fn command(
     let settings = settings(&[&request.options], request.threads, request.seed, &arm.ignore_errors)?;
     let declared = describe(&source).map_err(failure)?.commands;
     let parallel = declared.iter().any(|known| known.name == request.command && known.parallel);
-    let progress = Arc::new(Progress::new(id, &arm.name, writer.clone()));
-    let command = script_workload::Command {
+    let progress = Arc::new(CommandProgress::new(id, &arm.name, writer.clone()));
+    let command = ScriptCommand {
         name: request.command.clone(),
         source,
         settings: Settings { command: Some(request.command.clone()), ..settings },
@@ -50,7 +47,6 @@ pub fn command(
     Ok(Answer::done(id, begun, cancel.is_cancelled()))
 }
 
-/// Options of the pool that works on one arm.
 pub(crate) fn pool_options(arm: &OpenArm, threads: usize) -> PoolOptions<'_> {
     PoolOptions { name: &arm.name, threads: u32::try_from(threads).unwrap_or(u32::MAX), stack_bytes: STACK_BYTES }
 }
@@ -58,7 +54,7 @@ pub(crate) fn pool_options(arm: &OpenArm, threads: usize) -> PoolOptions<'_> {
 /// Waits for all workers of a pool, or cuts them once the token is cancelled.
 ///
 /// # Errors
-/// A worker's failure, unless the token is cancelled; workers that do not end, in the words of `stuck_what`.
+/// A worker's failure, unless the token is cancelled. Workers that do not end are reported as `stuck_what`.
 pub(crate) fn run_to_end(
     mut pool: WorkerPool,
     arm: &OpenArm,
@@ -71,7 +67,7 @@ pub(crate) fn run_to_end(
     }
     pool.take_results();
     match pool.failure() {
-        // What a cancelled command failed with is that its connections were cut.
+        // A cancelled command fails because its connections were cut.
         Some(failure) if !cancel.is_cancelled() => Err(failure),
         _ => Ok(()),
     }
@@ -81,7 +77,7 @@ pub(crate) fn run_to_end(
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The progress of one command, shared by its threads.
-pub(crate) struct Progress {
+pub(crate) struct CommandProgress {
     id: u64,
     arm: String,
     writer: MessageWriter,
@@ -92,17 +88,16 @@ pub(crate) struct Progress {
 struct Label {
     done: u64,
     total: u64,
-    /// When the last message was sent, and what it said was done.
+    /// When the last message was sent, and what it reported as done.
     sent: Option<(Instant, u64)>,
 }
 
-impl Progress {
-    /// Progress of request `id` on `arm`.
+impl CommandProgress {
     pub(crate) fn new(id: u64, arm: &str, writer: MessageWriter) -> Self {
         Self { id, arm: arm.to_owned(), writer, labels: Mutex::default() }
     }
 
-    /// One thread has done so much more of the whole command's `total`.
+    /// Adds what one thread finished of the whole command's `total`.
     pub(crate) fn add(&self, label: &str, done: u64, total: u64) {
         let mut labels = lock(&self.labels);
         let entry = labels.entry(label.to_owned()).or_default();
@@ -114,7 +109,7 @@ impl Progress {
         }
     }
 
-    /// Sends what the interval has held back.
+    /// Sends what the interval held back.
     pub(crate) fn finish(&self) {
         let mut labels = lock(&self.labels);
         for (label, entry) in labels.iter_mut() {
@@ -122,7 +117,7 @@ impl Progress {
         }
     }
 
-    /// Under the lock, so that messages come in order.
+    /// Sends a message, under the lock so that messages come in order.
     fn send(&self, label: &str, entry: &mut Label) {
         if entry.sent.is_some_and(|(_, done)| done == entry.done) {
             return;
@@ -138,7 +133,7 @@ impl Progress {
     }
 }
 
-impl Environment for Progress {
+impl Environment for CommandProgress {
     fn log(&self, level: LogLevel, message: &str) {
         self.writer.log(level, message);
     }

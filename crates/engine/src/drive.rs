@@ -1,18 +1,18 @@
-//! `drive`: requests from standard input, one at a time; answers to standard output.
+//! `drive`: requests from standard input, one at a time, and answers to standard output.
 //!
-//! A reader thread takes the lines in, so that `cancel` and the end of the input are noticed while a request runs. Requests are
-//! carried out by the thread that called [`drive`]: workers inherit its CPU set.
+//! A reader thread receives the lines, so that `cancel` and the end of the input are noticed while a request runs. Requests run on the thread
+//! that called [`drive`], because workers inherit its CPU set.
 
 use std::collections::VecDeque;
 use std::io::BufRead;
 use std::process::ExitCode;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use bakeoff_load::cache_line::between_cpus;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::lock;
-use bakeoff_load::replay_stream::{Replay, ReplayOrder};
-use bakeoff_load::replay_workload::{Failures, Home, ReplayWorkload};
+use bakeoff_load::machine::cache_line::between_cpus;
+use bakeoff_load::replay::stream::{Replay, ReplayOrder};
+use bakeoff_load::replay::workload::{Failures, Home, ReplayWorkload};
 use bakeoff_load::script_workload::{ScriptWorkload, UniqueReach, failure};
 use bakeoff_load::worker_pool::{CancelToken, allow_many_files, guarded};
 use bakeoff_script::Settings;
@@ -25,7 +25,7 @@ use crate::measure::{Contender, Job, measure};
 use crate::request::{Body, Measure, ReplayWork, Request, Work};
 use crate::scripts::settings;
 
-/// Requests taken in and not yet answered, in order.
+/// Requests received and not yet answered, in order.
 #[derive(Default)]
 struct Queue {
     state: Mutex<QueueState>,
@@ -35,21 +35,20 @@ struct Queue {
 #[derive(Default)]
 struct QueueState {
     waiting: VecDeque<Line>,
-    /// The one being carried out.
     running: Option<Arc<CancelToken>>,
     ended: bool,
 }
 
-/// A line that asks for an answer: a request, or what is wrong with it.
+/// A line that needs an answer: a request, or what is wrong with it.
 struct Line {
     request: Result<Request, (Option<u64>, Failure)>,
     cancel: Arc<CancelToken>,
 }
 
-/// Serves requests from `input` until it ends, or until a failure is fatal (then status 1).
+/// Serves requests from `input` until it ends, or until a failure is fatal (exit status 1).
 ///
-/// The end of the input while a request runs ends the whole process at once, after thawing every frozen server: nobody is left to
-/// read an answer, and the kernel closes the connections.
+/// If the input ends while a request runs, the whole process ends at once, after thawing every frozen server. Nobody is left to read an
+/// answer, and the kernel closes the connections.
 pub fn drive(input: impl BufRead + Send + 'static, writer: &MessageWriter) -> ExitCode {
     allow_many_files();
     writer.send(&Answer::Hello {
@@ -73,7 +72,7 @@ pub fn drive(input: impl BufRead + Send + 'static, writer: &MessageWriter) -> Ex
             Ok(Request { id, body }) => (Some(id), serve(id, body, &mut arms, &unique, writer, &cancel)),
             Err((id, failure)) => (id, Err(failure)),
         };
-        // Before the answer: whoever has read it may send the next request and a cancel, which must not be taken for this one's.
+        // Before the answer: its reader may send the next request and a cancel, which must not apply to this one.
         queue.done();
         let fatal = outcome.as_ref().is_err_and(|failure| failure.fatal);
         writer.send(&outcome.unwrap_or_else(|failure| Answer::error(id, failure)));
@@ -84,7 +83,7 @@ pub fn drive(input: impl BufRead + Send + 'static, writer: &MessageWriter) -> Ex
     ExitCode::SUCCESS
 }
 
-/// Carries one request out and returns its last answer; a panic is a failure of this request, not of the engine.
+/// Carries out one request and returns its last answer. A panic is a failure of this request, not of the engine.
 fn serve(
     id: u64,
     body: Body,
@@ -107,7 +106,7 @@ fn serve(
             Work::Replay(work) => measure_replay(id, &request, work, arms, writer, cancel),
         },
         Body::Cpus => Ok(Answer::Cpus { id, cache_line_ns: between_cpus().map(|time| time.as_nanos() as u64) }),
-        // A cancel was obeyed by the reader when it came in; none is queued.
+        // The reader obeys a cancel when it comes in and queues none.
         Body::Ping | Body::Cancel => Ok(Answer::Pong { id }),
     })
 }
@@ -120,7 +119,6 @@ fn find_arm<'a>(arms: &'a [OpenArm], name: &str) -> Result<&'a OpenArm, Failure>
     })
 }
 
-/// Loads the script for every arm and measures the cell.
 fn measure_scripts(
     id: u64,
     request: &Measure,
@@ -153,7 +151,7 @@ fn measure_scripts(
     measure(id, request, contenders, Job::scripts(bakeoff_script::reseed), writer, cancel)
 }
 
-/// Opens the capture, measures the cell, and sends what failed.
+/// Opens the capture, measures the cell and sends what failed.
 fn measure_replay(
     id: u64,
     request: &Measure,
@@ -202,7 +200,7 @@ fn measure_replay(
     Ok(done)
 }
 
-/// The reader thread: every line is queued, `cancel` reaches the oldest one that is not answered.
+/// Runs the reader thread: queues every line and passes `cancel` to the oldest unanswered one.
 fn read(input: impl BufRead, queue: &Queue) {
     for line in input.split(b'\n') {
         let Ok(line) = line else { break };
@@ -228,7 +226,7 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// The next line, when there is one; `None` when the input has ended and all are done.
+    /// Waits for the next line. Returns None when the input has ended and all are done.
     fn next(&self) -> Option<Line> {
         let mut state = self.lock();
         loop {
@@ -255,7 +253,7 @@ impl Queue {
         }
     }
 
-    /// The input has ended: nobody will read what is still being done.
+    /// Handles the end of the input: nobody will read the answers to what is still running.
     fn end(&self) {
         let mut state = self.lock();
         state.ended = true;

@@ -9,45 +9,43 @@ use bakeoff_script::host::SqlError;
 
 use crate::request::DumpRows;
 
-/// Bytes of an INSERT that is made of rows: longer ones cost the server the same (docs/loading.md).
+/// Size of an INSERT made of rows. Longer ones cost the server the same (docs/reference/loading.md).
 const INSERT_BYTES: usize = 256 << 10;
-/// Unknown character set, unknown collation, a value that a variable cannot have.
+/// Unknown character set, unknown collation, invalid value for a variable.
 const NO_CHARSET: u16 = 1115;
 const NO_COLLATION: u16 = 1273;
 const WRONG_VALUE: u16 = 1231;
 
-/// A name that a server does not know, and the one that took its place.
+/// A name that a server does not know, and its replacement.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Renamed {
-    /// The unknown name.
     pub from: String,
-    /// What took its place; empty: nothing.
+    /// Empty if nothing took its place.
     pub to: String,
 }
 
-/// The first words, in capitals.
+/// Returns the first two words in upper case.
 fn first_words(sql: &[u8]) -> [String; 2] {
     let mut words = code_tokens(sql).map(|token| String::from_utf8_lossy(&sql[token.start..token.end]).to_uppercase());
     [words.next().unwrap_or_default(), words.next().unwrap_or_default()]
 }
 
-/// Objects of CREATE: those that can have a definer, and tables.
+/// Objects of CREATE that can have a definer, and tables.
 const OBJECTS: [&str; 6] = ["TABLE", "VIEW", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"];
 
 /// What a statement of a dump does, for a load that can be resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// Stays in the server: rows, definitions.
+    /// Persists in the server: rows, definitions.
     Data,
     /// Ends with the connection: variables, the default database, prepared statements.
     Session,
-    /// Begins or ends a transaction.
     Transaction,
     /// Locks tables, which nobody else uses.
     Lock,
 }
 
-/// What a statement does, by its first word.
+/// Classifies a statement by its first word.
 pub fn effect(sql: &[u8]) -> Effect {
     let [first, _] = first_words(sql);
     match first.as_str() {
@@ -58,7 +56,7 @@ pub fn effect(sql: &[u8]) -> Effect {
     }
 }
 
-/// Why a statement of a dump is not for the server that loads it; None: it is.
+/// Why a statement of a dump is not for the server that loads it, or None if it is.
 pub fn left_out(sql: &[u8], schema: &[u8]) -> Option<&'static str> {
     const SYSTEM: [&[u8]; 4] = [b"mysql", b"sys", b"information_schema", b"performance_schema"];
     let is_system = |name: &[u8]| SYSTEM.iter().any(|each| name.eq_ignore_ascii_case(each));
@@ -85,13 +83,13 @@ fn contains_word(sql: &[u8], word: &[u8]) -> bool {
     head.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word))
 }
 
-/// Takes `DEFINER = user` out of a CREATE: the account that loads becomes the definer.
+/// Removes `DEFINER = user` from a CREATE. The loading account becomes the definer.
 pub fn without_definer(sql: &mut Vec<u8>, dialect: Dialect) {
     let Some((start, end)) = definer(sql, dialect) else { return };
     sql.drain(start..end);
 }
 
-/// The statement that drops the table that a statement makes; None: it makes none, or the error names another one.
+/// Returns the statement that drops the table that `sql` creates. None if it creates none or the error names another one.
 pub fn drop_of_created(sql: &[u8], dialect: Dialect, error: &SqlError) -> Option<Vec<u8>> {
     let mut tokens = Lexer::in_dialect(sql, dialect).code();
     if !is_word(sql, tokens.next()?, "CREATE") || !is_word(sql, tokens.next()?, "TABLE") {
@@ -111,7 +109,7 @@ pub fn drop_of_created(sql: &[u8], dialect: Dialect, error: &SqlError) -> Option
         .then(|| [b"DROP TABLE IF EXISTS ", &sql[first.start..last.end]].concat())
 }
 
-/// Whether the token is one of these words, without quotes.
+/// Whether the token is one of these words, unquoted.
 fn is_one_of(sql: &[u8], token: Token, words: &[&str]) -> bool {
     token.kind == Kind::Word && words.iter().any(|word| is_word(sql, token, word))
 }
@@ -127,7 +125,6 @@ fn definer(sql: &[u8], dialect: Dialect) -> Option<(usize, usize)> {
         return None;
     }
     let user = tokens.next()?;
-    // CURRENT_USER is whoever loads.
     if is_word(sql, user, "CURRENT_USER") {
         return None;
     }
@@ -147,7 +144,7 @@ pub fn sets_time_zone(sql: &[u8]) -> bool {
     is_set && tokens.windows(2).any(assigns)
 }
 
-/// Disables the event that a statement creates; returns false if it creates none.
+/// Disables the event that a statement creates. Returns false if it creates none.
 pub fn disable_event(sql: &mut Vec<u8>, dialect: Dialect) -> bool {
     let Some(place) = event_state(sql, dialect) else { return false };
     if is_word(sql, place, "ENABLE") {
@@ -158,7 +155,7 @@ pub fn disable_event(sql: &mut Vec<u8>, dialect: Dialect) -> bool {
     true
 }
 
-/// Finds the word of a CREATE EVENT that says whether the event runs, or the word before which it can be put.
+/// Finds the word of a CREATE EVENT that says whether the event runs, or the word before which it can be inserted.
 fn event_state(sql: &[u8], dialect: Dialect) -> Option<Token> {
     let mut tokens = Lexer::in_dialect(sql, dialect).code();
     if !is_word(sql, tokens.next()?, "CREATE") {
@@ -171,9 +168,8 @@ fn event_state(sql: &[u8], dialect: Dialect) -> Option<Token> {
     tokens.find(|&token| is_one_of(sql, token, &["ENABLE", "DISABLE", "COMMENT", "DO"]))
 }
 
-/// Changes a statement that failed because the server lacks a collation, a character set or an SQL mode.
-///
-/// None: there is nothing to put in its place, or the statement failed for another reason.
+/// Changes a statement that failed because the server lacks a collation, a character set or an SQL mode. Returns None if there is no
+/// replacement or the statement failed for another reason.
 pub fn translate(sql: &mut Vec<u8>, dialect: Dialect, error: &SqlError) -> Option<Renamed> {
     let from = error.message.rsplit('\'').nth(1)?.to_owned();
     let to = match error.code {
@@ -198,7 +194,7 @@ pub fn translate(sql: &mut Vec<u8>, dialect: Dialect, error: &SqlError) -> Optio
     (!places.is_empty()).then_some(Renamed { from, to })
 }
 
-/// Whether a token is the name, with or without quotes, or a list of modes with it.
+/// Whether a token is the name, quoted or not, or a list of modes with it.
 fn holds(token: &[u8], name: &str, in_list: bool) -> bool {
     let inner = token.trim_ascii();
     let inner = match inner {
@@ -218,13 +214,13 @@ fn without_mode(quoted: &str, mode: &str) -> String {
     format!("'{}'", kept.join(","))
 }
 
-/// What is nearest to a collation or a character set that a server does not have (the table in docs/data.md).
+/// Returns the replacement for a collation or character set that a server lacks (the table in docs/reference/data.md).
 fn nearest(name: &str) -> Option<String> {
     let name = name.to_lowercase();
     let known = match name.as_str() {
         "utf8mb3" => "utf8",
         "utf8" => "utf8mb3",
-        // MariaDB's nearest to MySQL's default, then what MySQL 5.6 and MariaDB 10 have, then 5.5.
+        // MariaDB's closest to MySQL's default, then that of MySQL 5.6 and MariaDB 10, then 5.5.
         "utf8mb4_0900_ai_ci" => "utf8mb4_uca1400_nopad_ai_ci",
         "utf8mb4_uca1400_ai_ci" | "utf8mb4_uca1400_nopad_ai_ci" | "uca1400_ai_ci" => "utf8mb4_unicode_520_ci",
         "utf8mb4_unicode_520_ci" => "utf8mb4_unicode_ci",
@@ -242,7 +238,7 @@ fn nearest(name: &str) -> Option<String> {
     Some(known.to_owned())
 }
 
-/// The beginning of a statement without its literals.
+/// Returns the start of a statement without its literals.
 pub fn beginning(sql: &[u8], dialect: Dialect) -> String {
     let mut digester = Digester::default();
     digester.read(&sql[..sql.len().min(400)], dialect);
@@ -252,12 +248,9 @@ pub fn beginning(sql: &[u8], dialect: Dialect) -> String {
     format!("{}{more}", &text[..end])
 }
 
-/// Reads rows as MySQL Shell writes them and gives them to `see` as INSERTs, each with the line of its first row.
+/// Reads rows as MySQL Shell writes them and passes them to `see` as INSERTs, each with the line of its first row.
 ///
-/// An escape means the same in a literal of SQL, so values are put into quotes as they are; `'` is doubled.
-///
-/// # Errors
-/// Of the input; a row of another number of values than the table's columns.
+/// Escapes mean the same in SQL literals, so values are quoted as they are, with `'` doubled.
 pub fn read_rows(
     input: &mut dyn BufRead,
     form: &DumpRows,
@@ -274,7 +267,7 @@ pub fn read_rows(
             sql.push(b',');
         }
         if !add_row(&mut sql, &row, &form.functions) {
-            let message = format!("row {line} has not {} values", form.functions.len());
+            let message = format!("row {line} does not have {} values", form.functions.len());
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         if sql.len() >= INSERT_BYTES {
@@ -290,7 +283,7 @@ pub fn read_rows(
     Ok(())
 }
 
-/// One row without its end; false: there is none. An escaped line feed belongs to a value.
+/// Reads one row without its end. Returns false if there is none. An escaped line feed belongs to a value.
 fn read_row(input: &mut dyn BufRead, row: &mut Vec<u8>) -> io::Result<bool> {
     row.clear();
     loop {

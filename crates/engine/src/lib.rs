@@ -1,7 +1,7 @@
-//! The engine's requests: load is made and measured as JSON lines ask for it (`docs/engine.md`).
+//! The engine's requests: makes and measures load as JSON lines ask for it (`docs/reference/engine.md`).
 //!
-//! Everything that makes and counts load is `bakeoff-load`'s. The engine knows nothing of studies, verdicts or how a server is
-//! started. A library so that its parts can be tested; `main.rs` only parses the command line.
+//! The load itself comes from `bakeoff-load`. The engine knows nothing of studies, verdicts or how a server is started. It is a library so
+//! that its parts can be tested. `main.rs` only parses the command line.
 //!
 //! ```text
 //! drive ─► arm                    open: where the servers are

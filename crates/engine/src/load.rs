@@ -11,67 +11,67 @@ use bakeoff_load::connector::Connector;
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::lock;
 use bakeoff_load::net::{Client, ServerAddress};
-use bakeoff_load::replay_workload::without_literals;
+use bakeoff_load::replay::workload::without_literals;
 use bakeoff_load::worker_pool::{CancelToken, WorkerContext, WorkerPool};
 use bakeoff_script::host::{Connection, SqlError};
 
 use crate::answer::{Answer, MessageWriter};
 use crate::arm::OpenArm;
-use crate::command::{Progress, pool_options, run_to_end};
+use crate::command::{CommandProgress, pool_options, run_to_end};
 use crate::dump_sql::{
     Effect, Renamed, beginning, disable_event, drop_of_created, effect, left_out, read_rows, sets_time_zone, translate,
     without_definer,
 };
 use crate::request::{DumpFile, DumpRows, LoadDump};
 
-/// What every connection is set to before a file; a file's own `SET` lines go over it.
+/// Settings of every connection before a file, whose own `SET` lines override them.
 ///
-/// The checks are off as mysqldump has them: tables come in any order. Old rows may have dates of zero, and `0` in a column of
-/// AUTO_INCREMENT stays 0.
+/// Like mysqldump, they turn checks off, because tables come in any order. Old rows may have zero dates, and `0` in an AUTO_INCREMENT column
+/// stays 0.
 const SESSION: [&str; 4] = [
     "SET SESSION sql_log_bin = 0",
     "SET SESSION foreign_key_checks = 0, unique_checks = 0",
     "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
     "SET SESSION autocommit = 1",
 ];
-/// A statement that is a comment only.
+/// The statement is only a comment.
 const EMPTY_QUERY: u16 = 1065;
 const UNKNOWN_VARIABLE: u16 = 1193;
 const UNKNOWN_DATABASE: u16 = 1049;
 const DEADLOCK: u16 = 1213;
 const NO_SUCH_TABLE: u16 = 1146;
 const UNKNOWN_TIME_ZONE: u16 = 1298;
-/// Databases, tables, columns, keys, routines, triggers, events that are there already, or no longer.
+/// Databases, tables, columns, keys, routines, triggers or events that exist already, or no longer.
 const DONE_BEFORE: [u16; 16] =
     [1007, 1008, 1022, 1050, 1051, 1060, 1061, 1068, 1091, 1304, 1305, 1359, 1360, 1537, 1539, 1826];
-/// Names of one statement that are put in the place of others.
+/// Most names replaced in one statement.
 const RENAMES_MAX: usize = 20;
-/// Retries of one statement after deadlocks. Each pause is longer by [`DEADLOCK_PAUSE`] than the last; together they take 5 s.
+/// Retries of one statement after deadlocks. Each pause is [`DEADLOCK_PAUSE`] longer than the last; together they take 5 s.
 const DEADLOCKS_MAX: u32 = 100;
 const DEADLOCK_PAUSE: Duration = Duration::from_millis(1);
 
-/// What all files have in common.
+/// What all files share.
 struct Shared {
     total: u64,
     address: Arc<ServerAddress>,
-    progress: Progress,
+    progress: CommandProgress,
     files: Mutex<VecDeque<DumpFile>>,
     found: Mutex<Found>,
     marks: Option<String>,
     resumed: bool,
 }
 
-/// What was done to the dump's statements.
+/// What was changed in the dump's statements.
 #[derive(Default)]
 struct Found {
     names: BTreeMap<String, String>,
     left_out: BTreeMap<&'static str, u64>,
 }
 
-/// Loads the dump: stage after stage, the files of a stage on several connections. Sends `progress` and `translated`.
+/// Loads the dump stage by stage, the files of a stage on several connections. Sends `progress` and `translated`.
 ///
 /// # Errors
-/// The first statement that fails, with its file and line; a file that cannot be read.
+/// The first statement that fails, with its file and line, or a file that cannot be read.
 pub fn load(
     id: u64,
     request: &LoadDump,
@@ -84,7 +84,7 @@ pub fn load(
     let shared = Arc::new(Shared {
         total: request.stages.iter().flatten().map(size).sum(),
         address: arm.load_address(),
-        progress: Progress::new(id, &arm.name, writer.clone()),
+        progress: CommandProgress::new(id, &arm.name, writer.clone()),
         files: Mutex::default(),
         found: Mutex::default(),
         marks: request.marks.as_deref().map(quoted),
@@ -107,7 +107,7 @@ pub fn load(
 }
 
 impl Shared {
-    /// One worker: a file after the other, each on a connection of its own.
+    /// Runs one worker: file after file, each on its own connection.
     fn work(&self, context: &WorkerContext) -> Result<(), Failure> {
         let connector = Connector::new(Arc::clone(&self.address), Arc::clone(&context.canceller));
         while context.gate.failure().is_none() {
@@ -136,15 +136,15 @@ impl Shared {
         *lock(&self.found).left_out.entry(reason).or_default() += 1;
     }
 
-    /// Keeps what was put in the place of a name; returns both, unless they are the same thing.
+    /// Records a replaced name. Returns both names, unless they mean the same.
     fn renamed(&self, renamed: Renamed) -> Option<[String; 2]> {
         let is_alias = |name: &str| name.replacen("utf8mb3", "utf8", 1);
         let Renamed { from, to } = renamed;
         let names = &mut lock(&self.found).names;
-        // A name that took another's place was unknown too.
+        // A replacement was unknown too.
         let first = names.iter().find(|(_, taken)| **taken == from).map(|(name, _)| name.clone());
         let first = first.unwrap_or(from);
-        // From 8.0 on accounts are never made by GRANT, whatever the mode.
+        // From 8.0 on GRANT never creates accounts, whatever the mode.
         if is_alias(&first) == is_alias(&to) || first == "NO_AUTO_CREATE_USER" {
             return None;
         }
@@ -153,7 +153,6 @@ impl Shared {
     }
 }
 
-/// One file on its way to the server.
 struct Loading<'a> {
     shared: &'a Shared,
     file: &'a DumpFile,
@@ -161,12 +160,12 @@ struct Loading<'a> {
     read: input::ReadProgress,
     reported: u64,
     failure: Option<Failure>,
-    /// That have been read, but for those that are left out.
+    /// Statements read, except those left out.
     statements: u64,
-    /// Where the statement that is being run begins, and how the server reads it.
+    /// Line of the current statement, and how the server reads it.
     line: u64,
     dialect: Dialect,
-    /// Why the session's time zone could not be set. Only events are loaded without it, since they do not run.
+    /// Why the session's time zone could not be set. Only events are loaded without it, because they do not run.
     unknown_zone: Option<Failure>,
 }
 
@@ -209,7 +208,7 @@ impl Loading<'_> {
         }
     }
 
-    /// Runs a statement of bakeoff's own; a refusal names the file and line that it was run for.
+    /// Runs a statement of our own. A refusal names the file and line it was run for.
     fn run_named(&mut self, sql: &[u8]) -> Result<(), Failure> {
         self.run_one(sql).map_err(|error| self.refused(sql, &error))
     }
@@ -230,7 +229,7 @@ impl Loading<'_> {
         .map_err(failed)
     }
 
-    /// Runs a statement, unless it only changes data and the load that is resumed has run it.
+    /// Runs a statement, unless it only changes data and the resumed load has run it.
     fn step(&mut self, sql: &mut Vec<u8>) -> Result<(), Failure> {
         self.statements += 1;
         let effect = effect(sql);
@@ -241,7 +240,7 @@ impl Loading<'_> {
         let was_done = self.statements <= self.file.done;
         match effect {
             Effect::Session => self.send(sql, None),
-            // The marks' table is not among those that are locked.
+            // The marks' table would not be among the locked ones.
             Effect::Lock => Ok(()),
             Effect::Transaction | Effect::Data if was_done => Ok(()),
             Effect::Transaction => self.send(sql, None),
@@ -249,7 +248,7 @@ impl Loading<'_> {
         }
     }
 
-    /// Disables an event whose time zone the server does not know; refuses any other data that comes with that time zone.
+    /// Disables an event whose time zone the server does not know. Refuses any other data with that time zone.
     fn watch_time_zone(&mut self, sql: &mut Vec<u8>, effect: Effect) -> Result<(), Failure> {
         if effect == Effect::Session && sets_time_zone(sql) {
             self.unknown_zone = None;
@@ -263,7 +262,7 @@ impl Loading<'_> {
         Ok(())
     }
 
-    /// The statement that marks how far this file is; None: marks are not asked for.
+    /// Returns the statement that marks how far this file is, or None if no marks are wanted.
     fn mark(&self, ended: bool) -> Option<Vec<u8>> {
         let (file, statements, ended) = (self.file.number, self.statements, u8::from(ended));
         self.shared.marks.as_ref().map(|marks| {
@@ -275,7 +274,7 @@ impl Loading<'_> {
         })
     }
 
-    /// Keeps a failure; returns whether to go on.
+    /// Keeps a failure. Returns whether to go on.
     fn keep(&mut self, outcome: Result<(), Failure>) -> bool {
         self.report();
         self.failure = outcome.err();
@@ -288,7 +287,7 @@ impl Loading<'_> {
         self.reported = read;
     }
 
-    /// Runs a statement, changed where this server needs it, and its mark.
+    /// Runs a statement and its mark, changing it where this server needs it.
     fn send(&mut self, sql: &mut Vec<u8>, mark: Option<&[u8]>) -> Result<(), Failure> {
         without_definer(sql, self.dialect);
         let (mut renames, mut deadlocks) = (0, 0);
@@ -310,17 +309,17 @@ impl Loading<'_> {
                 self.unknown_zone = Some(self.refused(sql, &error));
                 return Ok(());
             }
-            // MariaDB locks the whole table to fill it, and files of one table are loaded at once.
+            // MariaDB locks the whole table to fill it, and several files of a table are loaded at once.
             if error.code == DEADLOCK && !self.client.in_transaction() && deadlocks < DEADLOCKS_MAX {
                 deadlocks += 1;
                 std::thread::sleep(DEADLOCK_PAUSE * deadlocks);
                 continue;
             }
-            // Definitions outlive marks: each commits before its own, and routines of 5.7 are kept without a transaction.
+            // Definitions outlive marks: each commits before its mark, and routines of 5.7 have no transaction.
             if let Some(mark) = mark.filter(|_| self.shared.resumed && DONE_BEFORE.contains(&error.code)) {
                 return self.run_together(&[mark]).map_err(|error| self.refused(sql, &error));
             }
-            // MySQL 5.7 that was killed while it made a table may have left its definition without the table.
+            // MySQL 5.7 killed while it created a table may have left its definition without the table.
             if self.shared.resumed && error.code == NO_SUCH_TABLE && !dropped {
                 dropped = true;
                 if drop_of_created(sql, self.dialect, &error).is_some_and(|drop| self.run_one(&drop).is_ok()) {
@@ -328,7 +327,7 @@ impl Loading<'_> {
                 }
             }
             renames += 1;
-            // Not every dump makes the database that it uses.
+            // Not every dump creates the database it uses.
             if error.code == UNKNOWN_DATABASE
                 && renames == 1
                 && let Some(schema) = used_schema(sql, self.dialect)
@@ -349,7 +348,7 @@ impl Loading<'_> {
         let (Some([name, other]), Some(marks)) = (self.shared.renamed(renamed), &self.shared.marks) else {
             return Ok(());
         };
-        // They are names of the server's own: no quotes in them.
+        // These are the server's own names, which have no quotes.
         let sql = format!("REPLACE INTO {marks}.names VALUES ('{name}', '{other}')");
         self.run_together(&[sql.as_bytes()]).map_err(|error| self.refused(sql.as_bytes(), &error))
     }
@@ -362,7 +361,7 @@ impl Loading<'_> {
         self.run_one(b"BEGIN")?;
         let done = statements.iter().try_for_each(|sql| self.run_one(sql)).and_then(|()| self.run_one(b"COMMIT"));
         if done.is_err() {
-            // The first error counts; a lost connection rolls back by itself.
+            // The first error counts. A lost connection rolls back anyway.
             let _ = self.run_one(b"ROLLBACK");
         }
         done
@@ -378,7 +377,7 @@ impl Loading<'_> {
 
     fn refused(&self, sql: &[u8], error: &SqlError) -> Failure {
         let text = beginning(sql, self.dialect);
-        // What the server quotes of rows is data, of definitions a name.
+        // Quoted parts are data in rows, and names in definitions.
         let is_data = ["INSERT", "REPLACE", "UPDATE"].iter().any(|word| text.starts_with(word));
         let message = if is_data { without_literals(&error.message) } else { error.message.clone() };
         Failure {

@@ -9,10 +9,9 @@ use bakeoff_engine::answer::{Build, MessageWriter};
 use bakeoff_engine::captures::{self, CaptureArgs};
 use bakeoff_engine::drive;
 use bakeoff_engine::scripts::workloads;
-use bakeoff_load::ending::{SignalEnd, undo_when_ended};
+use bakeoff_load::machine::ending::{SignalEnd, undo_when_ended};
 use clap::{Parser, Subcommand};
 
-/// Bytes that `head` prints.
 const HEAD_BYTES: u64 = 1 << 20;
 
 /// Generates load on MySQL servers and measures it.
@@ -25,23 +24,23 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Mode {
-    /// Reads requests on standard input and answers on standard output, one JSON object a line (docs/engine.md).
+    /// Read requests on standard input and answer on standard output, one JSON object per line (docs/reference/engine.md).
     Drive,
-    /// Drop-in for sysbench on MySQL and MariaDB (docs/sysbench.md); `sysbench --help` lists its options.
+    /// Drop-in for sysbench on MySQL and MariaDB (docs/reference/sysbench.md); `sysbench --help` lists its options.
     #[command(disable_help_flag = true)]
     Sysbench {
         /// Options, script and command, as sysbench takes them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Makes a capture of query logs (docs/capture.md), or prints the totals of one.
+    /// Make a capture of query logs (docs/reference/capture.md), or print the totals of one.
     Capture(CaptureArgs),
-    /// Prints the beginning of a file, decompressed.
+    /// Print the start of a file, decompressed.
     Head {
         /// Plain or compressed (gzip, zstd, xz).
         file: PathBuf,
     },
-    /// Describes scripts with their options and commands, as JSON; all bundled ones when none is named.
+    /// Describe scripts with their options and commands as JSON; without names all bundled ones.
     Workloads {
         /// Bundled names or paths of Lua files.
         scripts: Vec<String>,
@@ -58,7 +57,7 @@ fn long_version() -> &'static str {
         build.rustc,
         build.target
     );
-    // Once in the life of the process; clap wants it for as long.
+    // Leaked once. clap needs it for 'static.
     text.leak()
 }
 
@@ -68,7 +67,7 @@ fn main() -> ExitCode {
     }
     match Cli::parse().mode {
         Mode::Drive => {
-            // Before any thread is made, so that none can be hit by a signal without the handlers.
+            // Before any thread exists, so that no signal arrives without the handlers.
             undo_when_ended(SignalEnd::Status);
             drive::drive(BufReader::new(io::stdin()), &MessageWriter::new(io::stdout()))
         }
@@ -84,7 +83,7 @@ fn sysbench(arguments: &[String]) -> ExitCode {
     bakeoff_sysbench::sysbench(arguments, &bakeoff_sysbench::Build { profile, commit })
 }
 
-/// The arguments untouched, when this program was called under the name `sysbench` or for that mode.
+/// Returns the arguments untouched if this program was called as `sysbench` or for that mode.
 fn arguments_as_sysbench() -> Option<Vec<String>> {
     let mut arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     let program = arguments.next()?;
@@ -107,7 +106,7 @@ fn head(file: &Path) -> ExitCode {
 fn list_workloads(scripts: &[String]) -> ExitCode {
     match workloads(scripts) {
         Ok(list) => {
-            // A closed pipe is the reader's choice.
+            // A closed pipe is not an error.
             let _ = writeln!(io::stdout(), "{list:#}");
             ExitCode::SUCCESS
         }

@@ -7,12 +7,12 @@ use bakeoff_load::arm_workers::{ArmPlan, ArmWorkers, Workload};
 use bakeoff_load::arrivals::{ArrivalSchedule, BlockOrders, intended_starts};
 use bakeoff_load::connector::pairing;
 use bakeoff_load::failure::{Code, Failure};
-use bakeoff_load::freeze::Freezer;
-use bakeoff_load::observe::{Observer, ThreadTimes};
-use bakeoff_load::placement::{CpuShuffle, Pairing, Placement};
-use bakeoff_load::replay_stream::Replay;
+use bakeoff_load::host::{Reseed, SlicePlan};
+use bakeoff_load::machine::freeze::Freezer;
+use bakeoff_load::machine::observe::{Observer, ThreadTimes};
+use bakeoff_load::machine::placement::{CpuShuffle, Pairing, Placement};
+use bakeoff_load::replay::stream::Replay;
 use bakeoff_load::start_gate::{Slice, WaitError};
-use bakeoff_load::worker_host::Reseed;
 use bakeoff_load::worker_pool::{CancelToken, give_back_memory};
 use bakeoff_metrics::{now_ns, seconds};
 
@@ -20,46 +20,42 @@ use crate::answer::{Answer, MessageWriter, SliceRecord, send_histograms};
 use crate::arm::OpenArm;
 use crate::request::{Length, Load, Measure};
 
-/// All workers must be set up by then; the contract's.
+/// All workers must be set up by then, by the contract.
 const SET_UP_LIMIT: Duration = Duration::from_secs(30);
-/// Events in flight at a slice's end must have ended by then; the contract's.
+/// Events in flight at a slice's end must have ended by then, by the contract.
 const DRAIN_LIMIT: Duration = Duration::from_secs(60);
-/// Open loop: a queue that has not been worked off by then is dropped, well before the drain's limit.
+/// Open loop: a queue not worked off by then is dropped, well before the drain's limit.
 const QUEUE_LIMIT_NS: u64 = 30_000_000_000;
-/// The chunk of a replay must have ended by then; the contract's.
+/// The chunk of a replay must have ended by then, by the contract.
 const CHUNK_LIMIT: Duration = Duration::from_secs(600);
-/// Workers of a replay record into so many sets of histograms: there can be a thousand operations.
+/// Sets of histograms that the workers of a replay share, because there can be a thousand operations.
 const REPLAY_SHARDS: usize = 4;
-/// A drain that takes longer than this is given up when the request is cancelled.
+/// When the request is cancelled, give up a drain that takes longer than this.
 const CANCELLED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
-/// In slices of at least this length the server's threads are looked at, one by one.
+/// Look at the server's threads one by one only in slices of at least this length.
 const THREADS_FROM_NS: u64 = 100_000_000;
-/// How often a wait looks whether the request was cancelled.
+/// How often a wait checks for a cancelled request.
 const POLL: Duration = Duration::from_millis(20);
 
-/// One arm of the cell, and what its workers run.
 pub struct Contender<'a> {
-    /// The arm.
     pub arm: &'a OpenArm,
-    /// Its workload.
     pub workload: Arc<dyn Workload>,
 }
 
-/// A cell being measured.
 struct Cell<'a> {
     id: u64,
     request: &'a Measure,
     writer: &'a MessageWriter,
     cancel: &'a CancelToken,
     arms: Vec<MeasuredArm>,
-    /// Of a capture; None: a script.
+    /// None for a script.
     replay: Option<Replay>,
     freezer: Freezer,
-    /// When `started` was sent; before that, when the request began [ns of the clock].
+    /// When `started` was sent or, before that, when the request began [ns of the clock].
     started_ns: u64,
 }
 
-/// What the coordinator has of one arm.
+/// The coordinator's view of one arm.
 struct MeasuredArm {
     name: String,
     workers: ArmWorkers,
@@ -69,33 +65,28 @@ struct MeasuredArm {
     live: usize,
 }
 
-/// How a cell's blocks ended, after so many whole ones.
+/// How a cell's blocks ended, and how many were whole.
 enum Ending {
-    /// With all workers at rest.
     AtRest(u64),
-    /// By a cancel that does not wait for workers: they are being set up, or their events take too long.
+    /// By a cancel that does not wait for workers, because they are being set up or their events take too long.
     CutShort(u64),
 }
 
-/// What the workers of all arms run.
 pub struct Job {
-    /// Starts the random streams anew.
+    /// Restarts the random streams.
     pub reseed: Reseed,
-    /// Where the chunks come from; None: a script.
+    /// Source of the chunks. None for a script.
     pub replay: Option<Replay>,
 }
 
 impl Job {
-    /// Scripts, or a test's law of service times.
+    /// For scripts, or a test's model of service times.
     pub fn scripts(reseed: Reseed) -> Self {
         Self { reseed, replay: None }
     }
 }
 
 /// Measures a cell and sends `started`, every `slice` and every `histogram`; returns `done`.
-///
-/// # Errors
-/// Whatever ended it early; all threads are joined and all servers thawed by then.
 pub fn measure(
     id: u64,
     request: &Measure,
@@ -130,7 +121,7 @@ pub fn measure(
 }
 
 impl MeasuredArm {
-    /// Fails when a connection of the arm is not paired: such an arm must not be compared with one whose connections are.
+    /// Fails if a connection of the arm is not paired, because such an arm must not be compared with one whose connections are.
     fn check_paired(&self) -> Result<(), Failure> {
         let failed = self.pairing.as_ref().and_then(|pairing| pairing.failure());
         failed.map_or(Ok(()), |reason| Err(not_paired(reason).on_arm(&self.name)))
@@ -150,10 +141,12 @@ impl Cell<'_> {
             let plan = ArmPlan {
                 arm: arm.name.clone(),
                 address: Arc::clone(&arm.address),
-                threads: u32::try_from(self.request.threads).unwrap_or(u32::MAX),
-                key_seed: self.request.key_seed,
-                reseed,
-                slowdown_percent: arm.slowdown_percent,
+                slices: SlicePlan {
+                    threads: u32::try_from(self.request.threads).unwrap_or(u32::MAX),
+                    reseed,
+                    key_seed: self.request.key_seed,
+                    slowdown_per_event: arm.slowdown_percent / 100.0,
+                },
                 environment: Arc::new(self.writer.clone()),
                 shards: match self.replay {
                     Some(_) => std::iter::repeat_with(Arc::default).take(REPLAY_SHARDS).collect(),
@@ -252,18 +245,18 @@ impl Cell<'_> {
         }
     }
 
-    /// A replay: reads what the next block runs; false at the capture's end.
+    /// Replay: reads what the next block runs. Returns false at the capture's end.
     fn next_chunks(&mut self) -> Result<bool, Failure> {
         self.replay.as_mut().map_or(Ok(true), Replay::advance)
     }
 
-    /// The last block of a capture can have work for one turn only.
+    /// Whether a turn has no work, as in the last block of a capture.
     fn has_nothing(&self, turn: u64) -> bool {
         let replay = self.replay.as_ref();
         replay.is_some_and(|replay| replay.block.chunk(turn).statements == 0)
     }
 
-    /// One arm's turn: thaw, look, load, drain, look, freeze, report. False: a cancel cut the drain short.
+    /// Runs one arm's turn: thaw, observe, load, drain, observe, freeze, report. Returns false if a cancel cut the drain short.
     fn slice(&mut self, index: usize, block: u64, position: usize, turn: u64) -> Result<bool, Failure> {
         let starts = self.intended_starts(block, turn);
         let request = self.request;
@@ -272,26 +265,13 @@ impl Cell<'_> {
             self.freezer.thaw(pid);
         }
         let watched = request.slice_ns >= THREADS_FROM_NS;
-        // Looking at a thousand threads takes milliseconds of CPU time: before the client's is read, and after it below.
+        // Reading a thousand threads takes milliseconds of CPU time, so it stays outside the client's readings.
         let threads_before = watched.then(|| arm.observer.threads());
         let before = arm.observer.before_slice();
 
         let start_ns = now_ns();
-        let guard_end_ns = start_ns + request.guard_ns;
-        let deadline_ns = match self.replay {
-            Some(_) => u64::MAX, // the work ends it
-            None => guard_end_ns + request.slice_ns,
-        };
-        let slice = Arc::new(Slice {
-            block,
-            turn,
-            start_ns,
-            guard_end_ns,
-            deadline_ns,
-            open_windows: arm.live.into(),
-            schedule: starts
-                .map(|starts| ArrivalSchedule::of_slice(starts, start_ns, deadline_ns.saturating_add(QUEUE_LIMIT_NS))),
-        });
+        let slice = Arc::new(request.slice((block, turn), start_ns, arm.live, starts));
+        let guard_end_ns = slice.guard_end_ns;
         arm.workers.begin(&slice);
         let Some(live) = drained(request, self.cancel, arm)? else {
             return Ok(false);
@@ -321,7 +301,7 @@ impl Cell<'_> {
             start_ns: guard_end_ns - self.started_ns,
             length_ns,
             load_ns,
-            // Sessions of a replay whose connections have nothing in this chunk take no part in it.
+            // Replay sessions without work in this chunk do not take part.
             connections: if self.replay.is_some() { sum.active } else { sum.connections },
             dropped: slice.schedule.as_ref().map_or(0, |schedule| schedule.dropped(guard_end_ns)),
             totals: sum.totals,
@@ -351,12 +331,12 @@ impl Cell<'_> {
         })
     }
 
-    /// Ends all workers because of a failure; returns it, made fatal if a thread cannot be ended.
+    /// Ends all workers because of a failure. Returns it, made fatal if a thread does not end.
     fn abandon(self, failure: Failure) -> Failure {
         self.arms.into_iter().fold(failure, |failure, arm| arm.workers.abandon(failure))
     }
 
-    /// Cuts all workers short; their histograms are lost.
+    /// Cuts all workers short and discards their histograms.
     fn give_up(self, blocks: u64) -> Result<Answer, Failure> {
         let done = self.done(blocks);
         let failure = self.abandon(Failure::new(Code::Internal, "cancelled"));
@@ -387,13 +367,27 @@ impl Cell<'_> {
     }
 }
 
+impl Measure {
+    /// The slice of one turn of a block, which starts now.
+    fn slice(&self, (block, turn): (u64, u64), start_ns: u64, live: usize, starts: Option<Vec<u64>>) -> Slice {
+        let guard_end_ns = start_ns + self.guard_ns;
+        let deadline_ns = match self.replay() {
+            Some(_) => u64::MAX, // the work ends it
+            None => guard_end_ns + self.slice_ns,
+        };
+        let give_up_ns = deadline_ns.saturating_add(QUEUE_LIMIT_NS);
+        let schedule = starts.map(|starts| ArrivalSchedule::of_slice(starts, start_ns, give_up_ns));
+        Slice { block, turn, start_ns, guard_end_ns, deadline_ns, open_windows: live.into(), schedule }
+    }
+}
+
 fn not_paired(reason: String) -> Failure {
     Failure::new(Code::NotPaired, format!("connections cannot be paired: {reason}"))
 }
 
-/// Waits for the end of a running slice; returns how many workers live, or `None` when a cancel ended the wait.
+/// Waits for the end of a running slice. Returns how many workers live, or None if a cancel ended the wait.
 ///
-/// The wait is one sleep up to well after the slice's end: the coordinator must not disturb what it measures.
+/// The wait is one sleep until well after the slice's end, because the coordinator must not disturb what it measures.
 fn drained(request: &Measure, cancel: &CancelToken, arm: &MeasuredArm) -> Result<Option<usize>, Failure> {
     let slice = Duration::from_nanos(request.guard_ns + request.slice_ns);
     let drain = if request.replay().is_some() { CHUNK_LIMIT } else { DRAIN_LIMIT };

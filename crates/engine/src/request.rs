@@ -1,38 +1,33 @@
-//! The requests of `docs/engine.md`: their JSON shapes, and the checks that need no server.
+//! The requests of `docs/reference/engine.md`: their JSON shapes, and the checks that need no server.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::failure::Failure;
+use bakeoff_load::machine::placement::Placement;
 use bakeoff_load::net::{Endpoint, PrepareMode, Secret, TlsOptions};
-use bakeoff_load::placement::Placement;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Connections of one arm at most: a request for more is a typing error, not a benchmark.
+/// Connections per arm. A request for more is a typing error, not a benchmark.
 const MOST_THREADS: usize = 10_000;
-/// Longest slice [ns]: an hour.
+/// An hour [ns].
 const LONGEST_SLICE_NS: u64 = 3_600_000_000_000;
-/// Arrivals scheduled for one slice at most (each takes 8 bytes).
+/// Arrivals scheduled for one slice, each of 8 bytes.
 const MOST_ARRIVALS: f64 = 20e6;
 
-/// One line of standard input.
 #[derive(Debug)]
 pub struct Request {
-    /// Repeated by the answers.
     pub id: u64,
-    /// What is asked.
     pub body: Body,
 }
 
-/// What is asked.
 #[derive(Debug)]
-#[allow(missing_docs, reason = "the names are the contract's")]
 pub enum Body {
     Open(Vec<Arm>),
-    Command(Command),
+    Command(CommandRequest),
     Load(LoadDump),
     Measure(Box<Measure>),
     Cpus,
@@ -40,11 +35,9 @@ pub enum Body {
     Cancel,
 }
 
-/// `command`: a script's command on one arm.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
-pub struct Command {
+pub struct CommandRequest {
     pub arm: String,
     pub script: String,
     pub command: String,
@@ -56,10 +49,8 @@ pub struct Command {
     pub seed: u64,
 }
 
-/// `load`: a dump into one arm.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct LoadDump {
     pub arm: String,
     pub stages: Vec<Vec<DumpFile>>,
@@ -73,7 +64,6 @@ pub struct LoadDump {
 /// One file of a dump: SQL, or rows.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct DumpFile {
     pub path: PathBuf,
     #[serde(default)]
@@ -91,10 +81,9 @@ fn semicolon() -> String {
     ";".to_owned()
 }
 
-/// A file of rows as MySQL Shell writes them: `\t` between values, `\n` after a row, `\\` as the escape, `\N` for NULL.
+/// Rows as MySQL Shell writes them: `\t` between values, `\n` after a row, `\\` as the escape, `\N` for NULL.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct DumpRows {
     pub insert: String,
     pub functions: Vec<String>,
@@ -105,10 +94,7 @@ fn one() -> usize {
 }
 
 impl Request {
-    /// Reads one line.
-    ///
-    /// # Errors
-    /// `bad_request`, with the request's id where one could be read.
+    /// Reads one line. Fails with `bad_request` and the request's id, if one could be read.
     pub fn parse(line: &str) -> Result<Self, (Option<u64>, Failure)> {
         let bad = |id, message: String| (id, Failure::bad_request(message));
         let value: Value =
@@ -142,7 +128,7 @@ impl Request {
         match kind {
             "open" => Ok(Body::Open(checked_arms(read::<Open>(kind, fields)?.arms)?)),
             "command" => {
-                let command: Command = read(kind, fields)?;
+                let command: CommandRequest = read(kind, fields)?;
                 check_threads(command.threads)?;
                 Ok(Body::Command(command))
             }
@@ -166,14 +152,12 @@ impl Request {
 }
 
 fn read<T: DeserializeOwned>(kind: &str, fields: Map<String, Value>) -> Result<T, Failure> {
-    // The error repeats a value of the wrong kind; a password's own reader sees to it that it does not repeat that.
+    // The error repeats a value of the wrong type. `Secret` makes sure that it is never a password.
     T::deserialize(Value::Object(fields)).map_err(|error| Failure::bad_request(format!("{kind}: {error}")))
 }
 
-/// A server's address and account, and how to speak with it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct Arm {
     pub name: String,
     pub address: Endpoint,
@@ -196,7 +180,6 @@ pub struct Arm {
     pub ignore_errors: Vec<u16>,
 }
 
-/// Refuses lists of arms that cannot be opened.
 fn checked_arms(arms: Vec<Arm>) -> Result<Vec<Arm>, Failure> {
     if arms.is_empty() {
         return Err(Failure::bad_request("open: arms must name at least one arm"));
@@ -206,7 +189,7 @@ fn checked_arms(arms: Vec<Arm>) -> Result<Vec<Arm>, Failure> {
             return Err(Failure::bad_request(format!("open: two arms have the name {:?}", arm.name)));
         }
         if arm.name.contains('\0') {
-            return Err(Failure::bad_request("open: an arm's name must have no NUL, threads are named by it"));
+            return Err(Failure::bad_request("open: an arm's name must not contain NUL"));
         }
         if !(0.0..=10_000.0).contains(&arm.slowdown_percent) {
             return Err(Failure::bad_request("open: slowdown_percent must be from 0 to 10000").on_arm(&arm.name));
@@ -220,7 +203,6 @@ fn checked_arms(arms: Vec<Arm>) -> Result<Vec<Arm>, Failure> {
     Ok(arms)
 }
 
-/// `measure` as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MeasureFields {
@@ -254,9 +236,7 @@ struct MeasureFields {
     freeze: bool,
 }
 
-/// `measure`: one cell.
 #[derive(Debug, Clone)]
-#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct Measure {
     pub cell: String,
     pub work: Work,
@@ -274,18 +254,14 @@ pub struct Measure {
     pub freeze: bool,
 }
 
-/// What the workers run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Work {
     /// A bundled script's name, or a path.
     Script(String),
-    /// The statements of a capture.
     Replay(ReplayWork),
 }
 
-/// How a capture is replayed.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct ReplayWork {
     pub capture: PathBuf,
     pub chunk_events: u64,
@@ -294,7 +270,6 @@ pub struct ReplayWork {
 }
 
 impl Measure {
-    /// The replay, when it is one.
     pub fn replay(&self) -> Option<&ReplayWork> {
         match &self.work {
             Work::Replay(replay) => Some(replay),
@@ -302,32 +277,28 @@ impl Measure {
         }
     }
 
-    /// Latencies begin at intended starts.
+    /// Whether latencies begin at intended starts.
     pub fn is_by_the_clock(&self) -> bool {
         self.load != Load::default() || self.replay().is_some_and(|replay| replay.speed.is_some())
     }
 }
 
-/// How long a cell is measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Length {
-    /// Whole blocks until this much wall time [s] has gone by, at least one.
+    /// Whole blocks, at least one, until this much wall time has passed [s].
     Seconds(f64),
-    /// Just so many blocks.
     Blocks(u64),
 }
 
-/// Who decides when an event begins.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(tag = "model", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Load {
-    /// A worker begins the next event when the last one has ended. With braces: of a variant without any serde ignores unknown fields.
+    /// A worker begins the next event when the last one has ended. Braces, because serde ignores unknown fields of a unit variant.
     Closed {},
-    /// A schedule that no reply can move.
+    /// A schedule that no reply can delay.
     Open {
-        /// Mean arrivals a second, all workers of the arm together.
+        /// Mean arrivals per second, all workers of the arm together.
         rate_per_s: f64,
-        /// Law of the gaps.
         #[serde(default)]
         arrivals: Arrivals,
     },
@@ -339,7 +310,6 @@ impl Default for Load {
     }
 }
 
-/// Refuses numbers of threads that are typing errors.
 fn check_threads(threads: usize) -> Result<(), Failure> {
     if (1..=MOST_THREADS).contains(&threads) {
         Ok(())
@@ -403,7 +373,6 @@ impl TryFrom<MeasureFields> for Measure {
     }
 }
 
-/// The script or the capture, with what belongs to it.
 fn work(fields: &MeasureFields) -> Result<Work, Failure> {
     let bad = |message: &str| Err(Failure::bad_request(format!("measure: {message}")));
     match (&fields.script, &fields.capture, fields.chunk_events) {

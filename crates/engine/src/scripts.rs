@@ -8,9 +8,6 @@ use bakeoff_script::{
 use serde_json::{Map, Value, json};
 
 /// The named scripts, or every bundled one, with their options and commands.
-///
-/// # Errors
-/// A name that is no script, a script that does not load.
 pub fn workloads(names: &[String]) -> Result<Value, Failure> {
     let described: Result<Vec<_>, _> = if names.is_empty() {
         bundled_names().into_iter().map(workload).collect()
@@ -65,12 +62,11 @@ fn value(value: &OptionValue) -> Value {
     }
 }
 
-/// What a request's options mean for the script: those named `rand_…` shape the distributions, the rest are the script's own.
-///
-/// Later maps win over earlier ones.
+/// Converts a request's options to a script's settings. Those named `rand_…` shape the distributions, the rest are the script's own. Later
+/// maps win.
 ///
 /// # Errors
-/// `bad_request` for a value that is no option's (null, a table), or an impossible `rand_…`.
+/// `bad_request` for a value that no option can have (null, a table), or an impossible `rand_…`.
 pub fn settings(
     options: &[&Map<String, Value>],
     threads: usize,
@@ -126,7 +122,7 @@ fn set_distribution(rand: &mut RandSettings, name: &str, value: &OptionValue) ->
         }
         "rand_spec_pct" => rand.spec_pct = number(0.0, 100.0)?,
         "rand_spec_res" => rand.spec_res = number(0.0, 100.0)?,
-        // At 0 and from 1 on every key would be the same one.
+        // 0 and 1 would make all keys the same.
         "rand_pareto_h" => rand.pareto_h = number(0.0, 1.0).filter(|h| *h > 0.0 && *h < 1.0)?,
         "rand_zipfian_exp" => rand.zipfian_exp = number(0.0, f64::MAX)?,
         _ => return None,

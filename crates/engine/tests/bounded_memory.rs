@@ -14,11 +14,11 @@ use bakeoff_engine::measure::{Contender, Job, measure};
 use bakeoff_engine::request::{Length, Load, Measure, Work};
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::failure::Failure;
+use bakeoff_load::host::SliceHost;
+use bakeoff_load::machine::placement::Placement;
 use bakeoff_load::net::ServerAddress;
-use bakeoff_load::placement::Placement;
-use bakeoff_load::worker_host::WorkerHost;
 use bakeoff_load::worker_pool::CancelToken;
-use bakeoff_script::host::{EventEnd, Host};
+use bakeoff_script::host::{EventEnd, Events};
 
 static LIVE_BYTES: AtomicUsize = AtomicUsize::new(0);
 
@@ -73,7 +73,7 @@ impl Write for Watching {
 struct Naming;
 
 impl Workload for Naming {
-    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
+    fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure> {
         while host.more_events() {
             host.event_start();
             host.operation("new_order");

@@ -16,12 +16,12 @@ use bakeoff_engine::request::{Length, Load, Measure, Work};
 use bakeoff_load::arm_workers::Workload;
 use bakeoff_load::arrivals::Arrivals;
 use bakeoff_load::failure::Failure;
+use bakeoff_load::host::SliceHost;
+use bakeoff_load::machine::placement::Placement;
 use bakeoff_load::net::ServerAddress;
-use bakeoff_load::placement::Placement;
-use bakeoff_load::worker_host::WorkerHost;
 use bakeoff_load::worker_pool::CancelToken;
 use bakeoff_load::worker_stats::{Latencies, LatencyShard};
-use bakeoff_script::host::{EventEnd, Host, QueryClass, Reply};
+use bakeoff_script::host::{EventEnd, Events, QueryClass, Reply};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
@@ -54,7 +54,7 @@ struct Reporting {
 }
 
 impl Reporting {
-    fn event(host: &WorkerHost) {
+    fn event(host: &SliceHost) {
         let reply = Reply {
             class: QueryClass::Read,
             columns: 1,
@@ -74,7 +74,7 @@ impl Reporting {
 }
 
 impl Workload for Reporting {
-    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
+    fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure> {
         // The names of operations are learnt at their first use.
         for _ in 0..2 {
             if host.more_events() {

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
-use bakeoff_load::cache_line::round_trip;
+use bakeoff_load::machine::cache_line::round_trip;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let cpus: Option<Vec<usize>> = std::env::args().skip(1).map(|text| text.parse().ok()).collect();

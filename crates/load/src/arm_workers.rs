@@ -1,7 +1,7 @@
-//! The workers of one measured arm: one thread a connection, and a coordinator for what the script does once for all of them.
+//! The workers of one measured arm, one thread per connection, and a coordinator for what the script does once for all of them.
 //!
-//! The workers are set up in parallel, rest at their gate between slices, and are always joined: orderly at the end, or by cutting
-//! their connections when something failed. A worker that ends neither way (a script that never returns) makes the failure fatal.
+//! The workers set up in parallel, rest at their gate between slices, and are always joined, orderly at the end or after cutting their
+//! connections on a failure. A worker that does not end (a script that never returns) makes the failure fatal.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -14,70 +14,53 @@ use bakeoff_metrics::SliceTotals;
 
 use crate::connector::Connector;
 use crate::failure::{Code, Failure};
+use crate::host::{Environment, SliceHost, SlicePlan};
+use crate::machine::placement::Pairing;
 use crate::net::{ConnectionCanceller, ServerAddress};
-use crate::placement::Pairing;
 use crate::start_gate::{Barrier, Slice, StartGate, WaitError};
-use crate::worker_host::{Environment, Mode, Reseed, WorkerHost};
 use crate::worker_pool::{ENDING_LIMIT, PoolOptions, STACK_BYTES, WorkerContext, WorkerPool, guarded, spawn};
 use crate::worker_stats::{Latencies, LatencyShard, LatencyStore, WorkerStats};
 
-/// How long workers may take to say goodbye to their server before their connections are cut.
+/// How long workers may take to close their connections before these are cut.
 const GOODBYE: Duration = Duration::from_secs(10);
-/// How long `done()` may take: it may drop large tables.
+/// How long `done()` may take. It may drop large tables.
 const DONE_LIMIT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(2);
 
-/// What the threads of an arm run; a script, or a test's law of service times.
+/// What the threads of an arm run: a script, a replay, or a test's model of service times.
 pub trait Workload: Send + Sync + 'static {
     /// Once for all workers: prepares, calls `while_workers_run` (which returns when they are gone), and tidies up.
-    ///
-    /// # Errors
-    /// Ends the request; workers do not start.
-    fn coordinate(&self, host: Rc<WorkerHost>, while_workers_run: &dyn Fn()) -> Result<(), Failure> {
+    fn coordinate(&self, host: Rc<SliceHost>, while_workers_run: &dyn Fn()) -> Result<(), Failure> {
         drop(host);
         while_workers_run();
         Ok(())
     }
 
     /// One worker: sets itself up, then runs events as long as `host.more_events()` says so.
-    ///
-    /// # Errors
-    /// Ends the request.
-    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure>;
+    fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure>;
 }
 
-/// What the workers of an arm are made of.
+/// What the workers of an arm are started with.
 pub struct ArmPlan {
-    /// The arm's name.
     pub arm: String,
-    /// Its server.
     pub address: Arc<ServerAddress>,
-    /// Number of workers, at least 1.
-    pub threads: u32,
-    /// Of the random streams.
-    pub key_seed: u64,
-    /// Starts a thread's random streams anew.
-    pub reseed: Reseed,
-    /// Uncounted events for each hundred counted ones.
-    pub slowdown_percent: f64,
-    /// Where `print` goes.
+    /// Number of workers (at least 1), seeds and slowdown.
+    pub slices: SlicePlan,
     pub environment: Arc<dyn Environment>,
-    /// Where workers record latencies, in turn; none: each has histograms of its own.
+    /// Histograms that workers share, in turn. Empty if each has its own.
     pub shards: Vec<Arc<LatencyShard>>,
-    /// Pairs the threads of the workers' connections; `None`: they run where the kernel puts them.
+    /// Pairs the threads of the workers' connections. None if the kernel places them.
     pub pairing: Option<Arc<Pairing>>,
 }
 
 /// What all workers of an arm did in one slice.
 #[derive(Debug, Default)]
 pub struct SliceSum {
-    /// Sums over the workers.
     pub totals: SliceTotals,
-    /// Workers that took part.
     pub connections: u64,
-    /// Of these, workers that had counted events.
+    /// Workers that had counted events.
     pub active: u64,
-    /// When the last of them ended its window, or rested where there is none [ns of the clock].
+    /// When the last of them ended its window or, without one, rested [ns of the clock].
     pub ended_ns: u64,
 }
 
@@ -86,14 +69,12 @@ pub struct ArmWorkers {
     arm: String,
     pool: WorkerPool<Latencies>,
     stats: Vec<Arc<WorkerStats>>,
-    /// Passed by the workers when the coordinator has initialised.
+    /// Workers pass it when the coordinator has initialised.
     start: Arc<Barrier>,
     coordinator: Option<Coordinator>,
-    /// Number of the present slice.
     slice: u32,
 }
 
-/// The coordinator's thread and the message that it waits for.
 struct Coordinator {
     thread: JoinHandle<Result<(), Failure>>,
     finish: Sender<()>,
@@ -101,9 +82,9 @@ struct Coordinator {
 }
 
 impl ArmWorkers {
-    /// Starts all threads; they set themselves up in parallel. When the system gives no more threads the workers have failed.
+    /// Starts all threads, which set themselves up in parallel. If the system has no more threads, the workers have failed.
     pub fn start(plan: ArmPlan, workload: &Arc<dyn Workload>) -> Self {
-        let (arm, threads) = (plan.arm.clone(), plan.threads);
+        let (arm, threads) = (plan.arm.clone(), plan.slices.threads);
         let plan = Arc::new(plan);
         // The coordinator counts as one until it has initialised.
         let gate = Arc::new(StartGate::new(threads as usize + 1));
@@ -125,19 +106,16 @@ impl ArmWorkers {
     }
 
     /// Waits up to `limit` until every worker is set up or at rest; returns how many live.
-    ///
-    /// # Errors
-    /// [`WaitError`].
     pub fn wait_resting(&self, limit: Duration) -> Result<usize, WaitError> {
         self.pool.gate().wait_all_resting(limit)
     }
 
-    /// Starts a slice; all workers must be at rest.
+    /// Starts a slice. All workers must be at rest.
     pub fn begin(&mut self, slice: &Arc<Slice>) {
         self.slice = self.pool.gate().open(Arc::clone(slice));
     }
 
-    /// What the workers did in the slice last begun; they must be at rest.
+    /// Sums up the last slice. All workers must be at rest.
     pub fn slice_sum(&self) -> SliceSum {
         let mut sum = SliceSum::default();
         let workers = self.stats.iter();
@@ -150,15 +128,11 @@ impl ArmWorkers {
         sum
     }
 
-    /// The first failure of any thread, if there is one already.
     pub fn failure(&self) -> Option<Failure> {
         self.pool.failure()
     }
 
-    /// Ends the workers in order and returns their latencies.
-    ///
-    /// # Errors
-    /// What the coordinator's tidying up failed with, or a fatal failure when a thread does not end.
+    /// Ends the workers in order and returns their latencies. A thread that does not end is a fatal failure.
     pub fn end(mut self) -> Result<Latencies, Failure> {
         self.pool.gate().close();
         if self.pool.gate().wait_all_gone(GOODBYE) > 0 {
@@ -175,7 +149,7 @@ impl ArmWorkers {
         Ok(latencies)
     }
 
-    /// Ends the workers because of `failure`: connections are cut, threads joined. Returns the failure, made fatal if one cannot be.
+    /// Cuts all connections and joins the threads because of `failure`. Returns it, made fatal if a thread does not end.
     #[must_use]
     pub fn abandon(mut self, failure: Failure) -> Failure {
         self.cut();
@@ -196,7 +170,7 @@ impl ArmWorkers {
         self.start.break_up();
     }
 
-    /// Waits for all threads to end; they have been asked to. `done_limit`: before the connection of `done()` is cut.
+    /// Waits for all threads to end, which they have been asked to. After `done_limit` the connection of `done()` is cut.
     fn join(&mut self, done_limit: Duration) -> Result<(), Failure> {
         let stuck = self.pool.gate().wait_all_gone(ENDING_LIMIT);
         if stuck > 0 {
@@ -205,7 +179,7 @@ impl ArmWorkers {
         let Some(Coordinator { thread, finish, canceller }) = self.coordinator.take() else {
             return Ok(());
         };
-        // A coordinator that has ended by itself listens no more.
+        // A coordinator that has ended no longer listens.
         let _ = finish.send(());
         let began = Instant::now();
         while !thread.is_finished() {
@@ -226,46 +200,36 @@ impl ArmWorkers {
 }
 
 impl Drop for ArmWorkers {
-    /// For a caller that panics: whoever ended the workers has joined them before.
+    /// For a caller that panics. Otherwise the workers have been joined by now.
     fn drop(&mut self) {
         self.cut();
     }
 }
 
 impl ArmPlan {
-    fn host(&self, context: &WorkerContext, stats: Arc<WorkerStats>) -> Rc<WorkerHost> {
+    fn host(&self, context: &WorkerContext, stats: Arc<WorkerStats>) -> Rc<SliceHost> {
         // The coordinator's number is the first after the workers'; its connections are not measured.
         let pairing = self.pairing.as_ref();
-        let paired = pairing.filter(|_| context.thread < self.threads).map(|pairing| pairing.worker(context.thread));
+        let paired =
+            pairing.filter(|_| context.thread < self.slices.threads).map(|pairing| pairing.worker(context.thread));
         let connector = Connector::new(Arc::clone(&self.address), Arc::clone(&context.canceller)).paired(paired);
-        let mode = Mode::Slices {
-            reseed: self.reseed,
-            key_seed: self.key_seed,
-            slowdown_per_event: self.slowdown_percent / 100.0,
-        };
         let shard = self.shards.get(context.thread as usize % self.shards.len().max(1));
         let latencies = shard
             .map_or_else(|| LatencyStore::Own(RefCell::default()), |shard| LatencyStore::Shared(Arc::clone(shard)));
-        Rc::new(WorkerHost::new(
-            context,
-            self.threads,
-            mode,
-            Arc::clone(&self.environment),
-            connector,
-            (stats, latencies),
-        ))
+        let environment = Arc::clone(&self.environment);
+        Rc::new(SliceHost::new(context, self.slices, environment, connector, (stats, latencies)))
     }
 }
 
 impl Coordinator {
-    /// Starts the coordinator's thread beside the workers; none when the workers or this thread could not be started.
+    /// Starts the coordinator's thread. Returns None if it or the workers could not be started.
     fn start(
         plan: &Arc<ArmPlan>,
         workload: &Arc<dyn Workload>,
         pool: &WorkerPool<Latencies>,
         start: &Arc<Barrier>,
     ) -> Option<Self> {
-        let context = pool.context(plan.threads);
+        let context = pool.context(plan.slices.threads);
         let canceller = Arc::clone(&context.canceller);
         let (its_plan, load, its_start) = (Arc::clone(plan), Arc::clone(workload), Arc::clone(start));
         let (finish, finished) = channel();
@@ -282,7 +246,7 @@ impl Coordinator {
     }
 }
 
-/// The coordinator's whole life. Its failure before the workers start is the gate's, a later one is returned.
+/// Runs the coordinator. A failure before the workers start goes to the gate, a later one is returned.
 fn coordinate(
     plan: &ArmPlan,
     context: &WorkerContext,

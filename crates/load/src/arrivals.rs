@@ -1,9 +1,7 @@
-//! What is drawn before load begins: the arrival schedules of an open loop, and the order in which a block's arms take their turns.
+//! Arrival schedules of an open loop, and the order in which a block's arms take their turns. Both follow from a seed alone.
 //!
-//! Both follow from a seed alone; no reply moves them.
-//!
-//! A slice's schedule is drawn before the slice begins. A run without a known end draws its schedule a second or less at a time. Either way a
-//! worker takes the next start with one atomic addition; a lock is taken only to go from one drawn piece to the next.
+//! A slice's schedule is drawn before the slice starts. A run without a known end draws its schedule a second or less at a time. Either
+//! way a worker takes the next start with one atomic addition. It takes a lock only to move to the next piece.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -15,26 +13,24 @@ use serde::Deserialize;
 
 use crate::lock;
 
-/// A stream of arrivals is drawn in pieces of this length [ns] ...
+/// A stream of arrivals is drawn in pieces of this length [ns] …
 const LONGEST_PIECE_NS: u64 = 1_000_000_000;
-/// ... or shorter, so that a piece holds about so many starts at most (8 bytes each).
+/// … or shorter, so that a piece holds about this many starts at most (8 bytes each).
 const PIECE_STARTS: u64 = 65_536;
 
-/// Starts of a stream that may wait: sysbench's queue. A stream is not followed beyond, which a mistyped rate would take for ever.
+/// Starts of a stream that may wait, as in sysbench. Following a stream further would take forever with a mistyped rate.
 pub const LONGEST_QUEUE: u64 = 100_000;
 
-/// Law of the gaps between intended starts.
+/// Distribution of the gaps between intended starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
-    /// Exponential gaps.
     #[default]
     Poisson,
-    /// Equal gaps.
     Fixed,
 }
 
-/// The random numbers that follow from four numbers. The same in every version and on every machine.
+/// Creates the generator that follows from four numbers, the same in every version and on every machine.
 pub(crate) fn generator(key: [u64; 4]) -> ChaCha8Rng {
     let mut seed = [0; 32];
     for (bytes, number) in seed.chunks_exact_mut(8).zip(key) {
@@ -43,11 +39,11 @@ pub(crate) fn generator(key: [u64; 4]) -> ChaCha8Rng {
     ChaCha8Rng::from_seed(seed)
 }
 
-/// Intended starts within one slice [ns since its start], in order, below `length_ns`.
+/// Draws the intended starts of one slice [ns since its start], in order, below `length_ns`.
 ///
-/// They depend on `(seed, block, turn)` and the law alone, where `turn` is 0 for an arm's first slice in the block and 1 for its second:
-/// so all arms of a block face the same arrivals. Poisson: exponential gaps of mean 1/rate. Fixed: equal gaps, with a random phase so
-/// that rates below one a slice are right on average.
+/// They depend only on `(seed, block, turn)`, where `turn` is 0 for an arm's first slice of the block and 1 for its second, so all arms of a
+/// block face the same arrivals. Poisson gaps are exponential with mean 1/rate. Fixed gaps are equal, with a random phase so that rates
+/// below one per slice are right on average.
 pub fn intended_starts(
     arrivals: Arrivals,
     rate_per_s: f64,
@@ -83,24 +79,23 @@ fn draw(arrivals: Arrivals, rate_per_s: f64, length_ns: u64, key: [u64; 4]) -> V
     starts
 }
 
-/// A draw from the exponential distribution of mean 1, by inversion; `1 - u` is above 0, so it is finite.
+/// Draws from the exponential distribution of mean 1 by inversion. `1 - u` is above 0, so the result is finite.
 fn exponential(random: &mut ChaCha8Rng) -> f64 {
     -(1.0 - random.random::<f64>()).ln()
 }
 
-/// Intended starts that have been drawn together. A worker holds the piece that it takes from.
+/// Intended starts that were drawn together. A worker holds the piece from which it takes.
 #[derive(Debug)]
 pub struct Piece {
     number: u64,
     origin_ns: u64,
-    /// Since `origin_ns`, in order [ns].
+    /// In order [ns since `origin_ns`].
     starts: Vec<u64>,
     next: Shared,
-    /// Starts in all pieces before this one.
     earlier: u64,
 }
 
-/// Alone in its pair of cache lines: every worker of the arm writes it once an event.
+/// Alone in its pair of cache lines, because every worker of the arm writes it once per event.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shared(AtomicUsize);
@@ -120,20 +115,20 @@ impl Piece {
         self.next.0.load(Relaxed).min(self.starts.len())
     }
 
-    /// How many starts lie before this time [ns of the clock].
+    /// Counts the starts before this time [ns of the clock].
     fn before(&self, time_ns: u64) -> usize {
         let offset_ns = time_ns.saturating_sub(self.origin_ns);
         self.starts.partition_point(|&start| start < offset_ns)
     }
 }
 
-/// Intended starts, shared by the workers of an arm: each takes the next one.
+/// Intended starts shared by the workers of an arm. Each takes the next one.
 #[derive(Debug)]
 pub struct ArrivalSchedule {
     first: Arc<Piece>,
-    /// From here on a start that is still untaken is dropped [ns of the clock].
+    /// Untaken starts are dropped from here on [ns of the clock].
     give_up_ns: u64,
-    /// Draws the pieces after the first; none: there are no more.
+    /// Draws the pieces after the first, if there are more.
     stream: Option<Stream>,
 }
 
@@ -149,14 +144,13 @@ struct Stream {
 
 #[derive(Debug)]
 struct Drawn {
-    /// The piece that workers take from.
     latest: Arc<Piece>,
-    /// The same schedule, followed as time goes by.
+    /// The same schedule, followed as time passes.
     arrived: Arc<Piece>,
 }
 
 impl Stream {
-    /// Poisson arrivals have no memory, so each piece is drawn from a key of its own.
+    /// Poisson arrivals have no memory, so each piece has its own key.
     fn starts(rate_per_s: u32, seed: u64, number: u64, length_ns: u64) -> Vec<u64> {
         let key = [seed, u64::from(rate_per_s), number, 1];
         draw(Arrivals::Poisson, f64::from(rate_per_s), length_ns, key)
@@ -180,13 +174,13 @@ impl Stream {
 }
 
 impl ArrivalSchedule {
-    /// `starts` in order [ns since `start_ns`]; what is not taken by `give_up_ns` [ns of the clock] is dropped.
+    /// Creates a schedule from `starts` in order [ns since `start_ns`]. Whatever is not taken by `give_up_ns` [ns of the clock] is dropped.
     pub fn of_slice(starts: Vec<u64>, start_ns: u64, give_up_ns: u64) -> Self {
         Self { first: Arc::new(Piece::first(starts, start_ns)), give_up_ns, stream: None }
     }
 
-    /// Poisson arrivals, `rate_per_s` (1 or more) a second on average, from `start_ns` to `end_ns` [ns of the clock]. None is dropped:
-    /// what the workers cannot keep up with is counted, not stored.
+    /// Creates Poisson arrivals at `rate_per_s` (at least 1) from `start_ns` to `end_ns` [ns of the clock]. None is dropped: what the workers
+    /// cannot keep up with is counted, not stored.
     pub fn poisson(rate_per_s: u32, start_ns: u64, end_ns: u64, seed: u64) -> Self {
         let full_ns = LONGEST_PIECE_NS * PIECE_STARTS / u64::from(rate_per_s.max(1));
         let piece_ns = full_ns.min(LONGEST_PIECE_NS);
@@ -201,12 +195,11 @@ impl ArrivalSchedule {
         }
     }
 
-    /// Where a worker begins to take.
     pub fn first(&self) -> Arc<Piece> {
         Arc::clone(&self.first)
     }
 
-    /// Takes the next intended start [ns of the clock]; `None` when all are taken or it is too late. `piece` is the worker's place.
+    /// Takes the next intended start [ns of the clock] from `piece` or a later one. Returns None if all are taken or it is too late.
     #[inline]
     pub fn take(&self, piece: &mut Arc<Piece>, now_ns: u64) -> Option<u64> {
         if now_ns >= self.give_up_ns {
@@ -220,7 +213,7 @@ impl ArrivalSchedule {
         }
     }
 
-    /// The piece that workers take from when this one is empty.
+    /// Returns the piece to take from when this one is empty.
     fn after(&self, piece: &Piece) -> Option<Arc<Piece>> {
         let stream = self.stream.as_ref()?;
         let mut drawn = lock(&stream.drawn);
@@ -230,13 +223,13 @@ impl ArrivalSchedule {
         Some(Arc::clone(&drawn.latest))
     }
 
-    /// Intended starts of a slice from `first_counted_ns` [ns of the clock] on that were never taken. For after the slice.
+    /// After a slice: counts the intended starts from `first_counted_ns` [ns of the clock] on that were never taken.
     pub fn dropped(&self, first_counted_ns: u64) -> u64 {
         let first_untaken = self.first.taken().max(self.first.before(first_counted_ns));
         (self.first.starts.len() - first_untaken) as u64
     }
 
-    /// Intended starts of a stream before `now_ns` [ns of the clock]; less where more than [`LONGEST_QUEUE`] wait.
+    /// Counts the intended starts of a stream before `now_ns` [ns of the clock]. Stops counting when more than [`LONGEST_QUEUE`] wait.
     pub fn due(&self, now_ns: u64) -> u64 {
         let Some(stream) = &self.stream else {
             return self.first.before(now_ns) as u64;
@@ -252,7 +245,7 @@ impl ArrivalSchedule {
         drawn.arrived.earlier + drawn.arrived.before(now_ns) as u64
     }
 
-    /// Intended starts before `now_ns` [ns of the clock] that nobody has taken yet.
+    /// Counts the intended starts before `now_ns` [ns of the clock] that nobody has taken yet.
     pub fn waiting(&self, now_ns: u64) -> u64 {
         let taken = match &self.stream {
             None => self.first.taken() as u64,
@@ -264,8 +257,8 @@ impl ArrivalSchedule {
         self.due(now_ns).saturating_sub(taken)
     }
 
-    /// Whether `waiting` starts at the end are a sign that the workers did not keep up, and not a few that came in the last
-    /// moment: more than there are workers, and more than 1 % of what was due.
+    /// Whether `waiting` starts at the end mean that the workers did not keep up: more than there are workers, and more than 1 % of what was
+    /// due. Fewer may just have arrived in the last moment.
     pub fn fell_behind(&self, waiting: u64, workers: u32, end_ns: u64) -> bool {
         waiting > u64::from(workers) && waiting > self.due(end_ns) / 100
     }
@@ -274,20 +267,20 @@ impl ArrivalSchedule {
 /// Blocks in a permuted group of two arms: two ABBA and two BAAB, so that the counts never drift apart by more than two.
 const GROUP: usize = 4;
 
-/// The orders of successive blocks, without end. Each is a permutation of the arms and its reverse, so every arm has two slices
-/// in a block and the same mean position: a linear drift cancels exactly.
+/// Endless orders of successive blocks. Each is a permutation of the arms and its reverse, so every arm has two slices in a block with the
+/// same mean position, and a linear drift cancels exactly.
 ///
-/// Two arms: ABBA or BAAB by fair coin, in permuted groups of four. More: a random permutation each block. One: itself.
+/// Two arms: ABBA or BAAB by fair coin, in permuted groups of four. More arms: a random permutation for each block.
 #[derive(Debug, Clone)]
 pub struct BlockOrders {
     arms: usize,
     random: ChaCha8Rng,
-    /// Two arms: what is left of the group, true for the reversed order.
+    /// Two arms: the rest of the group, true for the reversed order.
     group: Vec<bool>,
 }
 
 impl BlockOrders {
-    /// The orders for arms `0..arms` that follow from `seed`.
+    /// Creates the orders for arms `0..arms` that follow from `seed`.
     pub fn new(arms: usize, seed: u64) -> Self {
         Self { arms, random: generator([seed, arms as u64, 0, 2]), group: Vec::new() }
     }

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use bakeoff_script::host::{ConnectTarget, Connection, SqlError};
 
+use crate::machine::placement::{PairedWorker, Pairing};
 use crate::net::{Client, ConnectionCanceller, Endpoint, Secret, ServerAddress, Traffic};
-use crate::placement::{PairedWorker, Pairing};
 
 /// The only `thread_handling` in which a connection keeps its thread.
 const ONE_THREAD_EACH: &str = "one-thread-per-connection";
 
-/// Addresses that connections are shared out over in turn, by all workers together.
+/// Addresses over which all workers together distribute their connections in turn.
 #[derive(Debug)]
 pub struct Rotation {
     /// Not empty.
@@ -22,16 +22,16 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// The addresses in turn, beginning with the first.
+    /// Creates a rotation that starts with the first address.
     ///
     /// # Panics
-    /// When there are none.
+    /// If there are none.
     pub fn new(addresses: Vec<Arc<ServerAddress>>) -> Self {
         assert!(!addresses.is_empty(), "a rotation has an address");
         Self { addresses, next: AtomicUsize::new(0) }
     }
 
-    /// The address, where there is just one.
+    /// Returns the address if there is only one.
     pub fn only(&self) -> Option<&Arc<ServerAddress>> {
         match &self.addresses[..] {
             [address] => Some(address),
@@ -55,54 +55,44 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Connections to `address` that end when `canceller` is cut.
+    /// Creates a connector to `address` whose connections end when `canceller` is cut.
     pub fn new(address: Arc<ServerAddress>, canceller: Arc<ConnectionCanceller>) -> Self {
         Self::rotating(Arc::new(Rotation::new(vec![address])), canceller)
     }
 
-    /// Connections to the rotation's addresses in turn.
+    /// Creates a connector to the rotation's addresses in turn.
     pub fn rotating(rotation: Arc<Rotation>, canceller: Arc<ConnectionCanceller>) -> Self {
         Self { rotation, canceller, traffic: Rc::default(), paired: None }
     }
 
-    /// The same, each connection paired with its thread of the server on the worker's CPU.
+    /// Pairs each connection with its server thread on the worker's CPU.
     #[must_use]
     pub fn paired(self, paired: Option<PairedWorker>) -> Self {
         Self { paired, ..self }
     }
 
-    /// Bytes over all connections of this worker.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
 
-    /// Where the next connection goes: fields that the script set go before the worker's own.
+    /// Returns the address of the next connection. Fields that the script set replace the worker's own.
     pub fn next_address(&self, target: &ConnectTarget) -> Arc<ServerAddress> {
         let address = self.rotation.next();
         if *target == ConnectTarget::default() { address } else { Arc::new(redirected(&address, target)) }
     }
 
     /// Connects to [`Connector::next_address`].
-    ///
-    /// # Errors
-    /// As [`Client::connect`].
     pub fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
         self.connect_to(&self.next_address(target)).map(|client| Box::new(client) as Box<dyn Connection>)
     }
 
     /// Connects to this address.
-    ///
-    /// # Errors
-    /// As [`Client::connect`].
     pub fn connect_to(&self, address: &Arc<ServerAddress>) -> Result<Client, SqlError> {
         Client::connect_attached(address, Arc::clone(&self.canceller), Rc::clone(&self.traffic), self.paired.clone())
     }
 }
 
 /// Makes ready to pair the connections to a server; asks it for its process where `server_pid` is not known.
-///
-/// # Errors
-/// One line: why they cannot be paired from here.
 pub fn pairing(address: &Arc<ServerAddress>, server_pid: Option<i32>) -> Result<Arc<Pairing>, String> {
     if let Endpoint::Tcp { host, .. } = &address.endpoint
         && server_pid.is_none()
@@ -110,16 +100,15 @@ pub fn pairing(address: &Arc<ServerAddress>, server_pid: Option<i32>) -> Result<
     {
         return Err(format!("the server runs on another host ({host})"));
     }
-    // How the server handles connections, and where it has written its process id.
     let [handling, pid_file, datadir] = Client::connect(address)
         .and_then(|mut client| client.texts(b"SELECT @@thread_handling, @@pid_file, @@datadir"))
-        .map_err(|error| format!("the server could not be asked: {}", error.message))?;
+        .map_err(|error| format!("cannot ask the server: {}", error.message))?;
     if handling != ONE_THREAD_EACH {
         return Err(format!("the server has thread_handling={handling}"));
     }
     let server_pid = server_pid
         .or_else(|| read_pid(&Path::new(&datadir).join(pid_file)))
-        .ok_or("the server's process is not to be found on this machine")?;
+        .ok_or("the server's process was not found on this machine")?;
     Pairing::new(server_pid)
 }
 
@@ -132,7 +121,7 @@ fn read_pid(file: &Path) -> Option<i32> {
     std::fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// The arm's address with what the script set; a socket goes before a host, as in sysbench.
+/// Applies what the script set to the arm's address. A socket takes precedence over a host, as in sysbench.
 fn redirected(arm: &ServerAddress, target: &ConnectTarget) -> ServerAddress {
     let endpoint = match (&target.socket, &target.host, target.port, &arm.endpoint) {
         (Some(socket), ..) => Endpoint::Unix(socket.into()),

@@ -3,10 +3,9 @@
 use bakeoff_script::host::SqlError;
 use serde::Serialize;
 
-/// The contract's error codes; `docs/engine.md` explains them.
+/// Error codes of the contract (`docs/reference/engine.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the contract's")]
 pub enum Code {
     BadRequest,
     ConnectFailed,
@@ -25,15 +24,12 @@ pub enum Code {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{}{message}", arm.as_ref().map(|arm| format!("arm {arm}: ")).unwrap_or_default())]
 pub struct Failure {
-    /// The contract's code.
     pub code: Code,
-    /// The arm it happened on, where there is one.
     pub arm: Option<String>,
-    /// The server's (or client's, 2000 to 2999) error number.
+    /// Error number of the server, or of the client (2000 to 2999).
     pub sql_errno: Option<u16>,
-    /// Five characters.
     pub sqlstate: Option<String>,
-    /// One line: what failed, why, what to do. `Display` puts the arm in front of it.
+    /// One line: what failed, why, what to do. `Display` prefixes the arm.
     #[serde(skip)]
     pub message: String,
     /// The engine cannot go on and exits with status 1.
@@ -41,22 +37,20 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure that is not a server's.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, arm: None, sql_errno: None, sqlstate: None, message: message.into(), fatal: false }
     }
 
-    /// A request that could not be understood or carried out as asked.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(Code::BadRequest, message)
     }
 
-    /// An error met while a connection was being made.
+    /// Converts an error met while connecting.
     pub fn connecting(error: &SqlError) -> Self {
         Self::from_sql(connect_code(error), error)
     }
 
-    /// An error that a statement met.
+    /// Converts an error of a statement.
     pub fn running(error: &SqlError) -> Self {
         Self::from_sql(statement_code(error), error)
     }
@@ -83,7 +77,6 @@ impl Failure {
     }
 }
 
-/// Which code a refused or failed connection has.
 fn connect_code(error: &SqlError) -> Code {
     match error.code {
         // 1044 no right to the database, 1045 and 1698 wrong user or password, 1130 host not allowed, 1251, 2059 and 2061 no common
@@ -95,8 +88,8 @@ fn connect_code(error: &SqlError) -> Code {
     }
 }
 
-/// Which code a failed statement has. A worker that connects in the middle of a measurement fails here too; without a connection
-/// every error is fatal, and with one a statement may fail with the same numbers.
+/// Which code a failed statement has. A worker that connects during a measurement fails here too. Without a connection every error is
+/// fatal, and with one a statement may fail with the same numbers.
 fn statement_code(error: &SqlError) -> Code {
     match error.code {
         // 2002, 2003 and 2005 cannot connect, 1040 and 1203 too many connections, 1049 unknown database.

@@ -1,10 +1,9 @@
-//! The start gate: where the workers of one arm rest between slices, and how the coordinator starts them and waits for them.
+//! The start gate, where the workers of one arm rest between slices and the coordinator starts them and waits for them.
 //!
-//! Workers sleep in the kernel (futex) on one word that the coordinator raises at each slice's start; the coordinator sleeps on a
-//! condition variable that the last worker to rest signals. In a running slice a worker only reads the word; the lock is taken
-//! once at a slice's start and once at its end.
+//! Workers sleep in the kernel (futex) on one word that the coordinator raises at each slice's start. The coordinator sleeps on a condition
+//! variable that the last worker to rest signals. Within a slice a worker only reads the word.
 //!
-//! Also where scripts' threads wait for each other: a barrier with a way out when one of them fails, and a semaphore.
+//! Also a barrier that threads can leave and break, and a semaphore.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -17,32 +16,29 @@ use crate::arrivals::ArrivalSchedule;
 use crate::failure::Failure;
 use crate::lock;
 
-/// The word's value from when the gate is closed for good; slices are numbered from 1 below it.
+/// The word's value once the gate is closed for good. Slices are numbered from 1 up.
 const CLOSED: u32 = u32::MAX;
 
-/// A turn of one arm, as the coordinator hands it to the arm's workers. Times are ns of the engine's clock.
+/// One turn of an arm, as the coordinator hands it to the workers. Times are ns of the engine's clock.
 #[derive(Debug)]
 pub struct Slice {
-    /// Number of the block, from 0.
     pub block: u64,
-    /// 0: the arm's first slice of the block, so its workers start their random streams anew; 1: the second, which goes on with them.
+    /// 0 is the arm's first slice of the block, where workers restart their random streams. 1 is the second, which continues them.
     pub turn: u64,
-    /// Load begins.
     pub start_ns: u64,
-    /// What begins from here on is counted.
+    /// Whatever begins from here on counts.
     pub guard_end_ns: u64,
-    /// Nothing that is counted begins from here on (closed loop).
+    /// Nothing that counts begins from here on (closed loop).
     pub deadline_ns: u64,
-    /// Closed loop: windows of workers that have not ended. The other workers keep the server under load until there are none.
+    /// Closed loop: workers whose window has not ended. The others keep the server under load until there are none.
     pub open_windows: AtomicUsize,
-    /// Open loop: when events are meant to begin.
+    /// Open loop: when events should begin.
     pub schedule: Option<ArrivalSchedule>,
 }
 
-/// The gate of one arm's workers.
 #[derive(Debug)]
 pub struct StartGate {
-    /// Number of the present (or last) slice, or [`CLOSED`]. Alone in its cache lines: every worker reads it once an event.
+    /// Number of the current (or last) slice, or [`CLOSED`]. Alone in its cache lines: every worker reads it once per event.
     word: Word,
     state: Mutex<State>,
     changed: Condvar,
@@ -55,28 +51,26 @@ struct Word(AtomicU32);
 #[derive(Debug)]
 struct State {
     slice: Option<Arc<Slice>>,
-    /// Workers that are neither resting nor ended.
+    /// Workers that are neither resting nor gone.
     busy: usize,
-    /// Workers that have not ended.
+    /// Workers that are not gone.
     live: usize,
-    /// The first failure of any worker.
     failure: Option<Failure>,
 }
 
-/// Why waiting for the workers ended without all of them at rest.
+/// Why a wait ended before all workers were at rest.
 #[derive(Debug)]
 pub enum WaitError {
-    /// A worker ended with this failure.
     Failed(Failure),
-    /// The limit passed; so many workers were still busy.
+    /// The limit passed.
     TimedOut {
-        /// Workers neither resting nor ended.
+        /// Workers neither resting nor gone.
         busy: usize,
     },
 }
 
 impl StartGate {
-    /// A gate for so many workers, all of them busy setting themselves up.
+    /// Creates a gate for this many workers, all of them busy setting up.
     pub fn new(workers: usize) -> Self {
         Self {
             word: Word::default(),
@@ -85,7 +79,7 @@ impl StartGate {
         }
     }
 
-    /// Worker: rests until the slice after number `seen` (0 at first) starts. `None`: the gate is closed and the worker is to end.
+    /// Worker: rests until the slice after number `seen` (0 at first) starts. Returns None once the gate is closed.
     pub fn rest(&self, seen: u32) -> Option<(u32, Arc<Slice>)> {
         {
             let mut state = lock(&self.state);
@@ -103,23 +97,22 @@ impl StartGate {
                 let slice = lock(&self.state).slice.clone()?;
                 return Some((number, slice));
             }
-            // The loop looks again after a wake-up for nothing, and when the word changed before the sleep.
+            // Spurious wake-ups, and a word that changed before the sleep, loop.
             let _ = futex::wait(&self.word.0, futex::Flags::PRIVATE, seen, None);
         }
     }
 
-    /// Worker: is slice `number` still the one to run? False once the gate is closed.
+    /// Worker: whether slice `number` is still the one to run. False once the gate is closed.
     #[inline]
     pub fn is_open(&self, number: u32) -> bool {
         self.word.0.load(Relaxed) == number
     }
 
-    /// Has the gate been closed for good?
     pub fn is_closed(&self) -> bool {
         self.is_open(CLOSED)
     }
 
-    /// Worker: sleeps until `until_ns` [ns of the clock], or less long when the gate closes.
+    /// Worker: sleeps until `until_ns` [ns of the clock] or until the gate closes.
     pub fn sleep_until(&self, number: u32, until_ns: u64) {
         let limit = rustix::time::Timespec {
             tv_sec: (until_ns / 1_000_000_000).cast_signed(),
@@ -131,24 +124,24 @@ impl StartGate {
         }
     }
 
-    /// Worker: ends.
+    /// Worker: is gone.
     pub fn leave(&self) {
         let mut state = lock(&self.state);
-        // After the gate has closed nobody waits for rest any more, only for all to be gone.
+        // Once the gate has closed, nobody waits for rest any more.
         state.busy = state.busy.saturating_sub(1);
         state.live -= 1;
         self.changed.notify_all();
     }
 
-    /// Worker: has failed, and is about to leave. The first failure is kept; the others begin no more events.
+    /// Worker: has failed and is about to leave. The first failure is kept, and the others begin no more events.
     pub fn fail(&self, failure: Failure) {
-        // Kept before the gate closes, so that nobody takes the others' leaving for a normal end.
+        // Stored before the gate closes, so that the others' leaving is not mistaken for a normal end.
         lock(&self.state).failure.get_or_insert(failure);
         self.changed.notify_all();
         self.close();
     }
 
-    /// Coordinator: starts a slice. All workers must be at rest. Returns its number. A closed gate stays closed.
+    /// Coordinator: starts a slice and returns its number. All workers must be at rest. A closed gate stays closed.
     pub fn open(&self, slice: Arc<Slice>) -> u32 {
         let mut state = lock(&self.state);
         state.slice = Some(slice);
@@ -160,9 +153,9 @@ impl StartGate {
         number
     }
 
-    /// Coordinator: closes the gate for good; workers leave after the event they are in.
+    /// Coordinator: closes the gate for good. Workers leave after their current event.
     pub fn close(&self) {
-        // Under the lock, so that no opening that is under way undoes it.
+        // Under the lock, so that an opening in progress does not undo it.
         let state = lock(&self.state);
         self.word.0.store(CLOSED, Release);
         drop(state);
@@ -173,7 +166,7 @@ impl StartGate {
         let _ = futex::wake(&self.word.0, futex::Flags::PRIVATE, i32::MAX.cast_unsigned());
     }
 
-    /// Coordinator: waits until every worker rests or has ended; returns how many live.
+    /// Coordinator: waits until every worker rests or is gone, and returns how many are left.
     ///
     /// # Errors
     /// [`WaitError::Failed`] as soon as a worker fails, [`WaitError::TimedOut`] after `limit`.
@@ -186,12 +179,11 @@ impl StartGate {
         }
     }
 
-    /// Coordinator: waits until every worker has ended, up to `limit`; returns how many have not.
+    /// Coordinator: waits until every worker is gone, up to `limit`. Returns how many are not.
     pub fn wait_all_gone(&self, limit: Duration) -> usize {
         self.wait(limit, |state| state.live == 0).live
     }
 
-    /// The first failure of any worker.
     pub fn failure(&self) -> Option<Failure> {
         lock(&self.state).failure.clone()
     }
@@ -221,13 +213,12 @@ pub struct Barrier {
 struct BarrierState {
     parties: usize,
     waiting: usize,
-    /// Raised each time that all have arrived.
+    /// Incremented each time all have arrived.
     round: u64,
     broken: bool,
 }
 
 impl Barrier {
-    /// A barrier for so many threads.
     pub fn new(parties: usize) -> Self {
         Self {
             state: Mutex::new(BarrierState { parties, waiting: 0, round: 0, broken: false }),
@@ -248,20 +239,19 @@ impl Barrier {
         }
     }
 
-    /// This thread will not come any more; the others no longer wait for it.
+    /// Leaves for good: the others no longer wait for this thread.
     pub fn leave(&self) {
         let mut state = lock(&self.state);
         state.parties = state.parties.saturating_sub(1);
         self.release_if_complete(&mut state);
     }
 
-    /// Releases everybody, now and from now on.
+    /// Releases everybody, now and in the future.
     pub fn break_up(&self) {
         lock(&self.state).broken = true;
         self.changed.notify_all();
     }
 
-    /// Has the barrier been broken up?
     pub fn is_broken(&self) -> bool {
         lock(&self.state).broken
     }
@@ -277,10 +267,10 @@ impl Barrier {
     }
 }
 
-/// Lets only so many threads through at a time.
+/// Limits how many threads load a script at a time.
 ///
-/// Loading a script is work for the CPU and leaves garbage behind: thousands of threads that did it at once would only wait for
-/// each other and hold all that garbage together. For loading alone: a script's own `thread_init()` may wait for other threads.
+/// Loading needs the CPU and leaves garbage behind. Thousands of threads at once would only wait for each other and hold all that garbage.
+/// Do not hold a place during a script's `thread_init()`, which may wait for other threads.
 #[derive(Debug)]
 pub struct Semaphore {
     places: Mutex<usize>,
@@ -288,15 +278,15 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// As many places as there are CPUs, twice.
+    /// Creates a semaphore with two places per CPU.
     pub fn for_cpus() -> Self {
         let cpus = std::thread::available_parallelism().map_or(4, usize::from);
         Self { places: Mutex::new(2 * cpus), freed: Condvar::new() }
     }
 
-    /// Waits for a place, and keeps it while `work` runs.
+    /// Waits for a place and keeps it while `work` runs.
     pub fn pass<T>(&self, work: impl FnOnce() -> T) -> T {
-        /// Gives the place back, also when `work` panics.
+        /// Returns the place even if `work` panics.
         struct Place<'a>(&'a Semaphore);
         impl Drop for Place<'_> {
             fn drop(&mut self) {

@@ -1,7 +1,7 @@
-//! A pool of worker threads: started together, made to end together, and what they need of the process.
+//! A pool of worker threads: started together and ended together.
 //!
-//! A worker that fails closes the start gate and breaks the barrier, so the others begin nothing more. Whoever waits for the pool then
-//! cuts the others' connections, and every blocking call returns.
+//! A worker that fails closes the start gate and breaks the barrier, so the others begin nothing more. Whoever waits for the pool then cuts
+//! the others' connections, and every blocking call returns.
 
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,16 +14,15 @@ use crate::failure::{Code, Failure};
 use crate::net::ConnectionCanceller;
 use crate::start_gate::{Barrier, StartGate};
 
-/// C stack of a worker. LuaJIT's own data is on the heap; its parser and our debug builds want some hundred kilobytes.
+/// C stack of a worker. LuaJIT's own data is on the heap, but its parser and our debug builds need some hundred kilobytes.
 pub const STACK_BYTES: usize = 1 << 20;
-/// How long threads may take to end after their connections were cut; one that still connects is not cut, and may take ten seconds.
+/// How long threads may take to end once their connections are cut. One that is still connecting is not cut and may take ten seconds.
 pub(crate) const ENDING_LIMIT: Duration = Duration::from_secs(12);
-/// How often [`WorkerPool::run_to_end`] looks for a failure.
 const POLL: Duration = Duration::from_millis(20);
-/// From so many workers on, the memory that setting them up has freed is worth a walk over the allocator's arenas.
+/// With this many workers, memory freed after their set-up is worth a walk over the allocator's arenas.
 const MANY_WORKERS: usize = 256;
 
-/// Says that one request is to end. Set by the reader of standard input, read by whoever carries the request out.
+/// Asks a request to end. Set by the reader of standard input, read by whoever carries the request out.
 #[derive(Debug, Default)]
 pub struct CancelToken {
     cancelled: AtomicBool,
@@ -35,37 +34,29 @@ impl CancelToken {
         self.cancelled.store(true, Relaxed);
     }
 
-    /// Has it been asked to end?
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Relaxed)
     }
 }
 
-/// How a pool is made.
 #[derive(Debug, Clone, Copy)]
 pub struct PoolOptions<'a> {
-    /// The arm's name; the threads are called `name/0`, `name/1`, ….
+    /// The arm's name. Threads are called `name/0`, `name/1`, ….
     pub name: &'a str,
-    /// Number of workers.
     pub threads: u32,
-    /// C stack of each.
+    /// C stack of each worker.
     pub stack_bytes: usize,
 }
 
-/// What one worker has of its pool.
 #[derive(Debug, Clone)]
 pub struct WorkerContext {
-    /// The worker's number, from 0.
     pub thread: u32,
-    /// Where the workers wait for each slice.
     pub gate: Arc<StartGate>,
-    /// Where the script's threads wait for each other.
     pub barrier: Arc<Barrier>,
-    /// Ends this worker's connections.
     pub canceller: Arc<ConnectionCanceller>,
 }
 
-/// Running worker threads, each of which returns a `T` unless it fails.
+/// Running worker threads. Each returns a `T` unless it fails.
 #[derive(Debug)]
 pub struct WorkerPool<T = ()> {
     gate: Arc<StartGate>,
@@ -76,7 +67,7 @@ pub struct WorkerPool<T = ()> {
 }
 
 impl<T: Send + 'static> WorkerPool<T> {
-    /// Starts all workers at a gate of their own. See [`WorkerPool::start_at`].
+    /// Starts all workers at a new gate. See [`WorkerPool::start_at`].
     pub fn start(
         options: PoolOptions<'_>,
         body: impl Fn(&WorkerContext) -> Result<T, Failure> + Send + Sync + 'static,
@@ -85,8 +76,8 @@ impl<T: Send + 'static> WorkerPool<T> {
         Self::start_at(gate, options, body)
     }
 
-    /// Starts all workers; each runs `body`. When the system gives no more threads the pool has failed ([`WorkerPool::failure`]), and
-    /// those workers that were started end.
+    /// Starts all workers, each of which runs `body`. If the system has no more threads, the pool has failed ([`WorkerPool::failure`]) and the
+    /// started workers end.
     pub fn start_at(
         gate: Arc<StartGate>,
         options: PoolOptions<'_>,
@@ -111,7 +102,7 @@ impl<T: Send + 'static> WorkerPool<T> {
                 Err(failure) => {
                     pool.gate.fail(failure.clone());
                     pool.barrier.break_up();
-                    // Those that never came to be cannot leave by themselves.
+                    // Threads that failed to spawn never call `leave`; do it for them.
                     (thread..threads).for_each(|_| pool.gate.leave());
                     pool.spawn_failure = Some(failure);
                     break;
@@ -121,12 +112,12 @@ impl<T: Send + 'static> WorkerPool<T> {
         pool
     }
 
-    /// Why not all threads could be started.
+    /// Why not all threads could be started, if so.
     pub fn spawn_failure(&self) -> Option<&Failure> {
         self.spawn_failure.as_ref()
     }
 
-    /// Takes what the workers returned, those that failed left out. All of them have ended.
+    /// Takes what the workers returned, except for those that failed. All of them must have ended.
     pub fn take_results(&mut self) -> Vec<T> {
         let threads = self.threads.drain(..);
         threads.filter_map(|thread| thread.join().ok().flatten()).collect()
@@ -134,7 +125,7 @@ impl<T: Send + 'static> WorkerPool<T> {
 }
 
 impl<T> WorkerPool<T> {
-    /// What a thread gets that belongs to this pool: a worker, or a coordinator beside the workers.
+    /// Creates the context of a worker, or of a coordinator beside the workers.
     pub(crate) fn context(&self, thread: u32) -> WorkerContext {
         WorkerContext {
             thread,
@@ -144,17 +135,15 @@ impl<T> WorkerPool<T> {
         }
     }
 
-    /// Where the workers wait for each slice.
     pub fn gate(&self) -> &StartGate {
         &self.gate
     }
 
-    /// The first failure of any worker, if there is one already.
     pub fn failure(&self) -> Option<Failure> {
         self.gate.failure()
     }
 
-    /// Shuts down the workers' connections, so that no server works on for nobody.
+    /// Shuts down the workers' connections, so that the server stops running abandoned queries.
     pub fn cut_connections(&self) {
         self.cancellers.iter().for_each(|canceller| canceller.cut());
     }
@@ -166,9 +155,7 @@ impl<T> WorkerPool<T> {
         self.barrier.break_up();
     }
 
-    /// Waits until all workers have ended. When one fails, or `is_cancelled` says so, the others are cut.
-    ///
-    /// Returns how many do not end although they were cut.
+    /// Waits until all workers have ended. If one fails or `is_cancelled` returns true, the others are cut. Returns how many do not end even then.
     pub fn run_to_end(&self, is_cancelled: impl Fn() -> bool) -> usize {
         while self.gate.wait_all_gone(POLL) > 0 {
             if self.failure().is_some() || is_cancelled() {
@@ -181,7 +168,6 @@ impl<T> WorkerPool<T> {
 }
 
 impl WorkerContext {
-    /// One worker's whole life.
     fn run<T>(&self, arm: &str, body: &impl Fn(&WorkerContext) -> Result<T, Failure>) -> Option<T> {
         precise_sleep();
         let result = guarded(|| body(self)).map_err(|failure| failure.on_arm(arm));
@@ -196,9 +182,6 @@ impl WorkerContext {
 }
 
 /// Starts a thread of an arm.
-///
-/// # Errors
-/// The system gives no more threads.
 pub fn spawn<T: Send + 'static>(
     arm: &str,
     name: &str,
@@ -213,9 +196,6 @@ pub fn spawn<T: Send + 'static>(
 }
 
 /// Turns a panic into a failure: a bug in one worker must not take the request's answer with it.
-///
-/// # Errors
-/// Those of `body`, and `internal` for a panic.
 pub fn guarded<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
         let words = panic
@@ -227,23 +207,21 @@ pub fn guarded<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failur
     })
 }
 
-/// Makes this thread's sleeps end on time: the kernel may otherwise add 50 us to each, to save wake-ups.
+/// Makes this thread's sleeps end on time. Otherwise the kernel may add 50 us to each, to save wake-ups.
 fn precise_sleep() {
-    // Nothing is lost on a kernel that cannot.
+    // Best effort: older kernels cannot.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Raises the limit of open files as far as one may: thousands of connections may be more than a login's limit.
+/// Raises the limit of open files as far as allowed. Thousands of connections may exceed a login's limit.
 pub fn allow_many_files() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    // A limit that cannot be raised shows itself when connecting.
+    // Best effort: connecting reports a limit that is too low.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Gives the pages back that loading so many workers' scripts has left behind: a third of all memory with thousands of them.
-///
-/// To be called when they are ready and rest.
+/// Returns freed pages to the system, a third of all memory with thousands of workers. Call it when they are set up and rest.
 pub fn give_back_memory(workers: usize) {
     #[cfg(target_env = "gnu")]
     if workers >= MANY_WORKERS {

@@ -13,22 +13,20 @@ use crate::lock;
 #[derive(Debug, Default)]
 pub struct WorkerStats {
     counters: SliceCounters,
-    /// Number of the slice that the counters belong to; 0 before the first.
+    /// Slice of the counters, 0 before the first.
     slice: AtomicU32,
-    /// When the worker ended its window, or rested where there is none [ns of the clock].
+    /// When the worker ended its window or, without one, rested [ns of the clock].
     ended_ns: AtomicU64,
-    /// Between an event's start and its end.
     in_event: AtomicBool,
 }
 
 impl WorkerStats {
-    /// The worker's counters.
     #[inline]
     pub fn counters(&self) -> &SliceCounters {
         &self.counters
     }
 
-    /// Worker: a slice begins, with all counters at zero.
+    /// Worker: starts a slice with all counters at zero.
     pub fn begin_slice(&self, slice: u32) {
         self.counters.reset();
         self.slice.store(slice, Relaxed);
@@ -39,23 +37,20 @@ impl WorkerStats {
         self.ended_ns.store(now_ns, Relaxed);
     }
 
-    /// Coordinator: what the worker did in this slice, and when that ended; `None` if the worker had left before.
+    /// Coordinator: returns the worker's totals in this slice and when it ended. None if the worker had left before.
     pub fn totals_of(&self, slice: u32) -> Option<(SliceTotals, u64)> {
         (self.slice.load(Relaxed) == slice).then(|| (self.counters.totals(), self.ended_ns.load(Relaxed)))
     }
 
-    /// Worker: an event begins or ends.
     #[inline]
     pub fn set_in_event(&self, in_event: bool) {
         self.in_event.store(in_event, Relaxed);
     }
 
-    /// Is the worker between an event's start and its end?
     pub fn is_in_event(&self) -> bool {
         self.in_event.load(Relaxed)
     }
 
-    /// Counts a reply by the class of its statement.
     #[inline]
     pub fn add_reply(&self, reply: &Reply) {
         match reply.class {
@@ -65,7 +60,7 @@ impl WorkerStats {
         }
     }
 
-    /// Adds what a script has counted itself.
+    /// Adds to a script's own counter.
     pub fn add(&self, counter: Counter, amount: u64) {
         match self.sum(counter) {
             Some(sum) => sum.add(amount),
@@ -73,12 +68,11 @@ impl WorkerStats {
         }
     }
 
-    /// A counter's value since the counters began.
     pub fn value(&self, counter: Counter) -> u64 {
         self.sum(counter).map_or_else(|| self.counters.totals().errors.values().sum(), Sum::get)
     }
 
-    /// Where a counter of scripts is kept; None: errors, which are counted by number.
+    /// Returns where a script's counter is kept. None for errors, which are counted by number.
     fn sum(&self, counter: Counter) -> Option<&Sum> {
         let counters = &self.counters;
         Some(match counter {
@@ -94,10 +88,9 @@ impl WorkerStats {
     }
 }
 
-/// The operation that every script has.
 pub const EVENT: &str = "event";
 
-/// Histograms by operation: `event` first, then those that the script named, in the order met.
+/// Histograms by operation: `event` first, then the operations that the script named, in order.
 #[derive(Debug)]
 pub struct Latencies {
     event: LatencyHistogram,
@@ -111,7 +104,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// The number of a named operation. Allocates when the name is new: once for each name and worker.
+    /// Returns the number of a named operation. Allocates for a new name, once per name and worker.
     pub fn operation(&mut self, name: &str) -> usize {
         match self.named.iter().position(|(known, _)| **known == *name) {
             Some(index) => index,
@@ -122,7 +115,7 @@ impl Latencies {
         }
     }
 
-    /// Records an event's latency, also under each name that it was given.
+    /// Records an event's latency, also under each of its operations.
     #[inline]
     pub fn record(&mut self, operations: &[usize], latency_ns: u64) {
         self.event.record(latency_ns);
@@ -133,7 +126,7 @@ impl Latencies {
         }
     }
 
-    /// Adds what another worker recorded; operations of which it recorded nothing are left out.
+    /// Adds what another worker recorded. Skips operations without values.
     pub fn merge(&mut self, other: &Self) {
         self.event.merge(&other.event);
         for (name, histogram) in other.named.iter().filter(|(_, histogram)| histogram.count() > 0) {
@@ -142,11 +135,10 @@ impl Latencies {
         }
     }
 
-    /// Swaps the histograms for the empty ones of `other`, which takes over the names; numbers of operations stay valid here.
-    /// Allocates nothing.
+    /// Swaps the histograms for the empty ones of `other`, which takes over the names. Operation numbers stay valid here. Allocates nothing.
     ///
     /// # Errors
-    /// Nothing was swapped, because `other` needs histograms for so many operations.
+    /// How many histograms `other` needs first. Nothing was swapped.
     fn swap(&mut self, other: &mut Self) -> Result<(), usize> {
         if other.named.len() < self.named.len() {
             return Err(self.named.len());
@@ -159,13 +151,12 @@ impl Latencies {
         Ok(())
     }
 
-    /// Empties the histograms.
     pub fn clear(&mut self) {
         self.event.clear();
         self.named.iter_mut().for_each(|(_, histogram)| histogram.clear());
     }
 
-    /// `event` first, then the named operations by name.
+    /// Returns `event` first, then the named operations by name.
     pub fn by_operation(&self) -> Vec<(&str, &LatencyHistogram)> {
         let mut all: Vec<_> = self.named.iter().map(|(name, histogram)| (&**name, histogram)).collect();
         all.sort_by_key(|(name, _)| *name);
@@ -174,19 +165,18 @@ impl Latencies {
     }
 }
 
-/// Where several workers record, and a reporter takes out while they run. Alone in its pair of cache lines.
+/// Histograms of several workers, which a reporter empties while they run. Alone in its pair of cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct LatencyShard(Mutex<Latencies>);
 
 impl LatencyShard {
-    /// Does something with the histograms while nobody else can.
     #[inline]
     pub fn with<T>(&self, body: impl FnOnce(&mut Latencies) -> T) -> T {
         body(&mut lock(&self.0))
     }
 
-    /// Takes out what was recorded, into `empty`. Under the lock, for which workers wait, nothing is allocated or emptied.
+    /// Swaps the recorded histograms into `empty`. Nothing is allocated or emptied while workers wait for the lock.
     pub fn take_into(&self, empty: &mut Latencies) {
         while let Err(operations) = self.with(|latencies| latencies.swap(empty)) {
             empty.named.resize_with(operations, || ("".into(), LatencyHistogram::new()));
@@ -194,12 +184,11 @@ impl LatencyShard {
     }
 }
 
-/// Where one worker's latencies go.
 #[derive(Debug)]
 pub enum LatencyStore {
-    /// Its own, taken when it has ended.
+    /// The worker's own, taken when it has ended.
     Own(RefCell<Latencies>),
-    /// Shared with some other workers, so that thousands of idle workers do not cost thousands of histograms.
+    /// Shared by several workers, so that thousands of idle workers do not cost thousands of histograms.
     Shared(Arc<LatencyShard>),
 }
 

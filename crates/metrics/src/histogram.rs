@@ -40,8 +40,6 @@ impl Default for LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    /// Creates an empty histogram.
-    ///
     /// # Panics
     /// Never: the bounds are valid constants.
     pub fn new() -> Self {
@@ -84,7 +82,6 @@ impl LatencyHistogram {
         }
     }
 
-    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.buckets.len()
     }

@@ -7,9 +7,8 @@ use crate::host::{SqlCall, SqlError};
 /// Where in a script something happened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {
-    /// File as Lua names it; a bundled script's is its name with `.lua`.
+    /// File as Lua names it. A bundled script is its name with `.lua`.
     pub file: String,
-    /// 1-based line.
     pub line: u32,
 }
 
@@ -22,79 +21,51 @@ impl fmt::Display for Place {
 /// A script could not be found, loaded or run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
-    /// No bundled script and no file of this name.
-    #[error("script {name}: there is no bundled script and no file of this name.{}", did_you_mean(.suggestion, ""))]
-    NotFound {
-        /// As asked for.
-        name: String,
-        /// The bundled name that looks most like it.
-        suggestion: Option<String>,
-    },
-    /// Its file cannot be read, Lua refused the script, or the script raised an error.
+    #[error("script {name}: no bundled script and no file has this name.{}", did_you_mean(.suggestion, ""))]
+    NotFound { name: String, suggestion: Option<String> },
+    /// The file cannot be read, Lua rejected the script, or the script raised an error.
     #[error("{}{message}", prefix(.place))]
     Lua {
-        /// Where, when Lua knows it.
         place: Option<Place>,
-        /// The message without the place.
         message: String,
-        /// Lua's stack, innermost first; empty for syntax errors.
+        /// Lua's stack, innermost first. Empty for syntax errors.
         traceback: String,
     },
-    /// A statement failed with an error that is not ignored; it ended the function that ran it.
+    /// A statement failed with an error that is not ignored, and ended the function that ran it.
     #[error("{}SQL error, errno = {}, state = '{}': {}", prefix(.place), .error.code, .error.sqlstate, .error.message)]
     Sql {
-        /// The line that ran the statement.
         place: Option<Place>,
-        /// What failed.
         call: SqlCall,
-        /// The error.
         error: SqlError,
-        /// The statement, shortened to 1,000 bytes; empty for a failed connect.
-        query: String,
+        /// The statement, cut to 1,000 bytes. Empty for a failed connect.
+        query: Box<str>,
     },
-    /// An option that neither the script nor the engine has.
+    /// Neither the script nor the engine has this option.
     #[error("invalid option: --{name}.{}", did_you_mean(.suggestion, "--"))]
     UnknownOption {
-        /// As given, with underscores.
+        /// With underscores.
         name: String,
-        /// The known option that looks most like it.
         suggestion: Option<String>,
     },
-    /// An option's value is not of its type, or the script's own check refused it.
+    /// An option's value does not fit its type, or the script's own check rejected it.
     #[error("invalid value for option --{name}: {value:?}. It takes {expected}.")]
     BadOption {
-        /// The option.
         name: String,
-        /// As given.
         value: String,
         /// What would be right ("a whole number", "on or off").
         expected: String,
     },
-    /// The script has no such command.
     #[error("script {script} has no command {command}. It has: {}.", .known.join(", "))]
-    NoCommand {
-        /// The script's name.
-        script: String,
-        /// As asked for.
-        command: String,
-        /// Those that it has.
-        known: Vec<String>,
-    },
-    /// `run` was asked for and the script defines no `event()`.
+    NoCommand { script: String, command: String, known: Vec<String> },
+    /// `run` was asked for, but the script has no `event()`.
     #[error("cannot find the event() function in {script}")]
-    NoEvent {
-        /// The script's name.
-        script: String,
-    },
-    /// This program does not export its C symbols: it was linked without `-rdynamic`. A bug of its build.
+    NoEvent { script: String },
+    /// The program was linked without `-rdynamic` and does not export its C symbols. A bug of its build.
     #[error("this program does not export its C symbols to Lua ({message}). It must be linked with -rdynamic.")]
-    NotExported {
-        /// The dynamic linker's message.
-        message: String,
-    },
+    NotExported { message: String },
 }
 
-/// The place and a colon, as Lua puts them in front of a message.
+/// The place and a colon, as Lua prefixes a message.
 fn prefix(place: &Option<Place>) -> String {
     place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default()
 }
@@ -103,7 +74,7 @@ fn did_you_mean(suggestion: &Option<String>, prefix: &str) -> String {
     suggestion.as_ref().map(|name| format!(" Did you mean {prefix}{name}?")).unwrap_or_default()
 }
 
-/// The candidate nearest to `name`, if it is close enough to be a typing error.
+/// Returns the candidate nearest to `name` if it is close enough to be a typo.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let limit = (name.chars().count() / 3).max(2);
     candidates
@@ -115,7 +86,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 }
 
 impl From<mlua::Error> for ScriptError {
-    /// An error of Lua's that did not pass our handler: syntax, memory, a conversion.
+    /// Converts an error of Lua's that did not pass our handler: syntax, memory, a conversion.
     fn from(error: mlua::Error) -> Self {
         let text = match error {
             mlua::Error::SyntaxError { message, .. } | mlua::Error::RuntimeError(message) => message,
@@ -126,7 +97,7 @@ impl From<mlua::Error> for ScriptError {
     }
 }
 
-/// `FILE:LINE: words` in its parts.
+/// Splits `FILE:LINE: message`.
 pub(crate) fn split_place(message: &str) -> (Option<Place>, String) {
     let mut from = 0;
     while let Some(colon) = message[from..].find(':').map(|at| from + at) {

@@ -1,6 +1,6 @@
 //! sysbench's histogram: scripts fill their own, and a run's latencies are shown in one.
 
-/// Buckets of equal width on a logarithmic axis; values outside of it count at its ends.
+/// Buckets of equal width on a logarithmic axis. Values outside count at its ends.
 #[derive(Debug)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -11,21 +11,20 @@ pub struct Histogram {
 impl Histogram {
     const BAR: usize = 40;
 
-    /// So many buckets from `minimum` to `maximum`; none when range or size make no sense.
+    /// Creates `size` buckets from `minimum` to `maximum`, or None if range or size make no sense.
     pub fn new(size: usize, minimum: f64, maximum: f64) -> Option<Self> {
         let usable = (2..=1 << 24).contains(&size) && minimum > 0.0 && maximum > minimum && maximum.is_finite();
         let per_log = (size.max(2) - 1) as f64 / (maximum / minimum).ln();
         usable.then(|| Self { counts: vec![0; size], minimum, per_log })
     }
 
-    /// Counts a value so many times.
     pub fn add(&mut self, value: f64, count: u64) {
         let place = ((value.max(self.minimum) / self.minimum).ln() * self.per_log + 0.5) as usize;
         let last = self.counts.len() - 1;
         self.counts[place.min(last)] += count;
     }
 
-    /// A heading, then value, bar and count of each bucket that is not empty.
+    /// Renders a heading, then value, bar and count of each bucket that is not empty.
     pub fn lines(&self) -> Vec<String> {
         let most = self.counts.iter().copied().max().unwrap_or(0).max(1);
         let row = |(place, count): (usize, &u64)| {

@@ -1,26 +1,23 @@
-//! The interface between scripts and the engine: traits for connections, events, counters and messages.
+//! The interface between scripts and the engine.
 //!
-//! The engine implements these traits over real sockets, the tests over memory. All methods are called from the worker's own
-//! thread; none needs to be `Send`. Buffers belong to the connection and live until its next command, so that the hot path
-//! (query, prepare, execute) neither copies nor allocates.
+//! The engine implements these traits over real sockets, the tests in memory. All methods are called from the worker's own thread.
+//! Buffers belong to the connection and live until its next command, so that the hot path neither copies nor allocates.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// The value of one bound parameter at the moment of execution.
+/// A bound parameter's value at execution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value<'a> {
-    /// SQL NULL.
     Null,
-    /// Any integer type.
     Int(i64),
-    /// FLOAT and DOUBLE.
     Double(f64),
-    /// CHAR and VARCHAR, in the connection's character set.
+    /// Text in the connection's character set.
     Bytes(&'a [u8]),
 }
 
-/// A statement prepared on one connection: a number of that connection's own, not the server's.
+/// A statement prepared on one connection, numbered by the connection, not the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatementId(pub u32);
 
@@ -35,20 +32,19 @@ pub enum QueryClass {
     Other,
 }
 
-/// A successful reply, complete: every byte of it has been received.
+/// A successful reply, received to its last byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
-    /// How sysbench counts it.
     pub class: QueryClass,
-    /// Columns in the result set; 0 when there is none.
+    /// 0 if there is no result set.
     pub columns: u32,
-    /// Rows in the result set; 0 when there is none.
+    /// 0 if there is no result set.
     pub rows: u64,
-    /// Rows changed, for a statement without a result set.
+    /// Rows changed, if there is no result set.
     pub affected_rows: u64,
-    /// AUTO_INCREMENT value generated, or 0.
+    /// Generated AUTO_INCREMENT value, or 0.
     pub last_insert_id: u64,
-    /// More results follow; fetch them with [`Connection::next_result`].
+    /// Fetch more results with [`Connection::next_result`].
     pub more_results: bool,
 }
 
@@ -77,7 +73,6 @@ impl SqlError {
 
 /// The client library call that sysbench would have made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum SqlCall {
     Connect,
     Prepare,
@@ -102,60 +97,39 @@ impl SqlCall {
 
 /// One connection to a server. Dropping it sends COM_QUIT and closes it.
 pub trait Connection {
-    /// Sends one text statement and receives its whole reply.
-    ///
-    /// Rows stay in the connection's buffer, unparsed, for [`Connection::fetch_row`], until the next command.
-    ///
-    /// # Errors
-    /// [`SqlError`] as answered by the server, or a fatal one when the connection broke.
+    /// Sends a text statement and receives its whole reply. [`Connection::fetch_row`] can parse its rows until the next command.
     fn query(&mut self, sql: &[u8]) -> Result<Reply, SqlError>;
 
-    /// Prepares a statement in this connection's prepare mode (server: COM_STMT_PREPARE; client: kept as a template).
-    ///
-    /// A server that cannot prepare this kind of statement (error 1295) makes it a text statement, silently.
-    ///
-    /// # Errors
-    /// As [`Connection::query`].
+    /// Prepares a statement, on the server or as a template. If the server cannot prepare it (1295), it becomes a text statement.
     fn prepare(&mut self, sql: &[u8]) -> Result<StatementId, SqlError>;
 
     /// Executes a prepared statement; `values` holds one value for each `?`.
-    ///
-    /// # Errors
-    /// As [`Connection::query`]; code 2031 when the number of values is not the number of parameters.
     fn execute(&mut self, statement: StatementId, values: &[Value<'_>]) -> Result<Reply, SqlError>;
 
-    /// Forgets a prepared statement, whose number may be given out again. Never waits for the server.
+    /// Forgets a prepared statement, whose number may be reused. Never waits for the server.
     fn close_statement(&mut self, statement: StatementId);
 
     /// Receives the next result of a multi-statement or a procedure; `None` when there is none.
-    ///
-    /// # Errors
-    /// As [`Connection::query`].
     fn next_result(&mut self) -> Result<Option<Reply>, SqlError>;
 
-    /// Parses the next unread row of the last reply into `row`: one entry a column, `None` for NULL, text as the text protocol
-    /// would show it, for text and binary replies alike. Returns false after the last row.
+    /// Parses the next row of the last reply into `row`, with None for NULL and text as in the text protocol. Returns false after the last.
     ///
     /// # Errors
-    /// A fatal [`SqlError`] (2027) when the row is malformed.
+    /// Fatal (2027) if the row is malformed.
     fn fetch_row(&mut self, row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError>;
 
-    /// Name of column `index`, from 0, of the last reply; `None` when there is no such column.
+    /// Name of column `index`, from 0, of the last reply, or None if there is no such column.
     fn column_name(&self, index: u32) -> Option<&str>;
 
     /// Closes the socket and connects anew to the same server; prepared statements are prepared again on first use.
-    ///
-    /// # Errors
-    /// As [`Host::connect`].
     fn reconnect(&mut self) -> Result<(), SqlError>;
 
-    /// The connection's character set and collation as the server confirmed them, e.g. `utf8mb4`, `utf8mb4_general_ci`.
+    /// Character set and collation as the server confirmed them, such as `utf8mb4`, `utf8mb4_general_ci`.
     fn charset(&self) -> (&str, &str);
 }
 
-/// Where a script's `drv:connect{…}` goes when it names a server of its own; unset fields are the arm's.
+/// The server that a script names in `drv:connect{…}`. Unset fields are the arm's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names are the options'")]
 pub struct ConnectTarget {
     pub host: Option<String>,
     pub port: Option<u16>,
@@ -165,10 +139,9 @@ pub struct ConnectTarget {
     pub database: Option<String>,
 }
 
-/// What is counted besides the replies; sysbench's `sb_counter_type`, with its numbers.
+/// sysbench's counters, with the numbers of its `sb_counter_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
-#[allow(missing_docs, reason = "the names are sysbench's")]
 pub enum Counter {
     Other = 0,
     Read = 1,
@@ -180,19 +153,17 @@ pub enum Counter {
     BytesWritten = 7,
 }
 
-/// How an event ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventEnd {
-    /// `event()` returned: it is counted, and its latency recorded.
+    /// `event()` returned: the event counts and its latency is recorded.
     Done,
-    /// `event()` asked the thread to stop (returned a true value): not counted.
+    /// `event()` asked the thread to stop by returning a true value: the event does not count.
     Stop,
 }
 
-/// Severity of [`Host::log`], sysbench's numbers.
+/// Severity of a line, with sysbench's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i32)]
-#[allow(missing_docs, reason = "the names are sysbench's")]
 pub enum LogLevel {
     Fatal = 0,
     Alert = 1,
@@ -202,118 +173,182 @@ pub enum LogLevel {
     Debug = 5,
 }
 
-/// What surrounds one worker thread: its server, its events and its counters.
+/// What a script reaches from its thread besides events: the server, the other threads of its command, and the user.
 ///
-/// Interior mutability is the implementer's: `Lua` callbacks are re-entrant, so every method takes `&self`. All methods but
-/// [`Host::connect`] have a default for a script that runs no events; most of these do nothing.
+/// Lua callbacks are re-entrant, so every method takes `&self`.
 pub trait Host {
     /// Opens a connection to the worker's server, or to the one the script names.
     ///
     /// # Errors
-    /// A fatal [`SqlError`]: 2002/2003 unreachable, 1045 refused, 2026 TLS, 1049 unknown database.
+    /// A fatal [`SqlError`]: 2002/2003 unreachable, 2005 unknown host, 1045 refused, 2026 TLS, 1049 unknown database.
     fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError>;
 
-    /// Is there a driver of that name, and can it be used? An empty name is the default.
-    ///
-    /// # Errors
-    /// Why not.
-    fn driver(&self, name: &str) -> Result<(), String> {
-        match name {
-            "" | "mysql" => Ok(()),
-            other => Err(format!("invalid database driver name: '{other}'")),
+    /// Checks that the driver of this name can be used. An empty name is the default.
+    fn driver(&self, name: &str) -> Result<(), String>;
+
+    /// How long to try to reconnect after an ignored error. There is always one attempt.
+    fn reconnect_for(&self) -> Duration;
+
+    /// A statement failed and its error is not ignored. The script may still survive it.
+    fn statement_failed(&self, call: SqlCall, error: &SqlError, query: &[u8]);
+
+    /// Waits until every thread of the running command is here.
+    fn barrier(&self);
+
+    /// Whether another thread of the running command failed. Then [`Host::barrier`] returns at once and the script gives up.
+    fn aborted(&self) -> bool;
+
+    /// This thread finished `done` more of `total` units of `label` (rows, indexes).
+    fn progress(&self, label: &str, done: u64, total: u64);
+
+    /// Shows one line to the user. A script's `print` ends up here.
+    fn log(&self, level: LogLevel, message: &str);
+}
+
+/// The events of a worker and what is counted of them.
+pub trait Events {
+    /// Whether the worker may start another event. Blocks while its arm is paused and, in an open loop, until the next intended start.
+    fn more_events(&self) -> bool;
+
+    /// An event starts now (closed loop) or started at its intended time (open loop).
+    fn event_start(&self);
+
+    /// The event ended. The time since [`Events::event_start`] is its latency.
+    fn event_stop(&self, end: EventEnd);
+
+    /// The event failed with an ignored error, already counted. Returns true to run it again within the same latency. False means that the run
+    /// is over: give the event up ([`EventEnd::Stop`] follows) and end the thread.
+    fn event_restart(&self) -> bool;
+
+    /// Called once for the reply to every statement of a script.
+    fn count_reply(&self, reply: &Reply);
+
+    /// The script survived (retried or ignored) a server error of this number.
+    fn count_error(&self, code: u16);
+
+    /// Adds to a counter for the script (`ffi.C.sb_counter_inc` and friends).
+    fn count(&self, counter: Counter, amount: u64);
+
+    /// A counter's current value for this worker.
+    fn counter(&self, counter: Counter) -> u64;
+
+    /// Names an operation that the current event turned out to be, such as `new_order` and also `new_order.rollback`. The event's latency is
+    /// recorded under each name.
+    fn operation(&self, name: &str);
+
+    /// Waits for a keying or thinking time, between two events or within one. It counts towards no latency and ends early with the slice.
+    fn think(&self, duration_ns: u64);
+}
+
+/// What a script runs in, shared by its Lua state and the C symbols.
+#[derive(Clone)]
+pub struct HostRef {
+    pub(crate) host: Rc<dyn Host>,
+    pub(crate) events: Rc<dyn Events>,
+}
+
+impl HostRef {
+    pub fn new(host: Rc<impl Host + 'static>, events: Rc<impl Events + 'static>) -> Self {
+        Self { host, events }
+    }
+
+    /// For a script that runs no events: commands, `init()`, `done()`, report hooks.
+    pub fn without_events(host: Rc<dyn Host>) -> Self {
+        Self { host, events: Rc::new(NoEvents::default()) }
+    }
+}
+
+impl<H: Host + Events + 'static> From<Rc<H>> for HostRef {
+    fn from(host: Rc<H>) -> Self {
+        Self { host: Rc::clone(&host) as Rc<dyn Host>, events: host }
+    }
+}
+
+/// Calls `connect` with growing pauses until it succeeds, [`Host::reconnect_for`] is over or the command is given up. A success is counted.
+pub fn reconnect(host: &dyn Host, events: &dyn Events, connect: &mut dyn FnMut() -> bool) -> bool {
+    let until = Instant::now() + host.reconnect_for();
+    let mut pause = Duration::from_millis(10);
+    while !connect() {
+        if Instant::now() + pause > until || host.aborted() {
+            return false;
         }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_secs(1));
     }
+    events.count(Counter::Reconnect, 1);
+    true
+}
 
-    /// How long a lost connection is made again when its error is ignored; at least one attempt.
-    fn reconnect_for(&self) -> Duration {
-        Duration::from_secs(10)
+/// Accepts `mysql`, the only driver, or an empty name for the default.
+pub fn known_driver(name: &str) -> Result<(), String> {
+    match name {
+        "" | "mysql" => Ok(()),
+        other => Err(format!("invalid database driver name: '{other}'")),
     }
+}
 
-    /// Tries `connect`, ever more slowly, for [`Host::reconnect_for`] or until the command is given up; true when it has succeeded,
-    /// which is counted.
-    fn reconnect(&self, connect: &mut dyn FnMut() -> bool) -> bool {
-        let until = Instant::now() + self.reconnect_for();
-        let mut pause = Duration::from_millis(10);
-        while !connect() {
-            if Instant::now() + pause > until || self.aborted() {
-                return false;
-            }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_secs(1));
-        }
-        self.count(Counter::Reconnect, 1);
-        true
-    }
+/// A thread without events. Only the script itself reads its counters.
+#[derive(Default)]
+struct NoEvents(RefCell<[u64; 8]>);
 
-    /// May the worker start another event? Blocks while its arm is paused and, in an open loop, until the next intended start.
+impl Events for NoEvents {
     fn more_events(&self) -> bool {
         false
     }
 
-    /// An event starts now (closed loop) or started at its intended time (open loop).
     fn event_start(&self) {}
 
-    /// The event ended; its time since [`Host::event_start`] is its latency.
     fn event_stop(&self, _end: EventEnd) {}
 
-    /// The event failed with an ignored error, which has just been counted. True: it runs again, within the same latency.
-    /// False: the run is over; the event is given up ([`EventEnd::Stop`] follows) and the thread ends.
     fn event_restart(&self) -> bool {
         true
     }
 
-    /// The reply of every statement that a script runs is reported here, once.
     fn count_reply(&self, _reply: &Reply) {}
 
-    /// An error that the script survived (retried or ignored), by server error number.
     fn count_error(&self, _code: u16) {}
 
-    /// A statement failed, and its error is not ignored; the script may still survive it.
-    fn statement_failed(&self, _call: SqlCall, _error: &SqlError, _query: &[u8]) {}
-
-    /// Adds to a counter on the script's behalf (`ffi.C.sb_counter_inc` and friends).
-    fn count(&self, _counter: Counter, _amount: u64) {}
-
-    /// A counter's present value for this worker.
-    fn counter(&self, _counter: Counter) -> u64 {
-        0
+    fn count(&self, counter: Counter, amount: u64) {
+        self.0.borrow_mut()[counter as usize] += amount;
     }
 
-    /// Names an operation that the current event turned out to be ("new_order"); its latency is also recorded under that name.
-    ///
-    /// An event may have several names ("new_order" and "new_order.rollback"): it is recorded under each.
+    fn counter(&self, counter: Counter) -> u64 {
+        self.0.borrow()[counter as usize]
+    }
+
     fn operation(&self, _name: &str) {}
 
-    /// Keying and thinking time: waits between two events, or within one. Part of no event's latency; ends early with the slice.
     fn think(&self, duration_ns: u64) {
         std::thread::sleep(Duration::from_nanos(duration_ns));
     }
-
-    /// Waits until every thread of the running command is here. Returns at once when there is one thread.
-    fn barrier(&self) {}
-
-    /// Has another thread of the running command failed? Then [`Host::barrier`] returns at once and the script gives up.
-    fn aborted(&self) -> bool {
-        false
-    }
-
-    /// `done` of `total` units of `label` (rows, indexes) have been finished by this thread since its last call.
-    fn progress(&self, _label: &str, _done: u64, _total: u64) {}
-
-    /// One line for the user: `print` of a script reaches standard output through the engine.
-    fn log(&self, _level: LogLevel, _message: &str) {}
 }
 
-/// Shared by the Lua state and the C symbols.
-pub type HostRef = Rc<dyn Host>;
-
-/// The host of a script that is only described: no server, no events.
-#[derive(Debug)]
-pub struct NullHost;
+/// The host of a script that is only described.
+pub(crate) struct NullHost;
 
 impl Host for NullHost {
     fn connect(&self, _target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
         let error = SqlError::client(2002, "the script is only described: there is no server to connect to");
         Err(SqlError { fatal: true, ..error })
     }
+
+    fn driver(&self, name: &str) -> Result<(), String> {
+        known_driver(name)
+    }
+
+    fn reconnect_for(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn statement_failed(&self, _call: SqlCall, _error: &SqlError, _query: &[u8]) {}
+
+    fn barrier(&self) {}
+
+    fn aborted(&self) -> bool {
+        false
+    }
+
+    fn progress(&self, _label: &str, _done: u64, _total: u64) {}
+
+    fn log(&self, _level: LogLevel, _message: &str) {}
 }

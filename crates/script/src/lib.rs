@@ -1,16 +1,16 @@
 //! Runs sysbench-style Lua scripts in LuaJIT.
 //!
-//! Owns: one Lua state a worker, sysbench's life cycle and API, random distributions, the C symbols that scripts reach through
-//! `ffi.C`. Knows nothing of sockets, MySQL packets, latencies or arms: the engine implements [`host::Host`] and
-//! [`host::Connection`]. Each state lives on one thread and is never shared.
+//! Owns one Lua state per worker, sysbench's life cycle and API, random distributions, and the C symbols that scripts reach through
+//! `ffi.C`. Knows nothing of sockets, packets, latencies or arms: the engine implements [`host::Host`], [`host::Events`] and
+//! [`host::Connection`]. Each state stays on one thread.
 //!
 //! ```text
-//! script.lua ──► lua/*.lua (API, ours)  ──ffi.C──►  symbols/  ──►  session  ──►  host::Host, host::Connection
-//!                                                                    └─ random/
+//! script.lua ──► lua/*.lua (API, ours)  ──ffi.C──►  symbols/  ──►  session  ──►  host
+//!                                                                     └─ random/
 //! ```
 //!
-//! The program that links this crate must be linked with `-rdynamic` (a line in its `build.rs`): `ffi.C` finds only what an
-//! executable exports. [`Script::load`] fails with a message when it was not.
+//! A program that uses this crate must be linked with `-rdynamic` (in its `build.rs`), because `ffi.C` finds only what an executable
+//! exports. [`Script::load`] fails with a message if it was not.
 
 pub mod error;
 pub mod histogram;

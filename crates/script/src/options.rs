@@ -10,7 +10,6 @@ use crate::random::{RandSettings, UniquePlace};
 /// An option's type, sysbench's `sysbench.cmdline.ARG_*` with its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
-#[allow(missing_docs, reason = "the names are sysbench's")]
 pub enum OptionType {
     Null = 0,
     Bool = 1,
@@ -23,13 +22,12 @@ pub enum OptionType {
 }
 
 impl OptionType {
-    /// By its number in Lua.
     pub fn from_number(number: i64) -> Option<Self> {
         use OptionType::{Bool, Double, File, Int, List, Null, Size, String};
         [Null, Bool, Int, Size, Double, String, List, File].into_iter().find(|kind| *kind as i64 == number)
     }
 
-    /// What such an option takes, for messages.
+    /// What such an option accepts, for messages.
     pub fn expected(self) -> &'static str {
         match self {
             Self::Bool => "on or off",
@@ -42,9 +40,8 @@ impl OptionType {
     }
 }
 
-/// An option's value: as given (any form), or after [`OptionDecl::fit`] (the form of its type).
+/// An option's value, as given or, after [`OptionDecl::fit`], in the form of its type.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs, reason = "the names say it")]
 pub enum OptionValue {
     Bool(bool),
     Int(i64),
@@ -54,7 +51,7 @@ pub enum OptionValue {
 }
 
 impl OptionValue {
-    /// The value as one would type it.
+    /// The value as typed.
     pub fn to_text(&self) -> String {
         match self {
             Self::Bool(true) => "on".to_owned(),
@@ -66,7 +63,7 @@ impl OptionValue {
         }
     }
 
-    /// The number that a script reads where it is given this for an option of type `Double`.
+    /// The number that a script reads if it is given this for an option of type `Double`.
     pub fn to_number(&self) -> f64 {
         as_number(self).unwrap_or_else(|| leading_number(&self.to_text()))
     }
@@ -75,32 +72,23 @@ impl OptionValue {
 /// An option that a script declares in `sysbench.cmdline.options`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OptionDecl {
-    /// With underscores.
     pub name: String,
-    /// As the script writes it, for its help.
+    /// As the script spells it.
     pub written: String,
-    /// The script's words.
     pub description: String,
-    /// Value when none is given; `None`: on, 0, an empty text or list, as in sysbench.
+    /// None is on, 0, or an empty string or list, as in sysbench.
     pub default: Option<OptionValue>,
-    /// Its type.
     pub kind: OptionType,
 }
 
 impl OptionDecl {
     /// A given value in the form of this option's type.
-    ///
-    /// # Errors
-    /// [`ScriptError::BadOption`].
     pub fn fit(&self, given: &OptionValue) -> Result<OptionValue, ScriptError> {
         fit(self.kind, given).ok_or_else(|| self.bad(given, self.kind.expected()))
     }
 
-    /// As [`Self::fit`], but as sysbench reads a command line: a number ends where its digits end, and what is no number is 0. Only
-    /// whole numbers and flags can be wrong. A flag alone is [`OptionValue::Bool`], another option without a value 0 or empty.
-    ///
-    /// # Errors
-    /// [`ScriptError::BadOption`].
+    /// Like [`Self::fit`], but reads a value as sysbench does: a number ends where its digits end, and anything else is 0. Only whole numbers
+    /// and flags can be wrong. A flag alone is [`OptionValue::Bool`], another option without a value is 0 or empty.
     pub fn fit_as_sysbench(&self, given: &OptionValue) -> Result<OptionValue, ScriptError> {
         let text = match given {
             OptionValue::Bool(true) if self.kind != OptionType::Bool => "",
@@ -118,7 +106,6 @@ impl OptionDecl {
         .ok_or_else(|| self.bad(given, self.kind.expected()))
     }
 
-    /// The value when none is given.
     pub fn default_value(&self) -> OptionValue {
         let empty = match self.kind {
             OptionType::Bool => OptionValue::Bool(true),
@@ -134,7 +121,7 @@ impl OptionDecl {
         ScriptError::BadOption { name: self.name.clone(), value: given.to_text(), expected: expected.to_owned() }
     }
 
-    /// The option in `help`, `--tables=N`, and what stands beside it: `Number of tables [1]`.
+    /// The option in `help`, `--tables=N`, and its text: `Number of tables [1]`.
     pub fn help(&self) -> (String, String) {
         let form = match self.kind {
             OptionType::Bool => "[=on|off]",
@@ -177,10 +164,10 @@ fn as_bool(given: &OptionValue) -> Option<bool> {
     }
 }
 
-/// What sysbench takes for a flag.
+/// What sysbench accepts for a flag.
 const FLAGS: [&str; 6] = ["on", "off", "true", "false", "1", "0"];
 
-/// The number that a text begins with, or 0; a whole one may be hexadecimal.
+/// Parses the number at the start of a text, else 0. A whole number may be hexadecimal.
 fn leading_number(text: &str) -> f64 {
     if let Some(number) = leading_hex(text.trim_start()) {
         return number;
@@ -219,7 +206,7 @@ fn as_whole(given: &OptionValue) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() < 9.2e18).then_some(number as i64)
 }
 
-/// `1M` is 1,048,576: the suffixes K, M, G and T stand for powers of 1024, for every kind of number.
+/// Parses a number. The suffixes K, M, G and T are powers of 1024, so `1M` is 1,048,576.
 fn parse_scaled(text: &str) -> Option<f64> {
     let text = text.trim();
     let (digits, scale) = match text.char_indices().last()? {
@@ -236,24 +223,20 @@ fn split_list(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
 }
 
-/// Server errors after which an event is run again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IgnoreErrors {
-    /// Every error (`--mysql-ignore-errors=all`).
     All,
-    /// Just these numbers.
     Codes(Vec<u16>),
 }
 
 impl Default for IgnoreErrors {
-    /// Deadlock, record changed since last read, lock wait timeout: sysbench's default.
+    /// sysbench's default: deadlock, record changed since last read, lock wait timeout.
     fn default() -> Self {
         Self::Codes(vec![1213, 1020, 1205])
     }
 }
 
 impl IgnoreErrors {
-    /// Is this error one of them?
     pub fn contains(&self, code: u16) -> bool {
         match self {
             Self::All => true,
@@ -262,30 +245,28 @@ impl IgnoreErrors {
     }
 }
 
-/// Everything that a script is run with; the same for every thread.
+/// Everything a script is run with, the same for every thread.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// Values of the script's own options, by name, `-` and `_` alike. A name that the script does not declare is an error,
-    /// except in a script that declares none: there it becomes a global, as sysbench 1.0 has it.
+    /// The script's own options by name, with `-` or `_`. An undeclared name is an error, unless the script declares none at all: then it
+    /// becomes a global, as in sysbench 1.0.
     pub options: BTreeMap<String, OptionValue>,
-    /// Values of sysbench's general and driver options (`threads`, `mysql_user`), shown to the script in `sysbench.opt`;
-    /// those left out have sysbench's defaults, or the value of the field here that says the same.
+    /// sysbench's general and driver options (`threads`, `mysql_user`) for `sysbench.opt`. Missing ones have sysbench's defaults, or the
+    /// value of the field here that says the same.
     pub general: BTreeMap<String, OptionValue>,
-    /// Worker threads.
     pub threads: u32,
-    /// Everything random follows from it.
+    /// Seed of everything random.
     pub seed: u64,
-    /// Where `sysbench.rand.unique` goes on, for a run after others on the same tables; `None`: at the first of `seed`.
+    /// Where `sysbench.rand.unique` continues after earlier runs on the same tables. None starts at the first number of `seed`.
     pub unique_from: Option<UniquePlace>,
-    /// Random distributions.
     pub rand: RandSettings,
     /// Server errors after which an event is run again.
     pub ignore_errors: IgnoreErrors,
-    /// Command line, program first, for `sysbench.cmdline.argv`; may be empty.
+    /// Command line with the program first, for `sysbench.cmdline.argv`. May be empty.
     pub argv: Vec<String>,
-    /// A value of the wrong form is an error; else it is read as sysbench reads it ([`OptionDecl::fit_as_sysbench`]).
+    /// Refuse values of the wrong form. Otherwise they are read as in sysbench ([`OptionDecl::fit_as_sysbench`]).
     pub strict: bool,
-    /// Command of the command line, for `sysbench.cmdline.command`; many scripts refuse to load without one.
+    /// Command for `sysbench.cmdline.command`. Many scripts refuse to load without one.
     pub command: Option<String>,
 }
 
@@ -306,23 +287,19 @@ impl Default for Settings {
     }
 }
 
-/// Where `--help` shows an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "their headings are in `ALL`")]
 pub enum Section {
     General,
     Random,
     Log,
     Database,
     MySql,
-    /// Shown in `--help` as refused here.
     Refused,
-    /// What sysbench does not have.
     Ours,
 }
 
 impl Section {
-    /// In the order of `--help`, with their headings.
+    /// All sections with their headings, in the order of `--help`.
     pub const ALL: [(Self, &str); 7] = [
         (Self::General, "General options:"),
         (Self::Random, "Pseudo-Random Numbers Generator options:"),
@@ -334,30 +311,28 @@ impl Section {
     ];
 }
 
-/// One of sysbench's options, or of ours beside them.
+/// An option of sysbench's or ours.
 #[derive(Debug, Clone, Copy)]
 pub struct OptionSpec {
-    /// With underscores; a person may write dashes.
+    /// With underscores. Dashes work on the command line too.
     pub name: &'static str,
-    /// On the command line.
     pub kind: OptionType,
-    /// As one would type it; empty: nothing.
+    /// As typed.
     pub default: &'static str,
-    /// Where `--help` shows it.
     pub section: Section,
-    /// For `--help`.
+    /// Text in `--help`.
     pub words: &'static str,
-    /// Its type in `sysbench.opt`; `None`: scripts do not see it.
+    /// Type in `sysbench.opt`. None if scripts do not see it.
     in_scripts: Option<OptionType>,
 }
 
 impl OptionSpec {
-    /// As a person writes it: `report-interval`.
+    /// The name as typed: `report-interval`.
     pub fn dashed(&self) -> String {
         self.name.replace('_', "-")
     }
 
-    /// As if a script had declared it.
+    /// The option as if a script had declared it.
     pub fn decl(&self) -> OptionDecl {
         OptionDecl {
             name: self.name.to_owned(),
@@ -390,7 +365,7 @@ const fn option(
     }
 }
 
-/// The option of this name in [`OPTIONS`], written with dashes or underscores.
+/// Finds an option of [`OPTIONS`], written with dashes or underscores.
 pub fn general_option(name: &str) -> Option<&'static OptionSpec> {
     let name = name.replace('-', "_");
     OPTIONS.iter().find(|option| option.name == name)
@@ -398,20 +373,20 @@ pub fn general_option(name: &str) -> Option<&'static OptionSpec> {
 
 use Section::{Database, General, Log, MySql, Ours, Random, Refused};
 
-/// Every option of both sysbench dialects and of our own, in the order of `--help`: from this table the command line is read, `--help` is
-/// printed, `sysbench.opt` is filled and `docs/sysbench.md` is checked.
+/// Every option of both sysbench dialects and of our own, in the order of `--help`. The command line, `--help`, `sysbench.opt` and the
+/// check of `docs/reference/sysbench.md` use this table.
 #[rustfmt::skip]
 pub const OPTIONS: &[OptionSpec] = &[
     option(General, "threads", Int, "1", "worker threads, each with a connection"),
     option(General, "events", Int, "0", "end after this many events; 0: no limit"),
     option(General, "time", Int, "10", "end after this many seconds; 0: no limit"),
     option(General, "warmup_time", Int, "0", "run this many seconds uncounted before --time begins"),
-    option(General, "forced_shutdown", Text, "off", "seconds that events may overrun --time before they are given up, or off"),
-    option(General, "thread_stack_size", Size, "64K", "C stack of a worker; less than 256K is taken as 256K"),
+    option(General, "forced_shutdown", Text, "off", "seconds that events may overrun --time before they are abandoned, or off"),
+    option(General, "thread_stack_size", Size, "64K", "C stack of a worker; at least 256K"),
     option(General, "thread_init_timeout", Int, "30", "seconds within which all workers must be ready"),
-    option(General, "rate", Int, "0", "events a second of all workers together, at random times; 0: as fast as it goes"),
+    option(General, "rate", Int, "0", "events per second of all workers together, at random times; 0: as fast as possible"),
     option(General, "report_interval", Int, "0", "seconds between intermediate reports; 0: none"),
-    option(General, "report_checkpoints", List, "", "seconds from the start at which to report in full and count anew"),
+    option(General, "report_checkpoints", List, "", "seconds from the start at which to report in full and restart counting"),
     option(General, "debug", Bool, "off", "print debug messages and statistics of each thread"),
     option(General, "validate", Bool, "off", "passed to the script as sysbench.opt.validate"),
     option(General, "help", Bool, "off", "print this and exit"),
@@ -425,10 +400,10 @@ pub const OPTIONS: &[OptionSpec] = &[
     option(General, "test", Text, "", "deprecated form of the script's name").in_scripts(None),
 
     option(Random, "rand_type", Text, "uniform", "distribution: uniform, gaussian, special, pareto or zipfian"),
-    option(Random, "rand_seed", Int, "0", "seed of all that is random; 0: from the clock"),
+    option(Random, "rand_seed", Int, "0", "seed of everything random; 0: from the clock"),
     option(Random, "rand_spec_iter", Int, "12", "draws averaged into one gaussian or special number"),
     option(Random, "rand_spec_pct", Int, "1", "width of the special band, per cent of the range"),
-    option(Random, "rand_spec_res", Int, "75", "numbers that fall into the special band, per cent"),
+    option(Random, "rand_spec_res", Int, "75", "numbers in the special band, per cent"),
     option(Random, "rand_pareto_h", Double, "0.2", "h of the pareto distribution"),
     option(Random, "rand_zipfian_exp", Double, "0.8", "exponent of the zipfian distribution"),
 
@@ -438,11 +413,11 @@ pub const OPTIONS: &[OptionSpec] = &[
 
     option(Database, "db_driver", Text, "mysql", "mysql, for MySQL and MariaDB"),
     option(Database, "db_ps_mode", Text, "auto", "prepared statements: auto or server; disable, client or text for literals in the SQL"),
-    option(Database, "db_debug", Bool, "off", "accepted; --debug prints what there is"),
+    option(Database, "db_debug", Bool, "off", "accepted and ignored; use --debug"),
 
-    option(MySql, "mysql_host", List, "localhost", "hosts; connections are shared out over ports, then hosts"),
+    option(MySql, "mysql_host", List, "localhost", "hosts; connections are distributed over ports, then hosts"),
     option(MySql, "mysql_port", List, "3306", "ports"),
-    option(MySql, "mysql_socket", List, "", "unix sockets; they go before hosts and ports"),
+    option(MySql, "mysql_socket", List, "", "unix sockets; they take precedence over hosts and ports"),
     option(MySql, "mysql_user", Text, "sbtest", "account"),
     option(MySql, "mysql_password", Text, "", "its password; when empty, $MYSQL_PWD"),
     option(MySql, "mysql_db", Text, "sbtest", "database"),
@@ -451,23 +426,23 @@ pub const OPTIONS: &[OptionSpec] = &[
     option(MySql, "mysql_ssl_ca", Text, "", "certificates that may sign the server's (PEM)"),
     option(MySql, "mysql_ssl_cert", Text, "", "client's certificate (PEM)"),
     option(MySql, "mysql_ignore_errors", List, "1213,1020,1205", "server errors after which an event is run again, or all"),
-    option(MySql, "mysql_debug", Bool, "off", "accepted; there is no client library to trace"),
-    option(MySql, "mysql_dry_run", Bool, "off", "run the script against no server: every statement succeeds at once"),
+    option(MySql, "mysql_debug", Bool, "off", "accepted and ignored: there is no client library to trace"),
+    option(MySql, "mysql_dry_run", Bool, "off", "run the script without a server: every statement succeeds at once"),
 
     option(Ours, "dialect", Text, "1.0", "layout of the final report: 1.0 (as sysbench 1.0.20) or 1.1 (as its master)"),
-    option(Ours, "json", File, "", "write the result as JSON to this file; without a file: to standard output, and all else to standard error"),
+    option(Ours, "json", File, "", "write the result as JSON to this file; without a file to standard output, with everything else on standard error"),
     option(Ours, "hdr_log", File, "", "write latencies as an HdrHistogram interval log to this file"),
-    option(Ours, "placement", Text, "free", "threads of a connection: free, or paired: the client's and the server's on one CPU"),
+    option(Ours, "placement", Text, "free", "threads of a connection: free, or paired (client and server thread on one CPU)"),
     option(Ours, "idle_connections", Int, "0", "connections held open besides the workers' own, doing nothing"),
     option(Ours, "mysql_charset", Text, "utf8mb4", "character set of the connections"),
     option(Ours, "mysql_collation", Text, "", "their collation; when empty, the server's default for the character set"),
-    option(Ours, "strict", Bool, "off", "refuse what sysbench lets pass: numbers that are none, options without their value, files that are not there"),
-    option(Ours, "remarks", Bool, "off", "print lines that sysbench does not: the character set, and events that were due and never begun"),
+    option(Ours, "strict", Bool, "off", "refuse what sysbench accepts: invalid numbers, options without their value, missing files"),
+    option(Ours, "remarks", Bool, "off", "print lines that sysbench does not print: the character set, and events that were due but never begun"),
     option(Ours, "my_cnf", File, "", "read account, address and TLS from this my.cnf; without a file: the usual ones"),
 
     option(Refused, "mysql_ssl_cipher", Text, "", "the TLS library chooses the cipher"),
-    option(Refused, "mysql_compression", Bool, "off", "the protocol's compression is not spoken"),
-    option(Refused, "mysql_compression_algorithms", Text, "zlib", "taken note of only with --mysql-compression"),
+    option(Refused, "mysql_compression", Bool, "off", "compression is not supported"),
+    option(Refused, "mysql_compression_algorithms", Text, "zlib", "used only with --mysql-compression"),
     option(Refused, "pgsql_host", Text, "", "PostgreSQL").in_scripts(None),
     option(Refused, "pgsql_port", Int, "", "PostgreSQL").in_scripts(None),
     option(Refused, "pgsql_user", Text, "", "PostgreSQL").in_scripts(None),
@@ -475,18 +450,16 @@ pub const OPTIONS: &[OptionSpec] = &[
     option(Refused, "pgsql_db", Text, "", "PostgreSQL").in_scripts(None),
 ];
 
-/// The general options that scripts see, each as a declaration.
 fn general_decls() -> impl Iterator<Item = OptionDecl> {
     let seen = |spec: &OptionSpec| Some(OptionDecl { kind: spec.in_scripts?, ..spec.decl() });
     OPTIONS.iter().filter_map(seen)
 }
 
-/// Names of the general options that scripts see.
 pub(crate) fn general_names() -> impl Iterator<Item = &'static str> {
     OPTIONS.iter().filter(|spec| spec.in_scripts.is_some()).map(|spec| spec.name)
 }
 
-/// Every general option with its value. A value that does not fit its type is passed on as it is: the engine has accepted it.
+/// Returns every general option's value. A value that does not fit its type is passed on as is: the engine has accepted it.
 pub(crate) fn general_values(settings: &Settings) -> BTreeMap<String, OptionValue> {
     let decls: BTreeMap<String, OptionDecl> = general_decls().map(|decl| (decl.name.clone(), decl)).collect();
     let defaults = decls.iter().map(|(name, decl)| (name.clone(), decl.default_value()));
@@ -501,7 +474,7 @@ pub(crate) fn general_values(settings: &Settings) -> BTreeMap<String, OptionValu
         let fitted = decls.get(&name).and_then(|decl| decl.fit(given).ok());
         values.insert(name, fitted.unwrap_or_else(|| given.clone()));
     }
-    // On or off in sysbench 1.0, and a mode in its master.
+    // A flag in sysbench 1.0, a mode in its master.
     if let Some(is_on) = values.get("mysql_ssl").and_then(|mode| match mode.to_text().as_str() {
         "off" | "false" | "0" => Some(false),
         "on" | "true" | "1" => Some(true),

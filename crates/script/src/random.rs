@@ -1,24 +1,24 @@
 //! Random numbers: the generator and its streams, `sysbench.rand.unique`, sysbench's distributions, rows and texts.
 //!
-//! Everything follows from the settings' seed: a stream is named by numbers ([`Generator::for_stream`]), never by a clock.
+//! Everything follows from the seed. Streams are identified by numbers ([`Generator::for_stream`]), never by a clock.
 
 mod content;
 
 pub use content::{Content, Encoding, SbtestRow, Texts, fill_template, fill_varied, push_row};
 
-/// What a stream is for: streams of different kinds never coincide, whatever their numbers.
+/// What a stream is for. Streams of different kinds never coincide, whatever their numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum StreamKind {
-    /// A worker's draws, numbered (thread, 0), until it is reseeded.
+    /// A worker's draws until it is reseeded, numbered (thread, 0).
     Worker = 1,
-    /// A worker's draws within a block of slices, numbered (thread, block): the same for every arm.
+    /// A worker's draws within a block of slices, numbered (thread, block), the same for every arm.
     Block = 2,
-    /// The rows of a piece of a table, numbered (table, piece).
+    /// Rows of one piece of a table, numbered (table, piece).
     Rows = 3,
     /// Keys of the permutation behind `sysbench.rand.unique`.
     Unique = 4,
-    /// Texts that follow from a number alone, numbered (1, number); (0, 0) is what all compressible texts have in common.
+    /// Texts that depend on a number alone, numbered (1, number). (0, 0) is the common part of all compressible texts.
     Text = 5,
 }
 
@@ -31,7 +31,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// The stream of this kind and these two numbers under `seed`.
+    /// Creates the stream of this kind with these two numbers under `seed`.
     pub fn for_stream(seed: u64, kind: StreamKind, first: u64, second: u64) -> Self {
         let mut mixed = mix(seed);
         for word in [kind as u64, first, second] {
@@ -43,7 +43,6 @@ impl Generator {
         Self { state: if low | high == 0 { [1, GOLDEN] } else { [low, high] } }
     }
 
-    /// 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let [first, mut second] = self.state;
@@ -59,9 +58,9 @@ impl Generator {
         (self.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// Uniform in 0..`bound`, for `bound` up to 2^32; 0 for a bound of 0.
+    /// Uniform in 0..`bound`, for `bound` up to 2^32. Returns 0 for a bound of 0.
     ///
-    /// Multiply and shift (Lemire 2019) without the rejection step: the bias is below `bound` / 2^64.
+    /// Multiplies and shifts (Lemire 2019) without the rejection step: the bias is below `bound` / 2^64.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
@@ -70,7 +69,7 @@ impl Generator {
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The finaliser of splitmix64 (Steele, Lea, Flood 2014): a bijection that spreads every input bit.
+/// The finaliser of splitmix64 (Steele, Lea, Flood 2014), a bijection that spreads every input bit.
 pub(super) fn mix(word: u64) -> u64 {
     let mut z = word.wrapping_add(GOLDEN);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -78,7 +77,7 @@ pub(super) fn mix(word: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// How many numbers of a seed have been drawn: a run that continues from here draws none of them again.
+/// How many numbers of a seed have been drawn. A run that continues from here draws none of them again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UniquePlace {
     seed: u64,
@@ -86,14 +85,13 @@ pub struct UniquePlace {
 }
 
 impl UniquePlace {
-    /// Before the first number.
     pub fn first(seed: u64) -> Self {
         Self { seed, next: 0 }
     }
 }
 
-/// The numbers of one thread: thread `t` of `n` takes places t, t+n, t+2n … of one permutation of all 32-bit numbers,
-/// so threads never collide and need not talk to each other.
+/// The unique numbers of one thread. Thread `t` of `n` takes places t, t+n, t+2n … of one permutation of all 32-bit numbers, so threads
+/// never collide and need not communicate.
 #[derive(Debug, Clone)]
 pub struct Unique {
     keys: [u32; Self::ROUNDS],
@@ -104,24 +102,24 @@ pub struct Unique {
 impl Unique {
     const ROUNDS: usize = 6;
 
-    /// For thread `thread` of `threads`, which all begin at the same place; the permutation follows from its seed.
+    /// Creates the numbers of thread `thread` of `threads`, which all start at the same place. The permutation follows from its seed.
     pub fn new(from: UniquePlace, thread: u32, threads: u32) -> Self {
         let mut generator = Generator::for_stream(from.seed, StreamKind::Unique, 0, 0);
         let keys = std::array::from_fn(|_| (generator.next_u64() >> 32) as u32);
         Self { keys, place: UniquePlace { next: from.next.wrapping_add(thread), ..from }, step: threads.max(1) }
     }
 
-    /// This thread's place; the furthest of all threads is where another run may begin.
+    /// This thread's place. Another run may start at the furthest of all threads.
     pub fn place(&self) -> UniquePlace {
         self.place
     }
 
-    /// The next number; the sequence comes round after 2^32 / `threads` of them.
+    /// Draws the next number. The sequence repeats after 2^32 / `threads` numbers.
     pub fn draw(&mut self) -> u32 {
         self.draw_below(0)
     }
 
-    /// The next number below `bound` (0 is 2^32); the sequence comes round after `bound` / `threads` of them.
+    /// Draws the next number below `bound` (0 for 2^32). The sequence repeats after `bound` / `threads` numbers.
     pub fn draw_below(&mut self, bound: u32) -> u32 {
         let place = self.place.next;
         self.place.next = place.wrapping_add(self.step);
@@ -130,7 +128,7 @@ impl Unique {
         };
         let half_bits = (u32::BITS - largest.leading_zeros()).div_ceil(2).max(1);
         let mut number = place % bound;
-        // Of a bijection of up to four times as many numbers: it comes back below the bound after four steps on average.
+        // The bijection covers up to four times as many numbers, so it returns below the bound after four steps on average.
         loop {
             number = self.permute(number, half_bits);
             if number < bound {
@@ -139,7 +137,7 @@ impl Unique {
         }
     }
 
-    /// A Feistel network over two halves of so many bits: a bijection for any round function.
+    /// A Feistel network over two halves of `half_bits`, which is a bijection for any round function.
     fn permute(&self, place: u32, half_bits: u32) -> u32 {
         let mask = u32::MAX >> (u32::BITS - half_bits);
         let (mut left, mut right) = (place >> half_bits, place & mask);
@@ -153,9 +151,7 @@ impl Unique {
     }
 }
 
-/// Distribution that `sysbench.rand.default` draws from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(missing_docs, reason = "the names are --rand-type's")]
 pub enum RandKind {
     #[default]
     Uniform,
@@ -174,32 +170,29 @@ impl RandKind {
         ("zipfian", Self::Zipfian),
     ];
 
-    /// By its name in `--rand-type`.
     pub fn from_name(name: &str) -> Option<Self> {
         let named = Self::NAMES.iter().find(|(known, _)| *known == name);
         named.map(|(_, kind)| *kind)
     }
 
-    /// Its name in `--rand-type`.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize].0
     }
 }
 
-/// Shape of the random distributions; the defaults are sysbench's.
+/// Shape of the random distributions, with sysbench's defaults.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RandSettings {
-    /// What `sysbench.rand.default` draws from.
+    /// Distribution of `sysbench.rand.default`.
     pub kind: RandKind,
-    /// Uniform draws averaged into one gaussian or special value (`--rand-spec-iter`).
+    /// Uniform draws averaged into one gaussian or special value.
     pub spec_iter: u32,
-    /// Width of the special band in the middle, per cent of the range (`--rand-spec-pct`).
+    /// Width of the special band in the middle, per cent of the range.
     pub spec_pct: f64,
-    /// Values that fall into that band, per cent (`--rand-spec-res`).
+    /// Values that fall into that band, per cent.
     pub spec_res: f64,
-    /// `h` of the pareto distribution: a share `h` of the values gets a share `1 - h` of the draws (`--rand-pareto-h`).
+    /// A share `h` of the values gets a share `1 - h` of the draws.
     pub pareto_h: f64,
-    /// Exponent of the zipfian distribution (`--rand-zipfian-exp`).
     pub zipfian_exp: f64,
 }
 
@@ -209,9 +202,7 @@ impl Default for RandSettings {
     }
 }
 
-/// The distributions with their parameters; the draws come from the caller's [`Generator`].
-///
-/// A range whose ends are the wrong way round counts as turned.
+/// The distributions with their parameters. Draws come from the caller's [`Generator`]. The ends of a range may be swapped.
 #[derive(Debug, Clone)]
 pub struct Distributions {
     settings: RandSettings,
@@ -220,7 +211,6 @@ pub struct Distributions {
 }
 
 impl Distributions {
-    /// With these parameters.
     pub fn new(settings: &RandSettings) -> Self {
         Self {
             settings: *settings,
@@ -229,7 +219,7 @@ impl Distributions {
         }
     }
 
-    /// From the distribution of `--rand-type`.
+    /// Draws from the distribution of `--rand-type`.
     #[inline]
     pub fn default(&mut self, generator: &mut Generator, low: u32, high: u32) -> u32 {
         match self.settings.kind {
@@ -241,14 +231,13 @@ impl Distributions {
         }
     }
 
-    /// Every value alike.
     #[inline]
     pub fn uniform(generator: &mut Generator, low: u32, high: u32) -> u32 {
         let (low, width) = range(low, high);
         low + generator.below(width) as u32
     }
 
-    /// A bell around the middle: the mean of `spec_iter` uniform draws.
+    /// Draws from a bell around the middle: the mean of `spec_iter` uniform draws.
     pub fn gaussian(&self, generator: &mut Generator, low: u32, high: u32) -> u32 {
         let (low, width) = range(low, high);
         let draws = self.settings.spec_iter.max(1);
@@ -256,7 +245,7 @@ impl Distributions {
         at_share(low, width, sum / f64::from(draws))
     }
 
-    /// `spec_res` per cent of the draws fall alike on the middle `spec_pct` per cent of the range, the others on a bell.
+    /// Draws `spec_res` per cent uniformly from the middle `spec_pct` per cent of the range, and the rest from a bell.
     pub fn special(&self, generator: &mut Generator, low: u32, high: u32) -> u32 {
         if generator.next_f64() * 100.0 >= self.settings.spec_res {
             return self.gaussian(generator, low, high);
@@ -266,13 +255,13 @@ impl Distributions {
         low + ((width - band) / 2 + generator.below(band)) as u32
     }
 
-    /// Low values most: u^p with p = ln h / ln(1-h), so a share h of the range gets a share 1-h of the draws.
+    /// Draws mostly low values: u^p with p = ln h / ln(1-h), so a share h of the range gets a share 1-h of the draws.
     pub fn pareto(&self, generator: &mut Generator, low: u32, high: u32) -> u32 {
         let (low, width) = range(low, high);
         at_share(low, width, generator.next_f64().powf(self.pareto_power))
     }
 
-    /// The k-th value of the range with probability proportional to k^-s.
+    /// Draws the k-th value of the range with probability proportional to k^-s.
     pub fn zipfian(&mut self, generator: &mut Generator, low: u32, high: u32) -> u32 {
         let (low, width) = range(low, high);
         if self.zipfian.count != width {
@@ -282,7 +271,7 @@ impl Distributions {
     }
 }
 
-/// Lower end and number of values, up to 2^32.
+/// Returns the lower end and the number of values, up to 2^32.
 #[inline]
 fn range(low: u32, high: u32) -> (u32, u64) {
     let (low, high) = if low <= high { (low, high) } else { (high, low) };
@@ -307,7 +296,7 @@ pub struct Zipfian {
 }
 
 impl Zipfian {
-    /// `count` is at least 1, `exponent` above 0 (smaller ones count as 1e-9, which is uniform).
+    /// Creates ranks up to `count` (at least 1). Exponents below 1e-9 count as 1e-9, which is uniform.
     pub fn new(count: u64, exponent: f64) -> Self {
         let exponent = exponent.max(1e-9);
         let mut zipfian =
@@ -318,7 +307,7 @@ impl Zipfian {
         zipfian
     }
 
-    /// A rank, 1 the most frequent.
+    /// Draws a rank, where 1 is the most frequent.
     pub fn draw(&self, generator: &mut Generator) -> u64 {
         loop {
             let area = self.integral_high + generator.next_f64() * (self.integral_low - self.integral_high);
@@ -334,7 +323,7 @@ impl Zipfian {
         (-self.exponent * x.ln()).exp()
     }
 
-    /// The integral of the density from 1 to x: (x^(1-s) - 1) / (1-s), and ln x for s = 1.
+    /// The integral of the density from 1 to x: (x^(1-s) - 1) / (1-s), or ln x for s = 1.
     fn integral(&self, x: f64) -> f64 {
         let log = x.ln();
         let power = (1.0 - self.exponent) * log;

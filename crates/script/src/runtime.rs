@@ -11,20 +11,20 @@ use crate::options::{OptionDecl, OptionType, OptionValue, Settings};
 use crate::source::{ScriptSource, bundled_text, package_cpath, package_path};
 use crate::symbols;
 
-/// Where a state keeps the table that our Lua files share.
+/// Registry key of the table that our Lua files share.
 pub(crate) const REGISTRY_NAME: &str = "bakeoff.runtime";
 
 macro_rules! embedded {
     ($($name:literal),* $(,)?) => { &[$((concat!("@", $name), include_str!(concat!("lua/", $name)))),*] };
 }
 
-/// Our Lua files, in the order in which they build on each other.
+/// Our Lua files. Later ones build on earlier ones.
 const FILES: &[(&str, &str)] = embedded! {
     "sysbench.lua", "sysbench_output.lua", "sysbench_events.lua", "sysbench_rand.lua", "sysbench_histogram.lua",
     "sysbench_sql.lua", "bakeoff_text.lua", "sysbench_cmdline.lua", "sysbench_report.lua", "sysbench_legacy.lua",
 };
 
-/// A state with every library, `package.path`, the bundled modules and sysbench's API.
+/// Creates a state with every library, `package.path`, the bundled modules and sysbench's API.
 pub(crate) fn new_state(source: &ScriptSource, settings: &Settings, thread: u32) -> Result<Lua, ScriptError> {
     // SAFETY: scripts are as trusted as the person who runs them: sysbench's scripts call C through `ffi`.
     // With `catch_rust_panics` false, mlua replaces pcall and xpcall by C functions, at which every trace ends.
@@ -72,27 +72,26 @@ fn fill(lua: &Lua, source: &ScriptSource, settings: &Settings, thread: u32) -> m
     load_chunk(lua, chunk_name, text.as_bytes(), DebugInfo::Stripped)?.call::<()>(runtime)
 }
 
-/// Fails when `ffi.C` does not find our symbols, naming the reason.
+/// Fails with the reason if `ffi.C` does not find our symbols.
 fn check_exports(runtime: &Table) -> Result<(), ScriptError> {
     let missing: Option<String> = runtime.get::<Function>("missing_symbol").and_then(|check| check.call(()))?;
     missing.map_or(Ok(()), |message| Err(ScriptError::NotExported { message }))
 }
 
-/// The LuaJIT in this program: `LuaJIT 2.1.1767980792`.
+/// The built-in LuaJIT: `LuaJIT 2.1.1767980792`.
 pub fn luajit_version() -> String {
     let version = || Lua::new().globals().get::<Table>("jit")?.get("version");
     version().unwrap_or_else(|_: mlua::Error| "LuaJIT 2.1".to_owned())
 }
 
-/// A yes-or-no function of our Lua files.
+/// Calls a yes-or-no function of our Lua files.
 pub(crate) fn ask(runtime: &Table, question: &str) -> Result<bool, ScriptError> {
     Ok(runtime.get::<Function>(question)?.call(())?)
 }
 
-/// sysbench's words for a script whose table of options is not what it should be.
+/// sysbench's prefix for errors in a script's table of options.
 const READING: &str = "`sysbench.cmdline.read_cmdline_options' function failed:";
 
-/// The options that the script's body has declared.
 pub(crate) fn declared_options(runtime: &Table) -> Result<Vec<OptionDecl>, ScriptError> {
     let (list, wrong): (Option<Vec<Table>>, Option<String>) = runtime.get::<Function>("declared_options")?.call(())?;
     let list = list.ok_or_else(|| mlua::Error::runtime(format!("{READING} {}", wrong.unwrap_or_default())))?;
@@ -124,28 +123,26 @@ fn option_decl(table: &Table) -> mlua::Result<OptionDecl> {
     Ok(OptionDecl { name, written: text(table, "written")?, description: text(table, "description")?, default, kind })
 }
 
-/// A text of a script, which may be of any character set.
+/// Reads a string of a script, which may be in any character set.
 fn text(table: &Table, field: &str) -> mlua::Result<String> {
     Ok(table.get::<LuaString>(field)?.to_string_lossy())
 }
 
-/// A command of a script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandDecl {
-    /// `prepare`.
     pub name: String,
-    /// To be run by every worker at once, each in a state of its own.
+    /// Run by every worker at once, each in its own state.
     pub parallel: bool,
 }
 
-/// The script's commands: declared ones, then functions with a built-in command's name.
+/// Returns declared commands, then functions named like a built-in command.
 pub(crate) fn commands(runtime: &Table) -> Result<Vec<CommandDecl>, ScriptError> {
     let list: Vec<Table> = runtime.get::<Function>("commands")?.call(())?;
     let decl = |table: &Table| Ok(CommandDecl { name: text(table, "name")?, parallel: table.get("parallel")? });
     list.iter().map(decl).collect()
 }
 
-/// Asks the script's own check of an option, if it has one.
+/// Calls the script's own check of an option, if it has one.
 pub(crate) fn validate(
     runtime: &Table,
     lua: &Lua,
@@ -161,7 +158,6 @@ pub(crate) fn validate(
     }
 }
 
-/// Fills `sysbench.opt`.
 pub(crate) fn set_options(
     runtime: &Table,
     lua: &Lua,
@@ -185,12 +181,12 @@ pub(crate) fn lua_value(lua: &Lua, value: &OptionValue) -> mlua::Result<Value> {
     })
 }
 
-/// Does bytecode keep line numbers and names?
+/// Whether bytecode keeps line numbers and names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DebugInfo {
-    /// For users' scripts: their errors name lines.
+    /// For users' scripts, whose errors name lines.
     Kept,
-    /// For our own files: a third smaller.
+    /// For our own files, which become a third smaller.
     Stripped,
 }
 
@@ -200,13 +196,10 @@ type Compiled = HashMap<(String, Vec<u8>), Arc<[u8]>>;
 /// Every file that this process has loaded.
 static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
 
-/// The file's body as a function; compiled once in a process, loaded from bytecode by every later state.
+/// Returns the file's body as a function, compiled once per process and loaded from bytecode by later states.
 ///
-/// Thousands of workers load the same few files. Parsing was a quarter of the time of a load, and what it left behind a third of the
-/// memory. A first line that starts with `#` is for the shell; `text` may be bytecode.
-///
-/// # Errors
-/// Of syntax; bytecode of another version.
+/// Thousands of workers load the same few files. Parsing took a quarter of the time of a load and left a third of its memory behind.
+/// A first line that starts with `#` is for the shell. `text` may be bytecode.
 pub(crate) fn load_chunk(lua: &Lua, chunk_name: &str, text: &[u8], debug_info: DebugInfo) -> mlua::Result<Function> {
     let key = (chunk_name.to_owned(), text.to_vec());
     let known = COMPILED.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();

@@ -1,6 +1,7 @@
-//! A script loaded into a Lua state of its own: its options, its life cycle, its commands and report hooks.
+//! A script in its own Lua state: options, life cycle, commands and report hooks.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use mlua::{FromLuaMulti, Function, IntoLuaMulti, Lua, LuaString, MultiValue, Table, Value};
 
@@ -12,19 +13,17 @@ use crate::runtime::{self, CommandDecl, DebugInfo, load_chunk};
 use crate::session::ScriptSession;
 use crate::source::ScriptSource;
 
-/// Which thread a state serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadRole {
     /// The global state: `init()`, `done()`, commands that are not parallel.
     Main,
-    /// Worker with this number, from 0: `thread_init()`, `event()`, `thread_done()`, parallel commands.
+    /// The worker with this number, from 0: `thread_init()`, `event()`, `thread_done()`, parallel commands.
     Worker(u32),
     /// Calls report hooks.
     Report,
 }
 
 impl ThreadRole {
-    /// `sysbench.tid`.
     pub fn thread_id(self, threads: u32) -> u32 {
         match self {
             Self::Main => 0,
@@ -37,24 +36,20 @@ impl ThreadRole {
 /// What a script declares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Description {
-    /// Its own options.
     pub options: Vec<OptionDecl>,
-    /// Its commands, declared ones first.
     pub commands: Vec<CommandDecl>,
-    /// It can be run.
     pub has_event: bool,
 }
 
-/// A script in a Lua state of its own. It belongs to the thread that loaded it.
+/// A script in its own Lua state. It belongs to the thread that loaded it.
 ///
-/// Whatever touches the state enters the session first: any allocation may be the one at which Lua's collector runs
-/// finalisers, which call C symbols.
+/// Whatever touches the state enters the session first, because any allocation may run Lua's finalisers, which call C symbols.
 pub struct Script {
     name: String,
     thread: u32,
     commands: Vec<CommandDecl>,
     session: Box<ScriptSession>,
-    /// Closed before the session: closing runs finalisers, which call C symbols.
+    /// Closed before the session, because closing runs finalisers, which call C symbols.
     lua: Option<Lua>,
 }
 
@@ -65,12 +60,10 @@ impl Drop for Script {
     }
 }
 
-/// What a script declares, found by loading it as for `run`, without a server.
-///
-/// # Errors
-/// As [`Script::load`], options apart.
+/// Loads a script as for `run`, without a server, and returns what it declares.
 pub fn describe(source: &ScriptSource) -> Result<Description, ScriptError> {
-    let script = Script::load(source, &Settings::default(), ThreadRole::Main, std::rc::Rc::new(NullHost))?;
+    let script =
+        Script::load(source, &Settings::default(), ThreadRole::Main, HostRef::without_events(Rc::new(NullHost)))?;
     Ok(Description {
         options: script.declared_options().to_vec(),
         commands: script.commands.clone(),
@@ -88,11 +81,11 @@ impl Script {
         source: &ScriptSource,
         settings: &Settings,
         role: ThreadRole,
-        host: HostRef,
+        host: impl Into<HostRef>,
     ) -> Result<Self, ScriptError> {
         crate::symbols::keep_symbols();
         let thread = role.thread_id(settings.threads);
-        let session = ScriptSession::new(settings, thread, host);
+        let session = ScriptSession::new(settings, thread, host.into());
         let mut script = Self { name: source.name.clone(), thread, commands: Vec::new(), session, lua: None };
         let _entered = script.session.enter();
         script.lua = Some(runtime::new_state(source, settings, thread)?);
@@ -103,23 +96,21 @@ impl Script {
         script.session.declared.get_or_init(|| declared);
         script.commands = runtime::commands(&script.runtime()?)?;
         script.resolve_options(settings, &legacy)?;
-        // A third of the state is what loading left behind; with thousands of idle workers that is worth the pause.
-        // Twice: the first round only finds what has finalisers.
+        // Loading leaves garbage of a third of the state. With thousands of idle workers it is worth the pause.
+        // Twice, because the first round only finds what has finalisers.
         (0..2).try_for_each(|_| script.lua().gc_collect())?;
         Ok(script)
     }
 
-    /// The script's own options.
     pub fn declared_options(&self) -> &[OptionDecl] {
         self.session.declared.get().map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The script's commands.
     pub fn commands(&self) -> &[CommandDecl] {
         &self.commands
     }
 
-    /// Does it define `event()` (or a `thread_run()` of its own)?
+    /// Whether it defines `event()` or its own `thread_run()`.
     pub fn has_event(&self) -> bool {
         let _entered = self.session.enter();
         let globals = self.lua().globals();
@@ -128,9 +119,6 @@ impl Script {
     }
 
     /// Calls `init()`, if there is one, and checks that there is something to run.
-    ///
-    /// # Errors
-    /// What the function raised; [`ScriptError::NoEvent`].
     pub fn init(&self) -> Result<(), ScriptError> {
         self.call_global("init", ())?;
         if self.has_event() {
@@ -141,9 +129,6 @@ impl Script {
     }
 
     /// Calls `thread_init(tid)`, if there is one.
-    ///
-    /// # Errors
-    /// What the function raised.
     pub fn thread_init(&self) -> Result<(), ScriptError> {
         self.call_global("thread_init", self.thread)
     }
@@ -157,25 +142,19 @@ impl Script {
     }
 
     /// Calls `thread_done(tid)`, if there is one.
-    ///
-    /// # Errors
-    /// What the function raised.
     pub fn thread_done(&self) -> Result<(), ScriptError> {
         self.call_global("thread_done", self.thread)
     }
 
     /// Calls `done()`, if there is one.
-    ///
-    /// # Errors
-    /// What the function raised.
     pub fn done(&self) -> Result<(), ScriptError> {
         self.call_global("done", ())
     }
 
-    /// Runs a command; `help` prints the script's options unless the script has a help of its own.
+    /// Runs a command. `help` prints the script's options unless the script has its own.
     ///
     /// # Errors
-    /// [`ScriptError::NoCommand`]; what the command raised.
+    /// [`ScriptError::NoCommand`], or what the command raised.
     pub fn command(&self, name: &str) -> Result<(), ScriptError> {
         let _entered = self.session.enter();
         let run: Option<Function> = self.runtime()?.get::<Function>("command").and_then(|find| find.call(name))?;
@@ -189,15 +168,12 @@ impl Script {
         }
     }
 
-    /// Has the script set `sysbench.hooks.HOOK`?
+    /// Whether the script has set `sysbench.hooks.HOOK`.
     pub fn has_hook(&self, hook: &str) -> bool {
         self.hook(hook).is_some()
     }
 
     /// Calls a hook that reports, if it is set, with a table of these numbers; what is not among them is nil there.
-    ///
-    /// # Errors
-    /// What the hook raised.
     pub fn report(&self, hook: &str, numbers: &[(&str, f64)]) -> Result<(), ScriptError> {
         let _entered = self.session.enter();
         match self.hook(hook) {
@@ -206,7 +182,27 @@ impl Script {
         }
     }
 
-    /// How far this thread has come in the numbers of `sysbench.rand.unique`.
+    /// Calls the hook `report_operations`, which sysbench does not have. Its table has these numbers and, under `operations`, each
+    /// operation's `count` and 90th percentile `p90` [s] by name.
+    pub fn report_operations(
+        &self,
+        numbers: &[(&str, f64)],
+        operations: &[(&str, u64, f64)],
+    ) -> Result<(), ScriptError> {
+        let _entered = self.session.enter();
+        let Some(hook) = self.hook("report_operations") else {
+            return Ok(());
+        };
+        let by_name = self.lua().create_table()?;
+        for &(name, count, p90) in operations {
+            by_name.raw_set(name, self.lua().create_table_from([("count", count as f64), ("p90", p90)])?)?;
+        }
+        let statistics = self.lua().create_table_from(numbers.iter().copied())?;
+        statistics.raw_set("operations", by_name)?;
+        self.call(&hook, statistics)
+    }
+
+    /// How far this thread has used up the numbers of `sysbench.rand.unique`.
     pub fn unique_place(&self) -> UniquePlace {
         self.session.random.borrow().unique.place()
     }
@@ -234,7 +230,7 @@ impl Script {
         }
     }
 
-    /// Calls a function of the script with our error handler around it.
+    /// Calls a function of the script within our error handler.
     fn call<R: FromLuaMulti>(&self, function: &Function, args: impl IntoLuaMulti) -> Result<R, ScriptError> {
         let _entered = self.session.enter();
         let call: Function = self.runtime()?.get("call")?;
@@ -242,7 +238,7 @@ impl Script {
         all.push_front(Value::Function(function.clone()));
         let out: Result<MultiValue, mlua::Error> = call.call(all);
         if let Some(panic) = self.session.take_panic() {
-            // The host panicked under Lua, which cannot be unwound; Lua has returned now.
+            // The host panicked under Lua, which cannot be unwound. Lua has returned by now.
             std::panic::resume_unwind(panic);
         }
         let mut out = out?;
@@ -262,7 +258,7 @@ impl Script {
                 place,
                 call: failure.call,
                 error: failure.error,
-                query: String::from_utf8_lossy(&failure.query).into_owned(),
+                query: String::from_utf8_lossy(&failure.query).into(),
             },
             None => ScriptError::Lua { place, message, traceback },
         }
@@ -270,9 +266,9 @@ impl Script {
 }
 
 impl Script {
-    /// Options as globals, for scripts of sysbench 1.0's style; taken back from a script that declares options.
+    /// Offers options as globals to scripts of sysbench 1.0's style. Returns their names.
     fn offer_legacy_globals(&self, settings: &Settings) -> Result<Vec<String>, ScriptError> {
-        /// Globals that sysbench 1.0 made of options of its own.
+        /// Globals that sysbench 1.0 made of its own options.
         const OPTIONS: [&str; 3] = ["db_driver", "mysql_table_engine", "myisam_max_rows"];
         let globals = self.lua().globals();
         let mut offered = Vec::new();
@@ -294,13 +290,13 @@ impl Script {
             self.withdraw_legacy_globals(settings, legacy)?;
         }
         let mut values = general_values(settings);
-        // A file is the one option that may have no value at all.
+        // Only a file may have no value at all.
         let has_value = |decl: &&OptionDecl| decl.default.is_some() || decl.kind != OptionType::File;
         for decl in self.declared_options().iter().filter(has_value) {
             values.insert(decl.name.clone(), decl.default_value());
         }
         let mut given: Vec<_> = settings.options.iter().collect();
-        // Of several mistakes the first that was typed is reported.
+        // The first mistake that was typed is reported.
         given.sort_by_key(|(name, _)| settings.argv.iter().position(|word| is_option(word, name)));
         for (name, given) in given {
             let name = name.replace('-', "_");
@@ -323,7 +319,7 @@ impl Script {
         runtime::set_options(&runtime, self.lua(), &values)
     }
 
-    /// The engine's own options as globals, which scripts of sysbench 0.5 read; what the script itself has defined stays.
+    /// Offers the engine's own options as globals, which scripts of sysbench 0.5 read. Keeps what the script itself defined.
     fn offer_general_globals(&self, values: &BTreeMap<String, OptionValue>) -> Result<(), ScriptError> {
         let globals = self.lua().globals();
         for name in general_names() {
@@ -355,7 +351,7 @@ impl Script {
     }
 }
 
-/// An option as a global; one without a value is an empty text in sysbench.
+/// An option as a global. One without a value is an empty string, as in sysbench.
 fn legacy_text(value: &OptionValue, settings: &Settings) -> String {
     match value {
         OptionValue::Bool(true) if !settings.strict => String::new(),
@@ -363,7 +359,7 @@ fn legacy_text(value: &OptionValue, settings: &Settings) -> String {
     }
 }
 
-/// Is this word of a command line the option of that name?
+/// Whether this word of a command line is the option `name`.
 fn is_option(word: &str, name: &str) -> bool {
     let option = word.strip_prefix("--").and_then(|option| option.split('=').next());
     option.is_some_and(|option| option.replace('-', "_") == name.replace('-', "_"))

@@ -1,16 +1,16 @@
-//! What the C symbols of one Lua state work on: its host, random streams, connections, and the last error.
+//! The state behind the C symbols of one Lua state: host, random streams, connections, last error.
 //!
-//! `ffi.C` functions get no pointer to their state, so each thread keeps the session whose Lua state is running. The C structures that Lua
-//! holds pointers to live here too: the fields that scripts read come first, in the order of the C declarations; the rest is Rust's. Their
-//! functions are in [`crate::symbols`].
+//! `ffi.C` functions get no pointer to their state, so each thread remembers the session whose Lua state is running. The C structures
+//! that Lua points to live here too. Their first fields follow the C declarations, the rest is ours.
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
+use std::rc::Rc;
 
-use crate::host::{Connection, HostRef, SqlCall, SqlError};
+use crate::host::{Connection, Events, Host, HostRef, SqlCall, SqlError};
 use crate::options::{IgnoreErrors, OptionDecl, Settings};
 use crate::random::{Distributions, Generator, StreamKind, Texts, Unique, UniquePlace};
 
@@ -18,14 +18,13 @@ thread_local! {
     static CURRENT: Cell<*const ScriptSession> = const { Cell::new(ptr::null()) };
 }
 
-/// The random streams of one thread.
 pub(crate) struct Random {
     pub(crate) generator: Generator,
     pub(crate) distributions: Distributions,
     pub(crate) unique: Unique,
 }
 
-/// A failed statement with its error, until it is known whether the script survives it.
+/// A failed statement, kept until it is known whether the script survives it.
 pub(crate) struct FailedStatement {
     pub(crate) error: SqlError,
     pub(crate) query: Vec<u8>,
@@ -33,7 +32,8 @@ pub(crate) struct FailedStatement {
 }
 
 pub(crate) struct ScriptSession {
-    pub(crate) host: HostRef,
+    pub(crate) host: Rc<dyn Host>,
+    pub(crate) events: Rc<dyn Events>,
     pub(crate) seed: u64,
     pub(crate) random: RefCell<Random>,
     pub(crate) ignore_errors: IgnoreErrors,
@@ -47,11 +47,12 @@ pub(crate) struct ScriptSession {
 }
 
 impl ScriptSession {
-    /// Boxed: the current session is known by its address.
-    pub(crate) fn new(settings: &Settings, thread: u32, host: HostRef) -> Box<Self> {
+    /// Boxed, because the current session is known by its address.
+    pub(crate) fn new(settings: &Settings, thread: u32, HostRef { host, events }: HostRef) -> Box<Self> {
         let unique_from = settings.unique_from.unwrap_or_else(|| UniquePlace::first(settings.seed));
         Box::new(Self {
             host,
+            events,
             seed: settings.seed,
             random: RefCell::new(Random {
                 generator: Generator::for_stream(settings.seed, StreamKind::Worker, u64::from(thread), 0),
@@ -73,7 +74,7 @@ impl ScriptSession {
         Entered { previous: CURRENT.replace(self) }
     }
 
-    /// The host panicked under Lua; the panic is resumed when Lua has returned. The first one is kept.
+    /// Keeps the first panic of the host under Lua. It is resumed when Lua has returned.
     pub(crate) fn panicked(&self, panic: Box<dyn Any + Send>) {
         self.panic.borrow_mut().get_or_insert(panic);
     }
@@ -86,7 +87,7 @@ impl ScriptSession {
         self.panic.borrow_mut().take()
     }
 
-    /// A statement failed. Whether the script survives that is not known yet.
+    /// A statement failed, and the script may still survive it.
     pub(crate) fn failed(&self, error: &SqlError, query: &[u8], call: SqlCall) {
         self.survived();
         let shown = &query[..query.len().min(1000)];
@@ -94,24 +95,23 @@ impl ScriptSession {
         self.undecided.set(true);
     }
 
-    /// The script went on: its last error, if any, has been survived, and counts.
+    /// The script went on: its last error, if any, counts as survived.
     #[inline]
     pub(crate) fn survived(&self) {
         if self.undecided.replace(false)
             && let Some(failure) = self.failure.borrow().as_ref()
         {
-            self.host.count_error(failure.error.code);
+            self.events.count_error(failure.error.code);
         }
     }
 
-    /// The last statement's error, for a script that has ended with it.
+    /// Takes the last statement's error, for a script that ended with it.
     pub(crate) fn take_failure(&self) -> Option<FailedStatement> {
         self.undecided.set(false);
         self.failure.borrow_mut().take()
     }
 }
 
-/// Restores the session that was current before.
 pub(crate) struct Entered {
     previous: *const ScriptSession,
 }
@@ -148,25 +148,23 @@ pub(crate) fn with_random<T>(body: impl FnOnce(&mut Random) -> T) -> T {
     with_current(|session| body(&mut session.random.borrow_mut()))
 }
 
-/// Restarts the random stream of the script that is running on this thread: the stream follows from the three numbers alone,
-/// so arms that are reseeded alike draw alike. `sysbench.rand.unique` is left alone, for its numbers must not come twice.
-///
-/// To be called from a [`crate::host::Host`] method (such as `more_events`, between two slices).
+/// Restarts the random stream of the script running on this thread from the three numbers, so that arms reseeded alike draw alike.
+/// `sysbench.rand.unique` continues, because its numbers must not repeat. Call it from a method of [`crate::host::Events`].
 ///
 /// # Panics
-/// When no script is running on this thread.
+/// If no script is running on this thread.
 pub fn reseed(key_seed: u64, block: u64, thread: u32) {
     with_random(|random| {
         random.generator = Generator::for_stream(key_seed, StreamKind::Block, u64::from(thread), block);
     });
 }
 
-/// No error; ignorable; ends the script.
+/// Values of `sql_error_t`: no error, ignorable, ends the script.
 pub(crate) const NONE: c_int = 0;
 pub(crate) const IGNORABLE: c_int = 1;
 pub(crate) const FATAL: c_int = 2;
 
-/// Lua's `sql_driver`; there is one.
+/// Lua's `sql_driver`. There is only one.
 #[repr(C)]
 pub(crate) struct SqlDriver {
     short_name: *const c_char,
@@ -179,7 +177,7 @@ impl SqlDriver {
     }
 }
 
-/// A connection: the fields of Lua's `sql_connection`, then ours.
+/// The fields of Lua's `sql_connection`, then ours.
 #[repr(C)]
 pub(crate) struct SqlConnection {
     pub(crate) error: c_int,
@@ -217,12 +215,12 @@ impl SqlConnection {
     }
 }
 
-/// `text` as a C string; a zero byte becomes a blank.
+/// Converts `text` to a C string. A zero byte becomes a space.
 pub(crate) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', " ")).unwrap_or_default()
 }
 
-/// Lua's `sql_result`: the one live result of a connection.
+/// Lua's `sql_result`, the one live result of a connection.
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct SqlResult {
@@ -234,7 +232,7 @@ pub(crate) struct SqlResult {
     pub(crate) connection: *mut SqlConnection,
 }
 
-/// Lua's `sql_value`; a null pointer is NULL.
+/// Lua's `sql_value`. A null pointer is NULL.
 #[repr(C)]
 pub(crate) struct SqlValue {
     pub(crate) length: u32,
@@ -249,7 +247,7 @@ pub(crate) struct SqlRow {
     pub(crate) values: *const SqlValue,
 }
 
-/// The last row fetched, kept until the next.
+/// The last row, kept until the next is fetched.
 #[derive(Default)]
 pub(crate) struct RowBuffer {
     pub(crate) fields: Vec<Option<Vec<u8>>>,
@@ -258,15 +256,15 @@ pub(crate) struct RowBuffer {
     pub(crate) name: CString,
 }
 
-/// Size of a statement when the script sets none: sysbench's.
+/// sysbench's size of a statement if the script sets none.
 const DEFAULT_LIMIT_BYTES: usize = 512 * 1024;
 
-/// The statement under way: `head` alone, or `head` and rows.
+/// The current statement: `head` alone, or `head` and rows.
 pub(crate) struct Bulk {
     pub(crate) statement: Vec<u8>,
     pub(crate) head_length: usize,
     pub(crate) limit: usize,
-    /// What `sbtest` rows hold instead of digits, and the characters of `c` and `pad`.
+    /// Texts for `sbtest` rows instead of digits, and the characters of `c` and `pad`.
     pub(crate) texts: Option<(Texts, [usize; 2])>,
 }
 
@@ -276,7 +274,7 @@ impl Default for Bulk {
     }
 }
 
-/// All connections of a session, open ones and memory to use again.
+/// All connections of a session: open ones and reusable memory.
 #[derive(Default)]
 pub(crate) struct ConnectionPool {
     all: RefCell<Vec<*mut SqlConnection>>,

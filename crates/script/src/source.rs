@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{ScriptError, nearest};
 
-/// A script that can be loaded any number of times, once for each thread.
+/// A script that can be loaded once per thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptSource {
-    /// Name for messages and `sysbench.cmdline.script_path`: the bundled name or the path.
+    /// The bundled name or the path, for messages and `sysbench.cmdline.script_path`.
     pub name: String,
     /// Name in Lua's error messages.
     pub chunk_name: String,
-    /// Lua source or bytecode.
     pub text: Vec<u8>,
 }
 
@@ -22,27 +21,26 @@ macro_rules! bundled {
     };
 }
 
-/// Modules and workloads that `require` finds in the program itself, by name.
+/// Modules and workloads that `require` finds in the program itself.
 const BUNDLED: &[(&str, &str)] = bundled! {
     "oltp_common", "oltp_delete", "oltp_insert", "oltp_point_select", "oltp_read_only", "oltp_read_write",
     "oltp_update_index", "oltp_update_non_index", "oltp_write_only", "select_random_points", "select_random_ranges",
     "bulk_insert", "tpcc", "tpcc_bound_rows", "tpcc_check", "tpcc_host", "tpcc_load", "tpcc_money", "tpcc_multi",
-    "tpcc_options", "tpcc_random", "tpcc_rows", "tpcc_schema", "tpcc_statements", "tpcc_terminal", "tpcc_text",
+    "tpcc_options", "tpcc_random", "tpcc_report", "tpcc_rows", "tpcc_schema", "tpcc_statements", "tpcc_terminal", "tpcc_text",
     "tpcc_transactions",
 };
 
-/// The text of a bundled script or module.
 pub(crate) fn bundled_text(name: &str) -> Option<&'static str> {
     BUNDLED.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// Names of the bundled workloads, without the modules that they are made of.
+/// Names of the bundled workloads, without their modules.
 pub fn bundled_names() -> Vec<&'static str> {
     BUNDLED.iter().map(|(name, _)| *name).filter(|name| *name != "oltp_common" && !name.starts_with("tpcc_")).collect()
 }
 
 impl ScriptSource {
-    /// A script given as text, for tests and one-liners.
+    /// Creates a script from text, for tests and one-liners.
     pub fn inline(name: &str, text: &str) -> Self {
         Self { name: name.to_owned(), chunk_name: format!("@{name}"), text: text.as_bytes().to_vec() }
     }
@@ -65,13 +63,10 @@ impl ScriptSource {
     }
 }
 
-/// A bundled workload by its name, or a file by its path; `-` is standard input.
+/// Finds a bundled workload by name, or a file by path. `-` is standard input.
 ///
-/// A bundled name wins over a file of that name: what a study calls `oltp_read_only` never depends on the working
-/// directory. A pipe is not accepted here: a script is read again by its name.
-///
-/// # Errors
-/// [`ScriptError::NotFound`] with the nearest bundled name; [`ScriptError::Lua`] for a file that cannot be read.
+/// A bundled name wins over a file, so that the `oltp_read_only` of a study never depends on the working directory. Pipes are not
+/// accepted, because a script is read more than once.
 pub fn find(name: &str) -> Result<ScriptSource, ScriptError> {
     if name == "-" {
         return ScriptSource::stdin();
@@ -84,11 +79,8 @@ pub fn find(name: &str) -> Result<ScriptSource, ScriptError> {
     }
 }
 
-/// As `sysbench NAME` looks: a file or pipe of that path, then `NAME.lua` along Lua's `package.path`, then the bundled
-/// workloads; `-` is standard input.
-///
-/// # Errors
-/// [`ScriptError::NotFound`] with the nearest bundled name; [`ScriptError::Lua`] for a file that cannot be read.
+/// Finds a script as `sysbench NAME` does: a file or pipe, then `NAME.lua` along Lua's `package.path`, then a bundled workload. `-` is
+/// standard input.
 pub fn find_on_path(name: &str) -> Result<ScriptSource, ScriptError> {
     if name == "-" {
         return ScriptSource::stdin();
@@ -119,7 +111,7 @@ fn search_path(name: &str) -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// `package.path` of every state: sysbench's list, with `LUA_PATH` honoured (`;;` stands for the list).
+/// `package.path` of every state: sysbench's list and `LUA_PATH`, where `;;` stands for the list.
 pub fn package_path() -> String {
     let home = std::env::var("HOME").unwrap_or_default();
     let default = [

@@ -1,9 +1,14 @@
 //! The C symbols that Lua reaches through `ffi.C`: sysbench's, with its names and meanings, and a few of our own (`bakeoff_…`).
 //!
-//! Calls through the FFI are compiled into LuaJIT's traces, which calls through Lua's C API are not: that is why the whole hot path goes
-//! this way. Two rules follow. A symbol never calls back into Lua, and never unwinds into it: it returns a code, and Lua raises.
+//! LuaJIT compiles calls through the FFI into its traces, but not calls through Lua's C API. So the whole hot path goes this way. A symbol
+//! never calls back into Lua and never unwinds into it: it returns a code, and Lua raises.
 //!
-//! Each module keeps the C declarations that Lua reads (`CDEF`) beside the functions that they declare.
+//! Each module keeps the C declarations for Lua (`CDEF`) beside the functions.
+//!
+//! # Safety
+//! Every symbol relies on the same promises of our Lua files. Pointers to connections, statements, results, texts and histograms come from
+//! this crate and are still valid, or null where the function handles it. A string has `length` bytes or ends with a zero byte, and a
+//! buffer has room for `room` bytes, or for as much as the function writes. Nobody writes to either during the call.
 
 mod bulk;
 mod connections;
@@ -13,7 +18,6 @@ mod statements;
 
 use std::ffi::c_void;
 
-/// All C declarations, in an order that C accepts.
 pub(crate) fn declarations() -> String {
     [events::CDEF, connections::CDEF, statements::CDEF, bulk::CDEF, random::CDEF].concat()
 }
@@ -30,7 +34,6 @@ macro_rules! anchors {
         static ANCHORS: Anchors<{ [$($(stringify!($name)),*),*].len() }> =
             Anchors([$($($module::$name as *const c_void),*),*]);
 
-        /// Names of all symbols.
         #[cfg(test)]
         pub(crate) const NAMES: &[&str] = &[$($(stringify!($name)),*),*];
     };
@@ -60,15 +63,12 @@ anchors! {
     },
 }
 
-/// Keeps every symbol in the program, whatever its linker collects.
+/// Keeps the linker from dropping symbols.
 pub(crate) fn keep_symbols() {
     std::hint::black_box(&ANCHORS.0);
 }
 
-/// A C string as text; empty for a null pointer.
-///
-/// # Safety
-/// `text` is null or ends with a zero byte.
+/// Converts a C string, empty for a null pointer.
 unsafe fn text_of(text: *const std::ffi::c_char) -> String {
     if text.is_null() {
         return String::new();
@@ -77,10 +77,7 @@ unsafe fn text_of(text: *const std::ffi::c_char) -> String {
     unsafe { std::ffi::CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// `length` bytes at `start` as a slice; empty for a null pointer.
-///
-/// # Safety
-/// The bytes exist and nobody writes to them for `'a`.
+/// Returns `length` bytes at `start`, none for a null pointer.
 unsafe fn bytes_of<'a>(start: *const std::ffi::c_char, length: usize) -> &'a [u8] {
     if start.is_null() {
         return &[];

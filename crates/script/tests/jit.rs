@@ -9,12 +9,13 @@ mod world;
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bakeoff_script::host::{
-    ConnectTarget, Connection, Counter, EventEnd, Host, LogLevel, QueryClass, Reply, SqlError, StatementId, Value,
+    ConnectTarget, Connection, Counter, EventEnd, Events, Host, LogLevel, QueryClass, Reply, SqlError, StatementId,
+    Value, known_driver,
 };
-use bakeoff_script::{Script, ScriptSource, ThreadRole};
+use bakeoff_script::{Script, ScriptSource, SqlCall, ThreadRole};
 use world::{OLTP, settings};
 
 const EVENTS: u64 = if cfg!(debug_assertions) { 40_000 } else { 400_000 };
@@ -75,6 +76,30 @@ impl Host for Instantly {
         Ok(Box::new(Line(Rc::new(Cell::new(0)))))
     }
 
+    fn driver(&self, name: &str) -> Result<(), String> {
+        known_driver(name)
+    }
+
+    fn reconnect_for(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn statement_failed(&self, _call: SqlCall, _error: &SqlError, _query: &[u8]) {}
+
+    fn barrier(&self) {}
+
+    fn aborted(&self) -> bool {
+        false
+    }
+
+    fn progress(&self, _label: &str, _done: u64, _total: u64) {}
+
+    fn log(&self, _level: LogLevel, message: &str) {
+        self.lines.borrow_mut().push(message.to_owned());
+    }
+}
+
+impl Events for Instantly {
     fn more_events(&self) -> bool {
         self.left.set(self.left.get() - 1);
         self.left.get() > 0
@@ -96,15 +121,13 @@ impl Host for Instantly {
         0
     }
 
+    fn event_restart(&self) -> bool {
+        true
+    }
+
     fn operation(&self, _name: &str) {}
 
-    fn barrier(&self) {}
-
-    fn progress(&self, _label: &str, _done: u64, _total: u64) {}
-
-    fn log(&self, _level: LogLevel, message: &str) {
-        self.lines.borrow_mut().push(message.to_owned());
-    }
+    fn think(&self, _duration_ns: u64) {}
 }
 
 /// Prints `traces aborts flushes`, the aborts, and `state samples` of LuaJIT's own profiler.

@@ -9,27 +9,26 @@ use bakeoff_script::{OptionType, OptionValue, bundled_names, describe, find_on_p
 
 use crate::option_files::config_file;
 
-/// Names of sysbench's built-in tests that are refused here.
+/// Built-in tests of sysbench that are refused here.
 pub(crate) const REFUSED_TESTS: [&str; 4] = ["fileio", "memory", "mutex", "threads"];
 
-/// What was typed, checked for form.
+/// The arguments, checked for form.
 #[derive(Debug, Default)]
 pub(crate) struct CommandLine {
-    /// Options of the table, by name with underscores, as typed; a later one replaces an earlier one.
+    /// Known options as typed, by name with underscores. Later ones replace earlier ones.
     given: BTreeMap<&'static str, String>,
-    /// Other options: the script's own, or mistakes. By name as typed, without the dashes.
+    /// Other options: the script's own, or mistakes. As typed, without the dashes.
     pub(crate) others: Vec<(String, Option<String>)>,
-    /// Lines of configuration files that name no option of the table: the script's own, or none of our business.
+    /// Lines of configuration files that name no known option.
     pub(crate) others_of_files: Vec<(String, String)>,
-    /// Flags of the table whose value is none, which are among the others, too: they are reported after the first line.
+    /// Known flags with an invalid value. They are among `others` too and reported after the first line.
     pub(crate) bad_flags: Vec<String>,
-    /// What is wrong with the first value that is wrong.
+    /// What is wrong with the first invalid value.
     pub(crate) mistake: Option<String>,
-    /// `--strict`: what sysbench lets pass is refused.
+    /// `--strict`: refuse what sysbench accepts.
     pub(crate) strict: bool,
     /// Built-in test, script or path.
     pub(crate) test: Option<String>,
-    /// `run`, `prepare`, ….
     pub(crate) command: Option<String>,
 }
 
@@ -41,10 +40,7 @@ const NOT_OF_1_0: [&str; 8] = [
 ];
 
 impl CommandLine {
-    /// Reads `arguments`, without the program's name.
-    ///
-    /// # Errors
-    /// The line to be printed on standard error: there are too many words.
+    /// Reads `arguments`, without the program's name. Fails with the line for standard error if there are too many words.
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
         let strict = arguments.iter().rev().find_map(|word| match word.strip_prefix("--strict")? {
             "" | "=on" | "=true" | "=1" => Some(true),
@@ -79,7 +75,7 @@ impl CommandLine {
         Ok(line)
     }
 
-    /// Test and command; with `--test` the first word is the command already.
+    /// Takes test and command. With `--test` the first word is the command already.
     fn take_words(&mut self, words: Vec<String>) -> Result<(), String> {
         let mut words = words.into_iter();
         let named = Some(self.text("test").to_owned()).filter(|test| !test.is_empty());
@@ -91,7 +87,7 @@ impl CommandLine {
         }
     }
 
-    /// Sets an option of the table; a configuration file is read where it is named, so that later options win over it.
+    /// Sets a known option. A configuration file is read where it is named, so that later options win.
     fn give(&mut self, spec: &'static OptionSpec, value: String) -> Result<(), String> {
         let is_no_flag = spec.kind == OptionType::Bool && fit(spec, &value).is_none();
         if is_no_flag || spec.name == "mysql_ssl" && tls_mode(&value).is_none() {
@@ -115,9 +111,9 @@ impl CommandLine {
         Ok(())
     }
 
-    /// Refuses a value that is not of the option's type, in sysbench's words.
+    /// Refuses a value that does not fit the option's type, in sysbench's words.
     fn check(&self, spec: &OptionSpec, value: &str) -> Result<(), String> {
-        // There may be several percentiles here, which are whole numbers in sysbench.
+        // Unlike sysbench we accept several percentiles, and fractions.
         let is_number = |label: &str| label.is_empty() || label.parse::<f64>().is_ok();
         let is_percentile = spec.name != "percentile" || value.split(',').map(str::trim).all(is_number);
         let given = OptionValue::Text(value.to_owned());
@@ -130,14 +126,14 @@ impl CommandLine {
         Err(bad_value(&name, value))
     }
 
-    /// A script's own option goes before ours of that name, which sysbench 1.0 does not have.
+    /// Yields options that sysbench 1.0 does not have to a script that declares them itself.
     fn yield_to_script(&mut self) {
         let is_ours = |name: &&str| {
             general_option(name).is_some_and(|spec| spec.section == Section::Ours || NOT_OF_1_0.contains(&spec.name))
         };
         let ours: Vec<&str> = self.given.keys().copied().filter(is_ours).collect();
         let name = self.test.as_deref().unwrap_or("-");
-        // What is no file cannot be read twice.
+        // Only a file can be read twice.
         let readable = Path::new(name).metadata().map_or(name != "-", |facts| facts.is_file());
         if ours.is_empty() || !readable {
             return;
@@ -151,18 +147,15 @@ impl CommandLine {
         }
     }
 
-    /// Was the option given, by the command line or a file?
     pub(crate) fn has(&self, name: &str) -> bool {
         self.given.contains_key(name)
     }
 
-    /// Its value as typed, or its default.
     pub(crate) fn text(&self, name: &str) -> &str {
         let default = || general_option(name).unwrap_or_else(|| unreachable!("no option {name}")).default;
         self.given.get(name).map_or_else(default, String::as_str)
     }
 
-    /// A whole number.
     pub(crate) fn int(&self, name: &str) -> i64 {
         match self.value(name) {
             OptionValue::Int(number) => number,
@@ -170,7 +163,6 @@ impl CommandLine {
         }
     }
 
-    /// A number.
     pub(crate) fn double(&self, name: &str) -> f64 {
         match self.value(name) {
             OptionValue::Double(number) => number,
@@ -178,12 +170,10 @@ impl CommandLine {
         }
     }
 
-    /// On or off.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.value(name) == OptionValue::Bool(true)
     }
 
-    /// Values between commas.
     pub(crate) fn list(&self, name: &str) -> Vec<String> {
         match self.value(name) {
             OptionValue::List(items) => items,
@@ -196,13 +186,12 @@ impl CommandLine {
         fit(spec, self.text(name)).unwrap_or_else(|| spec.decl().default_value())
     }
 
-    /// Every option that was given, in the form of its type, for `sysbench.opt`.
+    /// Returns every given option in the form of its type, for `sysbench.opt`.
     pub(crate) fn values(&self) -> BTreeMap<String, OptionValue> {
         self.given.keys().map(|name| ((*name).to_owned(), self.value(name))).collect()
     }
 }
 
-/// Parses `--mysql-ssl`, in sysbench 1.0's words and MySQL's.
 pub(crate) fn tls_mode(name: &str) -> Option<TlsMode> {
     Some(match name {
         "off" | "disabled" | "false" | "0" => TlsMode::Disabled,
@@ -214,12 +203,11 @@ pub(crate) fn tls_mode(name: &str) -> Option<TlsMode> {
     })
 }
 
-/// What is said of an option that was given without the value that it takes.
 pub(crate) fn needs_value(name: &str) -> String {
     format!("option --{name} needs a value: --{name}=VALUE")
 }
 
-/// `--json` and `--my-cnf` mean something without a value, too.
+/// Whether the option means something without a value.
 fn may_stand_alone(spec: &OptionSpec) -> bool {
     spec.kind == OptionType::Bool || matches!(spec.name, "json" | "my_cnf" | "mysql_ssl")
 }
@@ -228,7 +216,6 @@ fn fit(spec: &OptionSpec, value: &str) -> Option<OptionValue> {
     spec.decl().fit_as_sysbench(&OptionValue::Text(value.to_owned())).ok()
 }
 
-/// The text of `--help`.
 pub(crate) fn help() -> String {
     let mut text = "Usage:\n  sysbench [options]... [testname] [command]\n\nCommands implemented by most tests: prepare run cleanup help\n\n".to_owned();
     for (section, heading) in Section::ALL {
@@ -245,12 +232,12 @@ pub(crate) fn help() -> String {
         }
     }
     text += "Compiled-in tests:\n  cpu - prime numbers, to see what a CPU does\n";
-    text += &format!("  not to be had here: {}\n", REFUSED_TESTS.join(", "));
+    text += &format!("  not supported here: {}\n", REFUSED_TESTS.join(", "));
     text += &format!("\nBundled scripts:\n  {}\n", bundled_names().join("\n  "));
     text + "\nSee 'sysbench <testname> help' for a list of options for each test.\n"
 }
 
-/// sysbench's words for a value that is no whole number.
+/// sysbench's message for an invalid value.
 pub(crate) fn bad_value(name: &str, value: &str) -> String {
     format!("Invalid value for the '{name}' option: '{value}'")
 }

@@ -1,7 +1,7 @@
-//! What a person sees: log lines by verbosity, the script's own lines, and where they go.
+//! What the user sees: log lines by verbosity, the script's own lines, and where they go.
 //!
-//! As with sysbench, everything but mistakes on the command line goes to standard output, unbuffered; and a message that comes again
-//! at once is shown once, with a count.
+//! As in sysbench everything except mistakes on the command line goes to standard output, unbuffered, and a repeated message is shown once,
+//! with a count.
 
 use std::io::{Write, stderr, stdout};
 use std::sync::Mutex;
@@ -10,19 +10,18 @@ use bakeoff_load::lock;
 use bakeoff_script::host::{LogLevel, SqlError};
 use bakeoff_script::{ScriptError, SqlCall};
 
-/// Where all threads write.
 #[derive(Debug)]
 pub(crate) struct Console {
-    /// Messages of a higher number are not shown.
+    /// Messages above this level are not shown.
     verbosity: i64,
-    /// Everything goes to standard error, because standard output carries the JSON result.
+    /// Write everything to standard error, because standard output carries the JSON result.
     aside: bool,
     /// Statements go as text (`--db-ps-mode=disable`).
     text_statements: bool,
     last: Mutex<Last>,
 }
 
-/// The last message, and how often it came again.
+/// The last message and how often it was repeated.
 #[derive(Debug, Default)]
 struct Last {
     text: String,
@@ -34,12 +33,11 @@ impl Console {
         Self { verbosity, aside, text_statements, last: Mutex::default() }
     }
 
-    /// Would a message of this level be shown?
     pub(crate) fn shows(&self, level: LogLevel) -> bool {
         level as i64 <= self.verbosity
     }
 
-    /// A message; severe ones are marked as such. A newline is added.
+    /// Writes a message and a newline. Severe messages are marked.
     pub(crate) fn log(&self, level: LogLevel, message: &str) {
         if !self.shows(level) {
             return;
@@ -61,7 +59,7 @@ impl Console {
         self.write(&format!("{prefix}{message}\n"));
     }
 
-    /// Ends the run of equal messages, if there is one.
+    /// Ends a run of equal messages, if there is one.
     fn end_repetition(&self, last: &mut Last) {
         if last.again > 0 {
             self.write(&format!("(last message repeated {} times)\n", last.again));
@@ -78,7 +76,7 @@ impl Console {
         self.log(LogLevel::Notice, message);
     }
 
-    /// A line of the script's own: always shown, never collapsed.
+    /// Writes a line of the script's own: always shown, never collapsed.
     pub(crate) fn print(&self, line: &str) {
         self.write(&format!("{line}\n"));
     }
@@ -88,7 +86,7 @@ impl Console {
         self.end_repetition(&mut lock(&self.last));
     }
 
-    /// A script's line: a notice is its own line, what is more or less severe goes by verbosity.
+    /// Writes a script's line. Only notices ignore the verbosity.
     pub(crate) fn script_line(&self, level: LogLevel, message: &str) {
         match level {
             LogLevel::Notice => self.print(message),
@@ -117,7 +115,7 @@ impl Console {
         }
     }
 
-    /// What the original's driver says of a failed statement. A refused connection has been reported.
+    /// Reports a failed statement as sysbench's driver does. A refused connection has been reported already.
     pub(crate) fn statement_failed(&self, call: SqlCall, error: &SqlError, query: &[u8]) {
         let (errno, query) = (error.code, String::from_utf8_lossy(query));
         let message = as_client_library(errno).unwrap_or(&error.message);
@@ -136,7 +134,7 @@ impl Console {
         }
     }
 
-    /// One write a message, so that lines of threads do not mix. A reader that has gone away is its own choice.
+    /// Writes a message at once, so that lines of threads do not mix. A reader that has gone away does not matter.
     fn write(&self, text: &str) {
         if self.aside {
             let _ = stderr().lock().write_all(text.as_bytes());
@@ -147,7 +145,7 @@ impl Console {
     }
 }
 
-/// The words of the client library that Debian's sysbench is linked with, for a connection that broke.
+/// Messages of the client library that Debian's sysbench is linked with, for a broken connection.
 fn as_client_library(errno: u16) -> Option<&'static str> {
     match errno {
         2006 => Some("Server has gone away"),

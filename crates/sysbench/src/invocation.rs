@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
-use bakeoff_load::ending::{SignalEnd, undo_when_ended};
+use bakeoff_load::machine::ending::{SignalEnd, undo_when_ended};
 use bakeoff_load::worker_pool::allow_many_files;
 use bakeoff_script::host::LogLevel;
 use bakeoff_script::{
@@ -21,10 +21,10 @@ use crate::report::{header, preamble};
 use crate::run::{Ending, Outcome, Run};
 use crate::run_options::{RunOptions, dialect, verbosity};
 use crate::server::MySqlOptions;
-use crate::session::Session;
+use crate::session::SysbenchSession;
 use crate::test::{MAX_PRIME, ScriptTest, Test, max_prime};
 
-/// Exit codes, sysbench's.
+/// sysbench's exit codes.
 const DONE: u8 = 0;
 const FAILED: u8 = 1;
 /// Forced shutdown, or workers that were not ready in time.
@@ -32,7 +32,7 @@ const FORCED: u8 = 2;
 
 const OLD_TEST_OPTION: &str = "WARNING: the --test option is deprecated. You can pass a script name or path on the command line without any options.";
 
-/// Runs the command; `arguments` are those after the program's name.
+/// Runs the command. `arguments` are those after the program's name.
 pub fn sysbench(arguments: &[String], build: &Build) -> ExitCode {
     allow_many_files();
     end_with_the_reader();
@@ -47,26 +47,26 @@ pub fn sysbench(arguments: &[String], build: &Build) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// A run whose output nobody reads any more ends, as any command's does (`sysbench … | head`). Sockets send without this signal.
+/// Lets a run end when nobody reads its output any more (`sysbench … | head`). Sockets send without this signal.
 fn end_with_the_reader() {
     // SAFETY: sets the signal's own default, which Rust's start-up has replaced, before any thread exists.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
 }
 
-/// Mistakes on the command line go to standard error; all else does not.
+/// Writes a mistake on the command line to standard error. Everything else goes to standard output.
 fn complain(words: &str) {
     let _ = writeln!(std::io::stderr(), "{words}");
 }
 
-/// What bakeoff has not: other tests, another database.
+/// Whether bakeoff does not have it: other tests, other databases.
 fn is_for_the_original(line: &CommandLine) -> bool {
     let test = line.test.as_deref().unwrap_or_default();
     REFUSED_TESTS.contains(&test) || line.text("db_driver") == "pgsql"
 }
 
-/// Becomes the first sysbench on the path that is not this program; returns where there is none.
+/// Replaces this process with the first other sysbench on the path. Returns if there is none.
 fn run_original(arguments: &[String]) {
-    /// Set for it: a `sysbench` that calls bakeoff must not be called again.
+    /// Set for the original, so that a `sysbench` that calls bakeoff is not called again.
     const HANDED_OVER: &str = "BAKEOFF_SYSBENCH";
     if std::env::var_os(HANDED_OVER).is_some() {
         return;
@@ -75,13 +75,13 @@ fn run_original(arguments: &[String]) {
     let path = std::env::var_os("PATH").unwrap_or_default();
     for file in std::env::split_paths(&path).map(|folder| folder.join("sysbench")) {
         if file.is_file() && file.canonicalize().ok() != own {
-            // Returns only where it cannot be executed.
+            // Returns only if it cannot be executed.
             let _ = Command::new(file).args(arguments).env(HANDED_OVER, "1").exec();
         }
     }
 }
 
-/// Mistakes and warnings come in sysbench's order.
+/// Runs the command, with mistakes and warnings in sysbench's order.
 fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
     let wants_help = line.is_on("help");
     if is_for_the_original(line) && !wants_help {
@@ -124,7 +124,6 @@ fn call(line: &CommandLine, arguments: &[String], build: &Build) -> u8 {
     code
 }
 
-/// One call, with its options read.
 struct Invocation<'a> {
     line: &'a CommandLine,
     arguments: &'a [String],
@@ -142,7 +141,7 @@ impl Invocation<'_> {
                 let what =
                     if REFUSED_TESTS.contains(&name) { format!("{name} test") } else { "pgsql driver".to_owned() };
                 Err(format!(
-                    "the {what} is not to be had: bakeoff measures MySQL and MariaDB. Install sysbench, which is then run for it"
+                    "the {what} is not supported: bakeoff measures MySQL and MariaDB. Install sysbench to run it instead"
                 ))
             }
             name => self.run_script(name),
@@ -166,7 +165,7 @@ impl Invocation<'_> {
             return Ok(unknown_option(name, value.as_deref()));
         }
         let of_line = of_line.map(|(_, value)| value.as_deref().unwrap_or("0"));
-        // A file may hold options of scripts, too.
+        // A file may also have options of scripts.
         let of_files = self.line.others_of_files.iter();
         let of_files = of_files.filter(|(name, _)| is_limit(name)).map(|(_, value)| value.as_str());
         let mut limits = of_files.chain(of_line);
@@ -186,7 +185,7 @@ impl Invocation<'_> {
             command => return Ok(no_command("cpu", command.unwrap_or_default())),
         }
         let mysql = MySqlOptions::read(self.line)?;
-        let session = Arc::new(Session::new(Arc::clone(&self.console), mysql.rotation()?, true, None));
+        let session = Arc::new(SysbenchSession::new(Arc::clone(&self.console), mysql.rotation()?, true, None));
         let limit = format!("Prime numbers limit: {max_prime}");
         self.console.notice(&preamble(&self.options, Some(&limit)));
         let run = Run { test: Arc::new(Test::Cpu { max_prime }), options: Arc::clone(&self.options), session };
@@ -205,7 +204,7 @@ impl Invocation<'_> {
             other => other.to_string(),
         })?;
         apply_luajit_command(&mut source, self.line.text("luajit_cmd"))?;
-        let session = Arc::new(Session::new(
+        let session = Arc::new(SysbenchSession::new(
             Arc::clone(&self.console),
             mysql.rotation()?,
             mysql.is_dry_run(),
@@ -241,7 +240,7 @@ impl Invocation<'_> {
             return Ok(FAILED);
         }
         match self.line.command.as_deref() {
-            // sysbench runs the body of a script from standard input, and no command.
+            // sysbench runs the body of a script from standard input, but no command.
             _ if is_stdin => Ok(DONE),
             None => Ok(DONE),
             Some("run") if !has_command(&main, "run") => self.run_events(name, main, test, &session, &mysql),
@@ -254,7 +253,7 @@ impl Invocation<'_> {
         }
     }
 
-    /// A script's option that takes a value and was typed without one, which would mean 1 or `on`.
+    /// Returns a script's option that takes a value but was typed without one, which would mean 1 or `on`.
     fn without_its_value(&self, main: &Script) -> Option<&str> {
         let takes_value = |name: &str| {
             let mut declared = main.declared_options().iter();
@@ -266,7 +265,7 @@ impl Invocation<'_> {
         alone.find(|(name, _)| takes_value(name)).map(|(name, _)| name.as_str())
     }
 
-    /// A script's option as it was typed, and its value if it had one.
+    /// Returns a script's option as it was typed, with its value.
     fn as_typed(&self, name: &str) -> Option<(&str, Option<&str>)> {
         let mut given = self.line.others.iter();
         let (name, value) = given.find(|(given, _)| given.replace('-', "_") == name)?;
@@ -291,7 +290,7 @@ impl Invocation<'_> {
         name: &str,
         main: Script,
         test: ScriptTest,
-        session: &Arc<Session>,
+        session: &Arc<SysbenchSession>,
         mysql: &MySqlOptions<'_>,
     ) -> Result<u8, String> {
         if let Err(error) = main.init() {
@@ -324,11 +323,10 @@ impl Invocation<'_> {
         target.map(JsonOutput::create).transpose()
     }
 
-    /// What the script is run with.
     fn settings(&self, source: &ScriptSource, mysql: &MySqlOptions<'_>) -> Result<Settings, String> {
         let mut options = std::collections::BTreeMap::new();
         if !self.line.others_of_files.is_empty() {
-            // A file may hold options of other scripts: only this one's are passed on.
+            // A file may have options of other scripts. Only this one's are passed on.
             let known = describe(source).map(|known| known.options).unwrap_or_default();
             let is_known = |name: &str| known.is_empty() || known.iter().any(|option| option.name == name);
             let exported = "will not be exported, because the type is unknown";
@@ -348,7 +346,7 @@ impl Invocation<'_> {
         let mut general = self.line.values();
         let percentile = self.options.first_percentile();
         general.insert("percentile".to_owned(), OptionValue::Double(percentile.map_or(0.0, |first| first.per_cent)));
-        // Not the clock's where none was given, as in sysbench.
+        // As in sysbench, not the clock's if none was given.
         general.entry("rand_seed".to_owned()).or_insert(OptionValue::Int(0));
         let argv = std::iter::once("sysbench".to_owned());
         Ok(Settings {
@@ -365,7 +363,7 @@ impl Invocation<'_> {
         })
     }
 
-    /// Writes the JSON result and finds the exit code.
+    /// Writes the JSON result and returns the exit code.
     fn conclude(
         &self,
         test: &str,
@@ -399,7 +397,7 @@ impl Invocation<'_> {
         })
     }
 
-    /// Options as given, for the record; passwords are not for the record.
+    /// Options as given, without passwords.
     fn given(&self, test: &Test) -> Map<String, Value> {
         let mut given = self.line.values();
         match test {
@@ -437,11 +435,11 @@ fn no_command(test: &str, command: &str) -> u8 {
     FAILED
 }
 
-/// `--luajit-cmd`: what `luajit -j` does without modules of its own.
+/// Applies `--luajit-cmd`, like `luajit -j`.
 fn apply_luajit_command(source: &mut ScriptSource, command: &str) -> Result<(), String> {
     match command {
         "" | "on" => {}
-        // On the script's own first line, so that line numbers stay.
+        // On the script's own first line, so that line numbers do not change.
         "off" | "flush" => {
             let comment = if source.text.starts_with(b"#") { "--" } else { "" };
             let prefix = format!("jit.{command}() {comment}");

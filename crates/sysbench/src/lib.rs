@@ -1,7 +1,7 @@
-//! The drop-in for sysbench: `bakeoff-engine sysbench …`, or the engine under the name `sysbench` (`docs/sysbench.md`).
+//! The drop-in for sysbench: `bakeoff-engine sysbench …`, or the engine under the name `sysbench` (`docs/reference/sysbench.md`).
 //!
-//! Same command line, same scripts, same output. Written from a description of sysbench's interface (its own code is GPL, and none of
-//! it is here); its bugs are not taken over. Workers, connections and histograms are `bakeoff-load`'s, as for `drive`.
+//! Same command line, scripts and output, without the bugs. Written from a description of sysbench's interface: its own code is GPL, and
+//! none of it is here. Workers, connections and histograms come from `bakeoff-load`, as for `drive`.
 //!
 //! ```text
 //! invocation ─► command_line ─► option_files
@@ -28,8 +28,7 @@ pub use invocation::sysbench;
 /// How the program was built, for the JSON result.
 #[derive(Debug, Clone, Copy)]
 pub struct Build {
-    /// Cargo's profile.
     pub profile: &'static str,
-    /// The commit that was checked out, with `+` when the working tree differed.
+    /// The commit, with `+` if the working tree differed.
     pub commit: &'static str,
 }

@@ -1,21 +1,18 @@
-//! Option files: `--my-cnf`, MySQL's own files with account, address and TLS; `--config-file`, one `name=value` a line.
+//! Option files: `--my-cnf`, MySQL's own files with account, address and TLS, and `--config-file` with one `name=value` per line.
 //!
-//! sysbench reads `flag=off` in a configuration file as on, takes no line of 256 bytes and silently forgets an option with a space
-//! before its `=`; here all three mean what they say.
+//! sysbench reads `flag=off` in a configuration file as on, ignores lines of 256 bytes, and silently forgets an option with a space before
+//! its `=`. Here all three mean what they say.
 
 use std::path::{Path, PathBuf};
 
-/// Files that MySQL's clients read, in their order; `~` is the home directory.
+/// Files that MySQL's clients read, in their order. `~` is the home directory.
 const USUAL: [&str; 3] = ["/etc/my.cnf", "/etc/mysql/my.cnf", "~/.my.cnf"];
-/// Groups that are read; a later line wins over an earlier one.
+/// Groups that are read. Later lines win.
 const GROUPS: [&str; 4] = ["client", "client-server", "mysql", "sysbench"];
 /// How deep `!include` may go.
 const DEEPEST: u32 = 8;
 
 /// The options of MySQL's files by their names here, in the order found; a later one wins. An empty `path` stands for the usual files.
-///
-/// # Errors
-/// One line: the named file, or one that it includes, cannot be read.
 pub(crate) fn my_cnf(path: &str) -> Result<Vec<(&'static str, String)>, String> {
     let mut found = Vec::new();
     if path.is_empty() {
@@ -25,7 +22,7 @@ pub(crate) fn my_cnf(path: &str) -> Result<Vec<(&'static str, String)>, String> 
     } else {
         read_file(&expand(path), 0, &mut found)?;
     }
-    // As the clients of MySQL and MariaDB do: who names certificates wants them used.
+    // Like MySQL's and MariaDB's clients: certificates imply TLS.
     let has = |name: &str| found.iter().any(|(known, value)| *known == name && !value.is_empty());
     if !has("mysql_ssl") {
         let mode = if has("mysql_ssl_ca") { Some("verify_ca") } else { has("mysql_ssl_cert").then_some("required") };
@@ -44,7 +41,7 @@ fn expand(path: &str) -> PathBuf {
 fn read_file(path: &Path, depth: u32, found: &mut Vec<(&'static str, String)>) -> Result<(), String> {
     let failed = |words: String| format!("--my-cnf {}: {words}", path.display());
     if depth > DEEPEST {
-        return Err(failed("too many !include within each other".to_owned()));
+        return Err(failed("too deeply nested !include".to_owned()));
     }
     let text = read_text(path).map_err(|error| failed(error.to_string()))?;
     let mut wanted = false;
@@ -64,7 +61,7 @@ fn read_file(path: &Path, depth: u32, found: &mut Vec<(&'static str, String)>) -
     Ok(())
 }
 
-/// A file whose comments may be in any character set.
+/// Reads a file whose comments may be in any character set.
 fn read_text(path: &Path) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&std::fs::read(path)?).into_owned())
 }
@@ -79,7 +76,7 @@ fn cnf_files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// One line as one of our options; `None` for those that mean nothing to us.
+/// Converts one line to our option, or None if it does not concern us.
 fn my_cnf_option(line: &str) -> Option<(&'static str, String)> {
     let (name, value) = line.split_once('=').unwrap_or((line, ""));
     let name = match name.trim().replace('_', "-").as_str() {
@@ -103,9 +100,6 @@ fn my_cnf_option(line: &str) -> Option<(&'static str, String)> {
 }
 
 /// Names and values in the order of the file. Empty lines and those that begin with `#` are skipped; values may be quoted.
-///
-/// # Errors
-/// One line: the file cannot be read, or a line has no `=`. Unless `strict`, sysbench's line for a file that is not there.
 pub(crate) fn config_file(path: &Path, strict: bool) -> Result<Vec<(String, String)>, String> {
     let text = match read_text(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !strict => {
@@ -136,7 +130,7 @@ fn parse(text: &str, strict: bool) -> Result<Vec<(String, String)>, (usize, Stri
     Ok(options)
 }
 
-/// The value without the quotes around it, or without the comment behind it.
+/// Strips quotes, or a trailing comment.
 fn value_of(value: &str) -> &str {
     let value = value.trim();
     for quote in ['"', '\''] {

@@ -10,66 +10,59 @@ use std::time::{Duration, Instant};
 use bakeoff_load::arrivals::{ArrivalSchedule, LONGEST_QUEUE};
 use bakeoff_load::connector::pairing;
 use bakeoff_load::failure::Failure;
-use bakeoff_load::placement::{Pairing, Placement};
+use bakeoff_load::host::{Environment, RunHost};
+use bakeoff_load::machine::placement::{Pairing, Placement};
 use bakeoff_load::start_gate::{Semaphore, Slice, WaitError};
-use bakeoff_load::worker_host::{Environment, Mode, WorkerHost};
 use bakeoff_load::worker_pool::{PoolOptions, WorkerContext, WorkerPool, give_back_memory, spawn};
 use bakeoff_metrics::{now_ns, seconds};
 use bakeoff_script::Script;
 use bakeoff_script::host::LogLevel;
 use serde_json::Value;
 
-use crate::report::final_block::{Heading, block, tpcc};
+use crate::report::final_block::{Heading, block};
 use crate::report::machine_readable::HdrLog;
 use crate::report::reporter::{CUMULATIVE, Reported, Reporter};
 use crate::report::{cumulative_statistics, histogram, of_thread, operations};
 use crate::run_options::RunOptions;
-use crate::session::{IdleConnections, Session};
+use crate::session::{IdleConnections, SysbenchSession};
 use crate::stats::{Delta, Snapshot, Stats};
 use crate::test::{Test, TestWorker};
 
-/// sysbench's words where `--rate` is more than the workers can do.
+/// sysbench's message if `--rate` is more than the workers can do.
 const FULL_QUEUE: &str = "The event queue is full. This means the worker threads are unable to keep up with the specified event generation rate";
 
-/// How long workers may take to end their events after a failure, and then to end once their connections are cut.
+/// How long workers may take to end their events after a failure, and again to end once their connections are cut.
 const LAST_GRACE: Duration = Duration::from_secs(5);
-/// Longest wait between two looks at a failure.
+/// Longest wait between two checks for a failure.
 const POLL: Duration = Duration::from_millis(200);
 
-/// The reporter packs whole histograms for `--hdr-log`; the workers' small stacks do not hold them.
+/// The reporter packs whole histograms for `--hdr-log`, for which the workers' small stacks are not enough.
 const REPORTER_STACK_BYTES: usize = 2 << 20;
 
-/// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// All events ended.
     Complete,
-    /// A script failed; it has been reported.
+    /// A script failed, which has been reported.
     Failed,
     /// Workers were not ready in time.
     NotReady,
-    /// Events overran `--time` by more than `--forced-shutdown`; so many were given up.
+    /// Events overran `--time` by more than `--forced-shutdown` and were abandoned.
     Forced {
-        /// Events that had begun.
         unfinished: u64,
     },
 }
 
-/// What is run and how.
 pub(crate) struct Run {
     pub(crate) test: Arc<Test>,
     pub(crate) options: Arc<RunOptions>,
-    pub(crate) session: Arc<Session>,
+    pub(crate) session: Arc<SysbenchSession>,
 }
 
-/// What a run gave.
 pub(crate) struct Outcome {
     pub(crate) ending: Ending,
-    /// All that was counted.
     pub(crate) whole: Delta,
-    /// For `--json`.
     pub(crate) intervals: Vec<Value>,
-    /// With `--rate`: events whose time had come and that were never begun.
+    /// With `--rate`: events that were due and never begun.
     pub(crate) dropped: Option<u64>,
 }
 
@@ -80,15 +73,11 @@ impl Outcome {
 }
 
 impl Run {
-    /// Runs the test. `main` is the script's global state, whose `init()` has been called.
+    /// Runs the test. `main` is the script's global state, after its `init()`.
     pub(crate) fn run(&self, main: Option<&Script>, hdr_log: Option<HdrLog>) -> Outcome {
         let console = &self.session.console;
-        let idle = match self.options.idle_connections {
-            count if count > 0 && !self.session.dry_run => IdleConnections::open(&self.session, count).map(Some),
-            _ => Ok(None),
-        };
         // Held until the run has ended.
-        let _idle = match idle {
+        let _idle = match self.open_idle_connections() {
             Ok(idle) => idle,
             Err(words) => {
                 console.fatal(&words);
@@ -112,7 +101,7 @@ impl Run {
         let slice = Arc::new(self.slice());
         self.announce();
         workers.gate().open(Arc::clone(&slice));
-        // A reporter that could not be started is missed below.
+        // A reporter that could not be started is reported below.
         let _ = start.send(Arc::clone(&slice));
 
         let ending = self.wait_until_done(&workers, &stats, &slice);
@@ -121,7 +110,7 @@ impl Run {
             _ => now_ns(),
         };
         drop(start);
-        // After a forced end a worker may still be connecting, which holds up the question.
+        // After a forced end a worker may still be connecting, which would block the question.
         if let Some(reason) = (ending == Ending::Complete).then(unpaired).flatten() {
             let words = format!("not every connection could be paired again: {reason}");
             console.log(LogLevel::Warning, &words);
@@ -145,7 +134,13 @@ impl Run {
         }
     }
 
-    /// Starts all workers; they set themselves up in parallel. Nobody joins them, for a forced shutdown leaves some behind.
+    fn open_idle_connections(&self) -> Result<Option<IdleConnections>, String> {
+        let count = self.options.idle_connections;
+        let wanted = (count > 0 && !self.session.dry_run).then(|| IdleConnections::open(&self.session, count));
+        wanted.transpose()
+    }
+
+    /// Starts all workers, which set themselves up in parallel. They are not joined, because a forced shutdown leaves some behind.
     fn start_workers(&self, stats: &Arc<Stats>, pairing: Option<Arc<Pairing>>) -> WorkerPool {
         let options = PoolOptions { name: "sb", threads: self.options.threads, stack_bytes: self.options.stack_bytes };
         let worker = Worker {
@@ -153,7 +148,6 @@ impl Run {
             session: Arc::clone(&self.session),
             stats: Arc::clone(stats),
             pairing,
-            threads: self.options.threads,
             events_left: self.options.events.map(|events| Arc::new(AtomicU64::new(events))),
             loading: Semaphore::for_cpus(),
             counts_set_up: self.options.warmup.is_zero() && !self.test.ramps_up(),
@@ -168,7 +162,7 @@ impl Run {
     /// Waits until every worker waits for the start.
     ///
     /// # Errors
-    /// [`Ending::Failed`] or [`Ending::NotReady`], which has been reported; the workers are on their way out then.
+    /// [`Ending::Failed`] or [`Ending::NotReady`], already reported. The workers are on their way out.
     fn wait_until_ready(&self, workers: &WorkerPool) -> Result<(), Ending> {
         let limit = self.options.thread_init_timeout;
         let console = &self.session.console;
@@ -188,7 +182,7 @@ impl Run {
         }
     }
 
-    /// Waits until every worker has ended, or one has failed, or the time for a forced shutdown has come, or too many events wait.
+    /// Waits until every worker has ended, one has failed, it is time for a forced shutdown, or too many events wait.
     fn wait_until_done(&self, workers: &WorkerPool, stats: &Stats, slice: &Slice) -> Ending {
         let gate = workers.gate();
         let waiting = || {
@@ -222,7 +216,6 @@ impl Run {
         if gate.failure().is_some() { Ending::Failed } else { Ending::Complete }
     }
 
-    /// Starts the reporter; it waits for the run's slice.
     fn start_reporter(
         &self,
         stats: &Arc<Stats>,
@@ -253,7 +246,7 @@ impl Run {
         }
     }
 
-    /// With `--placement=paired`; `None`, and a warning, where the server's threads cannot be known.
+    /// Prepares `--placement=paired`. Returns None, with a warning, if the server's threads cannot be known.
     fn pairing(&self) -> Option<Arc<Pairing>> {
         if self.options.placement == Placement::Free || self.session.dry_run {
             return None;
@@ -263,13 +256,13 @@ impl Run {
             None => Err("there are several servers".to_owned()),
         };
         let warn = |reason: &String| {
-            let words = format!("connections cannot be paired: {reason}; they run free");
+            let words = format!("connections cannot be paired: {reason}; their threads run free");
             self.session.console.log(LogLevel::Warning, &words);
         };
         pairing.inspect_err(warn).ok()
     }
 
-    /// The run as one turn of the gate: its guard is the warm-up.
+    /// The run as one slice, whose guard is the warm-up.
     fn slice(&self) -> Slice {
         let start_ns = now_ns();
         let guard_end_ns = start_ns.saturating_add(ns(self.options.warmup));
@@ -299,19 +292,25 @@ impl Run {
         }
     }
 
-    /// What the script has named: nothing for a script of sysbench's.
-    fn report_operations(&self, delta: &Delta) {
-        let tpcc = match &*self.test {
-            Test::Script(script) => tpcc(delta, &script.settings),
-            Test::Cpu { .. } => None,
+    /// Reports the operations that the script named, if any, also through its own hook.
+    fn report_operations(&self, main: Option<&Script>, delta: &Delta, numbers: &[(&str, f64)]) {
+        let console = &self.session.console;
+        let Some(table) = operations(delta) else {
+            return;
         };
-        for text in operations(delta).into_iter().chain(tpcc) {
-            self.session.console.notice(&text);
+        console.notice(&table);
+        let named = delta.latencies.by_operation().into_iter().skip(1);
+        let named: Vec<_> =
+            named.map(|(name, latencies)| (name, latencies.count(), seconds(latencies.quantile_ns(0.9)))).collect();
+        if let Some(script) = main.filter(|_| console.shows(LogLevel::Notice))
+            && let Err(error) = script.report_operations(numbers, &named)
+        {
+            console.script_failed("sysbench.hooks.report_operations", &error);
         }
     }
 
-    /// The histogram and the final block, or what the script's hook makes of it.
-    /// Times are those at which counting began and the last event ended [ns of the clock].
+    /// Prints the histogram and the final block, or calls the script's hook. The times are when counting began and when the last event ended
+    /// [ns of the clock].
     fn report(&self, main: Option<&Script>, stats: &Stats, mut period: Snapshot, (count_from_ns, end_ns): (u64, u64)) {
         let (console, options) = (&self.session.console, &self.options);
         let delta = stats.period(&mut period, end_ns);
@@ -319,8 +318,8 @@ impl Run {
             console.notice(&histogram(&delta));
         }
         let total_s = seconds(end_ns.saturating_sub(count_from_ns));
+        let numbers = cumulative_statistics(&delta, total_s, options.first_percentile(), 0);
         if let Some(script) = main.filter(|script| script.has_hook(CUMULATIVE)) {
-            let numbers = cumulative_statistics(&delta, total_s, options.first_percentile(), 0);
             if let Err(error) = script.report(CUMULATIVE, &numbers) {
                 console.script_failed("sysbench.hooks.report_cumulative", &error);
             }
@@ -328,7 +327,7 @@ impl Run {
         }
         let heading = Heading::of(&self.test, self.session.server().is_some());
         console.notice(&block(&delta, total_s, heading, options.dialect, &options.percentiles));
-        self.report_operations(&delta);
+        self.report_operations(main, &delta, &numbers);
         if options.debug {
             console.log(LogLevel::Debug, "Verbose per-thread statistics:\n");
             for (thread, (events, seconds)) in delta.by_worker.iter().enumerate() {
@@ -340,7 +339,7 @@ impl Run {
         }
     }
 
-    /// With `--rate` and a run that its time ended: what was due and never begun.
+    /// With `--rate` and a run that its time ended: counts events that were due and never begun.
     fn dropped(&self, slice: &Slice, end_ns: u64) -> Option<u64> {
         let schedule = slice.schedule.as_ref()?;
         if end_ns < slice.deadline_ns {
@@ -360,31 +359,25 @@ impl Run {
 /// What the workers of a run share.
 struct Worker {
     test: Arc<Test>,
-    session: Arc<Session>,
+    session: Arc<SysbenchSession>,
     stats: Arc<Stats>,
-    /// `--placement=paired`.
     pairing: Option<Arc<Pairing>>,
-    threads: u32,
-    /// `--events`: counted events that may still begin; none: no limit.
+    /// `--events`: counted events that may still begin. None for no limit.
     events_left: Option<Arc<AtomicU64>>,
-    /// Where workers load their scripts.
     loading: Semaphore,
-    /// Statements of `thread_init()` count, as in sysbench; unless there is a warm-up, whose end begins the counting, or the script
-    /// loads the server in there.
+    /// Statements of `thread_init()` count, as in sysbench, unless there is a warm-up or the script itself loads the server there.
     counts_set_up: bool,
 }
 
 impl Worker {
-    /// One worker's whole life.
     fn work(&self, context: &WorkerContext) -> Result<(), Failure> {
         let (console, thread) = (&self.session.console, context.thread);
         console.log(LogLevel::Debug, &format!("Worker thread (#{thread}) started"));
         let pairing = self.pairing.as_ref();
         let connector = self.session.connector(Arc::clone(&context.canceller));
-        let host = Rc::new(WorkerHost::new(
+        let host = Rc::new(RunHost::new(
             context,
-            self.threads,
-            Mode::Run { events_left: self.events_left.clone(), counts_set_up: self.counts_set_up },
+            (self.events_left.clone(), self.counts_set_up),
             Arc::clone(&self.session) as Arc<dyn Environment>,
             connector.paired(pairing.map(|pairing| pairing.worker(thread))),
             self.stats.of_worker(thread),
@@ -405,7 +398,7 @@ impl Worker {
     }
 }
 
-/// Ends the workers after a failure: events that run may end, then connections are cut.
+/// Ends the workers after a failure. Running events may end, then connections are cut.
 fn end_workers(workers: &WorkerPool) {
     let gate = workers.gate();
     gate.close();

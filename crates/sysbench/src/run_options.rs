@@ -4,21 +4,19 @@ use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bakeoff_load::failure::Failure;
-use bakeoff_load::placement::Placement;
+use bakeoff_load::machine::placement::Placement;
 use bakeoff_script::{RandKind, RandSettings};
 
 use crate::command_line::CommandLine;
 
-/// Threads at most: more is a typing error.
+/// More threads than this are a typing error.
 const MOST_THREADS: i64 = 100_000;
-/// Checkpoints at most, as in sysbench.
+/// As in sysbench.
 const MOST_CHECKPOINTS: usize = 256;
-/// sysbench's words.
 const ENDLESS: &str = "WARNING: Both event and time limits are disabled, running an endless test";
-/// C stack of a worker at least: LuaJIT's own data is on the heap, its parser and our connecting want this much.
+/// Smallest C stack of a worker. LuaJIT's own data is on the heap, but its parser and connecting need this much.
 const LEAST_STACK_BYTES: usize = 256 * 1024;
 
-/// Layout of the final report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// sysbench 1.0.20: `General statistics:`.
@@ -28,7 +26,7 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    /// The version that we stand in for.
+    /// The sysbench version to imitate.
     pub(crate) fn version(self) -> &'static str {
         match self {
             Self::V1_0 => "1.0.20",
@@ -37,7 +35,6 @@ impl Dialect {
     }
 }
 
-/// A latency percentile to be reported.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Percentile {
     /// Per cent, in (0, 100].
@@ -46,54 +43,47 @@ pub(crate) struct Percentile {
     pub(crate) label: String,
 }
 
-/// Where the JSON result goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum JsonTarget {
     StandardOutput,
     File(PathBuf),
 }
 
-/// How a run is run and reported.
 #[derive(Debug, Clone)]
 pub(crate) struct RunOptions {
     pub(crate) threads: u32,
     pub(crate) events: Option<u64>,
     pub(crate) time: Option<Duration>,
     pub(crate) warmup: Duration,
-    /// Time that events may overrun `time`; none: as long as they take.
+    /// Time that events may overrun `time`. None for as long as they take.
     pub(crate) forced_shutdown: Option<Duration>,
     pub(crate) stack_bytes: usize,
     pub(crate) thread_init_timeout: Duration,
     pub(crate) idle_connections: u32,
-    /// `--placement`.
     pub(crate) placement: Placement,
-    /// Events a second of all workers together.
+    /// Events per second of all workers together.
     pub(crate) rate_per_s: Option<u32>,
     pub(crate) report_interval_s: Option<u64>,
-    /// Seconds since the start, in order, without repetitions.
+    /// Seconds since the start, sorted, without duplicates.
     pub(crate) checkpoints_s: Vec<u64>,
     pub(crate) debug: bool,
     pub(crate) validate: bool,
-    /// `--remarks`.
     pub(crate) remarks: bool,
-    /// The first is what intermediate lines and hooks show; empty: none.
+    /// Intermediate lines and hooks show the first. Empty for none.
     pub(crate) percentiles: Vec<Percentile>,
     pub(crate) histogram: bool,
     pub(crate) verbosity: i64,
     pub(crate) dialect: Dialect,
     pub(crate) json: Option<JsonTarget>,
     pub(crate) hdr_log: Option<PathBuf>,
-    /// As given, for the preamble; none: from the clock.
+    /// As given, for the preamble. None if from the clock.
     pub(crate) given_seed: Option<i64>,
     pub(crate) seed: u64,
     pub(crate) rand: RandSettings,
 }
 
 impl RunOptions {
-    /// Reads the general options, in sysbench's order, and passes its warnings to `warn`.
-    ///
-    /// # Errors
-    /// The fatal message.
+    /// Reads the general options in sysbench's order. Passes its warnings to `warn` and fails with its fatal message.
     pub(crate) fn read(line: &CommandLine, warn: impl Fn(&str)) -> Result<Self, String> {
         let number = |name: &str, old_name: &str| {
             if !replaces(old_name, line.int(old_name)) {
@@ -138,9 +128,7 @@ impl RunOptions {
             thread_init_timeout: seconds("thread-init-timeout", line.int("thread_init_timeout"))?,
             placement: placement(line)?,
             idle_connections: idle_connections(line.int("idle_connections"))?,
-            rate_per_s: u32::try_from(rate)
-                .map(|rate| Some(rate).filter(|rate| *rate > 0))
-                .map_err(|_| format!("Invalid value for --rate: {rate}"))?,
+            rate_per_s: rate_per_s(rate)?,
             report_interval_s: Some(interval).filter(|interval| *interval > 0),
             checkpoints_s,
             debug: line.is_on("debug"),
@@ -150,10 +138,7 @@ impl RunOptions {
             histogram: line.is_on("histogram"),
             verbosity: if line.is_on("debug") { 5 } else { verbosity(line) },
             dialect: dialect(line.text("dialect"))?,
-            json: line.has("json").then(|| match line.text("json") {
-                "" | "-" => JsonTarget::StandardOutput,
-                file => JsonTarget::File(file.into()),
-            }),
+            json: json_target(line),
             hdr_log: Some(line.text("hdr_log")).filter(|file| !file.is_empty()).map(PathBuf::from),
             given_seed,
             seed: given_seed.map_or_else(seed_of_clock, i64::cast_unsigned),
@@ -171,13 +156,12 @@ impl RunOptions {
         }
     }
 
-    /// The percentile that intermediate lines and hooks show.
     pub(crate) fn first_percentile(&self) -> Option<&Percentile> {
         self.percentiles.first()
     }
 }
 
-/// Does a deprecated option go before its new name? Only with a value that is not its default, as in sysbench.
+/// Whether a deprecated option replaces its new name: only if its value is not the default, as in sysbench.
 fn replaces(old_name: &str, value: i64) -> bool {
     match old_name {
         "num_threads" => !(0..=1).contains(&value),
@@ -186,7 +170,7 @@ fn replaces(old_name: &str, value: i64) -> bool {
     }
 }
 
-/// Its low byte, as in sysbench.
+/// The option's low byte, as in sysbench.
 pub(crate) fn verbosity(line: &CommandLine) -> i64 {
     line.int("verbosity") & 0xff
 }
@@ -219,12 +203,12 @@ fn checkpoints(given: &[String]) -> Result<Vec<u64>, String> {
     Ok(seconds)
 }
 
-/// So many seconds, at most a thousand million, so that neither sums of durations nor their nanoseconds overflow.
+/// Caps seconds at a thousand million, so that neither sums of durations nor their nanoseconds overflow.
 fn bounded_seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds.min(1_000_000_000))
 }
 
-/// Seconds, or a share of `--time` as in `10%`.
+/// Parses seconds, or a share of `--time` such as `10%`.
 fn forced_shutdown(text: &str, time: Duration) -> Result<Option<Duration>, String> {
     if text.eq_ignore_ascii_case("off") {
         return Ok(None);
@@ -233,6 +217,18 @@ fn forced_shutdown(text: &str, time: Duration) -> Result<Option<Duration>, Strin
     let number: u64 = if number.is_empty() { Ok(0) } else { number.parse() }
         .map_err(|_| format!("Invalid value for --forced-shutdown: '{text}'"))?;
     Ok(Some(bounded_seconds(share.map_or(number, |time| time.saturating_mul(number) / 100))))
+}
+
+fn json_target(line: &CommandLine) -> Option<JsonTarget> {
+    line.has("json").then(|| match line.text("json") {
+        "" | "-" => JsonTarget::StandardOutput,
+        file => JsonTarget::File(file.into()),
+    })
+}
+
+fn rate_per_s(rate: i64) -> Result<Option<u32>, String> {
+    let checked = u32::try_from(rate).map_err(|_| format!("Invalid value for --rate: {rate}"))?;
+    Ok(Some(checked).filter(|rate| *rate > 0))
 }
 
 fn idle_connections(number: i64) -> Result<u32, String> {

@@ -11,24 +11,23 @@ use crate::option_files::my_cnf;
 use bakeoff_load::connector::Rotation;
 use bakeoff_load::net::{Endpoint, PrepareMode, Secret, ServerAddress, TlsMode, TlsOptions};
 
-/// Longest time for socket, TLS and login together.
+/// Limit for connecting, TLS and login together.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
-/// Longest silence: sysbench has no limit, and an index over a big table takes what it takes.
+/// Longest wait for a reply. sysbench has no limit, and an index over a big table takes as long as it takes.
 const REPLY_LIMIT: Duration = Duration::from_secs(24 * 3600);
-/// Where `localhost` without a socket is looked for, after `$MYSQL_UNIX_PORT`.
+/// Where to look for `localhost` without a socket, after `$MYSQL_UNIX_PORT`.
 const USUAL_SOCKETS: [&str; 4] =
     ["/run/mysqld/mysqld.sock", "/var/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock"];
 /// Files that sysbench 1.0 expects in the working directory with `--mysql-ssl=on`.
 const FILES_OF_1_0: [&str; 3] = ["cacert.pem", "client-cert.pem", "client-key.pem"];
 
-/// The MySQL options, with those of `--my-cnf` where the command line is silent.
+/// The MySQL options, with those of `--my-cnf` as defaults.
 pub(crate) struct MySqlOptions<'a> {
     line: &'a CommandLine,
     my_cnf: Vec<(&'static str, String)>,
 }
 
 impl<'a> MySqlOptions<'a> {
-    /// Reads `--my-cnf`, if it is given.
     pub(crate) fn read(line: &'a CommandLine) -> Result<Self, String> {
         let my_cnf = if line.has("my_cnf") { my_cnf(line.text("my_cnf"))? } else { Vec::new() };
         Ok(Self { line, my_cnf })
@@ -53,31 +52,27 @@ impl<'a> MySqlOptions<'a> {
         }
     }
 
-    /// Refuses what cannot be had here.
+    /// Refuses options that are not supported.
     pub(crate) fn check(&self) -> Result<(), String> {
         if self.line.is_on("mysql_compression") {
-            return Err(
-                "--mysql-compression is not to be had: the protocol's compression is not spoken here".to_owned()
-            );
+            return Err("--mysql-compression is not supported".to_owned());
         }
         if !self.text("mysql_ssl_cipher").is_empty() {
-            return Err("--mysql-ssl-cipher is not to be had: the TLS library chooses the cipher".to_owned());
+            return Err("--mysql-ssl-cipher is not supported: the TLS library chooses the cipher".to_owned());
         }
         Ok(())
     }
 
-    /// Character set and collation of the connections, as chosen.
     pub(crate) fn charset(&self) -> (String, Option<String>) {
         let collation = Some(self.text("mysql_collation").to_owned());
         (self.text("mysql_charset").to_owned(), collation.filter(|collation| !collation.is_empty()))
     }
 
-    /// Is no server to be used at all?
     pub(crate) fn is_dry_run(&self) -> bool {
         self.line.is_on("mysql_dry_run")
     }
 
-    /// Why a script that asks for the driver cannot have it, in sysbench's words.
+    /// Why a script cannot have the driver, in sysbench's words.
     pub(crate) fn driver_failure(&self) -> Option<String> {
         if self.sockets().is_empty() && self.list("mysql_host").is_empty() {
             return Some("No MySQL hosts specified, aborting".to_owned());
@@ -86,7 +81,6 @@ impl<'a> MySqlOptions<'a> {
         prepare_mode(mode).is_none().then(|| format!("Invalid value for db-ps-mode: {mode}"))
     }
 
-    /// Errors after which an event is run again.
     pub(crate) fn ignored_errors(&self) -> Result<IgnoreErrors, String> {
         let list = self.list("mysql_ignore_errors");
         if list.iter().any(|item| item == "all") {
@@ -97,7 +91,7 @@ impl<'a> MySqlOptions<'a> {
         Ok(IgnoreErrors::Codes(list.iter().map(code).collect::<Result<_, _>>()?))
     }
 
-    /// Every address, in the order in which connections are shared out.
+    /// Every address, in the order in which connections are distributed.
     pub(crate) fn rotation(&self) -> Result<Rotation, String> {
         let (charset, collation) = self.charset();
         let base = ServerAddress {
@@ -117,7 +111,7 @@ impl<'a> MySqlOptions<'a> {
         Ok(Rotation::new(addresses.collect()))
     }
 
-    /// The file's socket is used unless the command line names a host or a port, or the file a host elsewhere.
+    /// Uses the file's socket unless the command line names a host or a port, or the file a host elsewhere.
     fn sockets(&self) -> Vec<String> {
         let is_elsewhere = |host: &String| !host.is_empty() && host != "localhost";
         let is_named = self.line.has("mysql_host") || self.line.has("mysql_port");
@@ -128,7 +122,7 @@ impl<'a> MySqlOptions<'a> {
         }
     }
 
-    /// Sockets if there are any; else every port of the first host, then of the next.
+    /// Returns the sockets or, without any, every port of the first host, then of the next.
     fn endpoints(&self) -> Result<Vec<Endpoint>, String> {
         let sockets = self.sockets();
         if !sockets.is_empty() {
@@ -143,13 +137,13 @@ impl<'a> MySqlOptions<'a> {
             }
         }
         if endpoints.is_empty() {
-            // Nobody connects: the driver has failed before.
+            // Nobody connects, because the driver has failed.
             endpoints.push(self.endpoint("localhost", 3306));
         }
         Ok(endpoints)
     }
 
-    /// A small number of a list; as sysbench reads it, it ends where its digits end.
+    /// Parses a small number of a list. As in sysbench it ends where its digits end.
     fn number(&self, text: &str) -> Result<u16, std::num::ParseIntError> {
         let digits = text.len() - text.trim_start_matches(|letter: char| letter.is_ascii_digit()).len();
         match &text[..digits] {
@@ -159,8 +153,8 @@ impl<'a> MySqlOptions<'a> {
         }
     }
 
-    /// As MySQL's client library has it, `localhost` is the usual unix socket; unless another port is asked for, which the
-    /// library would silently forget. The file's socket and port are of one server, which a port of the command line is not.
+    /// `localhost` is the usual unix socket, as in MySQL's client library, unless another port is asked for, which the library would silently
+    /// ignore. A my.cnf's socket and port belong to one server, the command line's port may not.
     fn endpoint(&self, host: &str, port: u16) -> Endpoint {
         let of_line = self.line.has("mysql_port");
         let in_file = self.in_file("mysql_socket").filter(|_| !of_line);

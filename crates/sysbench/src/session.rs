@@ -1,38 +1,34 @@
 //! What all scripts of one invocation share: the console, the way to the servers, and what the servers reported of themselves.
 
-use std::rc::Rc;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use bakeoff_load::connector::{Connector, Rotation};
+use bakeoff_load::host::{Environment, ThreadHost};
 use bakeoff_load::net::{ConnectionCanceller, Endpoint, ServerAddress, ServerFacts};
-use bakeoff_load::script_workload::CommandHost;
 use bakeoff_load::start_gate::Barrier;
-use bakeoff_load::worker_host::Environment;
 use bakeoff_load::worker_pool::spawn;
 use bakeoff_script::host::{
-    ConnectTarget, Connection, Host as _, LogLevel, NullHost, QueryClass, Reply, SqlError, StatementId, Value,
+    ConnectTarget, Connection, HostRef, LogLevel, QueryClass, Reply, SqlError, StatementId, Value, known_driver,
 };
 use bakeoff_script::{ScriptError, SqlCall};
 
 use crate::console::Console;
 
-/// sysbench's name for what runs a declared command.
+/// sysbench's name for the function that runs a declared command.
 pub(crate) const CALL_COMMAND: &str = "sysbench.cmdline.call_command";
 
-/// Shared by all threads.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct SysbenchSession {
     pub(crate) console: Arc<Console>,
     pub(crate) rotation: Arc<Rotation>,
     pub(crate) dry_run: bool,
-    /// Why no script can have the driver.
     driver_failure: Option<String>,
     server: OnceLock<ServerFacts>,
 }
 
-impl Session {
+impl SysbenchSession {
     pub(crate) fn new(
         console: Arc<Console>,
         rotation: Rotation,
@@ -42,20 +38,19 @@ impl Session {
         Self { console, rotation: Arc::new(rotation), dry_run, driver_failure, server: OnceLock::new() }
     }
 
-    /// What the first connection found; `None`: the script has not connected.
+    /// What the first connection found. None if the script has not connected.
     pub(crate) fn server(&self) -> Option<&ServerFacts> {
         self.server.get()
     }
 
-    /// A connector of one thread.
     pub(crate) fn connector(&self, canceller: Arc<ConnectionCanceller>) -> Connector {
         Connector::rotating(Arc::clone(&self.rotation), canceller)
     }
 
-    /// The host of a script that runs no events.
-    pub(crate) fn command_host(self: &Arc<Self>) -> Rc<CommandHost> {
+    pub(crate) fn command_host(self: &Arc<Self>) -> HostRef {
         let environment = Arc::clone(self) as Arc<dyn Environment>;
-        CommandHost::new(environment, self.connector(Arc::default()), Arc::new(Barrier::new(1)))
+        let host = ThreadHost::new(environment, self.connector(Arc::default()), Arc::new(Barrier::new(1)));
+        HostRef::without_events(host)
     }
 
     fn report_refusal(&self, address: &ServerAddress, error: &SqlError) {
@@ -68,8 +63,8 @@ impl Session {
     }
 }
 
-impl Environment for Session {
-    /// A refusal is reported as sysbench reports it.
+impl Environment for SysbenchSession {
+    /// Reports a refusal as sysbench does.
     fn connect(&self, connector: &Connector, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
         if self.dry_run {
             self.server.get_or_init(|| ServerFacts {
@@ -91,7 +86,7 @@ impl Environment for Session {
 
     fn driver(&self, name: &str) -> Result<(), String> {
         self.driver_failure.clone().map_or(Ok(()), Err)?;
-        NullHost.driver(name)
+        known_driver(name)
     }
 
     fn log(&self, level: LogLevel, message: &str) {
@@ -134,7 +129,6 @@ fn as_client_library(endpoint: &Endpoint, error: SqlError) -> SqlError {
 /// `--mysql-dry-run`: a connection to nowhere, where every statement succeeds at once and returns nothing.
 #[derive(Debug, Default)]
 struct DryRun {
-    /// Statements prepared, so that each has a number.
     statements: u32,
 }
 
@@ -178,27 +172,23 @@ impl Connection for DryRun {
     }
 }
 
-/// Threads that connect, and then hold what they have connected.
+/// Threads that connect and then hold their connections.
 const HOLDERS: u32 = 16;
-/// C stack of a holder.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// `--idle-connections`: connections that are held open while the workers run, and do nothing. Dropping it closes them.
+/// `--idle-connections`: connections held open and idle while the workers run. Dropping it closes them.
 ///
-/// What a server does with thousands of connections of which few are active is asked often, and a worker with a Lua state of its own
-/// for each would cost a hundred times what the connection costs.
+/// People often ask what a server does with thousands of mostly idle connections. A worker with its own Lua state for each would cost a
+/// hundred times as much as the connection.
 pub(crate) struct IdleConnections {
-    /// Where the holders' threads wait. It is for one thread more, so the wait lasts until it is broken up.
+    /// Holds the holders until it is broken, because it is for one thread more.
     release: Arc<Barrier>,
     holders: Vec<JoinHandle<()>>,
 }
 
 impl IdleConnections {
-    /// Opens so many connections, shared out over the servers like all others.
-    ///
-    /// # Errors
-    /// The first that could not be opened, in one line.
-    pub(crate) fn open(session: &Arc<Session>, count: u32) -> Result<Self, String> {
+    /// Opens `count` connections, distributed over the servers like all others. Fails with the first that could not be opened.
+    pub(crate) fn open(session: &Arc<SysbenchSession>, count: u32) -> Result<Self, String> {
         let holders = HOLDERS.min(count);
         let release = Arc::new(Barrier::new(holders as usize + 1));
         let mut idle = Self { release, holders: Vec::with_capacity(holders as usize) };
@@ -220,14 +210,14 @@ impl Drop for IdleConnections {
     fn drop(&mut self) {
         self.release.break_up();
         for handle in self.holders.drain(..) {
-            // A holder that panicked holds nothing any more.
+            // A holder that panicked no longer holds anything.
             let _ = handle.join();
         }
     }
 }
 
-/// Connects, reports the outcome, and holds the connections until it is released.
-fn hold(session: &Session, share: u32, opened: Sender<Result<(), SqlError>>, release: &Barrier) {
+/// Connects, reports the outcome, and holds the connections until released.
+fn hold(session: &SysbenchSession, share: u32, opened: Sender<Result<(), SqlError>>, release: &Barrier) {
     let connector = session.connector(Arc::default());
     let connect = |_| connector.connect_to(&connector.next_address(&ConnectTarget::default()));
     let clients: Result<Vec<_>, SqlError> = (0..share).map(connect).collect();

@@ -1,7 +1,7 @@
 //! What the workers of a run count, and how it is read while they run.
 //!
-//! Counters belong to one worker each and need no locked instruction. Latencies go into a few histograms that the workers share by
-//! number, not into one each: 5,000 idle workers must not cost 5,000 histograms.
+//! Each counter belongs to one worker and needs no locked instruction. Latencies go into a few histograms that workers share, because 5,000
+//! idle workers must not cost 5,000 histograms.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -10,24 +10,23 @@ use bakeoff_load::lock;
 use bakeoff_load::worker_stats::{Latencies, LatencyShard, LatencyStore, WorkerStats};
 use bakeoff_metrics::{LatencyHistogram, SliceTotals, ms, seconds};
 
-/// Histograms at most; up to this many workers each has its own.
+/// Most histograms. Up to this many workers each has its own.
 const MOST_SHARDS: usize = 64;
 
-/// The numbers of all workers.
 #[derive(Debug)]
 pub(crate) struct Stats {
     workers: Vec<Arc<WorkerStats>>,
     shards: Vec<Arc<LatencyShard>>,
     running: AtomicU32,
-    /// When the last worker ended its events [ns of the clock]; 0: none has.
+    /// When the last worker ended its events [ns of the clock], 0 if none has.
     last_departure_ns: AtomicU64,
     collected: Mutex<Collected>,
 }
 
-/// Latencies taken out of the shards, for each of those who ask.
+/// Latencies taken out of the shards, for each reader.
 #[derive(Debug, Default)]
 struct Collected {
-    /// What was taken out of a shard last; empty between two shards.
+    /// The last shard's, empty in between.
     latest: Latencies,
     interval: Latencies,
     period: Latencies,
@@ -42,23 +41,20 @@ pub(crate) struct Delta {
     pub(crate) seconds: f64,
     pub(crate) totals: SliceTotals,
     pub(crate) latencies: Latencies,
-    /// Each worker's events and the seconds that they took.
+    /// Each worker's events and the seconds they took.
     pub(crate) by_worker: Vec<(u64, f64)>,
 }
 
 impl Delta {
-    /// Latencies of whole events.
     pub(crate) fn events(&self) -> &LatencyHistogram {
         self.latencies.by_operation()[0].1
     }
 
-    /// So many of something, a second.
     #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
     pub(crate) fn per_second(&self, count: u64) -> f64 {
         if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Statements of all kinds.
     pub(crate) fn queries(&self) -> u64 {
         self.totals.reads + self.totals.writes + self.totals.other
     }
@@ -69,7 +65,7 @@ impl Delta {
     }
 }
 
-/// What the workers had counted until a moment: where a [`Delta`] begins.
+/// The counters at one moment, where a [`Delta`] begins.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     at_ns: u64,
@@ -78,7 +74,6 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// At the beginning of counting.
     pub(crate) fn start(at_ns: u64) -> Self {
         Self { at_ns, ..Self::default() }
     }
@@ -96,49 +91,43 @@ impl Stats {
         }
     }
 
-    /// A worker's own numbers, and where its latencies go.
     pub(crate) fn of_worker(&self, thread: u32) -> (Arc<WorkerStats>, LatencyStore) {
         let shard = &self.shards[thread as usize % self.shards.len()];
         (Arc::clone(&self.workers[thread as usize]), LatencyStore::Shared(Arc::clone(shard)))
     }
 
-    /// A worker begins its events.
     pub(crate) fn arrive(&self) {
         self.running.fetch_add(1, Relaxed);
     }
 
-    /// A worker has ended them.
     pub(crate) fn depart(&self, now_ns: u64) {
         self.running.fetch_sub(1, Relaxed);
         self.last_departure_ns.fetch_max(now_ns, Relaxed);
     }
 
-    /// When the last worker ended its events [ns of the clock]: what comes after it (`thread_done()`, goodbyes) is no part of the run.
+    /// When the last worker ended its events [ns of the clock]. What follows (`thread_done()`, goodbyes) is not part of the run.
     pub(crate) fn last_departure_ns(&self) -> Option<u64> {
         Some(self.last_departure_ns.load(Relaxed)).filter(|ns| *ns > 0)
     }
 
-    /// Workers between [`Stats::arrive`] and [`Stats::depart`].
     pub(crate) fn threads_running(&self) -> u32 {
         self.running.load(Relaxed)
     }
 
-    /// Events that have begun and not ended.
     pub(crate) fn events_running(&self) -> u64 {
         self.workers.iter().filter(|worker| worker.is_in_event()).count() as u64
     }
 
-    /// Since the last call: for an intermediate report.
+    /// Since the last call, for an intermediate report.
     pub(crate) fn interval(&self, snapshot: &mut Snapshot, now_ns: u64) -> Delta {
         self.taken(snapshot, now_ns, |collected| &mut collected.interval)
     }
 
-    /// Since the last call: for a checkpoint or the final report.
+    /// Since the last call, for a checkpoint or the final report.
     pub(crate) fn period(&self, snapshot: &mut Snapshot, now_ns: u64) -> Delta {
         self.taken(snapshot, now_ns, |collected| &mut collected.period)
     }
 
-    /// Since counting began.
     pub(crate) fn whole(&self, counting_since_ns: u64, now_ns: u64) -> Delta {
         self.taken(&mut Snapshot::start(counting_since_ns), now_ns, |collected| &mut collected.whole)
     }
@@ -149,7 +138,7 @@ impl Stats {
         self.delta(snapshot, now_ns, latencies)
     }
 
-    /// Shortest and longest event of a worker; where there are more of them than histograms, of those that share its own.
+    /// Shortest and longest event of a worker, or of all that share its histogram.
     pub(crate) fn extremes_ms(&self, thread: usize) -> (f64, f64) {
         let collected = lock(&self.collected);
         let of_shard = collected.extremes_ns.get(thread % self.shards.len());

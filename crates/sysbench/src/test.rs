@@ -4,51 +4,44 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bakeoff_load::failure::Failure;
-use bakeoff_load::script_workload::{Command, failure};
+use bakeoff_load::host::{Environment, RunHost};
+use bakeoff_load::script_workload::{ScriptCommand, failure};
 use bakeoff_load::start_gate::Semaphore;
-use bakeoff_load::worker_host::{Environment, WorkerHost};
 use bakeoff_load::worker_pool::PoolOptions;
 use bakeoff_metrics::now_ns;
-use bakeoff_script::host::{EventEnd, Host, HostRef, LogLevel};
+use bakeoff_script::host::{EventEnd, Events as _, Host as _, HostRef, LogLevel};
 use bakeoff_script::{Script, ScriptError, ScriptSource, Settings, ThreadRole};
 
 use crate::run_options::RunOptions;
-use crate::session::{CALL_COMMAND, Session};
+use crate::session::{CALL_COMMAND, SysbenchSession};
 use crate::stats::Stats;
 
-/// Default of `--cpu-max-prime`.
 pub(crate) const MAX_PRIME: u64 = 10_000;
 
-/// What is run.
 #[derive(Debug)]
 pub(crate) enum Test {
-    /// A Lua script.
     Script(Box<ScriptTest>),
-    /// The built-in `cpu`: prime numbers by trial division. People run it to see whether a machine is the one that they think it is.
+    /// The built-in `cpu`: prime numbers by trial division. People run it to check what a machine's CPU does.
     Cpu {
-        /// `--cpu-max-prime`.
         max_prime: u64,
     },
 }
 
-/// A script with what it is run with.
 #[derive(Debug, Clone)]
 pub(crate) struct ScriptTest {
     pub(crate) source: ScriptSource,
     pub(crate) settings: Settings,
 }
 
-/// What one worker needs to run a test.
 pub(crate) struct TestWorker<'a> {
-    pub(crate) host: &'a Rc<WorkerHost>,
-    pub(crate) session: &'a Session,
+    pub(crate) host: &'a Rc<RunHost>,
+    pub(crate) session: &'a SysbenchSession,
     pub(crate) stats: &'a Stats,
-    /// Where workers load their scripts.
     pub(crate) loading: &'a Semaphore,
 }
 
 impl TestWorker<'_> {
-    /// Waits until every worker is ready and the run begins; false: it never does.
+    /// Waits until every worker is ready and the run begins. Returns false if it never does.
     fn wait_for_start(&self) -> bool {
         let begins = self.host.rest();
         if begins {
@@ -57,14 +50,13 @@ impl TestWorker<'_> {
         begins
     }
 
-    /// No more events will begin.
     fn end(&self) {
         self.stats.depart(now_ns());
     }
 }
 
 impl Test {
-    /// Does the script load the server in its `thread_init()` before the run, as its option `ramp_up` says?
+    /// Whether the script loads the server in its `thread_init()` before the run, by its option `ramp_up`.
     pub(crate) fn ramps_up(&self) -> bool {
         match self {
             Self::Script(test) => {
@@ -76,8 +68,8 @@ impl Test {
         }
     }
 
-    /// One worker's whole run: sets itself up, waits for the start, runs events, tidies up. The first failure of all workers has been
-    /// reported when it returns.
+    /// Runs one worker: sets up, waits for the start, runs events, tidies up. When it returns, the first failure of all workers has been
+    /// reported.
     pub(crate) fn work(&self, worker: &TestWorker<'_>) -> Result<(), Failure> {
         match self {
             Self::Script(test) => test.work(worker),
@@ -98,7 +90,6 @@ impl Test {
 }
 
 impl ScriptTest {
-    /// The script in a state of its own.
     pub(crate) fn load(&self, role: ThreadRole, host: HostRef) -> Result<Script, ScriptError> {
         Script::load(&self.source, &self.settings, role, host)
     }
@@ -107,15 +98,15 @@ impl ScriptTest {
         let (host, console) = (worker.host, &worker.session.console);
         let reported = |function: &'static str| {
             move |error: ScriptError| {
-                // Behind a closed gate it fails because its connection was cut, or after another has reported why.
-                if !host.aborted() {
+                // After the gate has closed, it fails because its connection was cut, or after another was reported.
+                if !host.thread_host().aborted() {
                     console.script_failed(function, &error);
                 }
                 failure(error)
             }
         };
         let role = ThreadRole::Worker(host.thread());
-        let load = || self.load(role, Rc::clone(host) as HostRef);
+        let load = || self.load(role, Rc::clone(host).for_script());
         let script = worker.loading.pass(load).map_err(reported(""))?;
         script.thread_init().map_err(reported("thread_init"))?;
         console.log(LogLevel::Debug, &format!("Worker thread (#{}) initialized", host.thread()));
@@ -124,14 +115,20 @@ impl ScriptTest {
         }
         script.run().map_err(reported("thread_run"))?;
         worker.end();
-        // As in sysbench, what fails behind the last event is reported, and the run is no failure.
+        // As in sysbench, a failure after the last event is reported but does not fail the run.
         let _ = script.thread_done().map_err(reported("thread_done"));
         Ok(())
     }
 
-    /// Runs a command of the script that `main` has loaded, by one thread or by all at once where the script says so. False when it
-    /// failed, which has been reported then.
-    pub(crate) fn command(&self, name: &str, main: &Script, options: &RunOptions, session: &Arc<Session>) -> bool {
+    /// Runs a command of the script that `main` has loaded, on one thread or, if the script says so, on all at once. Returns false if it failed,
+    /// which has been reported.
+    pub(crate) fn command(
+        &self,
+        name: &str,
+        main: &Script,
+        options: &RunOptions,
+        session: &Arc<SysbenchSession>,
+    ) -> bool {
         let mut commands = main.commands().iter();
         let parallel = commands.any(|known| known.name == name && known.parallel);
         if parallel && options.threads > 1 {
@@ -143,8 +140,8 @@ impl ScriptTest {
         main.command(name).inspect_err(|error| session.console.script_failed(function, error)).is_ok()
     }
 
-    fn command_in_parallel(&self, name: &str, options: &RunOptions, session: &Arc<Session>) -> bool {
-        let command = Command {
+    fn command_in_parallel(&self, name: &str, options: &RunOptions, session: &Arc<SysbenchSession>) -> bool {
+        let command = ScriptCommand {
             name: name.to_owned(),
             source: self.source.clone(),
             settings: self.settings.clone(),
@@ -162,12 +159,12 @@ impl ScriptTest {
     }
 }
 
-/// A value of `--cpu-max-prime`.
+/// Parses `--cpu-max-prime`.
 pub(crate) fn max_prime(number: &str) -> Result<u64, String> {
     number.parse().ok().filter(|limit| *limit > 0).ok_or_else(|| format!("Invalid value of cpu-max-prime: {number}."))
 }
 
-/// One event of `cpu`: counts the primes from 3 to `max_prime` by dividing each number by all up to its square root, in 64 bits.
+/// Runs one event of `cpu`: counts the primes from 3 to `max_prime` by dividing each number by all up to its square root.
 #[expect(clippy::maybe_infinite_iter, reason = "`take_while` ends it")]
 fn count_primes(max_prime: u64) -> u64 {
     let max_prime = std::hint::black_box(max_prime);

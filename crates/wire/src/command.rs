@@ -18,7 +18,6 @@ const COM_STMT_CLOSE: u8 = 0x19;
 /// A parameter value for COM_STMT_EXECUTE.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Parameter<'a> {
-    /// SQL NULL.
     Null,
     /// BIGINT.
     Int(i64),

@@ -112,7 +112,6 @@ impl Dialect {
 ///
 /// Source: each standard's tables of lead and trail bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "named like the character sets")]
 pub enum MultiByte {
     /// The character set is not known. Read like [`MultiByte::Safe`].
     #[default]

@@ -14,7 +14,6 @@ use crate::reply::ServerError;
 /// Capability and status flags.
 ///
 /// Source: MySQL internals manual, "Capability Flags" and "Status Flags".
-#[expect(missing_docs, reason = "named like the manual's CLIENT_… and SERVER_STATUS_…")]
 pub mod capability {
     pub const LONG_PASSWORD: u32 = 1;
     pub const LONG_FLAG: u32 = 1 << 2;
@@ -112,7 +111,6 @@ const NATIVE: &[u8] = b"mysql_native_password";
 /// Whether to switch to TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsWish {
-    /// Never.
     Never,
     /// If the server offers it.
     IfOffered,
@@ -134,11 +132,9 @@ pub fn collation_id(name: &str) -> Option<u8> {
 /// Who logs in, and how.
 #[derive(Clone)]
 pub struct LoginOptions {
-    /// Account name.
     pub user: String,
     /// The password. Empty if the account has none.
     pub password: String,
-    /// Default database.
     pub database: Option<String>,
     /// Number of the session's first collation. The server also decodes the user and database names with it.
     pub collation: u8,
@@ -166,7 +162,6 @@ pub enum LoginStep {
 /// What the login negotiated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Negotiated {
-    /// The server's greeting.
     pub greeting: Greeting,
     /// The flags that both sides use.
     pub capabilities: u32,
@@ -246,9 +241,6 @@ impl Login {
     }
 
     /// Writes the login packet to `out`, to be sent through TLS.
-    ///
-    /// # Errors
-    /// The login packet cannot be written, or [`LoginStep::StartTls`] was not the last step.
     pub fn tls_started(&mut self, out: &mut Vec<u8>) -> Result<(), LoginError> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Tls(greeting) => {

@@ -4,13 +4,11 @@
 
 use crate::bytes::Malformed;
 
-/// Bytes of a packet header.
 pub const HEADER_BYTES: usize = 4;
 
 /// Longest payload of one packet. A packet of exactly this length is always followed by another one, even if that is empty.
 pub const MAX_PAYLOAD_BYTES: usize = 0xff_ffff;
 
-/// A packet header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Length of the payload, at most [`MAX_PAYLOAD_BYTES`].

@@ -50,7 +50,6 @@ impl RowCursor {
         self.rows_left = 0;
     }
 
-    /// Returns the current result set.
     pub fn result(&self) -> Option<&ResultSet> {
         self.current.as_ref().map(|(result, _)| result)
     }
@@ -58,9 +57,6 @@ impl RowCursor {
     /// Parses the next row into `row`, reusing its memory: one entry per column, None for NULL. Returns false after the last row.
     ///
     /// `reply` is what the scanner was given.
-    ///
-    /// # Errors
-    /// The row breaks the protocol, or the rows were dropped.
     pub fn next(&mut self, reply: &[u8], row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, Malformed> {
         let Some((result, encoding)) = self.current.filter(|_| self.rows_left > 0) else {
             return Ok(false);

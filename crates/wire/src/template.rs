@@ -31,7 +31,6 @@ impl Template {
         Self { sql: sql.into(), parameters_at: parameters_at.into() }
     }
 
-    /// The number of parameters.
     pub fn parameters(&self) -> usize {
         self.parameters_at.len()
     }

@@ -1,4 +1,4 @@
-"""The `bakeoff` command: its sub-commands, and the message and exit code of every error."""
+"""The `bakeoff` command: its subcommands, and the message and exit code of every error."""
 
 import os
 import re
@@ -153,7 +153,7 @@ def _in_a_line(message: str, context: click.Context | None) -> str:
 
 
 def _remedy_of_sysbench(name: str, taken: Container[str]) -> str:
-    """What to write for an option of sysbench or of one of its scripts; empty: it is neither."""
+    """Say what to write instead of an option of sysbench or its scripts; empty for any other."""
     from bakeoff.engine import describe_workloads
     from bakeoff.run.workload_checks import ELSEWHERE, RAND
 

@@ -1,4 +1,4 @@
-"""`bakeoff run`; and for every command that runs a study: progress, report, verdict, exit code, signals."""
+"""`bakeoff run`, and what every command that runs a study shares: progress, report, exit code, signals."""
 
 import contextlib
 import signal
@@ -68,7 +68,7 @@ class RunOptions:
 
     @classmethod
     def of(cls, output: Output, verdict: Verdict | None = None, **others: Any) -> Self:  # noqa: ANN401
-        """The options that were typed, and others."""
+        """Combine the options that were typed with others."""
         return cls(
             runs_root=runs_root(output.runs),
             quiet=output.quiet,
@@ -95,19 +95,16 @@ def explaining(verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
 
 
 def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_run: bool = False) -> int:
-    """Check that a study can be run here, then run and report it, or only show what it would take; the exit code.
-
-    Raises: as `check_study`.
-    """
+    """Check that a study can be run here, then run and report it, or only show what it would take."""
     check_study(study, options, no_verdict=no_verdict, shows=dry_run)
     return ExitCode.DONE if dry_run else run_and_report(study, options)
 
 
 def check_study(study: Study, options: RunOptions, *, no_verdict: bool, shows: bool = False) -> None:
-    """Check that a study can be run here, and show what it would take where that is wanted.
+    """Check that a study can be run here; `shows` prints what it would take.
 
     Raises:
-        SpecError: a workload or an option is unknown, or the budget is too small for a verdict that is wanted.
+        SpecError: a workload or an option is unknown, or the budget is too small for a verdict.
         HostError: the disk is too small.
     """
     check_workloads(study)
@@ -194,7 +191,7 @@ def show_report(run: RunDirectory, view: ReportView, options: RunOptions) -> Non
 
 
 def _differences(analysis: Analysis, view: ReportView) -> frozenset[FailOn]:
-    """What was found that a run may fail on: by the verdicts, and by a replay's queries and tables."""
+    """Return the differences that a run may fail on, from verdicts and from a replay's queries and tables."""
     found = {FailOn.SLOWER} if _is_slower(analysis) else set()
     replay = features.part("replay", "answer_rules")
     rows_kinds = set(replay.ROWS_KINDS) if replay else set()
@@ -207,14 +204,14 @@ def _differences(analysis: Analysis, view: ReportView) -> frozenset[FailOn]:
 
 
 def _is_slower(analysis: Analysis) -> bool:
-    """Whether a contender is claimed to be slower by more than the margin of equivalence."""
+    """Whether a contender is slower by more than the margin of equivalence."""
     words = [comparison.verdict.words for comparison in analysis.comparisons if not comparison.is_control]
     return any(Word.SLOWER in each and Word.EQUIVALENT not in each for each in words)
 
 
 @contextlib.contextmanager
 def ending_in_order(stop: threading.Event) -> Iterator[None]:
-    """The first signal sets `stop`; the second raises KeyboardInterrupt: servers are stopped, nothing is reported."""
+    """Let the first signal set `stop`; the second raises KeyboardInterrupt, which stops servers without a report."""
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if stop.is_set():
@@ -230,7 +227,7 @@ def ending_in_order(stop: threading.Event) -> Iterator[None]:
 
 
 def ending_signals() -> list[signal.Signals]:
-    """The signals that end a command, but those ignored when bakeoff started (`nohup` ignores SIGHUP)."""
+    """Return the signals that end a command, except those that were ignored from the start (`nohup`, SIGHUP)."""
     ending = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     return [number for number in ending if signal.getsignal(number) is not signal.SIG_IGN]
 
@@ -316,10 +313,7 @@ def _resume(asked: StudyOptions, changes: Mapping[str, Any], run: RunDirectory, 
 
 
 def _explaining_begun(run: RunDirectory, verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
-    """How differences of a resumed run are explained; a gate or a bisection explains none.
-
-    Raises: as `explaining`; SpecError also for `--explain-budget` of a gate or a bisection.
-    """
+    """How differences of a resumed run are explained; a gate or a bisection explains none."""
     begun = run.study()
     if begun.question.is_verdict:
         return explaining(verdict, of_s=of_s)

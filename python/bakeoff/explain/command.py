@@ -60,11 +60,7 @@ def _attribute(
 
 
 def _pair(text: str | None, study: Study) -> tuple[str, str] | None:
-    """The two arms named, in the study's order; None: none are.
-
-    Raises:
-        SpecError: not two, or one that the study has not.
-    """
+    """Return the two arms named by `--arms`, in the study's order."""
     if text is None:
         return None
     words = [arm.name for arm in study.arms if f",{arm.name}," in f",{text},"]

@@ -111,7 +111,7 @@ def gate(
 def _checked(study: Study, slowdown_percent: float | None) -> Study:
     for arm in study.arms:
         if arm.server.origin is Origin.URL:
-            message = f"gate: {arm.server} is a running server, which is not restarted: there would be no answer."
+            message = f"gate: {arm.server} is a running server; a gate needs servers that it can restart."
             raise SpecError(message, hint="Name a build that bakeoff starts: path:DIR.")
     if any(workload.rate_per_s or workload.speed for workload in study.workloads):
         message = "gate: it judges throughput, which is fixed where a rate or a speed is given."

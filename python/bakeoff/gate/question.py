@@ -12,9 +12,8 @@ from bakeoff.report.context import Context
 from bakeoff.report.question import Finish
 from bakeoff.report.view import Conclusion
 from bakeoff.spec import Study
-from bakeoff.stats.question import Progress
 from bakeoff.stats.resolution import NoiseCard
-from bakeoff.stats.stopping import ComparisonState, Decision, decide, family_size
+from bakeoff.stats.stopping import ComparisonState, Decision, Progress, decide, family_size
 
 
 class _Gate:
@@ -27,16 +26,7 @@ class _Gate:
             samples = [Sample(state.values, state.stop, state.hosts) for state in states if not state.is_control]
             return Answer.FAIL in answers(samples, limit=study.question.reference, family=family)
 
-        return decide(
-            progress.history,
-            study,
-            progress.plan,
-            kinds=progress.kinds,
-            elapsed_s=progress.elapsed_s,
-            epoch_time=progress.epoch_time,
-            aborted=progress.aborted,
-            answered=failed,
-        )
+        return decide(progress, answered=failed)
 
     def forecast(self, card: NoiseCard, study: Study, plan: Plan) -> str:
         return forecast_sentence(card, study, plan)

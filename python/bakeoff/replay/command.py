@@ -132,11 +132,11 @@ def replay(
 
 
 def _check_writes(*, writes: bool, backup: bool, on_running: bool) -> None:
-    """Check `--writes` and `--i-have-a-backup`: they are for running servers, and one takes the other."""
+    """Check that `--writes` comes with `--i-have-a-backup`, and only for running servers."""
     if backup and not writes:
         raise SpecError("--i-have-a-backup: it is for --writes.", hint="Write --writes too, or leave it out.")
     if writes and not on_running:
-        reason = "no server here is a running one, and in servers of bakeoff's own writes are replayed anyway."
+        reason = "no server here is a running one; on servers that bakeoff starts, writes are replayed anyway."
         raise SpecError(f"--writes: {reason}", hint="Leave it out.")
     if writes and not backup:
         hint = "Replay on copies, or write --i-have-a-backup too."
@@ -144,12 +144,13 @@ def _check_writes(*, writes: bool, backup: bool, on_running: bool) -> None:
 
 
 def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
-    """The workload itself when it is a capture, else one that is made of it in `captures` beside the runs.
+    """Return the workload if it is a capture, else make one of it in `captures` beside the runs.
 
-    That one has the log's literals: only its owner may read it, and a line says where it is.
+    That capture contains the log's literals, so only its owner may read it.
 
     Raises:
-        SpecError: it is neither a capture nor a log. HostError: it cannot be read, or nothing can be written there.
+        SpecError: the file is neither a capture nor a log.
+        HostError: it cannot be read, or nothing can be written there.
     """
     if not workload.is_file():
         raise SpecError(f"replay: {workload} is not a file.", hint="Name a capture, a log or a file of SQL.")
@@ -196,13 +197,9 @@ def _make(log: Path, capture: Path) -> None:
 
 
 def _sessions(asked: int | None, facts: CaptureFacts, *, once: str, quiet: bool) -> int:
-    """How many sessions the replay has; a line on standard error when that may not be what is expected.
+    """Choose the number of sessions, and say so on standard error if it may surprise.
 
-    Args:
-        asked: `--threads`.
-        facts: of the capture.
-        once: why each connection is replayed but once; empty: where sessions are more, several times at once.
-        quiet: say nothing.
+    `once` says why each connection is replayed only once; if it is empty, more sessions replay it several times.
     """
     sessions = asked or min(_THREADS_MOST, facts.at_once)
     note = _ONE_SESSION if not asked and sessions == 1 and facts.connections > 1 else ""
@@ -230,7 +227,7 @@ def _schema_of(totals: Mapping[str, Any]) -> str:
 def _print_capture(
     totals: dict[str, Any], capture: Path, facts: CaptureFacts, *, reads_only: bool, literals: bool
 ) -> None:
-    """What is in the capture and what cannot be replayed, on standard error, before anything starts."""
+    """Show on standard error, before anything starts, what is in the capture and what cannot be replayed."""
     page = console(stderr=True)
     render_terminal(capture_view(totals, capture, limit=_SHOWN_DIGESTS, literals=literals), page)
     if reads_only and facts.writes:

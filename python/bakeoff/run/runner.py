@@ -58,9 +58,9 @@ from bakeoff.stats.diagnostics import leaking_cells
 from bakeoff.stats.estimate import EpochEstimates, epoch_estimates
 from bakeoff.stats.model import Analysis, Comparison, Stop
 from bakeoff.stats.progress import Listener
-from bakeoff.stats.question import Progress, rule_of
+from bakeoff.stats.question import rule_of
 from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
-from bakeoff.stats.stopping import Decision
+from bakeoff.stats.stopping import Decision, Progress
 
 LOADING_SHARE = 0.5
 """Of the budget: while loading takes no more of it, further builds are loaded."""

@@ -1,6 +1,6 @@
 """Search for the setting that explains the difference between two arms of a run (`bakeoff explain --attribute`).
 
-The search is a run of its own, in a run directory below that of the run it explains.
+The search has its own run directory, below that of the run it explains.
 """
 
 import threading

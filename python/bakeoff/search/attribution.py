@@ -2,7 +2,7 @@
 
 Two arms differ in options, environment, data, connection, and perhaps in binaries. The search (`search/guilty.py`)
 measures the baseline beside arms that have some of the contender's values. What other binaries change besides their
-defaults is a setting of its own, `server`, which only the contender itself has.
+defaults is one more setting, `server`, which only the contender itself has.
 """
 
 import re

@@ -20,8 +20,7 @@ from bakeoff.spec import Arm, Study
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import by_comparison
 from bakeoff.stats.model import Estimate, Stop
-from bakeoff.stats.question import Progress
-from bakeoff.stats.stopping import Decision
+from bakeoff.stats.stopping import Decision, Progress
 
 _LABELLED = 3  # settings that an arm's label names
 _CONFIRMING = 2  # epochs of exactly the named settings: one of two that act only together may look like the cause

@@ -12,9 +12,8 @@ from bakeoff.search import sections
 from bakeoff.search.bisection import search_decision
 from bakeoff.search.model import Search
 from bakeoff.spec import Study
-from bakeoff.stats.question import Progress
 from bakeoff.stats.resolution import NoiseCard
-from bakeoff.stats.stopping import Decision
+from bakeoff.stats.stopping import Decision, Progress
 
 
 class _Search:

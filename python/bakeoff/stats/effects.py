@@ -115,7 +115,7 @@ def main_effects(analysis: Analysis, design: Design) -> tuple[MainEffect, ...]:
 def interactions(analysis: Analysis, design: Design) -> tuple[Interaction, ...]:
     """Estimate every pair of levels of every pair of factors for which all four corners were measured.
 
-    Of interactions that a fraction aliases, the first is given with the names of the others.
+    If a fraction aliases interactions, the first is given with the names of the others.
     """
     values, base = epoch_values(analysis), design.levels[analysis.baseline]
     found = []

@@ -47,7 +47,7 @@ class Word(StrEnum):
 
 
 class Interval(Frozen):
-    """A two-sided interval of a log ratio; both ends None while n is too small for one."""
+    """A two-sided interval of a log ratio; both ends None while n is too small."""
 
     low: float | None
     high: float | None
@@ -171,7 +171,7 @@ class Comparison(Frozen):
         p_value, p_adjusted: two-sided, and after Holm over the family; None below n_min.
         sd_restart, sd_within: components of the spread of one epoch's value.
         build_effect: p-value of the F test between builds; None with one build.
-        obstacle: why there can be no verdict; None if there can be one.
+        obstacle: why a verdict is impossible; None if it is not.
         more_epochs, more_s: what the target precision would still take; None if unknown.
     """
 

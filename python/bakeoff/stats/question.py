@@ -1,47 +1,16 @@
 """How a question steers its measurement: when measuring ends, and which arms the next epoch measures.
 
-The core asks for a verdict (`stats/stopping.py`). A feature whose record is a study's question has a rule of its own,
-`QUESTION` in its `question.py`.
+The core asks for a verdict (`stats/stopping.py`). If a study's question is a feature's record, the rule is
+`QUESTION` in the feature's `question.py`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from bakeoff import features, spec
 from bakeoff.plan import Plan
-from bakeoff.plan.timing import EpochTime
 from bakeoff.spec import Study
-from bakeoff.stats.estimate import EpochEstimates
-from bakeoff.stats.hosts import Kinds
 from bakeoff.stats.resolution import NoiseCard
-from bakeoff.stats.stopping import Decision, decide
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a run stands.
-
-    Attributes:
-        history: one entry per valid epoch.
-        study: with the arms that have joined so far.
-        kinds: kind of machine by host.
-        elapsed_s: wall seconds of the budget used, loading included.
-        epoch_time: measured in the epochs so far; None before that.
-        load_s: mean wall seconds of one load; only for a question that adds arms.
-        newest: arms that the newest epoch started, valid or not; likewise.
-        aborted: the user ended the run.
-    """
-
-    history: Sequence[EpochEstimates]
-    study: Study
-    plan: Plan
-    elapsed_s: float
-    kinds: Kinds = field(default_factory=dict)
-    epoch_time: EpochTime | None = None
-    load_s: float = 0.0
-    newest: Sequence[str] = ()
-    aborted: bool = False
+from bakeoff.stats.stopping import Decision, Progress, decide
 
 
 class Rule(Protocol):
@@ -65,15 +34,7 @@ class VerdictRule:
 
     def decide(self, progress: Progress) -> Decision:
         """Apply the stopping rule of docs/method.md."""
-        return decide(
-            progress.history,
-            progress.study,
-            progress.plan,
-            kinds=progress.kinds,
-            elapsed_s=progress.elapsed_s,
-            epoch_time=progress.epoch_time,
-            aborted=progress.aborted,
-        )
+        return decide(progress)
 
     def forecast(self, _card: NoiseCard, _study: Study, _plan: Plan) -> str:
         """Add nothing to the noise card."""

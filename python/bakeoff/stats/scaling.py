@@ -23,7 +23,7 @@ RUNGS_MIN = 4
 """Fewest thread counts: three parameters and something left to see whether they fit."""
 
 EPOCHS_MIN_BOOTSTRAP = 10
-"""Fewest epochs to resample; with fewer there is no interval."""
+"""Fewest epochs to resample; fewer give no interval."""
 
 LACK_OF_FIT_P = 0.05
 """Below it the points deviate from the law by more than the epochs scatter."""
@@ -71,7 +71,7 @@ class ScalingFit:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the law describes the points; None if there is no test."""
+        """Whether the law describes the points; None without a test."""
         return None if self.lack_of_fit_p is None else self.lack_of_fit_p >= LACK_OF_FIT_P
 
 

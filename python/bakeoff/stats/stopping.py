@@ -8,8 +8,7 @@ cell is finished when all its comparisons are settled; the control is never wait
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 
 from bakeoff.plan import Plan
 from bakeoff.plan.timing import GRACE, EpochTime
@@ -100,30 +99,39 @@ def stop_of(pairs: Sequence[PairEstimate], kinds: Kinds, study: Study, *, family
     return next((stop for stop in (Stop.RUNNING, Stop.PRECISE) if stop in stops), Stop.DECISIVE)
 
 
-def decide(
-    history: Sequence[EpochEstimates],
-    study: Study,
-    plan: Plan,
-    *,
-    kinds: Kinds = MappingProxyType({}),
-    elapsed_s: float,
-    epoch_time: EpochTime | None = None,
-    aborted: bool = False,
-    answered: Callable[[Sequence["ComparisonState"]], bool] | None = None,
-) -> Decision:
-    """Decide what to do next. The same history always gives the same decision, so a resumed run can ask again.
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands.
 
-    Args:
+    Attributes:
         history: one entry per valid epoch.
-        study: precision, budget, arms.
-        plan: cells and expected seconds.
+        study: with the arms that have joined so far.
         kinds: kind of machine by host.
         elapsed_s: wall seconds of the budget used, loading included.
-        epoch_time: measured in the epochs so far; None: as planned.
+        epoch_time: measured in the epochs so far; None before that.
+        load_s: mean wall seconds of one load; only for a question that adds arms.
+        newest: arms that the newest epoch started, valid or not; likewise.
         aborted: the user ended the run.
-        answered: whether the question is answered, whatever further epochs will say.
     """
-    states = _states(history, study, plan, {} if study.combine_hosts else kinds)
+
+    history: Sequence[EpochEstimates]
+    study: Study
+    plan: Plan
+    elapsed_s: float
+    kinds: Kinds = field(default_factory=dict)
+    epoch_time: EpochTime | None = None
+    load_s: float = 0.0
+    newest: Sequence[str] = ()
+    aborted: bool = False
+
+
+def decide(progress: Progress, *, answered: Callable[[Sequence["ComparisonState"]], bool] | None = None) -> Decision:
+    """Decide what to do next. The same progress always gives the same decision, so a resumed run can ask again.
+
+    `answered` says whether the question is answered, whatever further epochs will say.
+    """
+    study, plan, elapsed_s = progress.study, progress.plan, progress.elapsed_s
+    states = _states(progress.history, study, plan, {} if study.combine_hosts else progress.kinds)
     finished = frozenset(cell.name for cell in plan.cells if _is_finished(cell.name, states))
     open_states = [state for state in states if state.cell not in finished]
     settled = frozenset(
@@ -134,13 +142,13 @@ def decide(
     )
     arms_left = Counter(state.cell for state in open_states if (state.cell, state.contender) not in settled)
     planned_s = plan.measuring_seconds({cell: arms + 1 for cell, arms in arms_left.items()})
-    epoch_time = epoch_time or EpochTime(overhead_s=plan.overhead_s, wall_per_planned=1.0)
+    epoch_time = progress.epoch_time or EpochTime(overhead_s=plan.overhead_s, wall_per_planned=1.0)
     epochs = min((state.n for state in open_states), default=0)
     limit_s = study.budget_s * (GRACE if epochs < iv.N_MIN else 1.0)
     turns = plan.turns or len(plan.arms)
     share = epoch_time.share(planned_s, room_s=limit_s - elapsed_s, epochs=epochs, cells=len(arms_left), turns=turns)
     next_s = epoch_time.epoch_s(share * planned_s)
-    stop = _overall(states, going_on=bool(open_states), aborted=aborted)
+    stop = _overall(states, going_on=bool(open_states), aborted=progress.aborted)
     if stop is Stop.RUNNING and answered and answered(states):
         stop = Stop.ANSWERED
     if stop is Stop.RUNNING and elapsed_s + next_s > limit_s:

@@ -160,7 +160,7 @@ def _within_hosts(sample: _Sample) -> list[EpochPoint]:
 
 
 def _shaped(sample: _Sample) -> list[EpochPoint]:
-    """Epochs of hosts with three or more, without their hosts' means: fewer have no scatter of their own to look at."""
+    """Epochs of hosts with three or more, without their hosts' means; fewer epochs have no scatter to look at."""
     counts = Counter(sample.hosts)
     return [point for point in _within_hosts(sample) if counts[point.host] >= _SHAPE_EPOCHS_A_HOST]
 
@@ -172,7 +172,7 @@ def _nothing_done(pairs: Sequence[PairEstimate], contender: str, context: Analys
     idle = {math.inf: context.study.baseline.name, -math.inf: contender}.get(dead[0].value)
     who = "an arm" if idle is None else context.label(idle)
     where = f"epoch {dead[0].epoch}" if len(dead) == 1 else f"{len(dead)} epochs"
-    return f"{who} completed nothing in {where}, so there is no ratio."
+    return f"{who} completed nothing in {where}, so no ratio exists."
 
 
 def _p_value(sample: _Sample) -> float | None:
@@ -184,7 +184,7 @@ def _p_value(sample: _Sample) -> float | None:
 def _adjusted(samples: Sequence[_Sample], p_values: Sequence[float | None], family: int) -> list[float | None]:
     """Holm over the declared family; the control is outside it and keeps its own p.
 
-    A DECISIVE comparison has passed a test of its own at 1 % / M: it counts as rejected for the others (p = 0) and gets
+    A DECISIVE comparison has passed a separate test at 1 % / M: it counts as rejected for the others (p = 0) and gets
     its Bonferroni value. One that is decisive about a gate's limit alone counts as not rejected.
     """
     primary = [i for i, sample in enumerate(samples) if not sample.is_control]
@@ -354,7 +354,7 @@ class Case:
     Attributes:
         claim: the interval excludes 0 after correction over the family (`may_claim`).
         detectable: minimal detectable effect; infinite if unknown.
-        nothing_done: why there is no ratio, or empty.
+        nothing_done: why no ratio exists, or empty.
         restarted: both servers were started anew for every epoch.
         rate_per_s: of an open loop; None for a closed one.
         kept_up: in an open loop, neither arm fell short of the rate.

@@ -1,9 +1,10 @@
--- TPC-C, to the standard's revision 5.11, clauses 1 to 4: `tpcc prepare | run | check | cleanup`. See docs/tpcc.md.
+-- TPC-C, to the standard's revision 5.11, clauses 1 to 4: `tpcc prepare | run | check | cleanup`. See docs/reference/tpcc.md.
 local check = require("tpcc_check")
 local host = require("tpcc_host")
 local load = require("tpcc_load")
 local options = require("tpcc_options")
 local random = require("tpcc_random")
+local report = require("tpcc_report")
 local schema = require("tpcc_schema")
 local terminal = require("tpcc_terminal")
 
@@ -133,6 +134,10 @@ end
 
 function sysbench.hooks.before_restart_event(err)
    mine:abandon(err)
+end
+
+function sysbench.hooks.report_operations(stat)
+   report.print(stat, options.read())
 end
 
 function thread_done()

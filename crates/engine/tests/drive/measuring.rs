@@ -44,7 +44,7 @@ fn a_slice_tells_all_that_the_contract_names() {
     assert_eq!((&done["blocks"], &done["workers_stopped"]), (&json!(2), &json!(0)));
 }
 
-/// The JSON object in `docs/engine.md` that holds `mark`.
+/// The JSON object in `docs/reference/engine.md` that holds `mark`.
 fn example(mark: &str) -> &'static str {
     let text = include_str!("../../../../docs/reference/engine.md");
     let at = text.find(mark).unwrap();

@@ -156,8 +156,8 @@ fn long_files_become_many_inserts() {
 
 #[test]
 fn rows_of_another_form_are_refused() {
-    assert_eq!(inserts(b"1\t2\n1\n", &["", ""]), Err("row 2 has not 2 values".to_owned()));
-    assert_eq!(inserts(b"1\t2\t3\n", &["", ""]), Err("row 1 has not 2 values".to_owned()));
+    assert_eq!(inserts(b"1\t2\n1\n", &["", ""]), Err("row 2 does not have 2 values".to_owned()));
+    assert_eq!(inserts(b"1\t2\t3\n", &["", ""]), Err("row 1 does not have 2 values".to_owned()));
     assert_eq!(inserts(b"1\t2", &["", ""]), Err("it ends within a row".to_owned()));
     assert_eq!(inserts(b"1\t2\\", &["", ""]), Err("it ends within a row".to_owned()));
     assert_eq!(

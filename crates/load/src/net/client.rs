@@ -17,38 +17,36 @@ use super::errors;
 use super::learned::Names;
 use super::socket::{ConnectionCanceller, ReadLimit, Traffic};
 use super::{PrepareMode, ServerAddress};
-use crate::placement::{Pair, PairedWorker};
+use crate::machine::placement::{Pair, PairedWorker};
 
-/// A server's error number for a statement that it cannot prepare (ER_UNSUPPORTED_PS).
+/// ER_UNSUPPORTED_PS: the server cannot prepare this statement.
 const CANNOT_PREPARE: u16 = 1295;
 
-/// A blocking connection to one server. Dropping it says goodbye and closes the socket.
+/// A blocking connection to one server. Dropping it sends COM_QUIT and closes the socket.
 pub struct Client {
     address: Arc<ServerAddress>,
     canceller: Arc<ConnectionCanceller>,
     traffic: Rc<Traffic>,
     paired: Option<PairedWorker>,
-    /// The server's thread, as long as it is pinned for this connection.
+    /// The server's thread while it is pinned for this connection.
     pair: Option<Pair>,
     exchange: Exchange,
     session: SessionFacts,
-    /// Where in the last reply's rows the script has got to.
+    /// Position in the rows of the last reply.
     cursor: RowCursor,
     statements: Statements,
-    /// Counts connects; see [`ServerStatement::generation`].
+    /// Counts connects. See [`ServerStatement::generation`].
     generation: u32,
 }
 
-/// What a server reported of itself and of a connection.
+/// What a server reported about itself and a connection.
 #[derive(Debug, Clone, Serialize)]
 pub struct ServerFacts {
     /// From the greeting, e.g. `8.0.15` or `10.11.19-MariaDB-0+deb12u1`.
     pub server_version: String,
-    /// Of the connection.
     pub charset: String,
-    /// Of the connection.
     pub collation: String,
-    /// TLS version and cipher suite, e.g. `TLSv1.3 TLS13_AES_256_GCM_SHA384`; `None` without TLS.
+    /// TLS version and cipher suite, such as `TLSv1.3 TLS13_AES_256_GCM_SHA384`. None without TLS.
     pub tls_cipher: Option<String>,
 }
 
@@ -61,18 +59,15 @@ impl Client {
     /// Connects, logs in and sets the character set.
     ///
     /// # Errors
-    /// A fatal [`SqlError`]: 2002 (unix) and 2003 (TCP) unreachable or silent, 2026 TLS, 2059 unknown authentication plugin, 2013
-    /// lost during the login, or the server's own (1045 access denied, 1049 unknown database, 1040 too many connections, 1115 unknown
-    /// character set, 1273 unknown collation).
+    /// A fatal [`SqlError`]: 2002 (unix) and 2003 (TCP) unreachable or silent, 2005 unknown host, 2026 TLS, 2059 unknown authentication
+    /// plugin, 2013 lost during the login, or the server's own (1045 access denied, 1049 unknown database, 1040 too many connections, 1115
+    /// unknown character set, 1273 unknown collation).
     pub fn connect(address: &Arc<ServerAddress>) -> Result<Client, SqlError> {
         Self::connect_attached(address, Arc::default(), Rc::default(), None)
     }
 
-    /// As [`Client::connect`], for a worker: the socket (and each later one) hangs on `canceller`, its bytes are added to `traffic`, and
-    /// its threads are paired where the worker's are.
-    ///
-    /// # Errors
-    /// As [`Client::connect`].
+    /// Like [`Client::connect`], for a worker: all its sockets end with `canceller`, their bytes are added to `traffic`, and its threads are
+    /// paired if the worker's are.
     pub fn connect_attached(
         address: &Arc<ServerAddress>,
         canceller: Arc<ConnectionCanceller>,
@@ -95,9 +90,6 @@ impl Client {
     }
 
     /// Runs a statement and returns the first columns of its first row as texts.
-    ///
-    /// # Errors
-    /// As [`Connection::query`].
     pub fn texts<const COLUMNS: usize>(&mut self, sql: &[u8]) -> Result<[String; COLUMNS], SqlError> {
         self.query(sql)?;
         let mut row = Vec::new();
@@ -105,17 +97,16 @@ impl Client {
         Ok(texts(&row))
     }
 
-    /// What the server reported when this connection was made.
     pub fn facts(&self) -> &ServerFacts {
         &self.session.server
     }
 
-    /// In a transaction of several statements, as of the last reply that was no error.
+    /// Whether a transaction of several statements is open, as of the last successful reply.
     pub fn in_transaction(&self) -> bool {
         self.exchange.in_transaction()
     }
 
-    /// Bytes sent and received so far, shared with the worker where one was named.
+    /// Bytes sent and received so far, shared with the worker if there is one.
     pub fn traffic(&self) -> &Traffic {
         &self.traffic
     }
@@ -147,17 +138,16 @@ fn open(
     Ok((exchange, SessionFacts { server, multi_byte }, pair))
 }
 
-/// Returns the collation that a login announces: that of the session if it is known, so that the login sets it.
+/// Returns the collation that a login announces: the session's if it is known, so that the login sets it.
 fn login_collation(address: &ServerAddress, known: Option<&Names>) -> u8 {
-    // By another character set the server would misread such names.
+    // The server would misread other names in another character set.
     let is_ascii = address.user.is_ascii() && address.database.as_deref().is_none_or(str::is_ascii);
     let known = known.filter(|_| is_ascii).and_then(|[_, collation, ..]| collation_id(collation));
     known.unwrap_or(UTF8MB4_GENERAL_CI)
 }
 
-/// Gives the session its character set. The first connection to an address sets it and asks what the server made of it. The second
-/// asks whether its login has done the same. Later ones ask nothing, and set it only if the login does not. `known` is what was
-/// known at the login.
+/// Sets the session's character set. The first connection to an address sets it and asks what the server made of it. The second asks whether
+/// its login did the same. Later ones ask nothing, and set it only if the login does not. `known` is what was known at the login.
 fn settle_names(exchange: &mut Exchange, address: &ServerAddress, known: Option<&Names>) -> Result<Names, SqlError> {
     let learned = &address.learned;
     let Some(known) = known else {
@@ -193,14 +183,14 @@ fn ping(exchange: &mut Exchange) -> Result<(), SqlError> {
     exchange.run(1, Encoding::Text, &mut RowCursor::default()).map(drop)
 }
 
-/// Lets through what may stand in SQL without quotes.
+/// Accepts names that need no quotes in SQL.
 fn name<'a>(name: &'a str, what: &str) -> Result<&'a str, SqlError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if !name.is_empty() && name.bytes().all(plain) {
         return Ok(name);
     }
     // 1115 is the server's "unknown character set".
-    Err(errors::fatal(1115, format!("{what} '{name}' is no name: letters, digits and _ only")))
+    Err(errors::fatal(1115, format!("{what} '{name}' is not a name (letters, digits and _ only)")))
 }
 
 fn ask_names(exchange: &mut Exchange) -> Result<Names, SqlError> {
@@ -214,7 +204,7 @@ fn ask_names(exchange: &mut Exchange) -> Result<Names, SqlError> {
     Ok(texts(&row))
 }
 
-/// The first columns of a row as texts; NULL and columns that are missing are empty.
+/// Returns the first columns of a row as strings. NULL and missing columns are empty.
 fn texts<const COLUMNS: usize>(row: &[Option<Vec<u8>>]) -> [String; COLUMNS] {
     std::array::from_fn(|column| {
         let bytes = row.get(column).and_then(Option::as_deref);
@@ -222,7 +212,6 @@ fn texts<const COLUMNS: usize>(row: &[Option<Vec<u8>>]) -> [String; COLUMNS] {
     })
 }
 
-/// How text is quoted on this connection now.
 fn dialect(exchange: &Exchange, session: &SessionFacts) -> Dialect {
     Dialect {
         no_backslash_escapes: exchange.no_backslash_escapes(),
@@ -231,7 +220,7 @@ fn dialect(exchange: &Exchange, session: &SessionFacts) -> Dialect {
     }
 }
 
-/// COM_STMT_PREPARE. It is a command like any other: the rows of the last reply are lost.
+/// Sends COM_STMT_PREPARE. Like any command it discards the rows of the last reply.
 fn prepare_on_server(exchange: &mut Exchange, cursor: &mut RowCursor, sql: &[u8]) -> Result<Prepared, SqlError> {
     let sequence = command::prepare(exchange.begin()?, sql);
     cursor.stop();
@@ -246,7 +235,7 @@ impl Connection for Client {
     }
 
     fn prepare(&mut self, sql: &[u8]) -> Result<StatementId, SqlError> {
-        // What begins and ends transactions is not prepared: some servers cannot, and the others gain nothing by it.
+        // Transaction control is not prepared: some servers cannot, and the others gain nothing.
         let controls_transaction = || matches!(effect(sql), Effect::Begin | Effect::End | Effect::Chain);
         let statement = if self.address.prepare_mode == PrepareMode::Client || controls_transaction() {
             Statement::Text(Template::new(sql, dialect(&self.exchange, &self.session)))
@@ -351,30 +340,26 @@ impl Drop for Client {
     }
 }
 
-/// A statement as the script holds it.
 pub(super) enum Statement {
-    /// Prepared by the server.
     Server(ServerStatement),
-    /// Text, into which literals are put.
+    /// Text that literals are inserted into.
     Text(Template),
 }
 
-/// What COM_STMT_EXECUTE needs.
 pub(super) struct ServerStatement {
     pub(super) sql: Box<[u8]>,
-    /// The server's number, of the session `generation`.
+    /// The server's id in the session `generation`.
     pub(super) id: u32,
     pub(super) parameters: usize,
     pub(super) types: BoundTypes,
-    /// Counts the client's sessions: a number of an earlier one means nothing to the server.
+    /// The client's session in which the statement was prepared. In a later one its id means nothing.
     pub(super) generation: u32,
 }
 
-/// The open statements. An id is a place, which another statement takes once its own has been closed.
+/// The open statements. An id is an index, reused once its statement is closed.
 #[derive(Default)]
 pub(super) struct Statements {
     places: Vec<Option<Statement>>,
-    /// Places whose statement was closed.
     free: Vec<u32>,
 }
 

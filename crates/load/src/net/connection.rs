@@ -1,6 +1,6 @@
 //! A logged-in connection over clear text or TLS: the login, then one command out, one reply in.
 //!
-//! The exchange is the hot path: it allocates nothing once its buffers have grown.
+//! The exchange is the hot path. It allocates nothing once its buffers have grown.
 
 use std::io;
 use std::rc::Rc;
@@ -20,7 +20,6 @@ use super::socket::{ConnectionCanceller, ReadLimit, Socket, Traffic};
 use super::tls::TlsStream;
 use super::{Endpoint, ServerAddress, TlsMode};
 
-/// The conversation with the server on one transport.
 pub(super) struct Exchange {
     transport: Transport,
     inbox: Inbox,
@@ -30,12 +29,11 @@ pub(super) struct Exchange {
     /// Rows of a larger reply are dropped as they arrive.
     kept_reply_bytes: usize,
     deprecate_eof: bool,
-    /// Of the rows that the last command is answered with.
+    /// How the rows of the current reply are encoded.
     encoding: Encoding,
     status: u16,
-    /// Further results of the last command wait.
     more_results: bool,
-    /// Why the connection is of no use any more.
+    /// Why the connection is unusable.
     broken: Option<SqlError>,
 }
 
@@ -57,27 +55,24 @@ impl Exchange {
         }
     }
 
-    /// Commands that are not answered may be put here at any time; they go out in front of the next one.
+    /// Commands without a reply may be added at any time. They are sent ahead of the next one.
     pub(super) fn writer(&mut self) -> &mut Vec<u8> {
         &mut self.writer
     }
 
-    /// SQL mode NO_BACKSLASH_ESCAPES, as of the last reply.
     pub(super) fn no_backslash_escapes(&self) -> bool {
         self.status & capability::STATUS_NO_BACKSLASH_ESCAPES != 0
     }
 
-    /// In a transaction of several statements, as of the last reply that was no error.
     pub(super) fn in_transaction(&self) -> bool {
         self.status & capability::STATUS_IN_TRANSACTION != 0
     }
 
-    /// The bytes of the last reply, from its first packet on.
     pub(super) fn reply_bytes(&self) -> &[u8] {
         self.inbox.unread()
     }
 
-    /// Makes ready for a command, which the caller then puts into the writer. The rows of the last reply are lost.
+    /// Prepares for a command, which the caller then writes. Discards the rows of the last reply.
     #[inline]
     pub(super) fn begin(&mut self) -> Result<&mut Vec<u8>, SqlError> {
         if let Some(error) = &self.broken {
@@ -90,7 +85,7 @@ impl Exchange {
         Ok(&mut self.writer)
     }
 
-    /// Sends the writer, whose last command is a COM_STMT_PREPARE, and receives the answer.
+    /// Sends the writer, whose last command is a COM_STMT_PREPARE, and receives the reply.
     pub(super) fn prepare(&mut self, sequence: u8) -> Result<Prepared, SqlError> {
         self.send(Answering::Prepare, sequence)?;
         match self.receive()? {
@@ -99,8 +94,7 @@ impl Exchange {
         }
     }
 
-    /// Sends the writer and receives the reply to its last command. `sequence`: what the command's encoder returned; `rows` gets to
-    /// stand before the reply's rows, if there are any.
+    /// Sends the writer and receives the reply to its last command, whose encoder returned `sequence`. Resets `rows` to the reply's rows.
     #[inline]
     pub(super) fn run(&mut self, sequence: u8, encoding: Encoding, rows: &mut RowCursor) -> Result<Reply, SqlError> {
         rows.stop();
@@ -109,7 +103,6 @@ impl Exchange {
         self.receive_reply(rows)
     }
 
-    /// The next result of the last command.
     pub(super) fn next_result(&mut self, rows: &mut RowCursor) -> Result<Option<Reply>, SqlError> {
         rows.stop();
         if !self.more_results {
@@ -121,19 +114,18 @@ impl Exchange {
         self.receive_reply(rows).map(Some)
     }
 
-    /// From now on waits for the server as long as `limit` says.
     pub(super) fn set_read_limit(&mut self, limit: ReadLimit) {
         self.transport.socket_mut().set_read_limit(limit);
     }
 
-    /// Says goodbye and ends the connection, without waiting for anything. The server is to let go of it even while this value lives
-    /// on: an account may have no second connection.
+    /// Says goodbye and ends the connection without waiting. The server releases it even while this value lives on, because an account may
+    /// have no second connection.
     pub(super) fn quit(&mut self) {
         if self.broken.is_none() {
             self.writer.clear();
             command::quit(&mut self.writer);
             self.transport.farewell(&self.writer);
-            self.break_off(errors::fatal(errors::SERVER_GONE, "this side has ended the connection"));
+            self.break_off(errors::fatal(errors::SERVER_GONE, "the client has closed the connection"));
         }
         self.transport.socket_mut().shut_down();
     }
@@ -150,11 +142,11 @@ impl Exchange {
         sent.map_err(|error| self.break_off_sending(&error))
     }
 
-    /// Receives a reply that has a result set or is an OK packet; anything else is an error.
+    /// Receives a result set or an OK packet. Anything else is an error.
     #[inline]
     fn receive_reply(&mut self, rows: &mut RowCursor) -> Result<Reply, SqlError> {
         loop {
-            // Looked at where it is made: carried up through functions, an outcome is copied at each.
+            // Matched here, because an outcome passed up through functions is copied at each.
             match self.scanner.scan(self.inbox.unread()) {
                 Ok(None) => self.receive_more()?,
                 Ok(Some(Outcome::ResultSet(result))) => {
@@ -188,11 +180,10 @@ impl Exchange {
     fn unwanted(&mut self, outcome: Outcome) -> SqlError {
         match outcome {
             Outcome::Failed(error) => self.failed(errors::server(*error)),
-            _ => self.break_off(errors::lost("a reply of another kind was due")),
+            _ => self.break_off(errors::lost("unexpected kind of reply")),
         }
     }
 
-    /// Receives one reply of whatever kind.
     fn receive(&mut self) -> Result<Outcome, SqlError> {
         loop {
             match self.scanner.scan(self.inbox.unread()) {
@@ -203,7 +194,6 @@ impl Exchange {
         }
     }
 
-    /// Waits for more of a reply than the inbox has.
     #[inline]
     fn receive_more(&mut self) -> Result<(), SqlError> {
         if self.inbox.unread().len() > self.kept_reply_bytes {
@@ -220,7 +210,7 @@ impl Exchange {
         }
     }
 
-    /// Takes in a reply's status flags; do further results follow?
+    /// Stores a reply's status flags. Returns whether more results follow.
     #[inline]
     fn take_status(&mut self, status: u16) -> bool {
         self.status = status;
@@ -241,7 +231,7 @@ impl Exchange {
         error
     }
 
-    /// A server that gave up reading (packet too large, shutdown) may have said why before it closed the connection.
+    /// A server that stopped reading (packet too large, shutdown) may have said why before it closed the connection.
     #[cold]
     fn break_off_sending(&mut self, error: &io::Error) -> SqlError {
         let sent_error = match error.kind() {
@@ -275,7 +265,7 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    /// Sends all of `bytes`, waiting as long as the socket's write timeout.
+    /// Sends all of `bytes`, within the socket's write timeout.
     #[inline]
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
@@ -284,7 +274,7 @@ impl Transport {
         }
     }
 
-    /// Receives at least one byte; 0 when the server closed the connection.
+    /// Receives at least one byte, or 0 if the server closed the connection.
     #[inline]
     pub(super) fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -293,7 +283,7 @@ impl Transport {
         }
     }
 
-    /// Says goodbye if it can be said at once. Over TLS none is said: the server sees the end of the connection.
+    /// Sends `bytes` if it can without waiting. Over TLS it sends nothing, and the server sees the connection end.
     pub(super) fn farewell(&mut self, bytes: &[u8]) {
         if let Self::Clear(socket) = self {
             // The server may be gone already.
@@ -309,15 +299,14 @@ impl Transport {
     }
 }
 
-/// A transport, logged in.
 pub(super) struct Connected {
     pub(super) transport: Transport,
     pub(super) session: Negotiated,
     pub(super) tls_cipher: Option<String>,
 }
 
-/// Connects and logs in, announcing `collation`, all within the address's connect timeout. What is left of it limits what is read
-/// next, until [`Exchange::set_read_limit`].
+/// Connects and logs in, announcing `collation`, within the address's connect timeout. The rest of it limits later reads until
+/// [`Exchange::set_read_limit`].
 pub(super) fn connect(
     address: &ServerAddress,
     collation: u8,
@@ -331,7 +320,7 @@ pub(super) fn connect(
     if mode == TlsMode::Disabled || mode == TlsMode::Preferred && preferred_is_clear {
         return attempt(TlsWish::Never, None);
     }
-    // Files that cannot be used are an error in every mode: clear text is for servers that cannot do TLS.
+    // Unusable files are an error in every mode. Clear text is for servers without TLS.
     let tls = learned.tls(&address.tls)?;
     if mode != TlsMode::Preferred {
         return attempt(TlsWish::Must, Some(tls));
@@ -339,7 +328,7 @@ pub(super) fn connect(
     match attempt(TlsWish::IfOffered, Some(tls)) {
         Err(error) if error.code == errors::TLS => {
             let connected = attempt(TlsWish::Never, None)?;
-            // The first connection decides, so that a reconnect does not try in vain each time.
+            // The first connection decides, so that reconnects do not try in vain.
             if learned.names.get().is_none() {
                 let _ = learned.without_tls.set(());
             }
@@ -392,7 +381,7 @@ fn attempt(
             LoginStep::StartTls => {
                 send(&mut transport, &mut writer)?;
                 let (Transport::Clear(socket), Some(config)) = (transport, tls.take()) else {
-                    return Err(errors::tls("the server asks for it twice"));
+                    return Err(errors::tls("the server asked for it twice"));
                 };
                 let stream = TlsStream::start(socket, endpoint, config)?;
                 tls_cipher = Some(stream.cipher());
@@ -412,13 +401,13 @@ fn send(transport: &mut Transport, writer: &mut Vec<u8>) -> Result<(), SqlError>
 }
 
 fn silent(endpoint: &Endpoint, error: &io::Error) -> SqlError {
-    // A server of TLS 1.3 refuses the client's certificate after the handshake.
+    // A TLS 1.3 server rejects the client's certificate after the handshake.
     if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
         return errors::tls(super::tls::explained(error));
     }
     if error.kind() != io::ErrorKind::TimedOut {
         return errors::lost(format!("during the login: {error}"));
     }
-    let message = format!("the server at {endpoint} took the connection and did not answer in time");
+    let message = format!("the server at {endpoint} accepted the connection but did not answer in time");
     SqlError { message, io_errno: None, ..errors::cannot_connect(endpoint, error) }
 }

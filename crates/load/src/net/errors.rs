@@ -7,27 +7,16 @@ use bakeoff_wire::{LoginError, Malformed, ServerError};
 
 use super::Endpoint;
 
-/// Cannot connect to a unix socket.
 pub(super) const CANNOT_CONNECT_UNIX: u16 = 2002;
-/// Cannot connect over TCP.
 pub(super) const CANNOT_CONNECT_TCP: u16 = 2003;
-/// The host's name cannot be resolved.
 const UNKNOWN_HOST: u16 = 2005;
-/// The server is gone before the statement was sent.
 pub(super) const SERVER_GONE: u16 = 2006;
-/// The connection broke while a reply was awaited.
 pub(super) const SERVER_LOST: u16 = 2013;
-/// Results of the last statement have not been fetched.
 const OUT_OF_SYNC: u16 = 2014;
-/// TLS.
 pub(super) const TLS: u16 = 2026;
-/// The server broke the protocol.
 const MALFORMED: u16 = 2027;
-/// Values do not go with the parameters.
 const PARAMETERS: u16 = 2031;
-/// A value cannot be sent.
 const UNSUPPORTED_VALUE: u16 = 2036;
-/// An authentication plugin that is not spoken here.
 const NO_AUTH_PLUGIN: u16 = 2059;
 
 /// Server errors after which the server closes the connection: shutdown (1053), net errors (1152 to 1161, 1153 is a packet beyond
@@ -35,7 +24,6 @@ const NO_AUTH_PLUGIN: u16 = 2059;
 const SERVER_CLOSES: [u16; 15] =
     [1053, 1152, 1153, 1154, 1155, 1156, 1157, 1158, 1159, 1160, 1161, 1184, 1927, 3169, 4031];
 
-/// An error that ends the connection.
 pub(super) fn fatal(code: u16, message: impl Into<String>) -> SqlError {
     let mut error = SqlError { fatal: true, ..SqlError::client(code, message) };
     if matches!(code, SERVER_GONE | SERVER_LOST | CANNOT_CONNECT_TCP) {
@@ -77,7 +65,7 @@ pub(super) fn malformed(malformed: Malformed) -> SqlError {
     fatal(MALFORMED, malformed.to_string())
 }
 
-/// A row that cannot be parsed: a fatal error, unless it was only too large to keep.
+/// Converts a row that cannot be parsed. Fatal unless the reply was only too large to keep.
 pub(super) fn bad_row(error: Malformed, kept: bool) -> SqlError {
     SqlError { fatal: kept, ..malformed(error) }
 }
@@ -106,7 +94,7 @@ pub(super) fn server(error: ServerError) -> SqlError {
     SqlError { code: error.code, sqlstate: error.sqlstate, message: error.message, fatal, io_errno: None }
 }
 
-/// Whatever ends a login is fatal: there is no connection.
+/// Converts a failed login, which is always fatal.
 pub(super) fn login(error: LoginError) -> SqlError {
     match error {
         LoginError::Server(error) => SqlError { fatal: true, ..server(error) },

@@ -11,17 +11,16 @@ use super::{TlsOptions, tls};
 /// `character_set_connection`, `collation_connection`, `character_set_client` and `character_set_results` of a session.
 pub(super) type Names = [String; 4];
 
-/// Shared by all connections to one [`super::ServerAddress`]. A copy of the address may be changed, so it begins with nothing.
+/// Shared by all connections to one [`super::ServerAddress`]. Cloning starts empty, because the copy may be changed.
 #[derive(Debug, Default)]
 pub struct Learned {
     /// What SET NAMES makes of a session.
     pub(super) names: OnceLock<Names>,
     /// Whether a login that announces the collation has the same effect.
     pub(super) login_sets_names: OnceLock<bool>,
-    /// TLS is only preferred, and the first connection could not have it.
+    /// TLS is only preferred, and the first connection could not use it.
     pub(super) without_tls: OnceLock<()>,
     tls: OnceLock<Arc<ClientConfig>>,
-    /// What the host's name resolves to.
     pub(super) resolved: Mutex<Option<Arc<[SocketAddr]>>>,
 }
 
@@ -32,7 +31,7 @@ impl Clone for Learned {
 }
 
 impl Learned {
-    /// The configuration made from these options, whose files are read once.
+    /// Returns the configuration for these options. Their files are read once.
     pub(super) fn tls(&self, options: &TlsOptions) -> Result<Arc<ClientConfig>, SqlError> {
         if let Some(config) = self.tls.get() {
             return Ok(Arc::clone(config));

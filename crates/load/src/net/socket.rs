@@ -18,7 +18,6 @@ use super::errors::{cannot_connect, unknown_host};
 use super::{Endpoint, ServerAddress};
 use crate::lock;
 
-/// A connected socket. Closed when dropped.
 pub(super) struct Socket {
     socket: socket2::Socket,
     canceller: Arc<ConnectionCanceller>,
@@ -26,21 +25,19 @@ pub(super) struct Socket {
     read_limit: ReadLimit,
 }
 
-/// Bytes over one worker's connections, TLS and packet headers included. Touched by the worker's own thread only.
+/// Bytes over one worker's connections, including TLS and packet headers. Only the worker's own thread touches it.
 #[derive(Debug, Default)]
 pub struct Traffic {
-    /// Bytes handed to the kernel since the worker began.
     pub sent_bytes: Sum,
-    /// Bytes received from the kernel since the worker began.
     pub received_bytes: Sum,
 }
 
-/// How long is waited for bytes.
+/// How long to wait for bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ReadLimit {
-    /// Until then (while connecting).
+    /// A deadline, while connecting.
     Until(Instant),
-    /// So long each time; needs no look at the clock.
+    /// A limit for each wait, which needs no look at the clock.
     Silence(Timespec),
 }
 
@@ -62,7 +59,7 @@ fn timespec(duration: Duration) -> Timespec {
 }
 
 impl Socket {
-    /// Connects before `deadline`; writing may later take as long as reading.
+    /// Connects before `deadline`. Later writes may take as long as reads.
     pub(super) fn connect(
         address: &ServerAddress,
         deadline: Instant,
@@ -81,7 +78,7 @@ impl Socket {
         Ok(Self { socket, canceller, traffic, read_limit: ReadLimit::Until(deadline) })
     }
 
-    /// Ends the connection for the server, too; the socket stays open until it is dropped.
+    /// Ends the connection for the server too. The socket stays open until it is dropped.
     pub(super) fn shut_down(&self) {
         shut_down(self.socket.as_fd());
     }
@@ -90,13 +87,12 @@ impl Socket {
         self.read_limit = read_limit;
     }
 
-    /// Sends all of `bytes`.
     #[inline]
     pub(super) fn send(&self, bytes: &[u8]) -> io::Result<()> {
         self.send_with(bytes, SendFlags::NOSIGNAL)
     }
 
-    /// Sends `bytes` if the kernel takes them at once: for a goodbye, which no one waits for.
+    /// Sends `bytes` if the kernel takes them at once. Nobody waits for a goodbye.
     pub(super) fn send_without_waiting(&self, bytes: &[u8]) -> io::Result<()> {
         self.send_with(bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
     }
@@ -116,10 +112,10 @@ impl Socket {
         Ok(())
     }
 
-    /// Receives what there is into `into`; waits for at least one byte. 0: the server closed the connection.
+    /// Receives what there is into `into`, waiting for at least one byte. Returns 0 if the server closed the connection.
     ///
-    /// Polls first and then reads: on a unix socket a reader that blocks in `read` is woken a first time when the server takes the
-    /// request out of its buffer; `poll` for input is not, which halves the voluntary context switches (docs/decisions/waiting-for-replies.md).
+    /// Polls before it reads. A reader blocked in `read` on a unix socket also wakes when the server takes the request out of its buffer, which
+    /// `poll` for input does not. That halves the voluntary context switches (docs/explanation/decisions/waiting-for-replies.md).
     #[inline]
     pub(super) fn receive(&self, into: &mut [u8]) -> io::Result<usize> {
         loop {
@@ -169,7 +165,7 @@ impl io::Write for &Socket {
 fn connect_unix(path: &std::path::Path, deadline: Instant) -> io::Result<socket2::Socket> {
     let address = SockAddr::unix(path)?;
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
-    // The kernel applies the send timeout to a connect that waits for a place in the server's queue.
+    // The kernel applies the send timeout to a connect that waits in the server's queue.
     let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     socket.set_write_timeout(Some(left))?;
     match socket.connect(&address) {
@@ -203,7 +199,7 @@ fn resolve((host, port): (&str, u16), deadline: Instant) -> io::Result<Arc<[Sock
     within(deadline, "the host name was not resolved in time", move || name.to_socket_addrs().map(Iterator::collect))
 }
 
-/// Runs a blocking call that knows no time limit on a thread of its own, and leaves it to itself when the time is over.
+/// Runs a blocking call that knows no time limit on its own thread, and abandons that thread at the deadline.
 fn within<T: Send + 'static>(
     deadline: Instant,
     too_late: &'static str,
@@ -219,8 +215,8 @@ fn within<T: Send + 'static>(
     }
 }
 
-/// Connects to the first address that answers. Each has its share of the time that is left. The error is that of the first: an
-/// address of a kind that this machine cannot reach is often the last.
+/// Connects to the first address that answers, each with a share of the remaining time. Returns the first error, because the last address
+/// is often of a kind that this machine cannot reach.
 fn connect_any(addresses: &[SocketAddr], deadline: Instant) -> io::Result<socket2::Socket> {
     let mut first = None;
     for (&address, to_try) in addresses.iter().zip((1..=addresses.len() as u32).rev()) {
@@ -244,10 +240,10 @@ fn connect_any(addresses: &[SocketAddr], deadline: Instant) -> io::Result<socket
     Err(first.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name resolves to no address")))
 }
 
-/// Ends one worker's connections from outside. Shared by the worker, which attaches, and its coordinator, which cuts.
+/// Ends one worker's connections from outside. Shared by the worker, which attaches sockets, and its coordinator, which cuts them.
 ///
-/// The client attaches each new socket. After [`ConnectionCanceller::cut`] a blocking `recv` or `poll` returns at once, the script gets
-/// a fatal error, and the worker can be joined. So no request waits for ever, and no query needs a timer.
+/// After [`ConnectionCanceller::cut`] a blocking `recv` or `poll` returns at once, the script gets a fatal error, and the worker can be
+/// joined. So no request waits forever, and no query needs a timer.
 #[derive(Debug, Default)]
 pub struct ConnectionCanceller {
     state: Mutex<AttachedSockets>,
@@ -255,13 +251,13 @@ pub struct ConnectionCanceller {
 
 #[derive(Debug, Default)]
 struct AttachedSockets {
-    /// Descriptors of the sockets in use. Each is detached before it is closed, so none is ever another file's.
+    /// Descriptors of the open sockets. Each is detached before it is closed, so none is ever another file's.
     sockets: Vec<RawFd>,
     cut: bool,
 }
 
 impl ConnectionCanceller {
-    /// Registers a freshly connected socket; one that is attached after [`ConnectionCanceller::cut`] is shut down at once.
+    /// Registers a new socket. After [`ConnectionCanceller::cut`] it is shut down at once.
     ///
     /// # Safety
     /// The socket stays open until [`ConnectionCanceller::detach`] has been called with it.
@@ -273,17 +269,17 @@ impl ConnectionCanceller {
         state.sockets.push(socket.as_raw_fd());
     }
 
-    /// Forgets a socket that its connection is about to close.
+    /// Forgets a socket that is about to be closed.
     pub fn detach(&self, socket: BorrowedFd<'_>) {
         lock(&self.state).sockets.retain(|attached| *attached != socket.as_raw_fd());
     }
 
-    /// Shuts down every attached socket, now and from now on.
+    /// Shuts down every attached socket, now and in the future.
     pub fn cut(&self) {
         let mut state = lock(&self.state);
         state.cut = true;
         for &socket in &state.sockets {
-            // SAFETY: open, for whoever attached it detaches it first, which waits for this lock.
+            // SAFETY: still open, because closing it needs `detach`, which waits for this lock.
             shut_down(unsafe { BorrowedFd::borrow_raw(socket) });
         }
     }

@@ -29,21 +29,19 @@ use super::errors::tls;
 use super::socket::Socket;
 use super::{Endpoint, TlsMode, TlsOptions};
 
-/// A TLS session over a socket.
 pub(super) struct TlsStream {
     session: ClientConnection,
     socket: Socket,
 }
 
 impl TlsStream {
-    /// Does the handshake.
     pub(super) fn start(socket: Socket, endpoint: &Endpoint, config: Arc<ClientConfig>) -> Result<Self, SqlError> {
         let name = match endpoint {
             Endpoint::Tcp { host, .. } => host.clone(),
-            // A unix socket has no host name; MySQL's own client checks "localhost" there.
+            // A unix socket has no host name. MySQL's own client checks "localhost".
             Endpoint::Unix(_) => "localhost".to_owned(),
         };
-        let name = ServerName::try_from(name.clone()).map_err(|_| tls(format!("'{name}' is no host name")))?;
+        let name = ServerName::try_from(name.clone()).map_err(|_| tls(format!("'{name}' is not a host name")))?;
         let mut session = ClientConnection::new(config, name).map_err(tls)?;
         while session.is_handshaking() {
             if let Err(error) = session.complete_io(&mut &socket) {
@@ -53,7 +51,7 @@ impl TlsStream {
         Ok(Self { session, socket })
     }
 
-    /// E.g. `TLSv1.3 TLS13_AES_256_GCM_SHA384`.
+    /// For example `TLSv1.3 TLS13_AES_256_GCM_SHA384`.
     pub(super) fn cipher(&self) -> String {
         let version = match self.session.protocol_version() {
             Some(rustls::ProtocolVersion::TLSv1_2) => "TLSv1.2",
@@ -82,7 +80,7 @@ impl TlsStream {
         loop {
             match self.session.reader().read(into) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // A server that is killed sends no farewell; the end of the stream is what counts.
+                // A killed server sends no close_notify.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 other => return other,
             }
@@ -102,7 +100,7 @@ impl TlsStream {
     }
 }
 
-/// What a failed handshake means for the person who asked for TLS.
+/// Explains a failed handshake to the person who asked for TLS.
 pub(super) fn explained(error: &io::Error) -> String {
     use rustls::{CertificateError as Certificate, Error, PeerIncompatible};
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
@@ -122,7 +120,7 @@ pub(super) fn explained(error: &io::Error) -> String {
             "the server's certificate is not signed by the CA file's certificate".to_owned()
         }
         Some(Error::InvalidCertificate(Certificate::NotValidForName | Certificate::NotValidForNameContext { .. })) => {
-            format!("the server's certificate does not name this host ({error}); tls mode verify_ca does without the name")
+            format!("the server's certificate does not name this host ({error}); tls mode verify_ca does not check the name")
         }
         Some(Error::InvalidCertificate(_)) => format!("the server's certificate is refused ({error})"),
         _ if error.kind() == io::ErrorKind::UnexpectedEof => {
@@ -135,7 +133,7 @@ pub(super) fn explained(error: &io::Error) -> String {
     }
 }
 
-/// rustls on ring, and behind everything else the key exchange of older MySQL 8.0.
+/// rustls on ring, plus the key exchange of older servers as the last choice.
 fn provider() -> Arc<CryptoProvider> {
     static PROVIDER: OnceLock<Arc<CryptoProvider>> = OnceLock::new();
     let make = || {
@@ -147,10 +145,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::clone(PROVIDER.get_or_init(make))
 }
 
-/// What a connection needs for TLS: whom it trusts, and the client's own certificate.
-///
-/// # Errors
-/// A file that cannot be used.
+/// Creates the configuration of a connection: whom it trusts, and the client's own certificate.
 pub(super) fn configuration(options: &TlsOptions) -> Result<Arc<ClientConfig>, SqlError> {
     let provider = provider();
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -173,9 +168,9 @@ pub(super) fn configuration(options: &TlsOptions) -> Result<Arc<ClientConfig>, S
                 .map_err(|error| tls(format!("tls cert {} and key {}: {error}", cert.display(), key.display())))?
         }
         (None, None) => builder.with_no_client_auth(),
-        _ => return Err(tls("tls cert and tls key go together: give both or none")),
+        _ => return Err(tls("give both tls cert and tls key, or neither")),
     };
-    // A connection is measured with its whole handshake, as MySQL's own client makes it.
+    // Connections are measured with full handshakes, as with MySQL's own client.
     config.resumption = Resumption::disabled();
     Ok(Arc::new(config))
 }
@@ -204,7 +199,7 @@ fn unreadable(option: &str, path: &Path, error: &dyn std::fmt::Display) -> SqlEr
     tls(format!("tls {option} {}: {error}", path.display()))
 }
 
-/// Verifies that the server owns its certificate; with `roots`, also who signed it; never which host it names.
+/// Verifies that the server owns its certificate and, with `roots`, who signed it. Never checks the host name.
 #[derive(Debug)]
 struct Verifier {
     roots: Option<RootCertStore>,
@@ -255,8 +250,8 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Prime of MySQL's built-in group: 2048 bits, (p − 1) / 2 is prime too. Read off the wire of 8.0.15, where `openssl s_client -msg` shows
-/// it in each ServerKeyExchange.
+/// Prime of MySQL's built-in group: 2048 bits, and (p − 1) / 2 is prime too. Read off the wire of 8.0.15, where `openssl s_client -msg`
+/// shows it in each ServerKeyExchange.
 const DHE_PRIME: [u8; 256] = [
     0x8a, 0x5d, 0xfa, 0xc0, 0x66, 0x76, 0x4e, 0x61, 0xfa, 0xca, 0xc0, 0x37, 0x57, 0x5c, 0x6d, 0x3f, 0x83, 0x0a, 0xa1,
     0xf5, 0xf1, 0xe6, 0x7f, 0x3c, 0xc6, 0xaf, 0xda, 0x8b, 0x26, 0xe6, 0x1a, 0x74, 0x5e, 0x64, 0xcb, 0xe2, 0x08, 0xf1,
@@ -274,16 +269,15 @@ const DHE_PRIME: [u8; 256] = [
     0x15, 0xa5, 0x5a, 0x64, 0x66, 0x00, 0x05, 0x85, 0xb7,
 ];
 
-/// Generator of that group.
 const DHE_GENERATOR: [u8; 1] = [5];
 
-/// A number of RFC 7919's private range: the group has no name, and servers of that age do not look.
+/// A number of RFC 7919's private range. The group has no name, and servers of that age do not look.
 const DHE_NAME: NamedGroup = NamedGroup::Unknown(0x01fc);
 
-/// Twice the strength of the group (112 bits) is what RFC 7919 asks of the exponent; 256 bits are more.
+/// RFC 7919 asks for an exponent of twice the group's strength (112 bits). 256 bits are more.
 const EXPONENT_BYTES: usize = 32;
 
-/// DHE with RSA certificates and AES-GCM, made of the parts of the ECDHE suites, which differ in the key exchange alone.
+/// DHE with RSA certificates and AES-GCM, built from the ECDHE suites, which differ only in the key exchange.
 fn dhe_cipher_suites() -> Vec<SupportedCipherSuite> {
     [
         (ring::cipher_suite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, CipherSuite::TLS_DHE_RSA_WITH_AES_256_GCM_SHA384),
@@ -299,13 +293,12 @@ fn dhe_cipher_suites() -> Vec<SupportedCipherSuite> {
             kx: KeyExchangeAlgorithm::DHE,
             ..*elliptic
         };
-        // rustls wants it to live for ever; the caller makes it once.
+        // rustls needs it for 'static. The caller creates it once.
         Some(SupportedCipherSuite::Tls12(Box::leak(Box::new(finite))))
     })
     .collect()
 }
 
-/// The group.
 #[derive(Debug)]
 struct MysqlGroup;
 
@@ -358,7 +351,7 @@ impl ActiveKeyExchange for DheExchange {
     }
 }
 
-/// Big-endian, as long as the prime.
+/// Big-endian, padded to the length of the prime.
 fn padded(number: &BigUint) -> Vec<u8> {
     let bytes = number.to_bytes_be();
     let mut padded = vec![0; DHE_PRIME.len().saturating_sub(bytes.len())];

@@ -123,7 +123,7 @@ fn a_server_that_hangs_up_or_is_something_else() {
 }
 
 #[test]
-fn tls_is_asked_for_and_not_to_be_had() {
+fn required_tls_that_the_server_does_not_offer_is_an_error() {
     let address = server(|mut stream| {
         let _ = stream.write_all(GREETING);
         std::thread::sleep(Duration::from_secs(2));
@@ -131,7 +131,7 @@ fn tls_is_asked_for_and_not_to_be_had() {
     let with = |tls| ServerAddress { tls, ..address.clone() };
     let error = refused(with(TlsOptions { mode: TlsMode::Required, ..TlsOptions::default() }));
     assert_eq!(error.code, 2026);
-    assert!(error.message.contains("8.0.99 does not offer it"), "{error}");
+    assert!(error.message.contains("the server (8.0.99) does not offer it"), "{error}");
 }
 
 #[test]
@@ -365,7 +365,7 @@ fn names_that_a_login_cannot_set_are_set_by_each_connection() {
 }
 
 #[test]
-fn tls_that_is_preferred_and_cannot_be_had_is_tried_once() {
+fn preferred_tls_that_fails_is_tried_once() {
     let sockets = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&sockets);
     let address = server(move |mut stream| {

@@ -26,12 +26,16 @@ fn a_process_watching_itself_sees_its_cpu_time() {
 
 #[test]
 fn what_was_spent_on_uncounted_events_is_left_out() {
-    let before = Snapshot { server_cpu_ns: Some(7), host_steal_ns: Some(30), ..Snapshot::default() };
-    let after =
-        Snapshot { server_cpu_ns: Some(44_000_007), host_steal_ns: Some(20), server_rss_bytes: Some(5), ..before };
+    let before = KernelCounters { server_cpu_ns: Some(7), host_steal_ns: Some(30), ..KernelCounters::default() };
+    let after = KernelCounters {
+        server_cpu_ns: Some(44_000_007),
+        host_steal_ns: Some(20),
+        server_rss_bytes: Some(5),
+        ..before
+    };
     let spent = after.in_slice(&before, 20_000_000, 22_000_000);
     let slice =
-        Snapshot { server_cpu_ns: Some(40_000_000), host_steal_ns: Some(0), server_rss_bytes: Some(5), ..before };
+        KernelCounters { server_cpu_ns: Some(40_000_000), host_steal_ns: Some(0), server_rss_bytes: Some(5), ..before };
     assert_eq!(spent, slice);
     assert_eq!(after.in_slice(&before, 0, 0).server_cpu_ns, Some(0));
 }
@@ -72,7 +76,7 @@ fn a_server_that_is_not_there_gives_null() {
 
 #[test]
 fn the_machines_line_is_read_by_column() {
-    let mut snapshot = Snapshot::default();
+    let mut snapshot = KernelCounters::default();
     parse_host("cpu  1 2 4 8 16 32 64 128 0 0\ncpu0 9 9\nctxt 77\nbtime 5\n", &mut snapshot);
     let tick_ns = 1_000_000_000 / clock_ticks_per_second();
     assert_eq!(snapshot.host_user_ns, Some(3 * tick_ns));

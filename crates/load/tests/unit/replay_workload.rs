@@ -8,9 +8,9 @@ use bakeoff_script::host::{Counter, LogLevel, QueryClass, Reply, StatementId, Va
 
 use super::*;
 use crate::connector::Connector;
+use crate::host::{Environment, SlicePlan};
 use crate::net::ServerAddress;
 use crate::start_gate::{Barrier, Slice, StartGate};
-use crate::worker_host::{Environment, Mode};
 use crate::worker_pool::WorkerContext;
 use crate::worker_stats::LatencyStore;
 
@@ -84,7 +84,7 @@ impl Environment for Silent {
 }
 
 /// A host, and its gate.
-fn host() -> (WorkerHost, Arc<StartGate>) {
+fn host() -> (SliceHost, Arc<StartGate>) {
     let context = WorkerContext {
         thread: 0,
         gate: Arc::new(StartGate::new(1)),
@@ -92,13 +92,13 @@ fn host() -> (WorkerHost, Arc<StartGate>) {
         canceller: Arc::default(),
     };
     let connector = Connector::new(Arc::new(ServerAddress::default()), Arc::clone(&context.canceller));
-    let mode = Mode::Slices { reseed: |_, _, _| {}, key_seed: 1, slowdown_per_event: 0.0 };
+    let plan = SlicePlan { threads: 1, reseed: |_, _, _| {}, key_seed: 1, slowdown_per_event: 0.0 };
     let counted = (Arc::default(), LatencyStore::Own(RefCell::default()));
-    (WorkerHost::new(&context, 1, mode, Arc::new(Silent), connector, counted), context.gate)
+    (SliceHost::new(&context, plan, Arc::new(Silent), connector, counted), context.gate)
 }
 
 /// A host within a slice.
-fn open_host() -> WorkerHost {
+fn open_host() -> SliceHost {
     let (host, gate) = host();
     let slice = Slice {
         block: 0,
@@ -125,7 +125,7 @@ fn plan() -> ReplayWorkload {
     }
 }
 
-fn replay_session<'a>(plan: &'a ReplayWorkload, host: &'a WorkerHost, line: &Line) -> ReplaySession<'a> {
+fn replay_session<'a>(plan: &'a ReplayWorkload, host: &'a SliceHost, line: &Line) -> ReplaySession<'a> {
     ReplaySession {
         plan,
         host,

@@ -1,5 +1,7 @@
 //! Tests of `src/script_workload.rs`.
 
+use bakeoff_script::host::SqlError;
+
 use super::*;
 
 #[test]
@@ -8,7 +10,7 @@ fn a_lost_server_is_distinguished_from_a_bad_statement() {
         place: None,
         call: bakeoff_script::SqlCall::Query,
         error: SqlError { fatal, ..SqlError::client(errno, "words") },
-        query: String::new(),
+        query: "".into(),
     };
     assert_eq!(failure(sql(2013, true)).code, Code::ServerLost);
     let bad = failure(sql(1146, false));

@@ -67,7 +67,7 @@ function driver_methods:connect(target)
   if target == nil then
     con = C.db_connection_create(self)
   else
-    -- What is no text becomes one, which must live as long as the call.
+    -- Other values become strings, which must live as long as the call.
     local where, texts = ffi.new("bakeoff_target"), {}
     for key, value in pairs(target) do
       if target_fields[key] then

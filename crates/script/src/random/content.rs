@@ -1,39 +1,35 @@
-//! Random texts of a given content (letters of a language, words, identifiers) and compressibility; sysbench's templates and rows.
+//! Random texts of a given content (letters of a language, words, identifiers) and compressibility, and sysbench's templates and rows.
 //!
-//! A text depends on a random stream, its content and its length in characters. Encoding draws no random numbers, so servers whose tables
-//! have different character sets get the same rows.
+//! A text depends only on a random stream, its content and its length. Encoding draws no random numbers, so tables in different
+//! character sets get the same rows.
 
 use super::{Distributions, Generator, StreamKind};
 
-/// What a text is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// Groups of eleven digits with dashes between them, as in sysbench's tables.
+    /// Groups of eleven digits separated by dashes, as in sysbench's tables.
     Digits,
-    /// Letters, digits and signs.
+    /// Letters, digits and punctuation.
     Ascii,
-    /// English words.
     Text,
     /// Latin letters, half of them with accents.
     Latin,
-    /// Russian letters.
     Cyrillic,
     /// Hiragana, katakana and kanji.
     Japanese,
-    /// Simplified Chinese.
     Chinese,
-    /// Emoticons, outside of Unicode's basic plane.
+    /// Emoticons, which are outside Unicode's basic plane.
     Emoji,
-    /// Every text begins alike; the last twelve characters are digits.
+    /// All texts start alike. The last twelve characters are digits.
     Prefix,
     /// Identifiers of 36 characters (RFC 9562, version 4).
     Uuid,
-    /// Hexadecimal digits, as of a hash.
+    /// Hexadecimal digits.
     Hash,
 }
 
 impl Content {
-    /// Every content by its name.
+    /// Every content by name.
     pub const ALL: [(&'static str, Self); 11] = [
         ("digits", Self::Digits),
         ("ascii", Self::Ascii),
@@ -48,12 +44,10 @@ impl Content {
         ("hash", Self::Hash),
     ];
 
-    /// The content of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().find_map(|(known, content)| (*known == name).then_some(*content))
     }
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find_map(|(name, content)| (*content == self).then_some(*name)).unwrap_or_default()
     }
@@ -72,21 +66,19 @@ impl Content {
     }
 }
 
-/// How characters become bytes on the way to the server.
+/// How characters are encoded on the way to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// utf8mb4.
     Utf8,
-    /// MySQL's utf8, three bytes at most.
+    /// MySQL's utf8, at most three bytes.
     Utf8Mb3,
-    /// latin1, for characters up to U+00FF.
+    /// latin1, up to U+00FF.
     Latin1,
-    /// Any other character set that a client can speak: only its ASCII half is known.
+    /// Any other character set of a client. Only its ASCII half is known.
     Ascii,
 }
 
 impl Encoding {
-    /// That of a connection in this character set.
     pub fn of_charset(charset: &str) -> Self {
         match charset {
             "utf8mb4" => Self::Utf8,
@@ -111,7 +103,7 @@ impl Encoding {
 #[derive(Debug, Clone, Default)]
 struct Glyphs {
     bytes: Vec<u8>,
-    /// Where each character begins, and the end of the last one.
+    /// Where each character begins, and where the last one ends.
     starts: Vec<u32>,
 }
 
@@ -145,27 +137,26 @@ pub struct Texts {
     content: Content,
     compressibility: Option<f64>,
     glyphs: Glyphs,
-    /// What is the same in every text: the beginning of [`Content::Prefix`], the end of a compressible text.
+    /// What is the same in every text: the start of [`Content::Prefix`], the end of a compressible text.
     constant: Glyphs,
 }
 
-/// Characters of a text that are the same in every one, at most.
+/// Most characters that are the same in every text.
 const CONSTANT_CHARACTERS: usize = 4096;
-/// Digits at the end of [`Content::Prefix`].
 const SUFFIX_CHARACTERS: usize = 12;
-/// What zlib needs for a random character of [`Content::Ascii`] (log2 of its 80 characters, and a little), in bytes.
+/// Bytes that zlib needs for a random character of [`Content::Ascii`]: log2 of its 80 characters, and a little.
 const ASCII_DENSITY: f64 = 0.81;
-/// What zlib needs to say that the end of a text is an earlier one's, in bytes.
+/// Bytes that zlib needs to refer to the end of an earlier text.
 const MATCH_BYTES: f64 = 3.0;
 
 impl Texts {
-    /// Texts of a content for a connection.
+    /// Creates texts of a content for a connection.
     ///
-    /// `compressibility` (0 to 1) makes the end of each text the same in all, so that zlib, which InnoDB compresses with, saves about
-    /// this share of ASCII text; other contents get as many repeated characters. `Content::Digits` with it becomes ASCII.
+    /// `compressibility` (0 to 1) makes the end of all texts equal, so that zlib, which InnoDB uses, saves about this share of ASCII text.
+    /// Other contents get as many repeated characters. `Content::Digits` with it becomes ASCII.
     ///
     /// # Errors
-    /// A message: the encoding does not hold the content, or the share is not within 0 to 1.
+    /// The encoding cannot represent the content, or the share is not within 0 to 1.
     pub fn new(content: Content, compressibility: Option<f64>, encoding: Encoding) -> Result<Self, String> {
         let content = match (content, compressibility) {
             (Content::Digits, Some(_)) => Content::Ascii,
@@ -199,7 +190,7 @@ impl Texts {
         Glyphs::new(drawn, encoding)
     }
 
-    /// Most bytes that a text of so many characters can have.
+    /// Upper bound for the size of a text.
     pub fn max_bytes(characters: usize) -> usize {
         characters * 4
     }
@@ -221,12 +212,12 @@ impl Texts {
         self.repeat(characters - random, out);
     }
 
-    /// The stream of the text that belongs to a number: always the same, whatever the seed.
+    /// The stream of the text that belongs to a number, the same for every seed.
     pub fn stream_of(number: u64) -> Generator {
         Generator::for_stream(0, StreamKind::Text, 1, number)
     }
 
-    /// Characters of a text that are drawn; the others are the same in every text.
+    /// Returns how many characters of a text are drawn. The rest is the same in every text.
     fn random_characters(&self, characters: usize) -> usize {
         match self.compressibility {
             None => characters,
@@ -245,7 +236,7 @@ impl Texts {
         }
     }
 
-    /// Letters with a dash after every eleven of them.
+    /// Letters with a dash after every eleven.
     fn groups(&self, generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
         for place in 1..=characters {
             if place % 12 == 0 {
@@ -256,24 +247,24 @@ impl Texts {
         }
     }
 
-    /// Words with blanks between them; a last one that does not fit is cut.
+    /// Words separated by spaces. A last one that does not fit is cut.
     fn words(generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
         let end = out.len() + characters;
         while out.len() < end {
-            // Squared, so that the commonest words come more often, as they do in a language.
+            // Squared, so that common words are more frequent, as in a language.
             let drawn = generator.next_f64();
             out.extend_from_slice(WORDS[(drawn * drawn * WORDS.len() as f64) as usize].as_bytes());
             out.push(b' ');
         }
         out.truncate(end);
-        // A server may trim a blank at the end.
+        // A server may trim a space at the end.
         if characters > 0 && out.last() == Some(&b' ') {
             out.pop();
             out.push(b'.');
         }
     }
 
-    /// Identifiers with commas between them; a last one that does not fit is cut.
+    /// Identifiers separated by commas. A last one that does not fit is cut.
     fn uuids(&self, generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
         for place in 0..characters {
             match place % 37 {
@@ -296,15 +287,15 @@ impl Texts {
     }
 }
 
-// The alphabets hold no quote, no backslash and no blank at which a server would trim: a text can stand in an SQL literal as it is.
+// The alphabets have no quote, backslash or space to trim, so a text needs no escaping in an SQL literal.
 
-/// 80 characters of ASCII: letters, digits and signs.
+/// 80 ASCII characters: letters, digits and punctuation.
 const ASCII: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&()*+,-./:;<=>[";
 
 /// Letters of French, German, Spanish and the Nordic languages, all in ISO 8859-1.
 const LATIN: &str = "abcdefghijklmnopqrstuvwxyzàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿßABCDEFGHÀÄÉÈÖÜØÇ";
 
-/// The Russian alphabet without ё, which the older Cyrillic character sets put elsewhere.
+/// The Russian alphabet without ё, which older Cyrillic character sets put elsewhere.
 const CYRILLIC: &str = "абвгдежзийклмнопрстуфхцчшщъыьэюяАБВГДЕЖЗИЙКЛМНОПРСТУФХЦЧШЩЪЫЬЭЮЯ";
 
 /// Hiragana, katakana and everyday kanji, all in JIS X 0208.
@@ -339,10 +330,10 @@ const WORDS: &[&str] = &[
 /// The 80 faces of Unicode's block "Emoticons": four bytes each in UTF-8.
 const EMOJI: std::ops::RangeInclusive<char> = '\u{1F600}'..='\u{1F64F}';
 
-/// Copies `template` to `out`, `#` becoming a digit and `@` a letter a–z. Both have the same length.
+/// Copies `template` to `out`, replacing `#` by a digit and `@` by a letter a–z.
 ///
 /// # Panics
-/// When `out` is shorter than `template`.
+/// If `out` is shorter than `template`.
 pub fn fill_template(generator: &mut Generator, template: &[u8], out: &mut [u8]) {
     // One draw serves eleven digits or letters: 26^11 is below 2^52, so the bias is below 2^-12 of a draw's share.
     let (mut left, mut stock) = (0, 0_u64);
@@ -368,7 +359,7 @@ pub fn fill_template(generator: &mut Generator, template: &[u8], out: &mut [u8])
 /// Fills `out` with `minimum` to `maximum` characters '0' to 'z' and returns how many.
 ///
 /// # Panics
-/// When `out` is shorter than `maximum`.
+/// If `out` is shorter than `maximum`.
 pub fn fill_varied(generator: &mut Generator, minimum: u32, maximum: u32, out: &mut [u8]) -> u32 {
     let length = Distributions::uniform(generator, minimum, maximum);
     for place in &mut out[..length as usize] {
@@ -377,7 +368,6 @@ pub fn fill_varied(generator: &mut Generator, minimum: u32, maximum: u32, out: &
     length
 }
 
-/// Appends a number in decimal.
 fn push_decimal(out: &mut Vec<u8>, number: u64) {
     let mut digits = [0_u8; 20];
     let mut at = digits.len();
@@ -393,7 +383,7 @@ fn push_decimal(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends `(id,k,'c','pad')`; `write` appends a text, which holds nothing that a literal would have to escape.
+/// Appends `(id,k,'c','pad')`. `write` appends a text, which must not need escaping.
 pub fn push_row<T>(id: u64, k: u32, texts: [T; 2], out: &mut Vec<u8>, mut write: impl FnMut(T, &mut Vec<u8>)) {
     out.push(b'(');
     push_decimal(out, id);
@@ -421,16 +411,15 @@ const PAIRS: [[u8; 2]; 100] = {
 /// The random part of one row of an `sbtest` table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SbtestRow {
-    /// Secondary key.
     pub k: u32,
-    /// Ten groups of eleven digits, with `-` between them.
+    /// Ten groups of eleven digits separated by `-`.
     pub c: [u8; 119],
     /// Five such groups.
     pub pad: [u8; 59],
 }
 
 impl SbtestRow {
-    /// Draws a row; `k` from the default distribution over 1..=`key_range`.
+    /// Draws a row. `k` comes from the default distribution over 1..=`key_range`.
     pub fn draw(generator: &mut Generator, distributions: &mut Distributions, key_range: u32) -> Self {
         let k = distributions.default(generator, 1, key_range);
         let (mut c, mut pad) = ([b'-'; 119], [b'-'; 59]);
@@ -445,11 +434,9 @@ impl SbtestRow {
         push_row(id, self.k, [&self.c[..], &self.pad[..]], out, |text, out| out.extend_from_slice(text));
     }
 
-    /// No tuple is longer.
     pub const MAX_TUPLE_BYTES: usize = 119 + 59 + 20 + 10 + 9;
 }
 
-/// Eleven digits from one draw.
 #[inline]
 fn fill_group(generator: &mut Generator, group: &mut [u8]) {
     let mut rest = generator.below(100_000_000_000);

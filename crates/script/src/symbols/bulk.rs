@@ -26,12 +26,11 @@ impl Bulk {
         self.statement.len() == self.head_length
     }
 
-    /// Would a row of so many bytes make the statement too long?
     fn is_full_for(&self, row_bytes: usize) -> bool {
         !self.is_empty() && self.statement.len() + 1 + row_bytes > self.limit
     }
 
-    /// No row of an `sbtest` table is longer.
+    /// Upper bound for a row of an `sbtest` table.
     fn sbtest_row_bytes(&self) -> usize {
         self.texts
             .as_ref()
@@ -45,7 +44,7 @@ impl Bulk {
     }
 }
 
-/// Sends the rows gathered so far, if any; returns `con.error`.
+/// Sends the rows gathered so far, if any. Returns `con.error`.
 fn flush(connection: &mut SqlConnection, call: SqlCall) -> c_int {
     if connection.bulk.is_empty() {
         return NONE;
@@ -61,16 +60,13 @@ fn flush(connection: &mut SqlConnection, call: SqlCall) -> c_int {
 }
 
 /// Starts a bulk insert: `query` is everything before the first row.
-///
-/// # Safety
-/// `connection` is from this crate, `query` has `length` bytes.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_bulk_insert_init(
     connection: *mut SqlConnection,
     query: *const c_char,
     length: usize,
 ) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let (connection, query) = unsafe { (&mut *connection, bytes_of(query, length)) };
     connection.bulk.begin(query);
     connection.error = NONE;
@@ -78,16 +74,13 @@ pub(super) unsafe extern "C" fn db_bulk_insert_init(
 }
 
 /// Adds a row, `(…)`.
-///
-/// # Safety
-/// `connection` is from this crate, `values` has `length` bytes.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_bulk_insert_next(
     connection: *mut SqlConnection,
     values: *const c_char,
     length: usize,
 ) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let (connection, values) = unsafe { (&mut *connection, bytes_of(values, length)) };
     connection.error = NONE;
     if connection.bulk.is_full_for(length) && flush(connection, SqlCall::BulkNext) != NONE {
@@ -98,34 +91,25 @@ pub(super) unsafe extern "C" fn db_bulk_insert_next(
     NONE
 }
 
-/// Sends what is left.
-///
-/// # Safety
-/// `connection` is from this crate.
+/// Sends the remaining rows.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_bulk_insert_done(connection: *mut SqlConnection) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let connection = unsafe { &mut *connection };
     connection.error = NONE;
     flush(connection, SqlCall::BulkDone)
 }
 
-/// Longest statement of this connection's bulk inserts.
-///
-/// # Safety
-/// `connection` is from this crate.
+/// Limits the size of this connection's bulk inserts.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_bulk_limit(connection: *mut SqlConnection, bytes: f64) {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     unsafe { (*connection).bulk.limit = bytes.max(1024.0) as usize };
 }
 
-/// Adds rows `first..=last` of table `table`, `(id,k,'c','pad')`, straight into the statement: no Lua string in between.
+/// Adds rows `first..=last` of table `table`, `(id,k,'c','pad')`, straight into the statement, without a Lua string in between.
 ///
-/// The rows follow from (seed, table, piece) and the distribution alone, so it does not matter which thread makes them.
-///
-/// # Safety
-/// `connection` is from this crate.
+/// The rows depend only on (seed, table, piece) and the distribution, so it does not matter which thread makes them.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_bulk_sbtest_rows(
     connection: *mut SqlConnection,
@@ -135,7 +119,7 @@ pub(super) unsafe extern "C" fn bakeoff_bulk_sbtest_rows(
     last: f64,
     key_range: u32,
 ) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let connection = unsafe { &mut *connection };
     let seed = with_current(|session| session.seed);
     let mut generator = Generator::for_stream(seed, StreamKind::Rows, u64::from(table), piece as u64);

@@ -1,13 +1,13 @@
 //! `db_create`, `db_connection_…`: the driver and connections.
 //!
-//! A connection's memory stays valid until its session ends: a stale pointer in a script finds a closed connection, never freed
-//! memory. It serves another connection only after Lua has collected the last reference to it.
+//! A connection's memory stays valid until its session ends, so a stale pointer in a script finds a closed connection, never freed memory.
+//! It serves another connection only after Lua has collected the last reference to it.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
 
 use super::text_of;
-use crate::host::{ConnectTarget, Connection, Counter, LogLevel, Reply, SqlCall, SqlError};
+use crate::host::{ConnectTarget, Connection, Counter, LogLevel, Reply, SqlCall, SqlError, reconnect};
 use crate::session::{
     Bulk, FATAL, IGNORABLE, NONE, RowBuffer, ScriptSession, SqlConnection, SqlDriver, c_text, shielded, with_current,
 };
@@ -30,7 +30,7 @@ void bakeoff_connection_collect(sql_connection *con);
 ";
 
 impl SqlConnection {
-    /// Runs one command on the link. Its reply is counted; its error is noted for Lua; a panic is an error like another.
+    /// Runs one command on the link. Its reply is counted and its error noted for Lua. A panic is an error like any other.
     pub(super) fn run(
         &mut self,
         query: &[u8],
@@ -39,7 +39,7 @@ impl SqlConnection {
     ) -> Option<Reply> {
         let link = self.link.as_deref_mut();
         let mut reply = None;
-        // `shielded` returns little on purpose: a whole reply or error would be copied several times.
+        // `shielded` returns little, because a whole reply or error would be copied several times.
         let outcome = shielded(Err(None), |session| {
             session.survived();
             reply = match link {
@@ -48,7 +48,7 @@ impl SqlConnection {
             }
             .map_err(|error| Some(Box::new(error)))?;
             if let Some(reply) = &reply {
-                session.host.count_reply(reply);
+                session.events.count_reply(reply);
             }
             Ok(())
         });
@@ -67,7 +67,7 @@ impl SqlConnection {
         }
     }
 
-    /// Receives results that the script has not fetched, so that the next command can be sent; false: one was an error.
+    /// Receives results that the script has not fetched, so that the next command can be sent. Returns false if one was an error.
     #[inline]
     #[must_use]
     pub(super) fn drain(&mut self) -> bool {
@@ -98,10 +98,10 @@ impl SqlConnection {
         }
     }
 
-    /// Reconnects as [`crate::host::Host::reconnect`] does. Returns true if the connection is open again.
+    /// Returns true if the connection is open again.
     fn reconnect(&mut self, session: &ScriptSession) -> bool {
         let Some(link) = self.link.as_deref_mut() else { return false };
-        session.host.reconnect(&mut || guarded(|_| link.reconnect()).is_ok())
+        reconnect(&*session.host, &*session.events, &mut || guarded(|_| link.reconnect()).is_ok())
     }
 
     fn close(&mut self) {
@@ -113,24 +113,21 @@ impl SqlConnection {
     }
 }
 
-/// Calls a connection or the host: a panic of theirs ends the script as an error would, and is resumed afterwards.
+/// Calls a connection or the host. A panic ends the script as an error would, and is resumed afterwards.
 #[inline]
 pub(super) fn guarded<T>(call: impl FnOnce(&ScriptSession) -> Result<T, SqlError>) -> Result<T, SqlError> {
     shielded(None, |session| Some(call(session))).unwrap_or_else(|| Err(internal_error()))
 }
 
-/// What a script sees of a panic, which is resumed when Lua has returned.
+/// What a script sees of a panic.
 fn internal_error() -> SqlError {
     SqlError::client(2000, "internal error")
 }
 
-/// The driver of that name, or null, when the host has said why; an empty name is the default.
-///
-/// # Safety
-/// `name` is null or ends with a zero byte.
+/// Returns the driver of this name, or null once the host has said why not. An empty name is the default.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_create(name: *const c_char) -> *const SqlDriver {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let name = unsafe { text_of(name) };
     let known = shielded(false, |session| {
         let driver = session.host.driver(&name);
@@ -139,19 +136,19 @@ pub(super) unsafe extern "C" fn db_create(name: *const c_char) -> *const SqlDriv
     if known { with_current(|session| &raw const session.driver) } else { ptr::null() }
 }
 
-/// The driver lives as long as its session.
+/// Does nothing, because the driver lives as long as its session.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn db_destroy(_driver: *const SqlDriver) -> c_int {
     0
 }
 
-/// Connects to the worker's own server; null on failure.
+/// Connects to the worker's own server. Returns null on failure.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn db_connection_create(_driver: *const SqlDriver) -> *mut SqlConnection {
     connect(&ConnectTarget::default())
 }
 
-/// Where `connect{…}` goes, as Lua gives it: null and 0 are the worker's own.
+/// The table of `connect{…}` as Lua passes it. Null and 0 stand for the worker's own.
 #[repr(C)]
 pub(super) struct Target {
     host: *const c_char,
@@ -162,16 +159,14 @@ pub(super) struct Target {
     port: u16,
 }
 
-/// # Safety
-/// `target` is not null, its texts are null or end with a zero byte.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_connect(
     _driver: *const SqlDriver,
     target: *const Target,
 ) -> *mut SqlConnection {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let target = unsafe { &*target };
-    // SAFETY: likewise.
+    // SAFETY: see `symbols`.
     let text = |text: *const c_char| (!text.is_null()).then(|| unsafe { text_of(text) });
     connect(&ConnectTarget {
         host: text(target.host),
@@ -206,11 +201,9 @@ fn connect(target: &ConnectTarget) -> *mut SqlConnection {
     })
 }
 
-/// # Safety
-/// `connection` is null or from this module.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_connection_close(connection: *mut SqlConnection) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     match unsafe { connection.as_mut() } {
         Some(connection) => {
             if connection.link.is_none() {
@@ -224,39 +217,31 @@ pub(super) unsafe extern "C" fn db_connection_close(connection: *mut SqlConnecti
     }
 }
 
-/// # Safety
-/// `connection` is from this module.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_connection_reconnect(connection: *mut SqlConnection) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let connection = unsafe { &mut *connection };
     connection.more_results = false;
     connection.run(b"", SqlCall::Connect, |link| link.reconnect().map(|()| None));
     if connection.error == NONE {
-        shielded((), |session| session.host.count(Counter::Reconnect, 1));
+        shielded((), |session| session.events.count(Counter::Reconnect, 1));
     }
     connection.error
 }
 
-/// Closes the connection. A script may free it twice, or still hold it, so the memory is not used again here.
-///
-/// # Safety
-/// `connection` is null or from this module.
+/// Closes the connection. A script may free it twice or still hold it, so its memory is not reused yet.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_connection_free(connection: *mut SqlConnection) {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     if let Some(live) = unsafe { connection.as_mut() } {
         live.close();
     }
 }
 
-/// The finaliser of a connection that `connect()` returned, which Lua calls once.
-///
-/// # Safety
-/// `connection` is from this module, and not used afterwards.
+/// Finaliser of a connection that `connect()` returned. Lua calls it once.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_connection_collect(connection: *mut SqlConnection) {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     unsafe { db_connection_free(connection) };
     with_current(|session| session.connections.free.borrow_mut().push(connection));
 }

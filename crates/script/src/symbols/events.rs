@@ -42,16 +42,16 @@ fn counter(kind: c_int) -> Option<Counter> {
         .find(|counter| *counter as c_int == kind)
 }
 
-/// This worker's counter. The thread number is ignored: a worker sees its own counters only.
+/// Returns this worker's counter. The thread number is ignored, because a worker sees only its own counters.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_counter_val(_thread: c_int, kind: c_int) -> u64 {
-    counter(kind).map_or(0, |counter| shielded(0, |session| session.host.counter(counter)))
+    counter(kind).map_or(0, |counter| shielded(0, |session| session.events.counter(counter)))
 }
 
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_counter_add(_thread: c_int, kind: c_int, amount: u64) {
     if let Some(counter) = counter(kind) {
-        shielded((), |session| session.host.count(counter, amount));
+        shielded((), |session| session.events.count(counter, amount));
     }
 }
 
@@ -60,24 +60,23 @@ pub(super) extern "C" fn sb_counter_inc(thread: c_int, kind: c_int) {
     sb_counter_add(thread, kind, 1);
 }
 
-/// May another event start?
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_more_events(_thread: c_int) -> bool {
-    shielded(false, |session| !session.has_panicked() && session.host.more_events())
+    shielded(false, |session| !session.has_panicked() && session.events.more_events())
 }
 
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_event_start(_thread: c_int) {
-    shielded((), |session| session.host.event_start());
+    shielded((), |session| session.events.event_start());
 }
 
-/// The event is done and counts.
+/// Ends an event that counts.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_event_stop(_thread: c_int) {
     stop(EventEnd::Done);
 }
 
-/// The event asked its thread to stop: it does not count.
+/// Ends an event that asked its thread to stop and does not count.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn bakeoff_event_abandon(_thread: c_int) {
     stop(EventEnd::Stop);
@@ -86,34 +85,32 @@ pub(super) extern "C" fn bakeoff_event_abandon(_thread: c_int) {
 fn stop(end: EventEnd) {
     shielded((), |session| {
         session.survived();
-        session.host.event_stop(end);
+        session.events.event_stop(end);
     });
 }
 
-/// The event is about to run again, within the same latency; false when it must not.
+/// Runs the event again within the same latency. Returns false if it must not.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn bakeoff_event_restart(_thread: c_int) -> bool {
     shielded(false, |session| {
         session.survived();
-        session.host.event_restart()
+        session.events.event_restart()
     })
 }
 
-/// Names what the event turned out to be.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_operation(name: *const c_char, length: usize) {
-    // SAFETY: Lua passes a string with its length.
+    // SAFETY: see `symbols`.
     let name = unsafe { bytes_of(name, length) };
-    shielded((), |session| session.host.operation(&String::from_utf8_lossy(name)));
+    shielded((), |session| session.events.operation(&String::from_utf8_lossy(name)));
 }
 
-/// Keying or thinking, between two events or within one.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn bakeoff_think(seconds: f64) {
-    shielded((), |session| session.host.think((seconds.max(0.0) * 1e9) as u64));
+    shielded((), |session| session.events.think((seconds.max(0.0) * 1e9) as u64));
 }
 
-/// Waits for all threads of the command; false when one of them failed.
+/// Waits for all threads of the command. Returns false if one of them failed.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn bakeoff_barrier() -> bool {
     shielded(false, |session| {
@@ -124,24 +121,23 @@ pub(super) extern "C" fn bakeoff_barrier() -> bool {
 
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_progress(label: *const c_char, done: f64, total: f64) {
-    // SAFETY: Lua strings end with a zero byte.
+    // SAFETY: see `symbols`.
     let label = unsafe { text_of(label) };
     shielded((), |session| session.host.progress(&label, done as u64, total as u64));
 }
 
-/// One line for the user.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_log(message: *const c_char, length: usize) {
-    // SAFETY: Lua passes a string with its length.
+    // SAFETY: see `symbols`.
     let message = unsafe { bytes_of(message, length) };
     shielded((), |session| session.host.log(LogLevel::Notice, &String::from_utf8_lossy(message)));
 }
 
-/// Exists because sysbench exports it; options are read from the script itself here.
+/// Exists because sysbench exports it. Options are read from the script itself here.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_lua_set_test_args(_args: *mut c_void, _length: usize) {}
 
-/// Prints the script's options, one a line, and an empty line.
+/// Prints the script's options, one per line, and an empty line.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_print_test_options() {
     shielded((), |session| {
@@ -154,37 +150,31 @@ pub(super) extern "C" fn sb_print_test_options() {
     });
 }
 
-/// A new histogram, or null when the range or size makes no sense.
+/// Returns null if the range or size makes no sense.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_histogram_new(size: usize, minimum: f64, maximum: f64) -> *mut Histogram {
     Histogram::new(size, minimum, maximum).map_or(std::ptr::null_mut(), |histogram| Box::into_raw(Box::new(histogram)))
 }
 
-/// # Safety
-/// `histogram` is null or from `sb_histogram_new`, and not used afterwards.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sb_histogram_delete(histogram: *mut Histogram) {
     if !histogram.is_null() {
-        // SAFETY: as the caller promises.
+        // SAFETY: see `symbols`.
         drop(unsafe { Box::from_raw(histogram) });
     }
 }
 
-/// # Safety
-/// `histogram` is null or from `sb_histogram_new`.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sb_histogram_update(histogram: *mut Histogram, value: f64) {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     if let Some(histogram) = unsafe { histogram.as_mut() } {
         histogram.add(value, 1);
     }
 }
 
-/// # Safety
-/// `histogram` is null or from `sb_histogram_new`.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sb_histogram_print(histogram: *mut Histogram) {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     if let Some(histogram) = unsafe { histogram.as_ref() } {
         let lines = histogram.lines();
         shielded((), |session| lines.iter().for_each(|line| session.host.log(LogLevel::Notice, line)));

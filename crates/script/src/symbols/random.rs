@@ -32,7 +32,6 @@ void bakeoff_bulk_texts(sql_connection *con, const bakeoff_texts *texts, uint32_
 
 macro_rules! draws {
     ($($name:ident => $method:ident),* $(,)?) => {$(
-        /// A number of `low`..=`high`.
         #[unsafe(no_mangle)]
         pub(super) extern "C" fn $name(low: u32, high: u32) -> u32 {
             with_random(|random| random.distributions.$method(&mut random.generator, low, high))
@@ -48,19 +47,17 @@ draws! {
     sb_rand_zipfian => zipfian,
 }
 
-/// A number of `low`..=`high`, all alike.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_rand_uniform(low: u32, high: u32) -> u32 {
     with_random(|random| Distributions::uniform(&mut random.generator, low, high))
 }
 
-/// A number that neither this thread nor another has drawn before.
+/// Draws a number that no thread has drawn before.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_rand_unique() -> u32 {
     with_random(|random| random.unique.draw())
 }
 
-/// The same below `bound`.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn bakeoff_rand_unique_below(bound: u32) -> u32 {
     with_random(|random| random.unique.draw_below(bound))
@@ -71,58 +68,45 @@ pub(super) extern "C" fn sb_rand_uniform_uint64() -> u64 {
     with_random(|random| random.generator.next_u64())
 }
 
-/// In [0, 1).
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_rand_uniform_double() -> f64 {
     with_random(|random| random.generator.next_f64())
 }
 
-/// Fills `buffer` from the template (`#` a digit, `@` a letter), without a zero byte at the end.
-///
-/// # Safety
-/// `format` ends with a zero byte and `buffer` has room for as many bytes as stand before it.
+/// Fills `buffer` from the template (`#` a digit, `@` a letter), without a final zero byte.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sb_rand_str(format: *const c_char, buffer: *mut c_char) {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let length = unsafe { std::ffi::CStr::from_ptr(format) }.count_bytes();
-    // SAFETY: likewise.
+    // SAFETY: see `symbols`.
     unsafe { bakeoff_rand_str(format, buffer, length) };
 }
 
-/// As `sb_rand_str`, for a template of known length.
-///
-/// # Safety
-/// `format` and `buffer` are `length` bytes each and do not overlap.
+/// Like `sb_rand_str`, for a template of known length.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_rand_str(format: *const c_char, buffer: *mut c_char, length: usize) {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let (template, out) = unsafe {
         (std::slice::from_raw_parts(format.cast(), length), std::slice::from_raw_parts_mut(buffer.cast(), length))
     };
     with_random(|random| fill_template(&mut random.generator, template, out));
 }
 
-/// Fills `buffer` with `minimum` to `maximum` characters and returns how many; no zero byte at the end.
-///
-/// # Safety
-/// `buffer` has room for the larger of both.
+/// Fills `buffer` with `minimum` to `maximum` characters, without a final zero byte, and returns how many.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sb_rand_varstr(buffer: *mut c_char, minimum: u32, maximum: u32) -> u32 {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let out = unsafe { std::slice::from_raw_parts_mut(buffer.cast(), minimum.max(maximum) as usize) };
     with_random(|random| fill_varied(&mut random.generator, minimum, maximum, out))
 }
 
-/// What Lua holds: texts, and room for one.
+/// Texts and a buffer for one of them, as Lua holds them.
 pub(super) struct TextSource {
     texts: Texts,
     made: Vec<u8>,
 }
 
-/// Texts of a content in the connection's character set; a negative compressibility is none. Null: `why` says what is wrong.
-///
-/// # Safety
-/// `connection` is from this crate, `content` has `length` bytes, `why` has room for `room` bytes.
+/// Creates texts of a content in the connection's character set. A negative compressibility is none. If null, `why` has the reason.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_texts_new(
     connection: *mut SqlConnection,
@@ -132,7 +116,7 @@ pub(super) unsafe extern "C" fn bakeoff_texts_new(
     why: *mut c_char,
     room: usize,
 ) -> *mut TextSource {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let (connection, name) = unsafe { (&*connection, bytes_of(content, length)) };
     let name = String::from_utf8_lossy(name);
     let charset = connection.link.as_deref().map_or("utf8mb4", |link| link.charset().0);
@@ -146,7 +130,7 @@ pub(super) unsafe extern "C" fn bakeoff_texts_new(
         Err(message) => {
             if room > 0 {
                 let shown = message.len().min(room - 1);
-                // SAFETY: as the caller promises.
+                // SAFETY: see `symbols`.
                 unsafe {
                     ptr::copy_nonoverlapping(message.as_ptr(), why.cast(), shown);
                     *why.add(shown) = 0;
@@ -160,23 +144,18 @@ pub(super) unsafe extern "C" fn bakeoff_texts_new(
 fn unknown(name: &str) -> String {
     let names = Content::ALL.map(|(name, _)| name);
     let near = nearest(name, names).map(|near| format!(" Did you mean {near}?")).unwrap_or_default();
-    format!("there is no content {name}; there are {}.{near}", names.join(", "))
+    format!("unknown content '{name}', expected one of {}.{near}", names.join(", "))
 }
 
-/// # Safety
-/// `texts` is null or from `bakeoff_texts_new`, and not used afterwards.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_texts_free(texts: *mut TextSource) {
     if !texts.is_null() {
-        // SAFETY: as the caller promises.
+        // SAFETY: see `symbols`.
         drop(unsafe { Box::from_raw(texts) });
     }
 }
 
-/// Fills `buffer` with a text from the thread's own stream and returns its bytes.
-///
-/// # Safety
-/// `texts` is from `bakeoff_texts_new`, `buffer` has room for `room` bytes.
+/// Fills `buffer` with a text from the thread's own stream and returns its size.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_texts_draw(
     texts: *mut TextSource,
@@ -184,14 +163,11 @@ pub(super) unsafe extern "C" fn bakeoff_texts_draw(
     buffer: *mut c_char,
     room: usize,
 ) -> usize {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     with_random(|random| unsafe { fill(texts, &mut random.generator, characters, buffer, room) })
 }
 
-/// Fills `buffer` with the text that belongs to `number`, whatever the seed, and returns its bytes.
-///
-/// # Safety
-/// As `bakeoff_texts_draw`.
+/// Fills `buffer` with the text that belongs to `number` under any seed, and returns its size.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_texts_of(
     texts: *mut TextSource,
@@ -200,7 +176,7 @@ pub(super) unsafe extern "C" fn bakeoff_texts_of(
     buffer: *mut c_char,
     room: usize,
 ) -> usize {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     unsafe { fill(texts, &mut Texts::stream_of(number as u64), characters, buffer, room) }
 }
 
@@ -211,20 +187,17 @@ unsafe fn fill(
     buffer: *mut c_char,
     room: usize,
 ) -> usize {
-    // SAFETY: as the callers promise.
+    // SAFETY: see `symbols`.
     let source = unsafe { &mut *texts };
     source.made.clear();
     source.texts.draw(generator, characters as usize, &mut source.made);
     let length = source.made.len().min(room);
-    // SAFETY: as the callers promise.
+    // SAFETY: see `symbols`.
     unsafe { ptr::copy_nonoverlapping(source.made.as_ptr(), buffer.cast(), length) };
     length
 }
 
-/// Has the rows of `bakeoff_bulk_sbtest_rows` hold these texts, of so many characters; null: sysbench's digits again.
-///
-/// # Safety
-/// `connection` is from this crate, `texts` is null or from `bakeoff_texts_new`.
+/// Puts these texts into the rows of `bakeoff_bulk_sbtest_rows`. Null restores sysbench's digits.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_bulk_texts(
     connection: *mut SqlConnection,
@@ -232,7 +205,7 @@ pub(super) unsafe extern "C" fn bakeoff_bulk_texts(
     c_characters: u32,
     pad_characters: u32,
 ) {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let (connection, source) = unsafe { (&mut *connection, texts.as_ref()) };
     let lengths = [c_characters as usize, pad_characters as usize];
     connection.bulk.texts = source.map(|source| (source.texts.clone(), lengths));

@@ -40,7 +40,7 @@ int db_close(sql_statement *stmt);
 void bakeoff_statement_free(sql_statement *stmt);
 ";
 
-/// What Lua gets for a reply: the connection's result, which has no columns where the statement has none.
+/// Fills in the connection's result for Lua. It has no columns if the statement returns none.
 pub(super) fn publish(connection: &mut SqlConnection, reply: Option<Reply>, statement: *mut c_void) -> *mut SqlResult {
     let Some(reply) = reply else {
         return ptr::null_mut();
@@ -60,17 +60,14 @@ pub(super) fn publish(connection: &mut SqlConnection, reply: Option<Reply>, stat
     result
 }
 
-/// Runs a text statement. Null: an error (then `con.error` is not 0).
-///
-/// # Safety
-/// `connection` is from this crate, `query` has `length` bytes.
+/// Runs a text statement. Returns null on an error, when `con.error` is not 0.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_query(
     connection: *mut SqlConnection,
     query: *const c_char,
     length: usize,
 ) -> *mut SqlResult {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let (connection, query) = unsafe { (&mut *connection, bytes_of(query, length)) };
     if !connection.drain() {
         return ptr::null_mut();
@@ -79,13 +76,10 @@ pub(super) unsafe extern "C" fn db_query(
     publish(connection, reply, ptr::null_mut())
 }
 
-/// The next row, or null after the last (or on an error: then `con.error` is not 0).
-///
-/// # Safety
-/// `result` is null or from this crate.
+/// Returns the next row, or null after the last and on an error, when `con.error` is not 0.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_fetch_row(result: *mut SqlResult) -> *mut SqlRow {
-    // SAFETY: as the caller promises; a result's connection lives as long as its session.
+    // SAFETY: see `symbols`; a result's connection lives as long as its session.
     let Some(connection) = (unsafe { result.as_ref().and_then(|result| result.connection.as_mut()) }) else {
         return ptr::null_mut();
     };
@@ -112,21 +106,16 @@ pub(super) unsafe extern "C" fn db_fetch_row(result: *mut SqlResult) -> *mut Sql
     }
 }
 
-/// # Safety
-/// `connection` is from this crate.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_more_results(connection: *mut SqlConnection) -> bool {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     unsafe { (*connection).more_results }
 }
 
-/// The next result of a multi-statement; null when there is none, or on an error.
-///
-/// # Safety
-/// `connection` is from this crate.
+/// Returns the next result of a multi-statement, or null if there is none and on an error.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_next_result(connection: *mut SqlConnection) -> *mut SqlResult {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let connection = unsafe { &mut *connection };
     if !connection.more_results {
         connection.error = NONE;
@@ -136,19 +125,16 @@ pub(super) unsafe extern "C" fn db_next_result(connection: *mut SqlConnection) -
     publish(connection, reply, ptr::null_mut())
 }
 
-/// Results live in their connection: there is nothing to free.
+/// Does nothing, because results live in their connection.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn db_free_results(_result: *mut SqlResult) -> c_int {
     0
 }
 
-/// Name of a column, valid until the next call; null when there is none.
-///
-/// # Safety
-/// `result` is null or from this crate.
+/// Returns a column's name, valid until the next call, or null if there is none.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_column_name(result: *mut SqlResult, index: u32) -> *const c_char {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let Some(connection) = (unsafe { result.as_ref().and_then(|result| result.connection.as_mut()) }) else {
         return ptr::null();
     };
@@ -162,8 +148,7 @@ pub(super) unsafe extern "C" fn bakeoff_column_name(result: *mut SqlResult, inde
     }
 }
 
-/// Where one parameter's value is found at each execution, as in the C API of MySQL: `buffer` holds a number as wide as its type, or
-/// `data_len` bytes. Lua owns what the pointers point to.
+/// A bound parameter, as in MySQL's C API. `buffer` has a number as wide as its type, or `data_len` bytes. Lua owns the memory.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct SqlBind {
@@ -175,10 +160,8 @@ pub(super) struct SqlBind {
 }
 
 impl SqlBind {
-    /// # Safety
-    /// The pointers are null or live, and nobody writes through them while the value is used.
     unsafe fn value<'a>(&self) -> Value<'a> {
-        // SAFETY: as the caller promises; the type says what the buffer holds.
+        // SAFETY: see `symbols`; the type says what the buffer holds.
         unsafe {
             if self.buffer.is_null() || (!self.is_null.is_null() && *self.is_null != 0) {
                 return Value::Null;
@@ -196,19 +179,14 @@ impl SqlBind {
         }
     }
 
-    /// # Safety
-    /// `buffer` holds a `T`, at any address.
     unsafe fn number<T>(&self) -> T {
-        // SAFETY: as the caller promises.
+        // SAFETY: see `symbols`.
         unsafe { self.buffer.cast::<T>().read_unaligned() }
     }
 
-    /// Bytes of a text: `data_len`, but no more than `max_len`; either alone if the other is not set.
-    ///
-    /// # Safety
-    /// `data_len` is null or live.
+    /// Returns the size of a text: `data_len`, but no more than `max_len`, or either alone if the other is not set.
     unsafe fn length(&self) -> usize {
-        // SAFETY: as the caller promises.
+        // SAFETY: see `symbols`.
         let length = match unsafe { self.data_len.as_ref() } {
             Some(&length) if self.max_len == 0 => length,
             Some(&length) => length.min(self.max_len),
@@ -218,30 +196,27 @@ impl SqlBind {
     }
 }
 
-/// A prepared statement; Lua sees its connection.
+/// A prepared statement. Lua sees its connection.
 #[repr(C)]
 pub(crate) struct SqlStatement {
     connection: *mut SqlConnection,
-    /// The connection's generation when the statement was prepared: another one cannot run it.
+    /// The connection's generation when the statement was prepared. A later one cannot run it.
     generation: u64,
     id: Option<StatementId>,
     query: Vec<u8>,
     binds: Vec<SqlBind>,
-    /// Room for the values of one execution, empty between them.
+    /// Buffer for the values of one execution.
     values: Vec<Value<'static>>,
 }
 
-/// Prepares a statement; null on an error.
-///
-/// # Safety
-/// `connection` is from this crate, `query` has `length` bytes.
+/// Prepares a statement. Returns null on an error.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_prepare(
     connection: *mut SqlConnection,
     query: *const c_char,
     length: usize,
 ) -> *mut SqlStatement {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let (owner, query) = unsafe { (&mut *connection, bytes_of(query, length)) };
     if !owner.drain() {
         return ptr::null_mut();
@@ -264,28 +239,25 @@ pub(super) unsafe extern "C" fn db_prepare(
     }))
 }
 
-/// Binds parameters to memory of Lua's, which is read at each execution.
-///
-/// # Safety
-/// `statement` is from `db_prepare`, `binds` has `length` entries whose pointers live as long as the statement.
+/// Binds parameters to Lua's memory, which is read at each execution.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_bind_param(
     statement: *mut SqlStatement,
     binds: *const SqlBind,
     length: usize,
 ) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let statement = unsafe { &mut *statement };
     statement.binds.clear();
     if length > 0 {
-        // SAFETY: likewise.
+        // SAFETY: see `symbols`.
         statement.binds.extend_from_slice(unsafe { std::slice::from_raw_parts(binds, length) });
     }
     statement.values.reserve(length);
     0
 }
 
-/// Exists because sysbench has it; rows are fetched with `fetch_row`, for prepared statements too.
+/// Does nothing. Rows are fetched with `fetch_row`, also for prepared statements.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn db_bind_result(
     _statement: *mut SqlStatement,
@@ -295,13 +267,10 @@ pub(super) extern "C" fn db_bind_result(
     0
 }
 
-/// Executes with the values that are in the bound memory now. Null: an error.
-///
-/// # Safety
-/// `statement` is from `db_prepare`.
+/// Executes with the current values of the bound memory. Returns null on an error.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_execute(statement: *mut SqlStatement) -> *mut SqlResult {
-    // SAFETY: as the caller promises; connections live as long as their session.
+    // SAFETY: see `symbols`; connections live as long as their session.
     let (owner, connection) = unsafe { (&mut *statement, &mut *(*statement).connection) };
     let id = match owner.id {
         Some(id) if connection.generation == owner.generation => id,
@@ -326,23 +295,16 @@ pub(super) unsafe extern "C" fn db_execute(statement: *mut SqlStatement) -> *mut
     publish(connection, reply, statement.cast())
 }
 
-/// The next result of a procedure's CALL.
-///
-/// # Safety
-/// `statement` is from `db_prepare`.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_stmt_next_result(statement: *mut SqlStatement) -> *mut SqlResult {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     unsafe { db_next_result((*statement).connection) }
 }
 
-/// Closes the statement on its server; its memory stays until Lua lets go of it.
-///
-/// # Safety
-/// `statement` is null or from `db_prepare`.
+/// Closes the statement on its server. Its memory stays until Lua collects it.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_close(statement: *mut SqlStatement) -> c_int {
-    // SAFETY: as the caller promises.
+    // SAFETY: see `symbols`.
     let Some(owner) = (unsafe { statement.as_mut() }) else {
         return 1;
     };
@@ -356,12 +318,10 @@ pub(super) unsafe extern "C" fn db_close(statement: *mut SqlStatement) -> c_int 
     0
 }
 
-/// # Safety
-/// `statement` is null or from `db_prepare`, and not used afterwards.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_statement_free(statement: *mut SqlStatement) {
     if !statement.is_null() {
-        // SAFETY: as the caller promises.
+        // SAFETY: see `symbols`.
         unsafe {
             db_close(statement);
             drop(Box::from_raw(statement));

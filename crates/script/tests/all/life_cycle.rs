@@ -134,7 +134,7 @@ fn the_threads_role_decides_its_number() {
         let world = World::new(0);
         let settings = Settings { threads: 8, ..settings(&[]) };
         let source = bakeoff_script::ScriptSource::inline("t.lua", "print(sysbench.tid)");
-        let host: bakeoff_script::host::HostRef = world.clone();
+        let host = std::rc::Rc::clone(&world);
         bakeoff_script::Script::load(&source, &settings, role, host).expect("loads");
         world.lines()[0].clone()
     };

@@ -13,6 +13,7 @@ mod sql;
 mod styles;
 mod texts;
 mod tpcc_inputs;
+mod tpcc_report;
 mod tpcc_rows;
 mod tpcc_transactions;
 mod workloads;

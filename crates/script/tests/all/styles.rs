@@ -4,13 +4,12 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use crate::world::{Answer, REPORTED, World, settings};
-use bakeoff_script::host::HostRef;
 use bakeoff_script::{Script, Settings, ThreadRole, find_on_path};
 
 fn load(name: &str, settings: &Settings, role: ThreadRole, world: &Rc<World>) -> Script {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests", "styles", name].iter().collect();
     let source = find_on_path(path.to_str().expect("UTF-8")).expect("the script");
-    let host: HostRef = world.clone();
+    let host = Rc::clone(world);
     Script::load(&source, settings, role, host).unwrap_or_else(|error| panic!("{error}"))
 }
 

@@ -5,12 +5,13 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::time::Duration;
 
 use bakeoff_script::host::{
-    ConnectTarget, Connection, Counter, EventEnd, Host, HostRef, LogLevel, QueryClass, Reply, SqlError, StatementId,
-    Value,
+    ConnectTarget, Connection, Counter, EventEnd, Events, Host, LogLevel, QueryClass, Reply, SqlError, StatementId,
+    Value, known_driver,
 };
-use bakeoff_script::{OptionValue, Script, ScriptError, ScriptSource, Settings, ThreadRole};
+use bakeoff_script::{OptionValue, Script, ScriptError, ScriptSource, Settings, SqlCall, ThreadRole};
 
 /// Rows of one result: NULL is `None`.
 pub type Rows = Vec<Vec<Option<String>>>;
@@ -122,6 +123,37 @@ impl Host for World {
         }))
     }
 
+    fn driver(&self, name: &str) -> Result<(), String> {
+        known_driver(name)
+    }
+
+    fn reconnect_for(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
+    fn statement_failed(&self, _call: SqlCall, _error: &SqlError, _query: &[u8]) {}
+
+    fn barrier(&self) {
+        self.calls.borrow_mut().push("barrier".to_owned());
+    }
+
+    fn aborted(&self) -> bool {
+        self.aborted.get()
+    }
+
+    fn progress(&self, label: &str, done: u64, total: u64) {
+        let mut progress = self.progress.borrow_mut();
+        let entry = progress.entry(label.to_owned()).or_default();
+        *entry = (entry.0 + done, total);
+    }
+
+    fn log(&self, level: LogLevel, message: &str) {
+        assert!(matches!(level, LogLevel::Notice | LogLevel::Fatal));
+        self.lines.borrow_mut().push(message.to_owned());
+    }
+}
+
+impl Events for World {
     fn more_events(&self) -> bool {
         let left = self.events_left.get();
         if let Some(call) = self.on_more_events.borrow().as_ref() {
@@ -171,25 +203,6 @@ impl Host for World {
 
     fn think(&self, duration_ns: u64) {
         self.calls.borrow_mut().push(format!("think {duration_ns}"));
-    }
-
-    fn barrier(&self) {
-        self.calls.borrow_mut().push("barrier".to_owned());
-    }
-
-    fn aborted(&self) -> bool {
-        self.aborted.get()
-    }
-
-    fn progress(&self, label: &str, done: u64, total: u64) {
-        let mut progress = self.progress.borrow_mut();
-        let entry = progress.entry(label.to_owned()).or_default();
-        *entry = (entry.0 + done, total);
-    }
-
-    fn log(&self, level: LogLevel, message: &str) {
-        assert!(matches!(level, LogLevel::Notice | LogLevel::Fatal));
-        self.lines.borrow_mut().push(message.to_owned());
     }
 }
 
@@ -326,12 +339,12 @@ pub fn settings(options: &[(&str, &str)]) -> Settings {
 }
 
 pub fn load(text: &str, settings: &Settings, world: &Rc<World>) -> Result<Script, ScriptError> {
-    let host: HostRef = world.clone();
+    let host = Rc::clone(world);
     Script::load(&ScriptSource::inline("test.lua", text), settings, ThreadRole::Worker(0), host)
 }
 
 pub fn load_bundled(name: &str, settings: &Settings, role: ThreadRole, world: &Rc<World>) -> Script {
-    let host: HostRef = world.clone();
+    let host = Rc::clone(world);
     let source = bakeoff_script::find(name).expect("a bundled script");
     Script::load(&source, settings, role, host).unwrap_or_else(|error| panic!("{name}: {error}"))
 }

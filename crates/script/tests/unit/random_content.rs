@@ -76,7 +76,7 @@ fn encodings_change_bytes_and_not_characters() {
         (Content::Emoji, Encoding::Utf8Mb3),
         (Content::Latin, Encoding::of_charset("sjis")),
     ] {
-        let refused = Texts::new(content, None, encoding).expect_err("not to be had");
+        let refused = Texts::new(content, None, encoding).expect_err("not encodable");
         assert!(refused.contains(content.name()), "{refused}");
     }
     assert!(Texts::new(Content::Hash, None, Encoding::of_charset("sjis")).is_ok());

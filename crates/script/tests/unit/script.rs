@@ -12,6 +12,6 @@ fn every_symbol_is_declared_exported_and_found_by_lua() {
         script += &format!("assert(C.{name} ~= nil)\n");
     }
     let source = ScriptSource::inline("symbols.lua", &script);
-    let host = std::rc::Rc::new(NullHost);
+    let host = HostRef::without_events(Rc::new(NullHost));
     Script::load(&source, &Settings::default(), ThreadRole::Main, host).expect("all symbols are found");
 }

@@ -19,7 +19,7 @@ fn a_typing_error_gets_a_suggestion() {
     let error = find("oltp_readonly").expect_err("no such script");
     assert_eq!(
         error.to_string(),
-        "script oltp_readonly: there is no bundled script and no file of this name. Did you mean oltp_read_only?"
+        "script oltp_readonly: no bundled script and no file has this name. Did you mean oltp_read_only?"
     );
 }
 

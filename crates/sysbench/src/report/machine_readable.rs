@@ -1,7 +1,7 @@
-//! Results for programs: `--json`, the whole result in one object; `--hdr-log`, latencies interval by interval.
+//! Results for programs: `--json`, the whole result in one object, and `--hdr-log`, latencies by interval.
 //!
-//! The log is in `HdrHistogram`'s format 1.3 (the header of `HistogramLogWriter`, Java), which its tools in many languages read. Its
-//! values are nanoseconds; `Interval_Max` is in milliseconds, as there.
+//! The log has `HdrHistogram`'s format 1.3 (the header of Java's `HistogramLogWriter`), which tools in many languages read. Its values are
+//! nanoseconds, but `Interval_Max` is in milliseconds, as there.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -18,27 +18,24 @@ use crate::Build;
 use crate::run_options::{JsonTarget, Percentile, RunOptions};
 use crate::stats::Delta;
 
-/// Version of this form; raised when a field changes its meaning or goes.
+/// Version of this format. Raised when a field changes its meaning or goes.
 const FORMAT: u32 = 1;
 
-/// What a result is made of, besides the numbers of the run.
+/// Everything in a result besides the numbers of the run.
 pub(crate) struct Circumstances<'a> {
     pub(crate) test: &'a str,
     pub(crate) options: &'a RunOptions,
-    /// Options as given, passwords left out.
+    /// Options as given, without passwords.
     pub(crate) given: Map<String, Value>,
-    /// Character set and collation as chosen.
     pub(crate) charset: (String, Option<String>),
     pub(crate) server: Option<&'a ServerFacts>,
-    /// Events given up by a forced shutdown, if there was one.
+    /// Events abandoned by a forced shutdown, if there was one.
     pub(crate) given_up: Option<u64>,
-    /// With `--rate`: events whose time had come and that were never begun.
+    /// With `--rate`: events that were due and never begun.
     pub(crate) dropped: Option<u64>,
-    /// How the program was built.
     pub(crate) build: &'a Build,
 }
 
-/// The object.
 pub(crate) fn result(circumstances: Circumstances<'_>, whole: &Delta, intervals: Vec<Value>) -> Value {
     let Circumstances { test, options, given, charset, server, given_up, dropped, build } = circumstances;
     let events = mean_and_deviation(whole.by_worker.iter().map(|(events, _)| f64_of(*events)));
@@ -88,7 +85,6 @@ pub(crate) fn result(circumstances: Circumstances<'_>, whole: &Delta, intervals:
     })
 }
 
-/// One interval.
 pub(crate) fn interval(
     at_s: f64,
     threads: u32,
@@ -133,7 +129,6 @@ fn percentile_object(latencies: &LatencyHistogram, percentiles: &[Percentile]) -
     percentiles.iter().map(value).collect()
 }
 
-/// Operations that the script named.
 fn operations(delta: &Delta, percentiles: &[Percentile]) -> Map<String, Value> {
     let named = delta.latencies.by_operation().into_iter().skip(1);
     named
@@ -154,7 +149,6 @@ fn f64_of(count: u64) -> f64 {
     count as f64
 }
 
-/// Where the object goes.
 #[derive(Debug)]
 pub(crate) enum JsonOutput {
     StandardOutput,
@@ -162,7 +156,7 @@ pub(crate) enum JsonOutput {
 }
 
 impl JsonOutput {
-    /// Creates the file, if it is one: before the run, which would else be for nothing.
+    /// Creates the file, if it is one, before the run, which would otherwise be for nothing.
     pub(crate) fn create(target: &JsonTarget) -> Result<Self, String> {
         Ok(match target {
             JsonTarget::StandardOutput => Self::StandardOutput,
@@ -172,11 +166,10 @@ impl JsonOutput {
         })
     }
 
-    /// Writes the object.
     pub(crate) fn write(self, result: &Value) -> Result<(), String> {
         match self {
             Self::StandardOutput => {
-                // A closed pipe is the reader's choice.
+                // A closed pipe is not an error.
                 let _ = writeln!(std::io::stdout(), "{result:#}");
                 Ok(())
             }
@@ -191,7 +184,6 @@ fn failed(path: &Path, error: &std::io::Error) -> String {
     format!("--json {}: {error}", path.display())
 }
 
-/// An open log.
 #[derive(Debug)]
 pub(crate) struct HdrLog {
     out: BufWriter<File>,
@@ -199,7 +191,7 @@ pub(crate) struct HdrLog {
 }
 
 impl HdrLog {
-    /// Creates the file and writes its heading.
+    /// Creates the file and writes its header.
     pub(crate) fn create(path: &Path) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("--hdr-log {}: {error}", path.display());
         let mut log =

@@ -13,12 +13,11 @@ use bakeoff_script::luajit_version;
 use crate::run_options::{Percentile, RunOptions};
 use crate::stats::Delta;
 
-/// A latency percentile [ms].
 pub(crate) fn percentile_ms(latencies: &LatencyHistogram, percentile: &Percentile) -> f64 {
     ms(latencies.quantile_ns(percentile.per_cent / 100.0))
 }
 
-/// What the script's report hooks get, by sysbench's names; times and latencies in seconds. `time_total` is since counting began.
+/// What report hooks get, under sysbench's names. Times and latencies are in seconds, `time_total` since counting began.
 #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
 pub(crate) fn statistics(
     delta: &Delta,
@@ -43,7 +42,7 @@ pub(crate) fn statistics(
     ]
 }
 
-/// The same, with what only a cumulative report has.
+/// The same plus what only a cumulative report has.
 pub(crate) fn cumulative_statistics(
     delta: &Delta,
     time_total: f64,
@@ -61,12 +60,12 @@ pub(crate) fn cumulative_statistics(
     numbers
 }
 
-/// The first line of all but `--help` and `--version`, and the empty one after it.
+/// The first line of everything except `--help` and `--version`, and the empty line after it.
 pub(crate) fn header(options: &RunOptions) -> String {
     format!("sysbench {} (using bundled {})\n", options.dialect.version(), luajit_version())
 }
 
-/// The options of the run. `of_test`: a line of a built-in test.
+/// The run's options. `of_test` is a line of a built-in test.
 pub(crate) fn preamble(options: &RunOptions, of_test: Option<&str>) -> String {
     let mut lines =
         vec!["Running the test with following options:".to_owned(), format!("Number of threads: {}", options.threads)];
@@ -112,16 +111,14 @@ pub(crate) fn of_thread(thread: usize, events: u64, seconds: f64, (min_ms, max_m
     ]
 }
 
-/// With `--rate`: what waits, and what runs.
+/// With `--rate`: events that wait, and events that run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Queue {
-    /// Events whose time has come and that no worker has taken.
     pub(crate) length: u64,
-    /// Events that run.
     pub(crate) concurrency: u64,
 }
 
-/// The line, with a second one for the queue.
+/// The line of an intermediate report, with a second one for the queue.
 pub(crate) fn interval(
     at_s: f64,
     threads: u32,
@@ -158,7 +155,7 @@ pub(crate) fn interval(
     text
 }
 
-/// The table, without the newline that the console adds; its buckets and their ends [ms] are sysbench's.
+/// The histogram without its final newline. The buckets and their limits [ms] are sysbench's.
 pub(crate) fn histogram(delta: &Delta) -> String {
     let mut histogram = Histogram::new(1024, 1e-3, 1e5).unwrap_or_else(|| unreachable!("a range with buckets"));
     for (latency_ns, count) in delta.events().buckets() {
@@ -167,9 +164,9 @@ pub(crate) fn histogram(delta: &Delta) -> String {
     format!("Latency histogram (values are in milliseconds)\n{}\n ", histogram.lines().join("\n"))
 }
 
-/// The table, without the newline that the console adds; none when the script has named nothing.
+/// The operations' table without its final newline, or None if the script named no operations.
 ///
-/// A name with a point (`new_order.rollback`) is a part of the events of the name before the point, and its share is of these.
+/// A name with a dot (`new_order.rollback`) is part of the operation before the dot, and its share is of that operation's events.
 pub(crate) fn operations(delta: &Delta) -> Option<String> {
     let named = delta.latencies.by_operation();
     let (all, named) = named.split_first()?;
@@ -200,7 +197,7 @@ pub(crate) fn operations(delta: &Delta) -> Option<String> {
     Some(text)
 }
 
-/// A part of a whole, 0 to 1; 0 of nothing.
+/// A part of a whole, 0 to 1. 0 if the whole is empty.
 #[expect(clippy::cast_precision_loss, reason = "counts below 2^53")]
 pub(crate) fn share(count: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { count as f64 / of as f64 }

@@ -13,39 +13,35 @@ use super::final_block::{Heading, block};
 use super::machine_readable::{self, HdrLog};
 use super::{Queue, cumulative_statistics, interval, statistics};
 use crate::run_options::RunOptions;
-use crate::session::Session;
+use crate::session::SysbenchSession;
 use crate::stats::{Delta, Snapshot, Stats};
 use crate::test::Test;
 
-/// Length of the intervals of `--json` and `--hdr-log` when no `--report-interval` is given.
+/// Length of the intervals of `--json` and `--hdr-log` without `--report-interval`.
 const RECORD_INTERVAL_S: u64 = 1;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The script's hooks that report.
 const INTERMEDIATE: &str = "report_intermediate";
 pub(crate) const CUMULATIVE: &str = "report_cumulative";
 
-/// What the reporter hands back when the run has ended.
+/// What the reporter returns at the end of the run.
 #[derive(Debug, Default)]
 pub(crate) struct Reported {
-    /// Where the last checkpoint was: the final report begins there.
+    /// The last checkpoint, where the final report begins.
     pub(crate) period: Snapshot,
-    /// For `--json`.
     pub(crate) intervals: Vec<Value>,
 }
 
-/// What the reporter needs; it runs on a thread of its own.
 pub(crate) struct Reporter {
-    pub(crate) session: Arc<Session>,
+    pub(crate) session: Arc<SysbenchSession>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) test: Arc<Test>,
     pub(crate) options: Arc<RunOptions>,
     pub(crate) hdr_log: Option<HdrLog>,
 }
 
-/// What is due when.
 struct Timetable {
-    /// Of intervals, whether printed or only recorded [s]; none: there are no intervals.
+    /// Interval, printed or only recorded [s]. None for no intervals.
     interval_s: Option<u64>,
     next_interval_s: u64,
     checkpoints_s: Vec<u64>,
@@ -66,7 +62,7 @@ impl Timetable {
         self.interval_s.is_none() && self.checkpoints_s.is_empty()
     }
 
-    /// When to wake next, since counting began [ns].
+    /// When to wake next [ns since counting began].
     fn next_ns(&self) -> u64 {
         let checkpoint = self.checkpoints_s.last().copied().unwrap_or(u64::MAX);
         checkpoint.min(self.next_interval_s).saturating_mul(SECOND_NS)
@@ -80,7 +76,7 @@ impl Timetable {
         due
     }
 
-    /// Intervals that were slept through are not made up for.
+    /// Whether an interval is due. Intervals that were slept through are not made up for.
     fn take_interval(&mut self, passed_ns: u64) -> bool {
         let Some(interval_s) = self.interval_s else {
             return false;
@@ -153,7 +149,7 @@ impl Reporter {
     ) {
         let threads = self.stats.threads_running();
         let percentile = self.options.first_percentile();
-        // Workers that have ended their events may still say goodbye to their servers.
+        // Workers that have ended their events may still be disconnecting.
         let over = threads == 0 && delta.totals.events == 0;
         if self.options.report_interval_s.is_some() && !over {
             let reported = hooks.intermediate.as_ref().map(|script| {
@@ -174,10 +170,10 @@ impl Reporter {
         self.record(at_s, threads, queue, delta, reported);
     }
 
-    /// The last piece of an interval, which no line reports.
+    /// Records the last part of an interval, which no line reports.
     fn record_rest(&mut self, snapshot: &mut Snapshot, at_s: f64, now_ns: u64, reported: &mut Reported) {
         let delta = self.stats.interval(snapshot, now_ns);
-        // An event's latency may come into the histograms just after its count was read, and the other way round.
+        // An event's latency may be recorded just after its count was read, or the other way round.
         if delta.totals.events > 0 || delta.events().count() > 0 {
             let threads = self.stats.threads_running();
             self.record(at_s, threads, None, &delta, reported);
@@ -212,7 +208,7 @@ impl Reporter {
         }
     }
 
-    /// A hook that fails is reported; the run goes on.
+    /// Reports a failed hook. The run goes on.
     fn complain(&self, hook: &str, called: Result<(), ScriptError>) {
         if let Err(error) = called {
             let words = format!("`sysbench.hooks.{hook}' function failed: {error}");
@@ -221,7 +217,7 @@ impl Reporter {
     }
 }
 
-/// The script's states for reports, where it has hooks.
+/// The script's states for reports, if it has hooks.
 #[derive(Default)]
 struct Hooks {
     intermediate: Option<Script>,
@@ -236,7 +232,7 @@ impl Hooks {
         let load = |wanted: bool| {
             let host = reporter.session.command_host();
             let script = wanted.then(|| Script::load(&test.source, &test.settings, ThreadRole::Report, host))?;
-            // A body that fails here has failed in the main state, too, and the run with it.
+            // A body that fails here has failed in the main state too, and the run with it.
             script.ok()
         };
         let intermediate = load(reporter.options.report_interval_s.is_some());

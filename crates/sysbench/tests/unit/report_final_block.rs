@@ -104,48 +104,6 @@ const DECKS: [(&str, u64); 6] = [
     ("new_order.rollback", 100),
 ];
 
-fn value_of(text: &str, name: &str) -> String {
-    let line = text.lines().find(|line| line.contains(name)).unwrap();
-    line.split_once(':').unwrap().1.trim().to_owned()
-}
-
-#[test]
-fn a_proper_run_is_ok_in_all_respects() {
-    let text = tpcc(&minute(&DECKS), &Settings::default()).unwrap();
-    assert_eq!(value_of(&text, "tpmC"), "10000.00");
-    assert_eq!(value_of(&text, "tpmTotal"), "23000.00");
-    for name in ["response times", "mix", "rollbacks", "deliveries skipped"] {
-        assert_eq!(value_of(&text, name), "OK", "{name}");
-    }
-    assert!(!text.contains("efficiency"));
-}
-
-#[test]
-fn what_misses_its_limit_is_named() {
-    let mut counts = DECKS;
-    counts[3].1 = 100;
-    counts[5].1 = 300;
-    let text = tpcc(&minute(&counts), &Settings::default()).unwrap();
-    assert!(value_of(&text, "mix").starts_with("not OK: delivery 0.4"));
-    assert_eq!(value_of(&text, "rollbacks"), "not OK: rollbacks 3.00%");
-    let few = tpcc(&minute(&[("new_order", 30), ("payment", 29), ("order_status", 2)]), &Settings::default()).unwrap();
-    assert_eq!(value_of(&few, "mix"), "too few to tell");
-}
-
-#[test]
-fn efficiency_is_shown_with_both_waiting_times() {
-    let efficiency = |scale: &str, orders: u64| {
-        let options = [("keying_time", "on"), ("think_time", "true"), ("scale", scale), ("tables", "2")];
-        let options = options.map(|(name, value)| (name.to_owned(), OptionValue::Text(value.to_owned())));
-        let settings = Settings { options: options.into(), ..Settings::default() };
-        let text = tpcc(&minute(&[("new_order", orders), ("payment", orders)]), &settings).unwrap();
-        value_of(&text, "efficiency")
-    };
-    // 25 / (4 * 12.86), and 2500 / (2048 * 12.86).
-    assert_eq!(efficiency("2", 25), "48.6% of 12.86 a warehouse");
-    assert_eq!(efficiency("1K", 2500), "9.5% of 12.86 a warehouse");
-}
-
 #[test]
 fn operations_are_listed_and_shares_of_parts_are_of_their_whole() {
     let text = operations(&minute(&DECKS)).unwrap();
@@ -160,6 +118,5 @@ fn operations_are_listed_and_shares_of_parts_are_of_their_whole() {
 
 #[test]
 fn other_scripts_print_nothing_more() {
-    assert!(tpcc(&minute(&[]), &Settings::default()).is_none());
     assert!(operations(&minute(&[])).is_none());
 }

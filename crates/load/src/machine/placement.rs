@@ -1,9 +1,9 @@
-//! Thread placement: pins the client thread and the server thread of each connection to one CPU, so that neither waits for
-//! another CPU to wake it.
+//! Thread placement: pins the client thread and the server thread of each connection to one CPU, so that neither waits for another CPU
+//! to wake it.
 //!
-//! The server does not say which of its threads serves a connection, so the thread is found by what it does: of all threads of
-//! the server exactly one runs whenever this connection is pinged, and rests when it is not. The kernel counts how often a thread has
-//! been given a CPU (`/proc/PID/task/TID/schedstat`), which anyone may read. Works with one thread per connection, on this machine.
+//! The server does not say which of its threads serves a connection, so the thread is found by what it does. Exactly one thread of the
+//! server runs whenever this connection is pinged and rests when it is not. The kernel counts how often a thread has been given a CPU
+//! (`/proc/PID/task/TID/schedstat`), which anyone may read. This needs one thread per connection, on this machine.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -19,57 +19,55 @@ use serde::Deserialize;
 
 use crate::arrivals::generator;
 use crate::lock;
-use crate::observe::threads_of;
-use crate::pinning::PinnedThread;
+use crate::machine::observe::threads_of;
+use crate::machine::pinning::PinnedThread;
 
 /// Where the two threads of a connection run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
-    /// Where the kernel puts them.
+    /// Wherever the kernel puts them.
     #[default]
     Free,
-    /// Both on one CPU, for as long as the connection lives; for every connection of every arm, or the request fails.
+    /// Both on one CPU for the life of the connection, for every connection of every arm. Otherwise the request fails.
     Paired,
 }
 
-/// How many pings in a row the last thread that is left must have answered.
+/// Pings in a row that the last remaining thread must answer.
 const PINGS_ALONE: u32 = 3;
-/// How often that thread is then looked at without a ping, and must not have run.
+/// Looks without a ping during which that thread must then not run.
 const RESTS: u32 = 2;
-/// Wait before each look, for the server's thread to go back to sleep. A ping takes 20 to 100 us.
+/// Wait before each look, so that the server's thread goes back to sleep. A ping takes 20 to 100 us.
 const PAUSE: Duration = Duration::from_micros(60);
-/// On a busy machine threads wait for their turn: each attempt waits that much longer, up to this.
+/// On a busy machine threads wait for their turn, so each attempt waits longer, up to this.
 const PAUSE_MAX: Duration = Duration::from_millis(2);
-/// How long the thread of one connection is looked for. An attempt takes a millisecond, and a busy machine may need several.
+/// How long to look for the thread of one connection. An attempt takes a millisecond, and a busy machine may need several.
 const FIND_LIMIT: Duration = Duration::from_secs(2);
-/// Some fifty draws in five seconds leave little luck. Moved threads have to fill their caches anew: not more often.
+/// About fifty draws in five seconds leave little to luck. More often would cost too much, because moved threads refill their caches.
 const SHUFFLE_EVERY: Duration = Duration::from_millis(100);
 
-/// The paired connections of one arm's server. Shared by the arm's workers.
+/// The paired connections of one arm's server, shared by the arm's workers.
 #[derive(Debug)]
 pub struct Pairing {
     server_pid: i32,
-    /// CPUs that client and server may both use, in the order in which connections are given them.
+    /// CPUs that client and server may both use, in the order in which connections get them.
     cpus: Vec<usize>,
-    /// Locked while a connection is made and its thread is found: one at a time, so that the others' threads are quiet.
+    /// Locked while a connection is made and its thread is found, one at a time, so that the others' threads are quiet.
     threads: Mutex<Threads>,
 }
 
 #[derive(Debug, Default)]
 struct Threads {
-    /// Threads that serve a paired connection.
     paired: HashMap<i32, Paired>,
-    /// The place of each worker among the CPUs; empty: its number.
+    /// Place of each worker among the CPUs. If empty, its number.
     places: Vec<usize>,
     pairs_made: u64,
-    /// Pairs whose thread has been found to serve a later connection while their own was still open.
+    /// Pairs whose thread was found to serve a later connection while their own was still open.
     contradicted: HashSet<u64>,
-    /// Why a connection could not be paired, the first time that this happened.
+    /// Why the first connection that could not be paired was not.
     failure: Option<String>,
 }
 
-/// A pair of threads, by the server's.
 #[derive(Debug)]
 struct Paired {
     number: u64,
@@ -80,27 +78,23 @@ struct Paired {
 
 impl Pairing {
     /// For connections to the server with this process id.
-    ///
-    /// # Errors
-    /// One line: client and server share no CPU, or the process is not there.
     pub fn new(server_pid: i32) -> Result<Arc<Self>, String> {
         let theirs = sched_getaffinity(Pid::from_raw(server_pid))
             .map_err(|error| format!("CPUs of the server's process {server_pid}: {error}"))?;
         Ok(Arc::new(Self { server_pid, cpus: shared_cpus(&theirs)?, threads: Mutex::default() }))
     }
 
-    /// What a worker needs, by its number within the arm.
     pub fn worker(self: &Arc<Self>, thread: u32) -> PairedWorker {
         PairedWorker { pairing: Arc::clone(self), worker: thread as usize }
     }
 
-    /// Moves the connections: that of worker i to the CPU of place `places[i]`. The workers must be at rest.
+    /// Moves the connection of worker i to the CPU of place `places[i]`. The workers must be at rest.
     fn move_to(&self, places: &[usize]) {
         let mut threads = lock(&self.threads);
         threads.places = places.to_vec();
         for Paired { worker, client, pinned, .. } in threads.paired.values() {
             let cpu = self.cpu(&threads, *worker);
-            // Either may have ended with its connection; the next one is pinned when it is made.
+            // Either may have ended with its connection. The next one is pinned when it is made.
             let _ = pinned.pin(&cpu);
             let _ = sched_setaffinity(Some(*client), &cpu);
         }
@@ -113,7 +107,7 @@ impl Pairing {
         cpu
     }
 
-    /// Why not every connection is paired; `None` when all of them are. Ask while the workers rest.
+    /// Why not every connection is paired, or None if all are. Ask while the workers rest.
     pub fn failure(&self) -> Option<String> {
         let threads = lock(&self.threads);
         threads.failure.clone().or_else(|| {
@@ -125,25 +119,24 @@ impl Pairing {
 
 /// Moves the connections of all arms between the CPUs now and then, in the same way for all arms.
 ///
-/// Connections on two CPUs pass cache lines to each other that connections on one CPU do not. How much that costs a server
-/// depends on which connections share a CPU, and on where their data happen to lie in this process. So they change.
+/// Connections on two CPUs pass cache lines to each other, connections on one CPU do not. The cost depends on which connections share a CPU
+/// and on where their data happen to lie in this process. Moving them averages that out.
 #[derive(Debug)]
 pub struct CpuShuffle {
     pairings: Vec<Arc<Pairing>>,
-    /// Place of each worker.
     places: Vec<usize>,
     random: ChaCha8Rng,
     due: Instant,
 }
 
 impl CpuShuffle {
-    /// For arms of so many workers. Nothing is moved yet.
+    /// Creates the shuffle for arms of `workers` workers. Nothing moves yet.
     pub fn new(pairings: Vec<Arc<Pairing>>, workers: usize, seed: u64) -> Self {
         let random = generator([seed, workers as u64, 0, 3]);
         Self { pairings, places: (0..workers).collect(), random, due: Instant::now() + SHUFFLE_EVERY }
     }
 
-    /// Draws the places anew, unless that was done a short while ago. All workers must be at rest.
+    /// Draws the places again, unless that was done a short while ago. All workers must be at rest.
     pub fn shuffle_when_due(&mut self) {
         if Instant::now() < self.due {
             return;
@@ -156,7 +149,7 @@ impl CpuShuffle {
     }
 }
 
-/// What a worker needs to pair its connections. Each of them goes to the CPU of the worker.
+/// What a worker needs to pair its connections, all on the worker's CPU.
 #[derive(Debug, Clone)]
 pub struct PairedWorker {
     pairing: Arc<Pairing>,
@@ -164,31 +157,26 @@ pub struct PairedWorker {
 }
 
 impl PairedWorker {
-    /// To be called before connecting: keeps the other workers from connecting until this connection's thread is found.
-    /// `None` when pairing has failed before, so that nothing more is tried.
+    /// Call it before connecting: it keeps the other workers from connecting until this connection's thread is found. Returns None if pairing
+    /// has failed before.
     pub(crate) fn begin(&self) -> Option<Search<'_>> {
         let threads = lock(&self.pairing.threads);
         threads.failure.is_none().then_some(Search { worker: self, threads })
     }
 }
 
-/// The search for one connection's thread.
 pub(crate) struct Search<'a> {
     worker: &'a PairedWorker,
     threads: MutexGuard<'a, Threads>,
 }
 
 impl Search<'_> {
-    /// Finds the thread that answers `ping`, and pins it and the calling thread to the worker's CPU.
-    ///
-    /// `None` when it cannot be done; [`Pairing::failure`] says why.
-    ///
-    /// # Errors
-    /// Those of `ping`.
+    /// Finds the thread that answers `ping`, and pins it and the calling thread to the worker's CPU. Returns None if that is impossible, and
+    /// [`Pairing::failure`] says why. Errors are those of `ping`.
     pub(crate) fn pair(mut self, mut ping: impl FnMut() -> Result<(), SqlError>) -> Result<Option<Pair>, SqlError> {
         let outcome = match self.find(&mut ping)? {
             Some(thread) => self.pin(thread),
-            None => Err("no thread of the server answers a connection of its own".to_owned()),
+            None => Err("cannot tell which server thread serves which connection".to_owned()),
         };
         Ok(outcome.map_err(|reason| self.threads.failure.get_or_insert(reason).clone()).ok())
     }
@@ -198,13 +186,13 @@ impl Search<'_> {
         let until = Instant::now() + FIND_LIMIT;
         let mut pause = PAUSE;
         while Instant::now() < until {
-            // A thread whose own connection was killed may serve this one: hence all of them, after the first attempt.
+            // After the first attempt all threads, because one whose own connection was killed may serve this one.
             let again = pause > PAUSE;
             let mut threads: Vec<TimesRun> = threads_of(pid)
                 .filter(|thread| again || !self.threads.paired.contains_key(thread))
                 .filter_map(|thread| TimesRun::open(pid, thread))
                 .collect();
-            // Others of these run in many looks, too, but not in all: the connection's own is the last that is left.
+            // Others run in many looks too, but not in all. The connection's own remains.
             let mut alone = 0;
             while !threads.is_empty() && Instant::now() < until {
                 ping()?;
@@ -212,7 +200,7 @@ impl Search<'_> {
                 threads.retain_mut(TimesRun::answers);
                 alone = if matches!(threads[..], [TimesRun { missed: false, .. }]) { alone + 1 } else { 0 };
                 if alone == PINGS_ALONE {
-                    // A thread that waits for its CPU may run late; it is pinged again.
+                    // A thread that waits for its CPU may run late, so it is pinged again.
                     alone = 0;
                     let rests = (0..RESTS).all(|_| {
                         wait(pause);
@@ -243,8 +231,8 @@ impl Search<'_> {
     }
 }
 
-/// A connection's thread of the server, pinned until this is dropped. Drop it before the connection is closed: then the server may
-/// give the thread to another connection.
+/// A connection's server thread, pinned until this is dropped. Drop it before closing the connection, because the server may then give the
+/// thread to another connection.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pairing: Arc<Pairing>,
@@ -272,7 +260,7 @@ fn shared_cpus(theirs: &CpuSet) -> Result<Vec<usize>, String> {
     Ok(cores_first(&both))
 }
 
-/// These CPUs: one of each core first, then the siblings of these.
+/// Orders CPUs: one of each core first, then their siblings.
 pub(crate) fn cores_first(usable: &CpuSet) -> Vec<usize> {
     let usable: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| usable.is_set(cpu)).collect();
     let mut cpus = usable.clone();
@@ -280,14 +268,14 @@ pub(crate) fn cores_first(usable: &CpuSet) -> Vec<usize> {
     cpus
 }
 
-/// How many of the usable CPUs that share the core of this one come before it.
+/// Counts the usable CPUs that share this one's core and come before it.
 fn siblings_before(cpu: usize, usable: &[usize]) -> usize {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
     let list = std::fs::read_to_string(path).unwrap_or_default();
     cpus_of_list(&list).filter(|sibling| *sibling < cpu && usable.contains(sibling)).count()
 }
 
-/// The CPUs of the kernel's lists, as in `0-1,4`.
+/// Parses the kernel's CPU lists, such as `0-1,4`.
 fn cpus_of_list(list: &str) -> impl Iterator<Item = usize> {
     list.trim()
         .split(',')
@@ -298,7 +286,7 @@ fn cpus_of_list(list: &str) -> impl Iterator<Item = usize> {
         .flatten()
 }
 
-/// Waits for so long. The shortest pauses keep the CPU, since waking from sleep takes longer than they do.
+/// Waits. The shortest pauses spin, because waking from sleep takes longer than they do.
 fn wait(pause: Duration) {
     if pause > PAUSE {
         return std::thread::sleep(pause);
@@ -309,13 +297,13 @@ fn wait(pause: Duration) {
     }
 }
 
-/// How often a thread of the server had been given a CPU when it was last looked at.
+/// How often a thread of the server had been given a CPU at the last look.
 struct TimesRun {
     thread: i32,
-    /// Its `schedstat`, whose third field this is, see the kernel's sched-stats documentation.
+    /// The thread's `schedstat`. The third field is the count, see the kernel's sched-stats documentation.
     file: File,
     times: u64,
-    /// Whether it did not run in the last look.
+    /// It did not run in the last look.
     missed: bool,
 }
 
@@ -327,7 +315,7 @@ impl TimesRun {
         Some(opened)
     }
 
-    /// Whether the thread has run since the last look; false if it has ended.
+    /// Whether the thread has run since the last look. False if it has ended.
     fn ran(&mut self) -> bool {
         let before = self.times;
         let mut buffer = [0; 80];
@@ -339,8 +327,8 @@ impl TimesRun {
         self.times != before
     }
 
-    /// Whether the thread may be the one that answers the pings: it ran in this look or in the one before. A thread that does not
-    /// get to sleep between two pings, as when its CPU is taken from a virtual machine, answers the second without a start.
+    /// Whether the thread may be the one that answers the pings: it ran in this look or in the one before. A thread that does not get to sleep
+    /// between two pings, as when a virtual machine loses its CPU, answers the second without a new start.
     fn answers(&mut self) -> bool {
         let missed = !self.ran();
         let twice = missed && self.missed;
@@ -350,5 +338,5 @@ impl TimesRun {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/placement.rs"]
+#[path = "../../tests/unit/placement.rs"]
 mod tests;

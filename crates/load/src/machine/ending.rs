@@ -1,19 +1,17 @@
 //! Thaws servers and unpins their threads however the program ends.
 //!
-//! [`crate::freeze`] and [`crate::pinning`] keep a table each of what they have changed, with an entry from before the change until
-//! after it is undone. Handlers of signals and of `exit` only read these tables. No handler runs after SIGKILL, so the next start unpins
-//! what is left.
+//! [`crate::machine::freeze`] and [`crate::machine::pinning`] each keep a table of what they changed, with an entry from before the change until after it is
+//! undone. Handlers of signals and of `exit` only read these tables. No handler runs after SIGKILL, so the next start unpins what is left.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
-use crate::{freeze, pinning};
+use super::{freeze, pinning};
 
-/// How long the end of the program waits for changes that are under way in other threads. They take microseconds.
+/// How long the exiting program waits for changes in progress in other threads. They take microseconds.
 const LAST_CHANGE_POLLS: u32 = 100;
 const POLL: Duration = Duration::from_micros(100);
 
-/// Signals that ask a program to end.
 const REQUESTS: [i32; 9] = [
     libc::SIGTERM,
     libc::SIGINT,
@@ -25,15 +23,14 @@ const REQUESTS: [i32; 9] = [
     libc::SIGUSR2,
     libc::SIGXCPU,
 ];
-/// Signals of a crash.
 const CRASHES: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
 
 /// Threads that are about to change a server.
 static CHANGING: AtomicU32 = AtomicU32::new(0);
-/// The program is ending: nothing is changed any more.
+/// The program is exiting: nothing is changed any more.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// How a signal that asks the program to end ends it.
+/// How the program ends after a signal that asks it to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignalEnd {
     /// With status 128 + signal.
@@ -42,7 +39,7 @@ pub enum SignalEnd {
     Signal,
 }
 
-/// Calls `change`, unless the program is ending: then `None`.
+/// Calls `change` and returns its result, or None if the program is exiting.
 pub(crate) fn change<T>(change: impl FnOnce() -> T) -> Option<T> {
     CHANGING.fetch_add(1, SeqCst);
     let changed = (!ENDING.load(SeqCst)).then(change);
@@ -50,7 +47,7 @@ pub(crate) fn change<T>(change: impl FnOnce() -> T) -> Option<T> {
     changed
 }
 
-/// Undoes all changes and allows no more. Safe in a signal handler: atomics and system calls only.
+/// Undoes all changes and prevents new ones. Safe in a signal handler: only atomics and system calls.
 fn undo() {
     ENDING.store(true, SeqCst);
     // Another thread may have looked at ENDING just before. If the signal interrupted that very thread, it will not go on.
@@ -64,8 +61,8 @@ fn undo() {
     pinning::unpin_everything();
 }
 
-/// Unpins what an earlier program left, and undoes this program's changes when it exits, panics, crashes, or gets a signal that it
-/// does not ignore. For the binary: call once, before any thread is made.
+/// Unpins what an earlier program left, and undoes this program's changes when it exits, panics, crashes, or gets a signal that it does not
+/// ignore. The binary calls it once, before it creates threads.
 pub fn undo_when_ended(end: SignalEnd) {
     pinning::unpin_leftovers();
     // SAFETY: the handler is a function of this program.
@@ -106,10 +103,10 @@ extern "C" fn exit_by_signal(number: i32) {
     unsafe { libc::_exit(128 + number) }
 }
 
-/// The signal's default action has been restored.
+/// The default action has been restored by now.
 extern "C" fn end_by_signal(number: i32) {
     undo();
-    // Blocked until this handler returns, then it meets the default action: also when another process sent it.
+    // Blocked until this handler returns, then the default action applies, even if another process sent it.
     // SAFETY: `raise` is async-signal-safe.
     unsafe { libc::raise(number) };
 }

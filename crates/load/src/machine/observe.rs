@@ -1,6 +1,6 @@
 //! What a slice cost: CPU time, bytes and memory of client, server and machine, read from the kernel between slices.
 //!
-//! Whatever cannot be read (no such process, not ours to see) is `None`, never an error: a measurement does not fail for it.
+//! Whatever cannot be read (no such process, no permission) is None, never an error, so a measurement does not fail for it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,15 +9,14 @@ use std::os::unix::fs::FileExt;
 use rustix::param::{clock_ticks_per_second, page_size};
 use serde::Serialize;
 
-/// A thread that used less than one part in so many of a CPU is not worth a line.
+/// A thread that used less than this fraction of a CPU is not reported.
 const BUSY_SHARE: u64 = 50;
-/// Bytes of `/proc/stat` that are looked at first; a machine of 64 CPUs has about 8 KiB.
+/// Initial buffer. A machine with 64 CPUs has about 8 KiB in `/proc/stat`.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Kernel counters at one moment. All but `server_rss_bytes` only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[allow(missing_docs, reason = "as docs/engine.md names them")]
-pub struct Snapshot {
+pub struct KernelCounters {
     pub client_user_ns: Option<u64>,
     pub client_system_ns: Option<u64>,
     pub server_cpu_ns: Option<u64>,
@@ -32,8 +31,8 @@ pub struct Snapshot {
     pub context_switches: Option<u64>,
 }
 
-impl Snapshot {
-    /// What was spent since `earlier` on `counted` of the `whole` events (or time), in proportion; memory is as it is now.
+impl KernelCounters {
+    /// Returns what was spent since `earlier`, scaled to `counted` of `whole` events (or time). Memory is the current value.
     pub fn in_slice(&self, earlier: &Self, counted: u64, whole: u64) -> Self {
         let spent = |now: Option<u64>, then: Option<u64>| Some(part(now?.saturating_sub(then?), counted, whole));
         Self {
@@ -57,10 +56,10 @@ fn part(spent: u64, counted: u64, whole: u64) -> u64 {
     u64::try_from(u128::from(spent) * u128::from(counted) / u128::from(whole).max(1)).unwrap_or(spent)
 }
 
-/// CPU time of a process's threads, by thread id [ns].
+/// CPU time of a process's threads by thread id [ns].
 pub type ThreadTimes = BTreeMap<i32, u64>;
 
-/// Reads the counters of this process, this machine and one server. Files stay open, so a reading costs some ten microseconds.
+/// Reads the counters of this process, this machine and one server. Files stay open, so a reading costs about ten microseconds.
 #[derive(Debug)]
 pub struct Observer {
     host: Option<File>,
@@ -90,7 +89,7 @@ impl Observer {
         }
     }
 
-    /// CPU time of the server's threads so far; some 5 us a thread. Empty without a server.
+    /// CPU time of the server's threads so far, about 5 us per thread. Empty without a server.
     pub fn threads(&self) -> ThreadTimes {
         let Some(Server { pid, .. }) = self.server else {
             return ThreadTimes::default();
@@ -104,9 +103,9 @@ impl Observer {
             .collect()
     }
 
-    /// The server's threads that used at least a fiftieth of a CPU in a slice, and how much [ns]; in proportion as in `in_slice`.
+    /// Returns the server's threads that used at least a fiftieth of a CPU in a slice, and how much [ns], scaled as in `in_slice`.
     ///
-    /// By name where the thread has one of its own, else `thread N`, counted in the order in which the server started them.
+    /// Named after the thread if it has its own name, else `thread N` in the order of thread ids.
     pub fn busy_threads(
         &self,
         before: &ThreadTimes,
@@ -135,31 +134,31 @@ impl Observer {
         busy
     }
 
-    /// Reads the counters before a slice: the client's CPU time last, so that this reading is not charged to the slice.
-    pub fn before_slice(&mut self) -> Snapshot {
-        let mut snapshot = Snapshot::default();
+    /// Reads the counters before a slice. The client's CPU time comes last, so that this reading is not charged to the slice.
+    pub fn before_slice(&mut self) -> KernelCounters {
+        let mut snapshot = KernelCounters::default();
         self.read_host(&mut snapshot);
         self.read_server(&mut snapshot);
         read_client(&mut snapshot);
         snapshot
     }
 
-    /// Reads the counters after a slice: the client's CPU time first.
-    pub fn after_slice(&mut self) -> Snapshot {
-        let mut snapshot = Snapshot::default();
+    /// Reads the counters after a slice. The client's CPU time comes first.
+    pub fn after_slice(&mut self) -> KernelCounters {
+        let mut snapshot = KernelCounters::default();
         read_client(&mut snapshot);
         self.read_server(&mut snapshot);
         self.read_host(&mut snapshot);
         snapshot
     }
 
-    fn read_host(&mut self, snapshot: &mut Snapshot) {
+    fn read_host(&mut self, snapshot: &mut KernelCounters) {
         if let Some(text) = self.host.as_ref().and_then(|file| read(file, &mut self.buffer)) {
             parse_host(text, snapshot);
         }
     }
 
-    fn read_server(&mut self, snapshot: &mut Snapshot) {
+    fn read_server(&mut self, snapshot: &mut KernelCounters) {
         let Some(server) = &self.server else { return };
         snapshot.server_cpu_ns = process_cpu_ns(server.pid);
         if let Some(text) = server.io.as_ref().and_then(|file| read(file, &mut self.buffer)) {
@@ -175,14 +174,14 @@ impl Observer {
     }
 }
 
-fn read_client(snapshot: &mut Snapshot) {
+fn read_client(snapshot: &mut KernelCounters) {
     if let Some((user_ns, system_ns)) = own_cpu_ns() {
         snapshot.client_user_ns = Some(user_ns);
         snapshot.client_system_ns = Some(system_ns);
     }
 }
 
-/// The whole of a `/proc` file, anew each time.
+/// Reads a whole `/proc` file from its start.
 fn read<'a>(file: &File, buffer: &'a mut Vec<u8>) -> Option<&'a str> {
     let mut filled = 0;
     loop {
@@ -201,8 +200,8 @@ fn labelled(text: &str, label: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(label)?.trim().parse().ok())
 }
 
-/// `/proc/stat`: the line of all CPUs (in ticks, 10 ms as a rule) and the context switches since boot; see proc(5).
-fn parse_host(text: &str, snapshot: &mut Snapshot) {
+/// Parses `/proc/stat`: the line of all CPUs (in ticks, usually 10 ms) and the context switches since boot. See proc(5).
+fn parse_host(text: &str, snapshot: &mut KernelCounters) {
     snapshot.context_switches = labelled(text, "ctxt");
     let Some(line) = text.lines().find_map(|line| line.strip_prefix("cpu ")) else {
         return;
@@ -218,7 +217,7 @@ fn parse_host(text: &str, snapshot: &mut Snapshot) {
     snapshot.host_steal_ns = sum_ns(&[7]);
 }
 
-/// Ids of a process's threads; none when it is gone.
+/// Thread ids of a process, empty if it is gone.
 pub fn threads_of(pid: i32) -> impl Iterator<Item = i32> {
     std::fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
@@ -228,7 +227,7 @@ pub fn threads_of(pid: i32) -> impl Iterator<Item = i32> {
 
 // libc for these two: rustix has neither getrusage nor the CPU clock of another process.
 
-/// User and system CPU time of this process, all threads [ns].
+/// User and system CPU time of all threads of this process [ns].
 fn own_cpu_ns() -> Option<(u64, u64)> {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: `usage` is a valid place to write to, and is read only when the call succeeded.
@@ -242,7 +241,7 @@ fn own_cpu_ns() -> Option<(u64, u64)> {
     Some((ns(usage.ru_utime), ns(usage.ru_stime)))
 }
 
-/// CPU time of a process, all threads, exact [ns]; needs no right over the process.
+/// Exact CPU time of all threads of a process [ns]. Needs no rights over the process.
 fn process_cpu_ns(pid: i32) -> Option<u64> {
     // How the kernel names the CPU clock of a process: include/linux/posix-timers.h, CPUCLOCK_SCHED = 2, not per thread.
     let clock = ((!pid) << 3) | 2;
@@ -253,5 +252,5 @@ fn process_cpu_ns(pid: i32) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/observe.rs"]
+#[path = "../../tests/unit/observe.rs"]
 mod tests;

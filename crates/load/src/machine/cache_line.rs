@@ -1,4 +1,4 @@
-//! How far apart two CPUs are: how long they take to pass a cache line to each other and back.
+//! Measures how far apart two CPUs are: how long they take to pass a cache line back and forth.
 //!
 //! On a virtual machine whose CPUs the host moves, this changes, and with it how much equal servers differ
 //! (docs/evidence/placement.md).
@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::placement::cores_first;
+use crate::machine::placement::cores_first;
 
 const ROUNDS: u32 = 10_000;
-/// Rounds of which the time is taken. The quickest of all counts: other work may take either CPU away for a while.
+/// Rounds that are timed together. Only the fastest batch counts, because other work may take either CPU away for a while.
 const TIMED: u32 = 100;
-/// Two CPUs that are busy with other work may never pass it on.
+/// Give up after this long: two CPUs busy with other work may never pass the line on.
 const LIMIT: Duration = Duration::from_millis(50);
 const GIVEN_UP: u32 = u32::MAX;
 
-/// A line of its own: processors fetch them in pairs.
+/// Alone in its pair of cache lines.
 #[repr(align(128))]
 struct Line(AtomicU32);
 
-/// Between the CPUs of the first two connections; `None` where one CPU is usable, or others keep them busy.
+/// Measures between the CPUs of the first two connections. Returns None if only one CPU is usable or others keep them busy.
 pub fn between_cpus() -> Option<Duration> {
     match *cores_first(&sched_getaffinity(None).ok()?) {
         [first, second, ..] => round_trip(first, second),
@@ -29,7 +29,7 @@ pub fn between_cpus() -> Option<Duration> {
     }
 }
 
-/// There and back; `None` when this process may not use two such CPUs, or others keep them busy.
+/// Measures there and back. Returns None if this process cannot use both CPUs or others keep them busy.
 pub fn round_trip(first: usize, second: usize) -> Option<Duration> {
     // Each waits for the other: both must be able to run at the same time.
     if first == second || first.max(second) >= CpuSet::MAX_CPU {
@@ -42,7 +42,7 @@ pub fn round_trip(first: usize, second: usize) -> Option<Duration> {
     })
 }
 
-/// Answers every even or every odd number with the next one; returns the time of a round.
+/// Answers every even or every odd number with the next one. Returns the time of a round.
 fn pass(line: &Line, cpu: usize, turn: u32) -> Option<Duration> {
     let mut set = CpuSet::new();
     set.set(cpu);
@@ -68,7 +68,7 @@ fn pass(line: &Line, cpu: usize, turn: u32) -> Option<Duration> {
     quickest.map(|time| time / TIMED)
 }
 
-/// Whether the line had this number in time.
+/// Waits until the line has this number. Returns false if it takes too long.
 fn waited(line: &Line, number: u32, until: Instant) -> bool {
     for spins in 1_u32.. {
         match line.0.load(Ordering::Acquire) {
@@ -82,5 +82,5 @@ fn waited(line: &Line, number: u32, until: Instant) -> bool {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/cache_line.rs"]
+#[path = "../../tests/unit/cache_line.rs"]
 mod tests;

@@ -1,7 +1,7 @@
 //! Pins threads of servers, and unpins them when the program ends.
 //!
-//! A table holds each thread from before it is pinned until after it is unpinned, so that a signal handler finds it. A file in memory
-//! holds the same for the next start after a SIGKILL. It is locked while this program lives.
+//! A table lists each thread from before it is pinned until after it is unpinned, for signal handlers. A file in memory has the same for
+//! the next start after a SIGKILL. It is locked while this program lives.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions, read_dir};
@@ -16,19 +16,18 @@ use rustix::fs::{FlockOperation, OFlags, flock, unlink};
 use rustix::process::{Pid, geteuid};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::ending::change;
+use crate::machine::ending::change;
 
-/// Largest number of threads pinned at one time.
 const PLACES: usize = 1 << 17;
-/// Folder of the file. Like the threads, it is gone after a restart of the machine.
+/// Like the threads, files here are gone after a reboot.
 const FOLDER: &str = "/dev/shm";
 const PREFIX: &str = "bakeoff-pinned-";
-/// Bytes of a thread in the file: its entry in the table, and when it was started [ticks since boot].
+/// Size of a thread's entry in the file: its entry in the table, and its start time [ticks since boot].
 const ENTRY_BYTES: usize = 16;
 
-/// Pinned threads, or threads about to be pinned: the ids of the server's process and of the thread; 0 is a free place.
+/// Threads that are pinned or about to be, as ids of the server's process and of the thread. 0 marks a free place.
 static PINNED: [AtomicU64; PLACES] = [const { AtomicU64::new(0) }; PLACES];
-/// None if it could not be made.
+/// None if it could not be created.
 static RECORD: OnceLock<Option<Record>> = OnceLock::new();
 
 struct Record {
@@ -36,10 +35,10 @@ struct Record {
     path: CString,
 }
 
-/// A pinned thread of a server. It gets the CPUs of its process back when this is dropped.
+/// A pinned thread of a server. Dropping it restores the CPUs of its process.
 #[derive(Debug)]
 pub(crate) struct PinnedThread {
-    /// In the table, and in the file.
+    /// Index in the table and in the file.
     place: usize,
     server: i32,
     thread: i32,
@@ -47,9 +46,6 @@ pub(crate) struct PinnedThread {
 
 impl PinnedThread {
     /// Pins the server's thread to these CPUs.
-    ///
-    /// # Errors
-    /// One line.
     pub(crate) fn new(server: i32, thread: i32, cpus: &CpuSet) -> Result<Self, String> {
         let entry = u64::from(server.cast_unsigned()) << 32 | u64::from(thread.cast_unsigned());
         let mut places = PINNED.iter();
@@ -62,12 +58,12 @@ impl PinnedThread {
         done.map(|()| pinned).map_err(|error| format!("the server's threads cannot be pinned: {error}"))
     }
 
-    /// Pins it to other CPUs; not when the program is ending.
+    /// Pins the thread to other CPUs, unless the program is exiting.
     pub(crate) fn pin(&self, cpus: &CpuSet) -> rustix::io::Result<()> {
         change(|| sched_setaffinity(Pid::from_raw(self.thread), cpus)).unwrap_or(Ok(()))
     }
 
-    /// Writes its entry into the file. If that fails, SIGKILL leaves the thread pinned.
+    /// Writes the entry into the file. If that fails, SIGKILL leaves the thread pinned.
     fn record(&self, entry: u64, started: u64) {
         if let Some(Record { file, .. }) = RECORD.get_or_init(Record::new) {
             let bytes = [entry.to_ne_bytes(), started.to_ne_bytes()];
@@ -93,7 +89,7 @@ impl Record {
     }
 }
 
-/// Unpins all threads. Safe in a signal handler: atomics and system calls only.
+/// Unpins all threads. Safe in a signal handler: only atomics and system calls.
 pub(crate) fn unpin_everything() {
     for place in &PINNED {
         let entry = place.load(SeqCst);
@@ -107,7 +103,7 @@ pub(crate) fn unpin_everything() {
     }
 }
 
-/// Unpins threads that a killed program of this user has left pinned.
+/// Unpins the threads that a killed program of this user left pinned.
 pub(crate) fn unpin_leftovers() {
     for entry in read_dir(FOLDER).into_iter().flatten().flatten() {
         if entry.file_name().as_bytes().starts_with(PREFIX.as_bytes()) {
@@ -137,7 +133,6 @@ fn unpin_recorded(path: &Path) -> Option<()> {
     std::fs::remove_file(path).ok()
 }
 
-/// Process and thread of an entry.
 fn ids(entry: u64) -> (i32, i32) {
     ((entry >> 32) as i32, entry as i32)
 }
@@ -150,13 +145,13 @@ fn unpin(server: i32, thread: i32) {
     }
 }
 
-/// Start time of a thread [ticks since boot]. No two threads since boot have the same number and start time.
+/// Start time of a thread [ticks since boot]. No two threads since boot share both id and start time.
 fn started_at(process: i32, thread: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/task/{thread}/stat")).ok()?;
-    // The 22nd field. The second is a name in parentheses, which may hold spaces and parentheses itself.
+    // The 22nd field. The second is a name in parentheses and may contain spaces and parentheses.
     stat.rsplit(')').next()?.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/pinning.rs"]
+#[path = "../../tests/unit/pinning.rs"]
 mod tests;

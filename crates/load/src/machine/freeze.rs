@@ -1,37 +1,29 @@
-//! Stopping the servers of resting arms, and making sure that none stays stopped.
+//! Stops the servers of resting arms, and makes sure that none stays stopped.
 //!
-//! Every stopped process is in one table of the whole program, written before SIGSTOP and cleared after SIGCONT. So whatever ends the
-//! engine short of SIGKILL (a signal, an abort, a crash in a script's C code) thaws them ([`crate::ending`]).
-//! A panic unwinds through the [`Freezer`], which thaws when dropped.
+//! One table of the whole program lists every stopped process, from before SIGSTOP until after SIGCONT. So whatever ends the engine short of
+//! SIGKILL (a signal, an abort, a crash in a script's C code) thaws them ([`crate::machine::ending`]). A panic unwinds through the [`Freezer`].
 
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::ending::change;
+use crate::machine::ending::change;
 
-/// Servers frozen at one time at most.
+/// Servers that can be frozen at one time.
 const PLACES: usize = 256;
-/// How long a thawed process may take to show another state than stopped. It takes microseconds.
+/// How long a thawed process may take to leave the stopped state. It takes microseconds.
 const THAW_LIMIT: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_micros(100);
 
-/// Process ids that are stopped, or about to be; 0 is a free place.
+/// Processes that are stopped or about to be. 0 marks a free place.
 static FROZEN: [AtomicI32; PLACES] = [const { AtomicI32::new(0) }; PLACES];
 
 /// A server could not be stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum FreezeError {
-    /// No such process, or not ours to stop.
     #[error("process {pid} cannot be stopped: {reason}")]
-    Refused {
-        /// The server.
-        pid: i32,
-        /// The kernel's words.
-        reason: rustix::io::Errno,
-    },
-    /// More servers than the table has places.
+    Refused { pid: i32, reason: rustix::io::Errno },
     #[error("more than {PLACES} servers cannot be frozen at a time")]
     TooMany,
 }
@@ -44,9 +36,6 @@ pub struct Freezer {
 
 impl Freezer {
     /// Stops a process (SIGSTOP) and waits until it stands; one that is stopped by us already is left so.
-    ///
-    /// # Errors
-    /// [`FreezeError`] when it cannot be signalled.
     pub fn freeze(&mut self, pid: i32) -> Result<(), FreezeError> {
         if self.frozen.contains(&pid) {
             return Ok(());
@@ -67,13 +56,13 @@ impl Freezer {
         Ok(())
     }
 
-    /// Thaws a process (SIGCONT) and waits until it is no longer stopped; one that we did not stop is left alone.
+    /// Thaws a process (SIGCONT) and waits until it runs. A process that we did not stop is left alone.
     pub fn thaw(&mut self, pid: i32) {
         let Some(index) = self.frozen.iter().position(|&frozen| frozen == pid) else {
             return;
         };
         self.frozen.swap_remove(index);
-        // A server that died meanwhile cannot be thawed; the arm's next query fails for it.
+        // A dead server cannot be thawed. The arm's next query fails.
         let _ = signal(pid, Signal::CONT);
         for place in &FROZEN {
             if place.compare_exchange(pid, 0, SeqCst, SeqCst).is_ok() {
@@ -83,7 +72,6 @@ impl Freezer {
         wait_for(pid, |stopped| !stopped);
     }
 
-    /// Thaws everything that this freezer stopped.
     pub fn thaw_all(&mut self) {
         while let Some(&pid) = self.frozen.last() {
             self.thaw(pid);
@@ -97,7 +85,7 @@ impl Drop for Freezer {
     }
 }
 
-/// Thaws every process that any part of this program stopped. Safe in a signal handler: atomics and `kill` only.
+/// Thaws every process that this program stopped. Safe in a signal handler: only atomics and `kill`.
 pub(crate) fn thaw_everything() {
     for place in &FROZEN {
         let pid = place.load(SeqCst);
@@ -112,7 +100,7 @@ fn signal(pid: i32, signal: Signal) -> rustix::io::Result<()> {
     kill_process(pid, signal)
 }
 
-/// Polls the process state until `wanted(is stopped)`, the process is gone, or the limit has passed.
+/// Polls until `wanted(is stopped)`, the process is gone or the limit has passed.
 fn wait_for(pid: i32, wanted: impl Fn(bool) -> bool) {
     let begun = Instant::now();
     while is_stopped(pid).is_some_and(|stopped| !wanted(stopped)) && begun.elapsed() < THAW_LIMIT {
@@ -120,14 +108,14 @@ fn wait_for(pid: i32, wanted: impl Fn(bool) -> bool) {
     }
 }
 
-/// Is the process stopped? `None` when there is no such process.
+/// Returns None if there is no such process.
 fn is_stopped(pid: i32) -> Option<bool> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command's name is in parentheses and may hold spaces and parentheses itself.
+    // The command's name is in parentheses and may contain spaces and parentheses.
     let state = stat.rsplit(')').next()?.trim_start().chars().next()?;
     Some(state == 'T')
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/freeze.rs"]
+#[path = "../../tests/unit/freeze.rs"]
 mod tests;

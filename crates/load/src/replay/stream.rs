@@ -1,8 +1,7 @@
 //! The statements of a capture as chunks of whole transactions, dealt to sessions: the same work for every arm, in the same order.
 //!
-//! A transaction belongs to the chunk in which it begins, with all its statements; a connection belongs to one session, so its
-//! order is exact. A few chunks are in memory, never the capture. Where the sessions are more than the connections of a capture of
-//! which only reads are replayed, each connection is replayed several times at once.
+//! A transaction belongs to the chunk in which it begins, and a connection to one session, so its order is exact. Only a few chunks are in
+//! memory. If a read-only capture has fewer connections than there are sessions, each connection is replayed several times at once.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
@@ -16,77 +15,69 @@ use bakeoff_capture::{Class, Error, TransactionState, read_summary};
 use crate::failure::Failure;
 use crate::lock;
 
-/// Digests that are operations of their own: those with the longest time.
+/// Digests with their own operations: those with the longest total time.
 const OPERATIONS_MAX: usize = 1_000;
-/// What the others are together.
+/// The operation of all other digests.
 const OTHER: &str = "other";
-/// Chunks, and statements, that may wait for the end of a transaction; after that it goes on in the next chunk.
+/// Chunks and statements that may wait for the end of a transaction, which then continues in the next chunk.
 const CHUNKS_AHEAD: u64 = 8;
 const STATEMENTS_AHEAD: u64 = 20_000;
-/// By the clock: what a chunk's transactions do later than this after the last of them has begun waits no longer [µs].
+/// Open loop: what a chunk's transactions do more than this after the last of them began is not waited for [µs].
 const TAIL_US: i64 = 5_000_000;
-/// Between the end of a capture that repeats and its next beginning [µs].
+/// Between the end of a repeating capture and its next start [µs].
 const REPEAT_GAP_US: i64 = 1_000;
 
-/// What is replayed, and how it is cut.
+/// What to replay, and how to cut it.
 #[derive(Debug, Clone)]
 pub struct ReplayOrder {
-    /// The capture.
     pub capture: PathBuf,
-    /// Sessions, at least 1.
     pub sessions: usize,
-    /// Statements of a chunk, at least 1.
+    /// Statements per chunk, at least 1.
     pub chunk_events: u64,
-    /// Leave out whatever is no plain read.
+    /// Skip whatever is not a plain read.
     pub reads_only: bool,
-    /// By the clock: the work of a second is that of the log.
+    /// Follow the log's clock: the work of a second is that of the log.
     pub by_clock: bool,
-    /// Where reads begin, modulo the events that there are: of a long capture every part is to be reached.
+    /// Where reads start, modulo the number of events, so that every part of a long capture is reached.
     pub begin: u64,
 }
 
 impl ReplayOrder {
-    /// Times that each of so many connections is replayed at once, so that every session has one; writes only once.
+    /// Copies of each of `connections` connections to replay at once, so that every session has one. Always 1 with writes.
     fn copies(&self, connections: u64) -> u64 {
         let may_repeat = self.reads_only && !self.by_clock;
         if may_repeat { (self.sessions as u64).div_ceil(connections.max(1)).max(1) } else { 1 }
     }
 }
 
-/// What a connection had set when it sent a statement.
+/// Session state of a connection when it sent a statement.
 #[derive(Debug, Default)]
 pub struct State {
-    /// The default schema; empty: not known.
+    /// The default schema, empty if unknown.
     pub schema: String,
-    /// Session variables.
     pub session: SessionState,
 }
 
-/// One statement.
 #[derive(Debug)]
 pub struct Statement {
-    /// Its text.
     pub sql: Vec<u8>,
-    /// Its digest: a place in [`Replay::operations`].
+    /// The digest, as an index into [`Replay::operations`].
     pub operation: usize,
-    /// What must be set.
     pub state: Arc<State>,
-    /// It changes nothing.
     pub reads: bool,
-    /// When it began, from the beginning of its chunk [µs].
+    /// Start of the statement [µs since the start of its chunk].
     pub offset_us: u64,
-    /// The second of 1970 on in which it began, of statements that may depend on it: what `NOW()` is to give.
+    /// Start in seconds since 1970, if the statement may depend on it. `NOW()` returns this.
     pub second: Option<u64>,
 }
 
-/// Statements that must not be mixed with those of other connections, in their order.
+/// Statements in order that must not be mixed with those of other connections.
 #[derive(Debug)]
 pub struct Transaction {
-    /// The connection in the capture.
     pub connection: u64,
-    /// None where an earlier chunk has them all.
+    /// Empty if an earlier chunk has them all.
     pub statements: Vec<Statement>,
-    /// Its connection left, or the capture ended, within it: servers roll it back and unlock its tables then.
+    /// The connection left, or the capture ended, within it. Servers then roll back and unlock tables.
     pub abandoned: bool,
 }
 
@@ -95,40 +86,34 @@ pub struct Transaction {
 pub struct Chunk {
     /// Transactions of each session, in the order in which they began.
     pub sessions: Vec<Vec<Transaction>>,
-    /// Statements of all sessions.
     pub statements: usize,
-    /// Statements with a later offset begin when the one before has ended, also by the clock [µs].
+    /// Statements with a later offset do not wait for the clock [µs].
     pub clock_us: u64,
 }
 
-/// The two chunks of the present block, where workers find them.
+/// The two chunks of the current block, where workers find them.
 #[derive(Debug, Default)]
 pub struct Block(Mutex<[Arc<Chunk>; 2]>);
 
 impl Block {
-    /// The work of an arm's first or second turn.
     pub fn chunk(&self, turn: u64) -> Arc<Chunk> {
         let chunks = lock(&self.0);
         Arc::clone(&chunks[usize::from(turn > 0)])
     }
 }
 
-/// A capture being replayed: one reader for all arms.
+/// A capture being replayed, with one reader for all arms.
 pub struct Replay {
     reader: Reader,
-    /// Where the workers find their work.
     pub block: Arc<Block>,
-    /// What the block after the present one does.
+    /// The block after the current one.
     next: Option<[Chunk; 2]>,
-    /// Names of operations by their numbers: digests, and [`OTHER`].
+    /// Names of operations by number: digests, then [`OTHER`].
     pub operations: Arc<Vec<String>>,
 }
 
 impl Replay {
     /// Opens a capture and reads its first block.
-    ///
-    /// # Errors
-    /// It is no capture, damaged, or has nothing that could be replayed.
     pub fn open(order: ReplayOrder) -> Result<Self, Failure> {
         let summary = read_summary(&order.capture).map_err(failure)?;
         let names = summary.digests.iter().map(|digest| digest.digest.clone());
@@ -142,7 +127,7 @@ impl Replay {
         if next.is_none() {
             let what = if reader.order.reads_only { "no plain read" } else { "no statement" };
             return Err(Failure::bad_request(format!(
-                "capture: {}: it has {what} that could be replayed",
+                "capture: {}: it has {what} to replay",
                 reader.order.capture.display()
             )));
         }
@@ -150,15 +135,12 @@ impl Replay {
     }
 
     /// Goes to the next block; false when the capture has ended: it has writes, and cannot begin again.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn advance(&mut self) -> Result<bool, Failure> {
         let Some(mut block) = self.next.take() else {
             return Ok(false);
         };
         self.next = match self.reader.read_block()? {
-            // One transaction is left: it makes no block.
+            // A single transaction is left, which is not a block.
             Some([rest, nothing]) if nothing.statements == 0 => {
                 block[1].append(rest);
                 None
@@ -171,7 +153,7 @@ impl Replay {
 }
 
 impl Chunk {
-    /// Adds what follows, in each session.
+    /// Appends what follows, session by session.
     fn append(&mut self, rest: Chunk) {
         let end_us = self.transactions().map(Transaction::end_us).max().unwrap_or(0);
         self.statements += rest.statements;
@@ -199,55 +181,48 @@ fn failure(error: Error) -> Failure {
     Failure::bad_request(format!("capture: {error}"))
 }
 
-/// A chunk while it is read: transactions in the order in which they began, with their sessions.
+/// A chunk being read: transactions in the order in which they began, with their sessions.
 #[derive(Default)]
 struct Draft {
     transactions: Vec<(usize, Transaction)>,
     statements: usize,
-    /// Transactions that have not ended.
     open: usize,
-    /// When its first and its last transaction began; what began before its first one is not waited for.
+    /// When its first and its last transaction began. Nothing before the first is waited for.
     first_us: i64,
     last_us: i64,
 }
 
-/// Tells the connections of a replay apart: the number that the server gave one in the log, and which of its copies it is.
+/// The server's connection number in the log, and the number of the copy.
 type ConnectionKey = (u64, u64);
 
-/// A connection of the capture.
 struct Connection {
     session: usize,
     state: Arc<State>,
-    /// The JSON of `state`'s session.
     session_json: String,
     transaction: TransactionState,
-    /// Where its statements go: the number of a draft, and a place there.
+    /// Where its statements go: number of a draft and index there.
     place: Option<(usize, usize)>,
 }
 
 /// Reads events and cuts them into chunks.
 struct Reader {
     order: ReplayOrder,
-    /// Times that each connection is replayed at once.
     copies: u64,
     lines: Box<dyn BufRead + Send>,
     line: Vec<u8>,
     numbers: HashMap<String, usize>,
     connections: HashMap<ConnectionKey, Connection>,
-    /// Connections and statements of each session until now.
     load: Vec<(usize, u64)>,
     drafts: VecDeque<Draft>,
-    /// Statements in them.
     waiting: usize,
-    /// Number of the first draft.
     first_draft: usize,
     ended: bool,
-    /// This pass over the capture began within it.
+    /// This pass began in the middle of the capture.
     partial: bool,
-    /// It had a statement, and one that is no plain read.
+    /// This pass had a statement, and one that is not a plain read.
     found: bool,
     wrote: bool,
-    /// The last known start, and what is added to those of a later pass [µs].
+    /// The last known start, and the offset of a later pass [µs].
     last_us: i64,
     shift_us: i64,
 }
@@ -275,7 +250,7 @@ impl Reader {
         })
     }
 
-    /// Goes to the event at which reads begin; each has its session with it.
+    /// Skips to the event at which reads start. Each event carries its session state.
     fn skip(&mut self, events: u64) -> Result<(), Failure> {
         if !self.order.reads_only {
             return Ok(());
@@ -323,13 +298,13 @@ impl Reader {
         }
     }
 
-    /// The next chunk that is complete, since all its transactions have ended, or whose end is not waited for any longer.
+    /// Returns the next chunk that is complete because all its transactions ended, or that has been waited for too long.
     fn read_draft(&mut self) -> Result<Option<Draft>, Failure> {
         let waiting_max = self.order.chunk_events.saturating_mul(CHUNKS_AHEAD).max(STATEMENTS_AHEAD);
         loop {
             let complete = self.drafts.len() > 1 && self.drafts[0].open == 0;
             if complete || self.ended || self.waiting as u64 > waiting_max {
-                // Transactions that have not ended go on in a later one.
+                // Open transactions continue in a later one.
                 for connection in self.connections.values_mut() {
                     connection.place = connection.place.filter(|(draft, _)| *draft != self.first_draft);
                 }
@@ -368,7 +343,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The end of the file: a capture that only reads begins again.
+    /// Handles the end of the file. A read-only capture starts again.
     fn end_pass(&mut self) -> Result<(), Failure> {
         for number in self.connections.keys().copied().collect::<Vec<_>>() {
             self.forget(number);
@@ -384,7 +359,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The connection leaves.
+    /// Handles a connection that leaves.
     fn forget(&mut self, key: ConnectionKey) {
         if let Some(connection) = self.connections.get(&key) {
             if let Some((draft, place)) = connection.place {
@@ -405,7 +380,7 @@ impl Reader {
         }
     }
 
-    /// The connection's transaction ends.
+    /// Ends the connection's transaction.
     fn close(&mut self, key: ConnectionKey) {
         let Some(connection) = self.connections.get_mut(&key) else {
             return;
@@ -453,7 +428,7 @@ impl Reader {
         }
     }
 
-    /// The connection's state as of this event; a new connection gets the session with the fewest.
+    /// Returns the connection's state as of this event. A new connection gets the session with the fewest.
     fn meet(&mut self, key: ConnectionKey, event: &EventLine) -> Arc<State> {
         let json = event.session.map_or("", serde_json::value::RawValue::get);
         let load = &mut self.load;
@@ -479,7 +454,7 @@ impl Reader {
         Arc::clone(&connection.state)
     }
 
-    /// Puts a statement where the connection's transaction is, or into a new one.
+    /// Adds a statement to the connection's transaction, or to a new one.
     fn add(&mut self, key: ConnectionKey, statement: Statement) {
         let Some(connection) = self.connections.get_mut(&key) else {
             return;
@@ -513,7 +488,7 @@ impl Reader {
     }
 }
 
-/// The last chunk in two, at a boundary of transactions near its middle.
+/// Splits the last chunk at a transaction boundary near its middle.
 fn halves(draft: Draft) -> (Draft, Draft) {
     let mut parts = (Draft::default(), Draft::default());
     let half = draft.statements / 2;
@@ -531,5 +506,5 @@ fn halves(draft: Draft) -> (Draft, Draft) {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/replay_stream.rs"]
+#[path = "../../tests/unit/replay_stream.rs"]
 mod tests;

@@ -1,7 +1,6 @@
-//! A capture as the workload of an arm: each worker is a session, and runs its part of the chunk, statement by statement.
+//! A capture as the workload of an arm: each worker is a session and runs its part of the chunk, statement by statement.
 //!
-//! A slice ends when all sessions have finished their parts. What fails is counted and never ends it, but a server that stays away
-//! does.
+//! A slice ends when all sessions have finished their parts. Failed statements are counted and do not end it. A server that stays away does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -10,23 +9,23 @@ use std::sync::{Arc, Mutex};
 use bakeoff_capture::lexer::{code_tokens, is_word};
 use bakeoff_capture::session::SessionState;
 use bakeoff_capture::{Dialect, Effect, effect, used_schema};
-use bakeoff_script::host::{ConnectTarget, Connection, EventEnd, Host as _, SqlError};
+use bakeoff_script::host::{ConnectTarget, Connection, EventEnd, Events as _, Host as _, SqlError, reconnect};
 use serde::Serialize;
 
 use crate::arm_workers::Workload;
 use crate::failure::Failure;
+use crate::host::SliceHost;
 use crate::lock;
-use crate::read_only::{kept, refuse_writes};
-use crate::replay_stream::{Block, State, Statement, Transaction};
-use crate::worker_host::WorkerHost;
+use crate::replay::read_only::{kept, refuse_writes};
+use crate::replay::stream::{Block, State, Statement, Transaction};
 
-/// The server has rolled the transaction back (ER_LOCK_DEADLOCK): it is run again.
+/// ER_LOCK_DEADLOCK: the server rolled the transaction back, so it is run again.
 const DEADLOCK: u16 = 1213;
-/// By the clock: nothing waits longer within a chunk, for which there is a limit of ten minutes.
+/// Open loop: nothing waits longer within a chunk, whose limit is ten minutes.
 const WAIT_MAX_NS: u64 = 300_000_000_000;
-/// Whoever waits for a table that a session of a later chunk unlocks waits as long as for a row by default, not a year [s].
+/// Wait for a table that a session of a later chunk unlocks as long as for a row by default, not a year [s].
 const LOCK_WAIT: &[u8] = b"SET SESSION lock_wait_timeout = 50";
-/// Variables of a session's character set: where one differs, all are set.
+/// Variables of a session's character set. If one differs, all are set.
 const CHARSET: [&str; 6] = [
     "character_set",
     "character_set_client",
@@ -36,7 +35,7 @@ const CHARSET: [&str; 6] = [
     "names",
 ];
 
-/// What messages have before and after a literal, which may hold quotes itself; an empty end: up to the message's end.
+/// Text before and after a literal in messages. The literal may contain quotes. An empty end means the end of the message.
 const AROUND_LITERALS: [(&str, &str); 4] = [
     ("near '", "' at line"),
     ("Duplicate entry '", "' for key"),
@@ -47,33 +46,27 @@ const AROUND_LITERALS: [(&str, &str); 4] = [
 /// One arm's side of a replay.
 #[derive(Debug)]
 pub struct ReplayWorkload {
-    /// Where the work is.
     pub block: Arc<Block>,
-    /// Names of operations by number.
     pub operations: Arc<Vec<String>>,
-    /// By the clock: captured seconds in a second; None: as fast as it goes.
+    /// Replay speed relative to the captured timing (1 = real time). None for as fast as possible.
     pub speed: Option<f64>,
-    /// The server is to refuse what writes, in every session and whatever the capture sets.
+    /// Have the server refuse writes in every session, whatever the capture sets.
     pub read_only: bool,
-    /// The schema and the `SET NAMES` of a connection that the capture knows nothing of.
+    /// Schema and `SET NAMES` of a connection that the capture knows nothing about.
     pub home: Home,
-    /// What failed.
     pub failures: Failures,
 }
 
-/// What a new connection of an arm has.
 #[derive(Debug, Default)]
 pub struct Home {
-    /// The default schema; empty: none.
     pub schema: String,
-    /// What follows `SET NAMES`.
     pub names: String,
 }
 
 impl Workload for ReplayWorkload {
-    fn work(&self, host: Rc<WorkerHost>) -> Result<(), Failure> {
+    fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure> {
         let failed = |error: SqlError| Failure::connecting(&error);
-        let mut connection = host.connect(&ConnectTarget::default()).map_err(failed)?;
+        let mut connection = host.thread_host().connect(&ConnectTarget::default()).map_err(failed)?;
         self.begin(&mut *connection).map_err(failed)?;
         let mut session = ReplaySession {
             plan: self,
@@ -100,29 +93,26 @@ impl Workload for ReplayWorkload {
 }
 
 impl ReplayWorkload {
-    /// What is first on every connection.
     fn begin(&self, connection: &mut dyn Connection) -> Result<(), SqlError> {
         if self.read_only { refuse_writes(connection) } else { Ok(()) }
     }
 }
 
-/// A session on the server, and what is set there.
 struct ReplaySession<'a> {
     plan: &'a ReplayWorkload,
-    host: &'a WorkerHost,
+    host: &'a SliceHost,
     connection: Box<dyn Connection>,
-    /// The host's numbers of operations.
     numbers: Vec<Option<usize>>,
     schema: String,
     set: SessionState,
-    /// The state that was asked for last, and is in force.
+    /// The state last asked for, which is in force.
     state: Arc<State>,
-    /// Of 1970 on, as `NOW()` gives it; 0: the server's.
+    /// Seconds since 1970 that `NOW()` returns. 0 for the server's clock.
     second: u64,
 }
 
 impl ReplaySession<'_> {
-    /// Runs a transaction; false when the slice is over before its end, because it was broken off.
+    /// Runs a transaction. Returns false if the slice was broken off before its end.
     fn run(&mut self, transaction: &Transaction, start_ns: u64, clock_us: u64) -> Result<bool, Failure> {
         let mut repeated: Option<&Statement> = None;
         for (index, statement) in transaction.statements.iter().enumerate() {
@@ -150,7 +140,7 @@ impl ReplaySession<'_> {
                 if !self.host.is_injected() {
                     break;
                 }
-                // An arm that is slowed down repeats reads, without counting them.
+                // A slowed-down arm repeats reads without counting them.
                 self.host.event_start();
                 if let Some(read) = Some(statement).filter(|each| each.reads).or(repeated) {
                     let _ = self.query(&read.sql, false);
@@ -170,8 +160,8 @@ impl ReplaySession<'_> {
         Ok(true)
     }
 
-    /// Makes the session what it was when the statement began in the log. The error with which the connection was lost meanwhile, or
-    /// (not fatal) with which the statement's schema was refused: in another one it would be another statement.
+    /// Restores the session state in which the statement began in the log. Returns the error that lost the connection meanwhile, or (not
+    /// fatal) that refused the statement's schema, in which case it would be another statement.
     fn prepare(&mut self, statement: &Statement) -> Result<Option<SqlError>, Failure> {
         match self.switch(&statement.state)? {
             Some(error) if error.fatal || needs_schema(&statement.sql) => Ok(Some(error)),
@@ -179,14 +169,14 @@ impl ReplaySession<'_> {
         }
     }
 
-    /// Counts the rest of a transaction that its server has lost: it would be another one.
+    /// Counts the rest of a transaction that its server has lost as failed. Run alone it would be another transaction.
     fn skip(&self, statements: &[Statement], error: &SqlError) {
         for skipped in statements {
             self.plan.failures.add(skipped.operation, error.code, &error.message);
         }
     }
 
-    /// One counted statement. The inner error: the connection was lost, and made again.
+    /// Runs one counted statement. The inner error means that the connection was lost and has been replaced.
     fn event(&mut self, transaction: &Transaction, index: usize) -> Result<Result<(), SqlError>, Failure> {
         let statement = &transaction.statements[index];
         self.host.event_start();
@@ -222,10 +212,10 @@ impl ReplaySession<'_> {
         Ok(lost)
     }
 
-    /// Runs the statements of a transaction once more, from its beginning; the outcome of the last, the only one that is counted.
-    /// True beside it: with this error the connection was lost, and made again already.
+    /// Runs the statements of a transaction again from its beginning. Returns the outcome of the last, the only one that counts, and whether its
+    /// error lost the connection, which has been replaced.
     fn repeat(&mut self, statements: &[Statement]) -> Result<(Result<(), SqlError>, bool), Failure> {
-        // COMMIT AND CHAIN has ended what was before it, if it is not what has failed.
+        // COMMIT AND CHAIN ended what came before it, unless it is what failed.
         let before = &statements[..statements.len() - 1];
         let ended = before.iter().rposition(|statement| effect(&statement.sql) == Effect::Chain);
         if ended.is_some()
@@ -249,7 +239,6 @@ impl ReplaySession<'_> {
         Ok((outcome, renewed))
     }
 
-    /// Runs a statement and reads all its results.
     fn query(&mut self, sql: &[u8], counted: bool) -> Result<(), SqlError> {
         let mut reply = self.connection.query(if self.plan.read_only { kept(sql) } else { sql })?;
         loop {
@@ -266,7 +255,7 @@ impl ReplaySession<'_> {
         }
     }
 
-    /// Runs a statement of our own, which may fail; the error with which the connection was lost, and made again.
+    /// Runs a statement of our own, which may fail. Returns the error that lost the connection, which has been replaced.
     fn quietly(&mut self, sql: &[u8]) -> Result<Option<SqlError>, Failure> {
         match self.query(sql, false) {
             Err(error) if error.fatal => self.reconnect(&error).map(|()| Some(error)),
@@ -275,8 +264,8 @@ impl ReplaySession<'_> {
     }
 
     fn count(&self, statement: &Statement, error: &SqlError) {
-        // A connection that was cut at the end of the request is no failure of the statement.
-        if !self.host.aborted() {
+        // A connection cut at the end of the request is not a failed statement.
+        if !self.host.thread_host().aborted() {
             self.host.count_error(error.code);
             self.plan.failures.add(statement.operation, error.code, &error.message);
         }
@@ -287,10 +276,11 @@ impl ReplaySession<'_> {
         *self.numbers[operation].get_or_insert_with(|| self.host.latencies().with(|all| all.operation(name)))
     }
 
-    /// As scripts do it.
+    /// Reconnects as for scripts.
     fn reconnect(&mut self, lost: &SqlError) -> Result<(), Failure> {
         let connection = &mut *self.connection;
-        if !self.host.reconnect(&mut || connection.reconnect().and_then(|()| self.plan.begin(connection)).is_ok()) {
+        let mut connect = || connection.reconnect().and_then(|()| self.plan.begin(connection)).is_ok();
+        if !reconnect(self.host.thread_host(), self.host, &mut connect) {
             return Err(Failure::running(lost));
         }
         let _ = self.query(LOCK_WAIT, false); // its failure is one of the next statement, too
@@ -301,7 +291,7 @@ impl ReplaySession<'_> {
         Ok(())
     }
 
-    /// Takes over what a statement itself has changed in the session.
+    /// Follows what a statement changed in the session.
     fn follow(&mut self, sql: &[u8]) {
         if code_tokens(sql).next().is_some_and(|first| is_word(sql, first, "SET")) {
             self.set.set(sql);
@@ -313,7 +303,7 @@ impl ReplaySession<'_> {
         self.state = Arc::default();
     }
 
-    /// Lets `NOW()` be the second in which a statement began in the log, so that it finds the rows that it found then.
+    /// Sets `NOW()` to the second in which a statement began in the log, so that it finds the same rows.
     fn set_time(&mut self, second: Option<u64>) -> Result<Option<SqlError>, Failure> {
         let Some(second) = second.filter(|second| *second != self.second) else {
             return Ok(None);
@@ -326,7 +316,7 @@ impl ReplaySession<'_> {
         Ok(lost)
     }
 
-    /// Sets what a statement needs and the session has not; these statements are not counted. The error: as [`Self::prepare`].
+    /// Sets what a statement needs and the session lacks, uncounted. Errors as for [`Self::prepare`].
     fn switch(&mut self, wanted: &Arc<State>) -> Result<Option<SqlError>, Failure> {
         if Arc::ptr_eq(&self.state, wanted) {
             return Ok(None);
@@ -360,7 +350,7 @@ impl ReplaySession<'_> {
     }
 }
 
-/// Whether a statement depends on the default schema: none that changes it, begins or ends a transaction, or is about a schema.
+/// Whether a statement depends on the default schema. Not if it changes it, controls a transaction or is about a schema.
 fn needs_schema(sql: &[u8]) -> bool {
     let mut tokens = code_tokens(sql);
     let mut next_is =
@@ -370,7 +360,7 @@ fn needs_schema(sql: &[u8]) -> bool {
     !is_about_schema && !is_of_transaction && used_schema(sql, Dialect::default()).is_none()
 }
 
-/// The `SET` statements that lead from one state to another.
+/// Returns the `SET` statements that lead from one state to another.
 fn settings(from: &SessionState, to: &SessionState, home_names: &str) -> Vec<String> {
     let (from, to) = (from.values(), to.values());
     let names: BTreeSet<&str> = from.keys().chain(to.keys()).copied().collect();
@@ -395,7 +385,7 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b' ')
 }
 
-/// A value as it was written: numbers and the words that are no text to a server bare, everything else as text.
+/// Writes a value as a literal. Numbers and keyword values stay bare, everything else is quoted.
 fn literal(value: &str) -> String {
     let bare = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     if bare || ["default", "null", "true", "false", "on", "off"].iter().any(|word| value.eq_ignore_ascii_case(word)) {
@@ -404,7 +394,7 @@ fn literal(value: &str) -> String {
     format!("'{}'", value.replace('\\', "\\\\").replace('\'', "''"))
 }
 
-/// How long after its chunk's beginning a statement begins by the clock; None: when the one before has ended.
+/// How long after its chunk's start a statement begins. None if it follows the one before.
 fn wait_ns(offset_us: u64, clock_us: u64, speed: f64) -> Option<u64> {
     let wait_ns = scaled_ns(offset_us, speed);
     (offset_us <= clock_us && wait_ns < WAIT_MAX_NS).then_some(wait_ns)
@@ -418,7 +408,6 @@ fn scaled_ns(offset_us: u64, speed: f64) -> u64 {
 
 /// Statements that failed alike.
 #[derive(Debug, Clone, Serialize)]
-#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
 pub struct FailureCount {
     pub operation: String,
     pub sql_errno: u16,
@@ -426,18 +415,16 @@ pub struct FailureCount {
     pub message: String,
 }
 
-/// Statements that failed: by operation and error number, how many, and the server's first message without literals.
+/// Failed statements by operation and error number, with the server's first message without literals.
 #[derive(Debug, Default)]
 pub struct Failures(Mutex<BTreeMap<(usize, u16), (u64, String)>>);
 
 impl Failures {
-    /// Counts one.
     pub fn add(&self, operation: usize, errno: u16, message: &str) {
         let mut all = lock(&self.0);
         all.entry((operation, errno)).or_insert_with(|| (0, without_literals(message))).0 += 1;
     }
 
-    /// All of them, with the operations' names.
     pub fn list(&self, operations: &[String]) -> Vec<FailureCount> {
         let all = lock(&self.0);
         let each = all.iter().map(|(&(operation, sql_errno), (count, message))| FailureCount {
@@ -450,9 +437,9 @@ impl Failures {
     }
 }
 
-/// A message with `?` in place of literals and of what is quoted.
+/// Replaces literals and quoted parts of a message by `?`.
 ///
-/// A literal is taken to go on up to the last place at which it can end; without one, as far as the message.
+/// A literal extends to the last place where it can end, else to the end of the message.
 pub fn without_literals(message: &str) -> String {
     let places = AROUND_LITERALS.iter();
     let found = places.filter_map(|&(before, after)| Some((message.find(before)? + before.len(), after)));
@@ -461,13 +448,13 @@ pub fn without_literals(message: &str) -> String {
     };
     let literal = &message[from..];
     let end = literal.rfind(after).map(|at| &literal[at..]);
-    // `Truncated incorrect DOUBLE value: 'x'` has nothing behind it.
+    // `Truncated incorrect DOUBLE value: 'x'` ends there.
     let rest = end.map_or("", |end| end.strip_prefix('\'').unwrap_or(end));
     let head = &message[..from];
     without_quoted(head.strip_suffix('\'').unwrap_or(head)) + "?" + &without_quoted(rest)
 }
 
-/// A text with `?` in place of what is quoted; an apostrophe within a word (`doesn't`) is no quote.
+/// Replaces quoted parts by `?`. An apostrophe within a word (`doesn't`) is not a quote.
 fn without_quoted(text: &str) -> String {
     let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();
@@ -491,5 +478,5 @@ fn without_quoted(text: &str) -> String {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/replay_workload.rs"]
+#[path = "../../tests/unit/replay_workload.rs"]
 mod tests;

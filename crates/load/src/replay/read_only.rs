@@ -4,10 +4,10 @@ use bakeoff_capture::lexer::{code_tokens, is_word};
 use bakeoff_script::host::{Connection, SqlError};
 
 const READ_ONLY: &[u8] = b"SET SESSION TRANSACTION READ ONLY";
-/// Errors of servers that do not know it, before MySQL 5.6 and `MariaDB` 10.0: syntax, or a variable that is not there.
+/// Errors of servers before MySQL 5.6 and `MariaDB` 10.0, which do not know it: syntax, unknown variable.
 const NOT_KNOWN: [u16; 2] = [1064, 1193];
 
-/// Has the server refuse what writes in this new session.
+/// Makes the server refuse writes in this new session.
 pub(crate) fn refuse_writes(connection: &mut dyn Connection) -> Result<(), SqlError> {
     match connection.query(READ_ONLY) {
         Err(error) if !NOT_KNOWN.contains(&error.code) => Err(SqlError { fatal: true, ..error }),
@@ -15,7 +15,7 @@ pub(crate) fn refuse_writes(connection: &mut dyn Connection) -> Result<(), SqlEr
     }
 }
 
-/// What is sent in the place of a statement, so that the session stays as it is.
+/// Returns what to send instead of a statement so that the session stays read-only.
 pub(crate) fn kept(sql: &[u8]) -> &[u8] {
     let first = code_tokens(sql).next();
     let begins = |word: &str| first.is_some_and(|token| is_word(sql, token, word));
@@ -31,5 +31,5 @@ pub(crate) fn kept(sql: &[u8]) -> &[u8] {
 }
 
 #[cfg(test)]
-#[path = "../tests/unit/read_only.rs"]
+#[path = "../../tests/unit/read_only.rs"]
 mod tests;

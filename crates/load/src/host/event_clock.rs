@@ -1,0 +1,266 @@
+//! The part of a worker's host that slices and runs share: when events begin and end, and what is counted of them.
+//!
+//! Whether an event counts is decided once, at its start: not within the guard, not after the slice's end, and not if it is injected.
+//! A closed loop reads the clock once per event, because the end of an event is the start of the next.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use bakeoff_metrics::now_ns;
+use bakeoff_script::host::{Counter, EventEnd, Reply};
+
+use super::ThreadHost;
+use crate::arrivals::Piece;
+use crate::start_gate::{Slice, StartGate};
+use crate::worker_stats::{LatencyStore, WorkerStats};
+
+/// A free worker that begins an open-loop event later than this after its intended start counts a late start [ns].
+const LATE_NS: u64 = 1_000_000;
+
+/// One worker's clock, counters and way to its server.
+pub(super) struct EventClock {
+    pub(super) thread: Rc<ThreadHost>,
+    pub(super) gate: Arc<StartGate>,
+    pub(super) stats: Arc<WorkerStats>,
+    pub(super) latencies: LatencyStore,
+    pub(super) slice: CurrentSlice,
+    pub(super) event: Event,
+}
+
+/// The slice that the worker is in, in cells that an event reads without following a pointer.
+#[derive(Default)]
+pub(super) struct CurrentSlice {
+    pub(super) slice: RefCell<Option<Arc<Slice>>>,
+    /// Open loop: where the worker takes its intended starts.
+    piece: RefCell<Option<Arc<Piece>>>,
+    pub(super) number: Cell<u32>,
+    pub(super) running: Cell<bool>,
+    pub(super) open_loop: Cell<bool>,
+    pub(super) guard_end_ns: Cell<u64>,
+    pub(super) deadline_ns: Cell<u64>,
+    /// Closed loop: the worker's window is over.
+    pub(super) window_over: Cell<bool>,
+    /// Closed loop: no event begins from here on, whether it would count or not [ns of the clock].
+    pub(super) load_end_ns: Cell<u64>,
+}
+
+#[derive(Default)]
+pub(super) struct Event {
+    /// The last reading of the clock: end of the last event, start of the next [ns].
+    pub(super) boundary_ns: Cell<u64>,
+    /// Where the latency begins: the intended start in an open loop, else the start [ns].
+    pub(super) origin_ns: Cell<u64>,
+    /// It began after the guard.
+    pub(super) in_window: Cell<bool>,
+    pub(super) counted: Cell<bool>,
+    /// It runs only to slow the arm down.
+    pub(super) injected: Cell<bool>,
+    /// Operations that the event turned out to be. Emptied but never freed, so that naming one allocates nothing.
+    operations: RefCell<Vec<usize>>,
+    sent_bytes: Cell<u64>,
+    received_bytes: Cell<u64>,
+}
+
+impl EventClock {
+    /// Creates the clock of a worker that waits at `gate`.
+    pub(super) fn new(
+        gate: &Arc<StartGate>,
+        thread: Rc<ThreadHost>,
+        (stats, latencies): (Arc<WorkerStats>, LatencyStore),
+    ) -> Self {
+        let (slice, event) = (CurrentSlice::default(), Event::default());
+        Self { thread, gate: Arc::clone(gate), stats, latencies, slice, event }
+    }
+
+    #[inline]
+    pub(super) fn boundary_ns(&self) -> u64 {
+        self.event.boundary_ns.get()
+    }
+
+    pub(super) fn is_past_deadline(&self) -> bool {
+        self.boundary_ns() >= self.slice.deadline_ns.get()
+    }
+
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.gate.is_open(self.slice.number.get())
+    }
+
+    /// Lets the next event begin now: what came before is not part of it.
+    pub(super) fn look_at_clock(&self) {
+        self.event.boundary_ns.set(now_ns());
+    }
+
+    /// Rests until the next slice. Returns it with its number, or None if there is none.
+    pub(super) fn rest(&self) -> Option<(u32, Arc<Slice>)> {
+        let current = &self.slice;
+        current.running.set(false);
+        current.slice.take();
+        current.piece.take();
+        if !current.window_over.take() {
+            self.stats.end_slice(self.boundary_ns());
+        }
+        let (number, slice) = self.gate.rest(current.number.get())?;
+        current.number.set(number);
+        current.open_loop.set(slice.schedule.is_some());
+        current.guard_end_ns.set(slice.guard_end_ns);
+        current.deadline_ns.set(slice.deadline_ns);
+        current.load_end_ns.set(u64::MAX);
+        current.piece.replace(slice.schedule.as_ref().map(|schedule| schedule.first()));
+        current.slice.replace(Some(Arc::clone(&slice)));
+        Some((number, slice))
+    }
+
+    /// Starts events after [`Self::rest`].
+    pub(super) fn begin(&self) {
+        self.look_at_clock();
+        self.slice.running.set(true);
+    }
+
+    /// Open loop: takes the next intended start and waits for it. Returns false if there is none or `may_begin` refuses it.
+    pub(super) fn next_intended(&self, may_begin: impl FnOnce(bool) -> bool) -> bool {
+        let Some(intended_ns) = self.take_intended() else {
+            // A slice lasts as long as it was asked to, even if no more events are due.
+            self.sleep_until(self.slice.deadline_ns.get());
+            self.look_at_clock();
+            return false;
+        };
+        let in_window = intended_ns >= self.slice.guard_end_ns.get();
+        if !may_begin(in_window) {
+            return false;
+        }
+        self.event.in_window.set(in_window);
+        self.wait_for(intended_ns);
+        self.is_open()
+    }
+
+    fn take_intended(&self) -> Option<u64> {
+        let (slice, mut piece) = (self.slice.slice.borrow(), self.slice.piece.borrow_mut());
+        let schedule = slice.as_deref()?.schedule.as_ref()?;
+        schedule.take(piece.as_mut()?, self.boundary_ns())
+    }
+
+    pub(super) fn wait_for(&self, intended_ns: u64) {
+        if self.boundary_ns() < intended_ns {
+            self.sleep_until(intended_ns);
+            // A sleep that the gate cut short must not start an event before its time.
+            let woken_ns = now_ns().max(intended_ns);
+            self.event.boundary_ns.set(woken_ns);
+            if self.event.in_window.get() && woken_ns > intended_ns + LATE_NS {
+                self.stats.counters().late_starts.add(1);
+            }
+        }
+        self.event.origin_ns.set(intended_ns);
+    }
+
+    /// Closed loop: the next event begins where the last one ended. Returns whether that is after the guard.
+    #[inline]
+    pub(super) fn begin_at_boundary(&self) -> bool {
+        let in_window = self.boundary_ns() >= self.slice.guard_end_ns.get();
+        self.event.origin_ns.set(self.boundary_ns());
+        self.event.in_window.set(in_window);
+        in_window
+    }
+
+    fn sleep_until(&self, until_ns: u64) {
+        self.gate.sleep_until(self.slice.number.get(), until_ns);
+    }
+
+    #[inline]
+    pub(super) fn event_start(&self) {
+        let event = &self.event;
+        if event.in_window.get() {
+            self.stats.counters().open_window(event.boundary_ns.get());
+        }
+        event.counted.set(event.in_window.get() && !event.injected.get());
+        self.stats.set_in_event(true);
+        event.operations.borrow_mut().clear();
+        let traffic = self.thread.connector.traffic();
+        event.sent_bytes.set(traffic.sent_bytes.get());
+        event.received_bytes.set(traffic.received_bytes.get());
+    }
+
+    /// Ends the event at the last look at the clock and counts it if `counts`.
+    #[inline]
+    pub(super) fn event_stop(&self, end: EventEnd, counts: bool) {
+        let event = &self.event;
+        self.stats.set_in_event(false);
+        if end == EventEnd::Done {
+            if event.in_window.get() {
+                self.stats.counters().extend_window(self.boundary_ns());
+            }
+            if counts {
+                self.record_event();
+            } else if !event.injected.get() {
+                self.stats.counters().outside_events.add(1);
+            }
+        }
+    }
+
+    fn record_event(&self) {
+        let event = &self.event;
+        let latency_ns = self.boundary_ns().saturating_sub(event.origin_ns.get());
+        let counters = self.stats.counters();
+        counters.add_event(latency_ns);
+        let traffic = self.thread.connector.traffic();
+        counters.sent_bytes.add(traffic.sent_bytes.get() - event.sent_bytes.get());
+        counters.received_bytes.add(traffic.received_bytes.get() - event.received_bytes.get());
+        let operations = event.operations.borrow();
+        self.latencies.with(|latencies| latencies.record(&operations, latency_ns));
+    }
+
+    /// Runs the event again, which forgets what it was.
+    pub(super) fn event_restart(&self, counts: bool) {
+        if counts {
+            self.stats.counters().retries.add(1);
+        }
+        self.event.operations.borrow_mut().clear();
+    }
+
+    #[inline]
+    pub(super) fn count_reply(&self, reply: &Reply, counts: bool) {
+        if counts {
+            self.stats.add_reply(reply);
+        }
+    }
+
+    pub(super) fn count_error(&self, code: u16, counts: bool) {
+        self.thread.environment.ignored_error(code);
+        if counts {
+            self.stats.counters().add_errors(code, 1);
+        }
+    }
+
+    pub(super) fn count(&self, counter: Counter, amount: u64, counts: bool) {
+        if counts {
+            self.stats.add(counter, amount);
+        }
+    }
+
+    pub(super) fn operation_is(&self, operation: usize) {
+        let mut operations = self.event.operations.borrow_mut();
+        if !operations.contains(&operation) {
+            operations.push(operation);
+        }
+    }
+
+    pub(super) fn operation(&self, name: &str) {
+        self.operation_is(self.latencies.with(|latencies| latencies.operation(name)));
+    }
+
+    pub(super) fn think(&self, duration_ns: u64) {
+        let begun_ns = now_ns();
+        let until_ns = begun_ns.saturating_add(duration_ns).min(self.slice.deadline_ns.get());
+        // After the deadline nobody thinks any more: further events would be more load than the slice had.
+        self.slice.load_end_ns.set(self.slice.deadline_ns.get());
+        self.sleep_until(until_ns);
+        let woken_ns = now_ns();
+        if self.stats.is_in_event() {
+            // Keying within an event: the latency begins later by as much.
+            self.event.origin_ns.set(self.event.origin_ns.get() + (woken_ns - begun_ns));
+        } else {
+            self.event.boundary_ns.set(woken_ns);
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What scripts reach besides events: in commands, measured slices and runs alike.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bakeoff_script::SqlCall;
+use bakeoff_script::host::{ConnectTarget, Connection, Host, LogLevel, SqlError};
+
+use super::Environment;
+use crate::connector::Connector;
+use crate::start_gate::{Barrier, StartGate};
+
+/// One thread's server, peers and messages.
+pub struct ThreadHost {
+    pub(super) environment: Arc<dyn Environment>,
+    pub(super) connector: Connector,
+    peers: Peers,
+}
+
+enum Peers {
+    /// They meet at a barrier.
+    Barrier(Arc<Barrier>),
+    /// They do not meet, because sysbench has barriers only in commands.
+    Gate(Arc<StartGate>),
+}
+
+impl ThreadHost {
+    /// Creates the host of a thread that meets the others at `barrier`.
+    pub fn new(environment: Arc<dyn Environment>, connector: Connector, barrier: Arc<Barrier>) -> Rc<Self> {
+        Rc::new(Self { environment, connector, peers: Peers::Barrier(barrier) })
+    }
+
+    /// Creates the host of a thread of a run.
+    pub fn in_run(environment: Arc<dyn Environment>, connector: Connector, gate: Arc<StartGate>) -> Rc<Self> {
+        Rc::new(Self { environment, connector, peers: Peers::Gate(gate) })
+    }
+}
+
+impl Host for ThreadHost {
+    fn connect(&self, target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
+        self.environment.connect(&self.connector, target)
+    }
+
+    fn driver(&self, name: &str) -> Result<(), String> {
+        self.environment.driver(name)
+    }
+
+    fn reconnect_for(&self) -> Duration {
+        match self.peers {
+            Peers::Barrier(_) => Duration::from_secs(10),
+            // sysbench does not outlive its server.
+            Peers::Gate(_) => Duration::ZERO,
+        }
+    }
+
+    fn statement_failed(&self, call: SqlCall, error: &SqlError, query: &[u8]) {
+        // After the gate has closed, its connection was cut, or another failure was reported.
+        if !matches!(&self.peers, Peers::Gate(gate) if gate.is_closed()) {
+            self.environment.statement_failed(call, error, query);
+        }
+    }
+
+    fn barrier(&self) {
+        if let Peers::Barrier(barrier) = &self.peers {
+            barrier.wait();
+        }
+    }
+
+    fn aborted(&self) -> bool {
+        match &self.peers {
+            Peers::Barrier(barrier) => barrier.is_broken(),
+            Peers::Gate(gate) => gate.is_closed(),
+        }
+    }
+
+    fn progress(&self, label: &str, done: u64, total: u64) {
+        self.environment.progress(label, done, total);
+    }
+
+    fn log(&self, level: LogLevel, message: &str) {
+        self.environment.log(level, message);
+    }
+}
