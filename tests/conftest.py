@@ -39,14 +39,14 @@ ALONE = {"replay/test_claims.py", "servers/test_placement.py"}
 # Tests that measure, pin threads to CPUs, or share one duel. Two tests run at a time, but never two of these.
 MEASURING = {
     "bench/test_client_cost.py", "bench/test_connections.py", "replay/test_replaying.py", "run/test_budget.py",
-    "run/test_counters.py", "run/test_duel.py", "run/test_explaining.py", "sysbench/test_idle.py",
+    "run/test_counters.py", "run/test_duel.py", "explain/test_explaining.py", "sysbench/test_idle.py",
     "test_crates.py", "validation/test_causes.py", "validation/test_fake_checks.py",
 }  # fmt: skip
 # Files that take half a minute or more, the longest first: begun before the short ones, so that all workers end
 # together.
 LONG = (
     "cli/test_bad_input.py", "cluster/test_clusters.py", "cluster/test_apart.py", "replay/test_examples.py",
-    "gate/test_bisection.py", "tpcc", "gate/test_gate_command.py", "data/test_kept_loads.py", "replay/test_duels.py",
+    "search/test_bisection.py", "tpcc", "gate/test_gate_command.py", "data/test_kept_loads.py", "replay/test_duels.py",
     "servers/test_running.py", "test_engine_network.py", "replay/test_running.py", "run/test_unlike_servers.py",
     "studies/test_resume.py", "first_hour/test_walk.py",
 )  # fmt: skip

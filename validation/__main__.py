@@ -10,12 +10,10 @@ import click
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
 from bakeoff.servers import Catalog
 from bakeoff.spec import Origin, parse_server
-from validation import causes as planted
 from validation import machines
 from validation import record as recorder
 from validation import suite as suites
 from validation.check import Check, Size
-from validation.journal import append_entry, read_entries
 from validation.soak import soak
 
 _SERVER = "mysql:8.0.15"
@@ -116,34 +114,6 @@ def soak_test(folder: Path, minutes: float, server: str, seed: int) -> int:
     for wrong in seen.wrong:
         print(f"WRONG: {wrong}")
     return ExitCode.DIFFERENCE if seen.wrong else ExitCode.DONE
-
-
-@cli.command()
-@folder_option
-@click.argument("names", type=click.Choice(list(planted.CAUSES)), nargs=-1)
-@click.option("--times", default=1, show_default=True, help="How often each cause is planted.")
-@click.option("--attribute", is_flag=True, help="Also find the setting among three.")
-@seed_option
-def causes(folder: Path, names: tuple[str, ...], times: int, attribute: bool, seed: int) -> int:
-    """Plant causes on real servers and print what the report names (default: every cause).
-
-    Causes already in FOLDER/causes.jsonl are not planted again. Exit code 1 if fewer than nine in ten are named.
-    """
-    _exit_on_sigterm()
-    journal = folder / planted.JOURNAL
-    for turn in range(times):
-        for name in names or planted.CAUSES:
-            known = read_entries(journal, planted.Reported)
-            if not any((each.cause, each.seed) == (name, seed + turn) for each in known):
-                found = planted.plant(
-                    name, folder / f"{name.replace(' ', '-')}-{turn}", seed=seed + turn, attribute=attribute
-                )
-                append_entry(journal, found)
-                _report(f"{name}: {'right' if found.right else 'WRONG'}, {found.settings}: {found.sentence}")
-    reported = read_entries(journal, planted.Reported)
-    print(planted.table(reported))
-    asked = {name: [each.right for each in reported if each.cause == name] for name in names or planted.CAUSES}
-    return ExitCode.DIFFERENCE if any(10 * sum(own) < 9 * len(own) for own in asked.values()) else ExitCode.DONE
 
 
 @cli.command()

@@ -57,7 +57,7 @@ def planned(
 
     Args:
         kinds: number of duels for each server, by kind: `aa`, `slowK` (K uncounted events per 100), `grid`, and `swap`
-            (pairs of duels between servers of its own).
+            (pairs of duels between two real versions).
         servers: as on bakeoff's command line.
         seed: of the order and of the duels' own seeds.
         precision, budget: of each duel; a grid has its own budget.

@@ -7,11 +7,9 @@ settings that change nothing, and `bakeoff explain --attribute` must name the on
 import json
 import shutil
 import subprocess
-from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-from pydantic import BaseModel
 
 from bakeoff.errors import RunInvalid
 from bakeoff.explain.explained import Explained
@@ -23,7 +21,10 @@ from bakeoff.search.attribution import DOCUMENT, FOLDER
 from bakeoff.search.model import search_of
 from bakeoff.search.sections import believed_of
 from bakeoff.stats.model import Analysis, Frozen
+from validation.check import Checks, Finding, Setting, Size
 from validation.duels import run_bakeoff
+
+CAUSE_CHECKS = Checks(Size.FULL)
 
 _LIMIT_S = 900.0  # of one run: fetching, loading, a busy machine
 _ATTRIBUTE_LIMIT_S = 1800.0  # of the search, whose budget is eight times the run's
@@ -152,10 +153,8 @@ ssize_t recv(int descriptor, void *buffer, size_t length, int flags) {
 """
 
 
-JOURNAL = "causes.jsonl"
-
-
-class Reported(BaseModel):
+@dataclass(frozen=True)
+class Reported:
     """What the report of one run said.
 
     Attributes:
@@ -209,7 +208,7 @@ def plant(name: str, folder: Path, *, seed: int, attribute: bool = False) -> Rep
         if not (attribute and reported.claimed):
             return reported
         _bakeoff("explain", path.name, "--attribute", runs=runs, limit_s=_ATTRIBUTE_LIMIT_S)
-        return reported.model_copy(update={"settings": settings_found(path)})
+        return replace(reported, settings=settings_found(path))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -257,14 +256,17 @@ def _loop(folder: Path) -> Path:
     return library
 
 
-def table(reported: Sequence[Reported]) -> str:
-    """Format a row for each cause: how often family and setting were right, and the last sentence."""
-    lines = ["| cause | right | named first | setting right | what was said last |", "|---|---|---|---|---|"]
-    for name in dict.fromkeys(each.cause for each in reported):
-        own = [each for each in reported if each.cause == name]
-        first = sorted({each.named[0] if each.named else "nothing" for each in own if each.claimed})
-        right = sum(each.right for each in own)
-        asked = [each.setting_right for each in own if each.setting_right is not None]
-        settings = f"{sum(asked)} of {len(asked)}" if asked else ""
-        lines.append(f"| {name} | {right} of {len(own)} | {', '.join(first)} | {settings} | {own[-1].sentence} |")
-    return "\n".join(lines)
+@CAUSE_CHECKS.add("G25", "the right family is named first >= 90 %")
+def planted(setting: Setting) -> Finding:
+    """Planted causes on real servers."""
+    reported = []
+    for name in CAUSES:
+        reported.append(plant(name, setting.folder / name.replace(" ", "-"), seed=setting.seed))
+        setting.report(f"{name}: {reported[-1].sentence}")
+    wrong = [f"{each.cause}: {each.sentence}" for each in reported if not each.right]
+    right = len(reported) - len(wrong)
+    return Finding(
+        found="; ".join([f"{right} of {len(reported)} named", *wrong]),
+        passed=10 * right >= 9 * len(reported),
+        figures={each.cause: {"right": each.right, "named": each.named} for each in reported},
+    )

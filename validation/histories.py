@@ -35,7 +35,6 @@ class Kind:
         series: number of series tested together; only the first has the steps.
         between: see BETWEEN.
         noisy: points whose epochs scatter three times as much.
-        swap: index from which another machine measures, whose epochs scatter half as much again.
         bad: index of a run that is 40 % slower.
     """
 
@@ -44,7 +43,6 @@ class Kind:
     series: int = 1
     between: float = BETWEEN
     noisy: range = range(0)
-    swap: int | None = None
     bad: int | None = None
     points: int = POINTS
 
@@ -57,7 +55,6 @@ KINDS = (
     Kind("nothing changes, 6 series", series=6),
     Kind("nothing changes, runs differ by 0.6 %", between=0.006),
     Kind("a noisy week", noisy=range(30, 37)),
-    Kind("another machine from the 30th on", swap=30),
     Kind("2 % slower from the 30th on", steps=((30, DOWN),)),
     Kind("2 % slower from the 30th on, 6 series", steps=((30, DOWN),), series=6),
     Kind("2 % slower, 5 runs later", steps=((55, DOWN),)),
@@ -80,8 +77,6 @@ def make(kind: Kind, rng: np.random.Generator, epochs: NDArray[np.float64]) -> l
             level[at:] += size
         if kind.bad is not None and number == 0:
             level[kind.bad] += math.log(0.6)
-        if kind.swap is not None:
-            scale[kind.swap :] *= 1.5
         drawn = [rng.choice(epochs, rng.integers(6, 13)) * factor for factor in scale]
         means = np.array([values.mean() for values in drawn])
         errors = [values.std(ddof=1) / math.sqrt(len(values)) for values in drawn]

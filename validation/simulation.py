@@ -56,7 +56,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Stall:
-    """A server that stops for `length_s` every `period_s` of its own loaded time."""
+    """A server that stops for `length_s` every `period_s` of its loaded time."""
 
     period_s: float = 1.0
     length_s: float = 0.02

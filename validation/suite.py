@@ -21,6 +21,7 @@ from bakeoff.stats.model import Frozen
 from bakeoff.units import format_duration
 from validation import (
     bisections,
+    causes,
     fake_checks,
     fault_injection,
     gates,
@@ -46,6 +47,7 @@ CHECKS: tuple[Check, ...] = (
     *real_checks.CLIENT_CHECKS,
     *real_checks.REAL_CHECKS,
     *real_checks.DUEL_CHECKS,
+    *causes.CAUSE_CHECKS,
 )
 """All checks. Within a size, `test` and `what` identify one."""
 

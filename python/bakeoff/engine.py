@@ -116,6 +116,10 @@ def engine_path() -> Path:
     return Path(require_engine())
 
 
+class UnknownFormatError(SpecError):
+    """A file is neither a capture nor a log in a known format."""
+
+
 def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
     """What scripts declare: `name`, `options` (`name`, `type`, `default`, `description`), `commands`, `runs`.
 
@@ -176,7 +180,7 @@ def make_capture(
             else:
                 said.append(line)
         if code := process.wait():
-            raise _capture_error("".join(said), code)
+            raise _capture_error("".join(said), code, hint="Name the format: --format slow, general or sql.")
     return capture_totals(output)
 
 
@@ -241,7 +245,7 @@ def capture_totals(path: Path) -> Message:
     """The totals of a capture: `header`, `overall`, `digests`.
 
     Raises:
-        SpecError: it is no capture. HostError: it cannot be read.
+        SpecError: it is not a capture, or damaged. HostError: it cannot be read.
     """
     command = [str(engine_path()), "capture", "--", str(path)]
     ran = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
@@ -257,7 +261,7 @@ def capture_events(path: Path) -> Generator[Message, None, None]:
     Close it where not all of them are taken: it ends the process that reads them.
 
     Raises:
-        SpecError: it is no capture. HostError: it cannot be read.
+        SpecError: it is not a capture, or damaged. HostError: it cannot be read.
     """
     command = [str(engine_path()), "capture", "--events", "--", str(path)]
     with tempfile.TemporaryFile() as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said) as process:
@@ -269,11 +273,13 @@ def capture_events(path: Path) -> Generator[Message, None, None]:
             raise _capture_error(said.read().decode("utf8", "replace"), code)
 
 
-def _capture_error(said: str, code: int) -> BakeoffError:
+def _capture_error(said: str, code: int, *, hint: str = "") -> BakeoffError:
+    """Return the error of a failed `capture`; `hint` says what to do about a file of an unknown format."""
     reason = " ".join(said.split()).removeprefix("bakeoff-engine: ")
     if code == 2:
-        hint = "Name the format: --format slow, general or sql." if "not a slow log" in reason else ""
-        return SpecError(f"capture: {reason}.", hint=hint)
+        return SpecError(f"capture: {reason}.")
+    if code == 4:
+        return UnknownFormatError(f"capture: {reason}.", hint=hint)
     if code == 3:
         return HostError(f"capture: {reason}.")
     return EngineError(f"the engine ended unexpectedly (status {code}): {reason}", code="engine_lost")

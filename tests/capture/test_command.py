@@ -36,7 +36,7 @@ def log(shell):
 @pytest.mark.parametrize("events", [[], ["--events"]])
 def test_the_engine_reads_one_capture_and_ignores_no_other(tmp_path, events):
     ran = subprocess.run([engine_path(), "capture", *events, "a", "b"], cwd=tmp_path, capture_output=True, text=True)
-    assert (ran.returncode, ran.stdout) == (2, "") and "give one capture" in ran.stderr
+    assert (ran.returncode, ran.stdout) == (2, "") and "give one capture and no logs" in ran.stderr
 
 
 def test_a_log_becomes_a_capture_and_is_shown_by_time(inside, shell, log):

@@ -108,9 +108,9 @@ def test_of_many_cells_every_part_that_leaves_some_out_says_so(tmp_path, monkeyp
     for title in ("Every epoch", "Latency", "Processors, while each arm alone was loaded"):
         assert drawn in said[title], title
     assert "Drawn: the first 4 of 6 cells." in said["Warm-up"]
-    assert "Of 13 cells the first 12 are shown." in said["All pairs"]
+    assert "Shown: the first 12 of 13 cells." in said["All pairs"]
     page = render_html(view)
-    assert page.count(drawn) == 4 and "Of 13 cells the first 12 are shown." in render_markdown(view)
+    assert page.count(drawn) == 4 and "Shown: the first 12 of 13 cells." in render_markdown(view)
 
 
 def test_thinning_out_keeps_sums(run):

@@ -59,7 +59,7 @@ def test_a_script_twice_other_names_and_tables_that_are_there_are_not_refused(ow
 def test_who_asks_for_more_than_was_made_is_refused(script, option, few, many, named):
     small, large = (Workload(script=script, options=((option, size),)) for size in (few, many))
     check_workloads(study(large, small))
-    with pytest.raises(SpecError, match=f"asks for {named}, and would find {few}: {script} stands before it"):
+    with pytest.raises(SpecError, match=f"asks for {named}, and would find {few}: {script} comes first"):
         check_workloads(study(small, large))
 
 
@@ -82,7 +82,7 @@ def test_scripts_that_share_sysbenchs_tables_are_compared_too(own):
 def test_who_asks_for_tables_made_otherwise_is_refused(script, option, one, other, asked, found):
     first, second = (Workload(script=script, options=((option, value),)) for value in (one, other))
     check_workloads(study(first, first))
-    says = f"asks for {option}={asked}, and would find {found}: {script} stands before it"
+    says = f"asks for {option}={asked}, and would find {found}: {script} comes first"
     with pytest.raises(SpecError, match=says) as refused:
         check_workloads(study(first, second))
     assert refused.value.field == ("workloads", 1)

@@ -9,7 +9,7 @@ import pytest
 
 from bakeoff.stats.interval import around
 from bakeoff.stats.model import Estimate, FlagKind
-from validation import real_checks
+from validation import causes, real_checks
 from validation.check import Setting, Size
 from validation.real_epochs import agrees, at_every_length, mean_of
 from validation.simulation import Noise, simulate_epoch
@@ -170,3 +170,15 @@ def test_settings_that_nobody_declared_are_listed(tmp_path):
     folder.mkdir()
     found = real_checks.settings(Setting(size=Size.QUICK, seed=1, folder=folder))
     assert found.passed, found
+
+
+@pytest.mark.parametrize(("wrong", "passed"), [(0, True), (1, True), (2, False)])
+def test_more_than_one_cause_in_ten_that_is_not_named_fails(monkeypatch, setting, wrong, passed):
+    bad = list(causes.CAUSES)[:wrong]
+
+    def plant(name, folder, *, seed):
+        return causes.Reported(name, seed, claimed=True, named=(), right=name not in bad, sentence="said")
+
+    monkeypatch.setattr(causes, "plant", plant)
+    found = causes.planted(setting)
+    assert found.passed is passed and all(f"{name}: said" in found.found for name in bad)

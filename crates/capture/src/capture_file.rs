@@ -273,27 +273,30 @@ pub fn add_line(lines: &mut Vec<u8>, line: &EventLine) {
     lines.push(b'\n');
 }
 
-const NOT_A_CAPTURE: &str = "not a capture";
 const INCOMPLETE: &str = "incomplete: making the capture was interrupted";
 
 fn damaged(path: &Path, reason: impl ToString) -> Error {
     Error::Capture { path: path.to_owned(), reason: reason.to_string() }
 }
 
+fn not_a_capture(path: &Path) -> Error {
+    Error::NotACapture { path: path.to_owned() }
+}
+
 /// Opens a capture. Returns its header and a reader at its first event.
 ///
 /// # Errors
-/// [`Error::Open`], or [`Error::Capture`] if it is not a capture or has another version.
+/// [`Error::Open`], [`Error::NotACapture`], or [`Error::Capture`] if it has another version.
 pub fn open(path: &Path) -> Result<(Header, impl BufRead + Send + use<>), Error> {
     let file = File::open(path).map_err(Error::open(path))?;
     // The totals are in the next frame.
     let decoder = zstd::Decoder::new(file).map_err(|error| damaged(path, error))?.single_frame();
     let mut lines = BufReader::with_capacity(1 << 20, decoder);
     let mut first = Vec::new();
-    lines.by_ref().take(1 << 16).read_until(b'\n', &mut first).map_err(|_| damaged(path, NOT_A_CAPTURE))?;
-    let header: Header = serde_json::from_slice(&first).map_err(|_| damaged(path, NOT_A_CAPTURE))?;
+    lines.by_ref().take(1 << 16).read_until(b'\n', &mut first).map_err(|_| not_a_capture(path))?;
+    let header: Header = serde_json::from_slice(&first).map_err(|_| not_a_capture(path))?;
     if header.r#type != "bakeoff-capture" {
-        return Err(damaged(path, NOT_A_CAPTURE));
+        return Err(not_a_capture(path));
     }
     if header.version != VERSION {
         let found = header.version;

@@ -21,7 +21,10 @@ pub enum Error {
     /// The capture cannot be written.
     #[error("{}: cannot be written: {reason}", path.display())]
     Write { path: PathBuf, reason: String },
-    /// The file is not a capture, or damaged.
+    /// The file is not a capture.
+    #[error("{}: not a capture", path.display())]
+    NotACapture { path: PathBuf },
+    /// The capture is damaged, incomplete or of another version.
     #[error("{}: {reason}", path.display())]
     Capture { path: PathBuf, reason: String },
 }

@@ -46,7 +46,7 @@ enum FormatName {
 
 /// Runs the command: progress as JSON lines on standard error, the totals as one JSON object on standard output.
 ///
-/// Exits with 0 when done, 2 for an input of an unknown kind, 3 for a file that cannot be read or written.
+/// Exits with 0 when done, 2 for an unusable input, 3 for a file that cannot be read or written, 4 for one of an unknown format.
 pub fn run(args: CaptureArgs) -> ExitCode {
     if args.output.is_none() && args.logs.len() > 1 {
         let _ = writeln!(io::stderr(), "bakeoff-engine: without --output, give one capture and no logs");
@@ -77,8 +77,11 @@ fn ended(result: Result<(), Error>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(io::stderr(), "bakeoff-engine: {error}");
-            let is_usage = matches!(error, Error::Unknown { .. } | Error::Empty | Error::Capture { .. });
-            ExitCode::from(if is_usage { 2 } else { 3 })
+            ExitCode::from(match error {
+                Error::Empty | Error::Capture { .. } => 2,
+                Error::Unknown { .. } | Error::NotACapture { .. } => 4,
+                Error::Open { .. } | Error::Read { .. } | Error::Write { .. } => 3,
+            })
         }
     }
 }

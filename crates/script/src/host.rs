@@ -36,11 +36,11 @@ pub enum QueryClass {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
     pub class: QueryClass,
-    /// 0 if there is no result set.
+    /// 0 without a result set.
     pub columns: u32,
-    /// 0 if there is no result set.
+    /// 0 without a result set.
     pub rows: u64,
-    /// Rows changed, if there is no result set.
+    /// Rows changed by a statement without a result set.
     pub affected_rows: u64,
     /// Generated AUTO_INCREMENT value, or 0.
     pub last_insert_id: u64,
@@ -328,7 +328,7 @@ pub(crate) struct NullHost;
 
 impl Host for NullHost {
     fn connect(&self, _target: &ConnectTarget) -> Result<Box<dyn Connection>, SqlError> {
-        let error = SqlError::client(2002, "the script is only described: there is no server to connect to");
+        let error = SqlError::client(2002, "the script is only being described and cannot connect to a server");
         Err(SqlError { fatal: true, ..error })
     }
 

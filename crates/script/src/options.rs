@@ -426,7 +426,7 @@ pub const OPTIONS: &[OptionSpec] = &[
     option(MySql, "mysql_ssl_ca", Text, "", "certificates that may sign the server's (PEM)"),
     option(MySql, "mysql_ssl_cert", Text, "", "client's certificate (PEM)"),
     option(MySql, "mysql_ignore_errors", List, "1213,1020,1205", "server errors after which an event is run again, or all"),
-    option(MySql, "mysql_debug", Bool, "off", "accepted and ignored: there is no client library to trace"),
+    option(MySql, "mysql_debug", Bool, "off", "accepted and ignored: bakeoff uses no client library"),
     option(MySql, "mysql_dry_run", Bool, "off", "run the script without a server: every statement succeeds at once"),
 
     option(Ours, "dialect", Text, "1.0", "layout of the final report: 1.0 (as sysbench 1.0.20) or 1.1 (as its master)"),

@@ -268,7 +268,7 @@ impl Script {
 impl Script {
     /// Offers options as globals to scripts of sysbench 1.0's style. Returns their names.
     fn offer_legacy_globals(&self, settings: &Settings) -> Result<Vec<String>, ScriptError> {
-        /// Globals that sysbench 1.0 made of its own options.
+        /// Options that sysbench 1.0 itself turned into globals.
         const OPTIONS: [&str; 3] = ["db_driver", "mysql_table_engine", "myisam_max_rows"];
         let globals = self.lua().globals();
         let mut offered = Vec::new();

@@ -28,7 +28,7 @@ from bakeoff.stats.progress import Listener
 from bakeoff.units import format_duration
 
 BUDGET_SHARE = 0.25
-"""Of the run's budget: what explaining takes besides, unless it is said otherwise."""
+"""Default time for explaining, on top of the run's budget and as a share of it."""
 
 _EPOCHS_MAX = 6
 # Measuring seconds of an arm in a cell: at 1,000 samples a CPU second a function with a hundredth of the time is then
@@ -179,7 +179,7 @@ def explain(explaining: Explaining, run: RunDirectory, listener: Listener, load:
 
 
 def _arms_of(explaining: Explaining, analysis: Analysis, plan: Plan) -> dict[str, tuple[str, ...]]:
-    """By cell the arms that are measured, in the plan's order."""
+    """Return the measured arms of each cell, in the plan's order."""
     if explaining.arms:
         wanted = {cell.name: set(explaining.arms) for cell in plan.cells}
     else:
@@ -189,8 +189,6 @@ def _arms_of(explaining: Explaining, analysis: Analysis, plan: Plan) -> dict[str
 
 @dataclass
 class _Explanation:
-    """The loop over epochs of all kinds."""
-
     explaining: Explaining
     run: RunDirectory
     listener: Listener
@@ -217,7 +215,7 @@ class _Explanation:
         self.run.write_json("explain/notes.json", notes)
 
     def _take_turns(self, kinds: list[Kind], notes: dict[str, list[str]]) -> None:
-        """An epoch of each kind after the other, as long as another is expected to fit."""
+        """Measure an epoch of each kind in turn, as long as another is expected to fit."""
         overhead_s = self._overhead_s()
         turns = sum(map(len, self.arms_of.values()))
         kinds = self._affordable(kinds, notes, overhead_s + turns * _ARM_MIN_S)
@@ -253,10 +251,7 @@ class _Explanation:
                     self._note(notes, [kind], f"{kind.name} epochs failed: {reason}.")
 
     def _affordable(self, kinds: list[Kind], notes: dict[str, list[str]], least_s: float) -> list[Kind]:
-        """The kinds without those that the budget does not hold, which are noted.
-
-        `least_s`: what an epoch takes at least.
-        """
+        """Drop and note the spare kinds if the budget cannot hold them. An epoch takes at least `least_s`."""
         needed_s = least_s * sum(min(kind.epochs, EPOCHS_MIN_PAIRED) for kind in kinds)
         spare = [kind for kind in kinds if kind.spare]
         if not spare or self.explaining.budget_s >= needed_s or len(spare) == len(kinds):
@@ -270,13 +265,13 @@ class _Explanation:
             notes[kind.name].append(sentence)
 
     def _overhead_s(self) -> float:
-        """Wall seconds of an epoch in which nothing is measured, by those that count."""
+        """Return the wall seconds of an epoch outside of measuring, from the epochs that count."""
         outcomes = [self.run.outcome(epoch) for epoch in self.run.finished_epochs()]
         spent = [each.wall_s - each.measured_s - each.phases_s.get("pilot", 0.0) for each in outcomes]
         return fmean(spent) if spent else self.plan.overhead_s
 
     def _run_epoch(self, kind: Kind, tools: EpochTools, arm_s: float) -> str:
-        """Measure one epoch; returns why it was discarded, or nothing."""
+        """Measure one epoch. Returns why it was discarded, or nothing."""
         directory = self.run.explaining(kind.name)
         number = max(directory.finished_epochs(), default=-1) + 1
         tools = replace(kind.prepare(tools), called=kind.name)
@@ -300,7 +295,7 @@ class _Explanation:
         return reason
 
     def _draft(self, kind: Kind, study: Study, number: int) -> EpochDraft:
-        """Orders and seeds of its own, which follow from the study's."""
+        """Draw orders and seeds that follow from the study's but differ from its epochs'."""
         study = study.model_copy(update={"seed": seed_for(study.seed, "explain", kind.name) % 2**31})
         every = ((cell.name, arm) for cell in self.plan.cells for arm in self.plan.arms)
         others = frozenset((cell, arm) for cell, arm in every if arm not in self.arms_of.get(cell, ()))

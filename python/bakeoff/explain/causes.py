@@ -32,7 +32,7 @@ _VALUE_MAX = 60
 
 
 def plans_section(context: Context) -> Section | None:
-    """The statements of each cell whose plans differ, with both plans; how many are the same, or are not known."""
+    """The statements of each cell whose plans differ, with both plans, and how many are the same or unknown."""
     explained = context.once(Explained)
     epochs = explained.recorded(PLANS, PLANS_DOCUMENT, dict[str, CellPlans])
     by_cell = [cells for by_arm in epochs.values() for cells in by_arm.values()]
@@ -70,7 +70,7 @@ def plans_section(context: Context) -> Section | None:
 
 
 def _differ(plans: StatementPlans, baseline: str, contender: str) -> bool:
-    """Whether two arms have different plans; which differ from the first arm's that has one is known."""
+    """Whether two arms have different plans. `differs` is relative to the first arm that has a plan."""
     others = (baseline in plans.differs, contender in plans.differs)
     return others[0] != others[1] or (all(others) and plans.plans[baseline] != plans.plans[contender])
 
@@ -78,14 +78,14 @@ def _differ(plans: StatementPlans, baseline: str, contender: str) -> bool:
 def _same(count: int) -> str:
     if not count:
         return ""
-    return "its one statement has the same plan." if count == 1 else f"its {count} statements have the same plans."
+    return "1 statement, the same plan." if count == 1 else f"{count} statements, all with the same plans."
 
 
 def _unexplained(count: int) -> str:
     if not count:
         return ""
     statements, are = ("1 statement", "is") if count == 1 else (f"{count} statements", "are")
-    return f"{statements} that one server cannot explain {are} not compared."
+    return f"{statements} that one server cannot explain {are} left out."
 
 
 def _plan_parts(
@@ -108,7 +108,7 @@ def _plan_parts(
 
 
 def waits_section(context: Context) -> Section | None:
-    """Waits and stages that differ, in ns an event; what the instruments cost; what a server cannot tell."""
+    """Waits and stages that differ, in ns per event, and what the instruments cost."""
     explained = context.once(Explained)
     parts = [part for pair, found in explained.waits.items() for part in _waits_of(context, found, pair)]
     epochs = explained.recorded(WAITS, WAITS_DOCUMENT, dict[str, CellWaits])
@@ -136,11 +136,11 @@ def _waits_of(context: Context, found: Sequence[WaitDifference], pair: Pair) -> 
     columns = ("wait", *labels, "difference", "ratio", "finding")
     rows = [_wait_row(each, where) for each in found]
     if not rows:
-        return [Prose(text=f"{where}: nothing was waited for.")]
+        return [Prose(text=f"{where}: no waits.")]
     note = (
-        f"Per event of the workload, {numbers.restarts(found[0].difference.n)} with instruments; waits of threads that "
-        "serve clients, and files of all threads. Findings are corrected for the number of waits (Holm). A wait can "
-        "hold another, and waits of threads overlap: they do not add up to the time of an event."
+        f"Per event, {numbers.restarts(found[0].difference.n)} with instruments: waits of threads that serve clients, "
+        "and file waits of all threads. Findings are corrected for the number of waits (Holm). Waits nest and overlap, "
+        "so they do not add up to the time of an event."
     )
     name = _id("waits", *pair)
     shown = Table(
@@ -179,7 +179,7 @@ def _ratio(ratio: Estimate | None) -> Value:
 
 
 def _cost_table(context: Context) -> Table:
-    """Throughput with the instruments over that of the epochs that count, by cell and arm."""
+    """Throughput with the instruments relative to the valid epochs without, by cell and arm."""
     counted, explaining = context.epoch_rates, epoch_rates(context.run.explaining(WAITS).slices())
     rows = []
     for (cell, arm), rates in explaining.items():
@@ -201,7 +201,7 @@ def _cost_table(context: Context) -> Table:
         group_title="cell",
         columns=("arm", "throughput with instruments"),
         rows=tuple(rows),
-        note="Against the epochs that count: what the instruments cost. No verdict rests on epochs that have them.",
+        note="Overhead of the instruments. Epochs with instruments do not count towards the verdict.",
     )
 
 

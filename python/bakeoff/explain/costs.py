@@ -66,7 +66,7 @@ class Cost(Frozen):
         baseline, contender: per event, sums over sums; of `BUSY` the number of processors.
         estimate: log ratio over epochs, contender over baseline.
         p_adjusted: after Holm over all counters of the comparison.
-        carries: share of the difference in time; an upper bound except in the family `TIME`. None: it carries none.
+        carries: share of the time difference that it explains, or None; an upper bound except in the family `TIME`.
     """
 
     counter: str
@@ -134,7 +134,7 @@ def _patterns() -> tuple[re.Pattern[str], tuple[tuple[re.Pattern[str], Family], 
 
 @cache
 def family_of(counter: str) -> Family | None:
-    """The family of a counter; None of what is no counter but a level."""
+    """Return the family of a counter, or None for gauges."""
     levels, families = _patterns()
     if levels.fullmatch(counter):
         return None
@@ -163,7 +163,7 @@ def explain(
     sums = _slice_sums(slices)
     found = []
     for comparison in comparisons:
-        if not comparison.estimate.n:  # an arm completed nothing in an epoch: there is no difference to be carried
+        if not comparison.estimate.n:  # an arm completed nothing in an epoch, so there is nothing to explain
             continue
         pair = (comparison.baseline, comparison.contender)
         epochs = [
@@ -182,7 +182,7 @@ def explain(
 
 
 def _slice_sums(slices: Frame) -> dict[tuple[str, str, int], dict[str, float]]:
-    """By cell, arm and epoch: events, seconds (mean over connections), connection_ns, CPU and context switches."""
+    """Sum events, seconds (mean over connections), connection_ns, CPU and switches by cell, arm and epoch."""
     if not len(slices):
         return {}
     rated = with_rates(slices)
@@ -214,7 +214,6 @@ def _explanation(
     ended: Stop,
     cpus: int,
 ) -> Explanation:
-    """Baseline first in `cells` and `own`, which have an entry for each of the epochs."""
     log_time = -comparison.estimate.mean
     values = {point.epoch: -point.value for point in comparison.points}
     time = np.array([values[epoch] for epoch in epochs])
@@ -345,7 +344,7 @@ def _of_kind(cell: CellCounters, kind: str) -> float:
 
 
 def _cpu_parts(rows: Rows, counted: Sequence[CellCounters], *, divided: bool) -> dict[str, NDArray[np.float64]]:
-    """CPU ns of an event in each epoch: the exact sum is the slices', how it is `divided` by kind the kernel's."""
+    """Return the CPU ns per event in each epoch: the sum from the slices, its division by kind from the kernel."""
     per_event = np.array([row["server_cpu_ns"] / row["events"] for row in rows])
     found = {"cpu.server_ns": per_event}
     if divided:
@@ -361,7 +360,7 @@ def _cpu_parts(rows: Rows, counted: Sequence[CellCounters], *, divided: bool) ->
 def _count_samples(
     cells: Sequence[Sequence[CellCounters]], own: Sequence[Rows], known: frozenset[str]
 ) -> dict[str, _Samples]:
-    """Every counter that moved on either arm and exists on both; and the machine's context switches."""
+    """Sample every counter that exists on both arms and moved, and the machine's context switches."""
     moved = [{name for cell in side for name in cell["counters"]} for side in cells]
     # The kernel's counters are read by groups, all or none.
     read = set.intersection(*({name.split(".")[0] for name in cell["counters"]} for side in cells for cell in side))
@@ -397,7 +396,7 @@ def _compared(counts: Sequence[NDArray[np.float64]], events: Sequence[NDArray[np
 
 
 def _at_most(family: Family, sample: _Samples, log_time: float, lost_ns: float) -> float | None:
-    """The greatest share of the difference in time that a count can carry; None: it speaks against it."""
+    """Return the greatest share of the time difference that a count can explain; None if it speaks against it."""
     slower = (sample.contender, sample.baseline) if log_time > 0 else (sample.baseline, sample.contender)
     more, less = slower[::-1] if family.saves else slower
     if more <= less or not lost_ns or not family.ns:
@@ -410,7 +409,7 @@ def _at_most(family: Family, sample: _Samples, log_time: float, lost_ns: float) 
 
 
 def named(costs: Sequence[Cost]) -> tuple[Cost, ...]:
-    """Of each family that can carry `NAMED_FROM` of the difference its best counter; generic counters only alone."""
+    """Return the best counter of each family that explains `NAMED_FROM` of the difference; generic ones only alone."""
     best: dict[bool, dict[str, Cost]] = {False: {}, True: {}}
     for cost in costs:
         family = family_of(cost.counter)

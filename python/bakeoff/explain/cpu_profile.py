@@ -1,4 +1,4 @@
-"""Where the CPU time of two arms goes, per event, and what differs: by function, by subsystem, and as call trees.
+"""Compare the CPU time of two arms per event: by function, by subsystem, and as call trees.
 
 A sample stands for a known CPU time, so that samples over events are nanoseconds an event. Differences are taken within
 an epoch, in which both arms were sampled in turns, and their intervals are Student's t over epochs.
@@ -68,7 +68,7 @@ class Subsystems:
         """Name of the group of a function; empty: it belongs to whoever calls it."""
         is_kernel = function.object == KERNEL
         if not (is_kernel or is_servers(function) or _COMMON.fullmatch(function.object)):
-            # Whatever its functions are called: a preloaded library may have a `recv` of its own.
+            # Whatever its functions are called: a preloaded library may also have a `recv`.
             by_file = (group.name for group in self.groups if group.objects.fullmatch(function.object))
             return next(by_file, f"library {function.object}")
         return next(
@@ -299,7 +299,7 @@ def compare_processors(
 
 
 def _home_groups(trees: Sequence[Tree]) -> dict[str, str]:
-    """Of each function the group in which it spends most."""
+    """Return the group in which each function spends most."""
     spent: dict[str, dict[str, float]] = {}
     for tree in trees:
         own = tree.own_ns.sum(axis=1)

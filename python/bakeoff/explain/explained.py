@@ -42,7 +42,7 @@ class Explained:
 
     @cached_property
     def explanations(self) -> tuple[Explanation, ...]:
-        """What an event cost, for the comparisons that the question is about; none of a run without counters."""
+        """Costs per event of every comparison; empty without counters."""
         run, epochs = self._context.run, self._context.valid_epochs
         counters = {epoch: run.server_json(epoch, COUNTERS, dict[str, CellCounters]) for epoch in epochs}
         if not any(counters.values()):
@@ -56,10 +56,10 @@ class Explained:
 
     @cached_property
     def pairs(self) -> tuple[Pair, ...]:
-        """What is explained: the arms that were asked for, the last ones first, and every claim; then by difference.
+        """The pairs to explain: requested arms, the last ones first, then claims by their size.
 
         Raises:
-            ResultsError: an arm that was asked for is not of the study.
+            ResultsError: the study lacks a requested arm.
         """
         primary, mine, sizes = self._context.primary, self._context.analysis.baseline, dict[Pair, float]()
         for each in primary:
@@ -75,24 +75,24 @@ class Explained:
         return tuple(sorted(sizes, key=lambda pair: (-when.get((pair.baseline, pair.contender), 0), -sizes[pair])))
 
     def notes(self, kind: str) -> tuple[Prose, ...]:
-        """Why epochs of a kind that explains are missing or fewer, a sentence each."""
+        """Why epochs of this kind are missing or fewer, a sentence each."""
         notes = self._context.run.read("explain/notes.json", dict[str, list[str]]) or {}
         return tuple(Prose(text=note) for note in notes.get(kind, ()))
 
     def recorded(self, kind: str, name: str, shape: type[T]) -> dict[int, dict[str, T]]:
-        """Epoch -> arm -> what valid epochs of a kind that explains have in a file of each server."""
+        """Valid epoch of this kind -> arm -> content of a file of each server."""
         run = self._context.run.explaining(kind)
         valid = [epoch for epoch in run.finished_epochs() if run.outcome(epoch).valid]
         return {epoch: self._context.of_the_study(name, run.server_json(epoch, name, shape)) for epoch in valid}
 
     @cached_property
     def profiles(self) -> dict[Pair, ProfileComparison]:
-        """Every comparison that was profiled, in the order of `pairs`."""
+        """Profiled pairs, in the order of `pairs`."""
         return self._compared(PROFILES, compare_profiles)
 
     @cached_property
     def pauses(self) -> dict[Pair, OffCpuComparison]:
-        """Every comparison of which switches were recorded, in the same order."""
+        """Pairs with recorded switches, likewise."""
         return self._compared(OFF_CPU, compare_off_cpu)
 
     def _compared(self, kind: str, compare: Callable[[_Profiles, _Profiles], T | None]) -> dict[Pair, T]:
@@ -102,7 +102,7 @@ class Explained:
 
     @cached_property
     def waits(self) -> dict[Pair, tuple[WaitDifference, ...]]:
-        """What was waited for in every comparison whose arms were recorded in the same epoch."""
+        """Waits of the pairs that were recorded in the same epoch."""
         epochs = [*self.recorded(WAITS, WAITS_DOCUMENT, dict[str, CellWaits]).values()]
         return {
             pair: wait_differences(epochs, **pair._asdict(), event_ns=self.event_ns.get((pair.cell, pair.baseline)))
@@ -112,7 +112,7 @@ class Explained:
 
     @cached_property
     def event_ns(self) -> dict[tuple[str, str], float]:
-        """(cell, arm) -> time of an event of one connection."""
+        """(cell, arm) -> time that an event takes on one connection."""
         worked = self._context.slices.rows(self._context.slices["events"] > 0)
         by = worked.by("cell", "arm")
         return by.by_key(by.sum(worked["busy_ns"]) / by.sum(worked["events"]))

@@ -1,4 +1,4 @@
-"""Where the CPU goes: by part of the server and by function, and two flame graphs on one scale, of each comparison.
+"""CPU profiles: by part of the server and by function, with two flame graphs on one scale for each comparison.
 
 The graphs are HTML that needs no script to be seen; the page's one script (`templates/flame.js`) adds zoom and search.
 """
@@ -39,7 +39,7 @@ _LABEL_SHARE = 0.06  # of the width: narrower frames get their name from the scr
 
 
 def profile_section(context: Context) -> Section | None:
-    """The first comparisons that were profiled, at most `COMPARISONS_MAX`; why there is none, where that was noted."""
+    """The first `COMPARISONS_MAX` profiled comparisons, or why there are none."""
     explained = context.once(Explained)
     counted = explained.recorded(PROFILES, PMU_FILE, dict[str, CellCounters]) if explained.profiles else {}
     shown = [*explained.profiles.items()][:COMPARISONS_MAX]
@@ -51,7 +51,7 @@ def profile_section(context: Context) -> Section | None:
 
 
 def title_of(context: Context, pair: Pair) -> str:
-    """The cell, and where there are more than two arms, which two."""
+    """The cell, and which two arms if there are more."""
     title = context.cell_title(pair.cell)
     if len(context.study.arms) <= 2:
         return title
@@ -80,23 +80,23 @@ def _sentences(
     cost = found.all
     within = numbers.signed_interval(cost.difference.interval, numbers.of_event)
     yield (
-        f"An event takes {format_ns(cost.baseline)} of {labels[0]}'s CPU and {format_ns(cost.contender)} of "
-        f"{labels[1]}'s: {_signed(cost)}{f' ({within})' if within else ''}, by CPU samples in "
-        f"{found.epochs} epoch{'s' if found.epochs > 1 else ''} that count for no verdict."
+        f"CPU per event: {format_ns(cost.baseline)} on {labels[0]}, {format_ns(cost.contender)} on {labels[1]} "
+        f"({_signed(cost)}{f', {within}' if within else ''}). Sampled in {numbers.restarts(found.epochs)} that "
+        f"{'do' if found.epochs > 1 else 'does'} not count towards the verdict."
     )
     summaries = [context.summaries.get((pair.cell, arm)) for arm in pair[1:]]
     known = [each.server_cpu_ns_per_event for each in summaries if each and each.server_cpu_ns_per_event]
     if len(known) == 2:
-        yield f"In the epochs that count, without a profiler: {format_ns(known[0])} and {format_ns(known[1])}."
+        yield f"Without the profiler: {format_ns(known[0])} and {format_ns(known[1])}."
     if any(event.endswith(":u") for event in found.events):
-        yield "The kernel's part is missing: kernel.perf_event_paranoid allows none of it."
+        yield "Kernel time is missing: kernel.perf_event_paranoid does not allow it."
     if not counted:
-        yield "perf counts no instructions or cycles here, as on many virtual machines: that table is missing."
+        yield "perf counts no instructions or cycles here, as on many virtual machines."
     for label, share in zip(labels, found.incomplete, strict=True):
         if share > _INCOMPLETE:
             yield (
-                f"{numbers.share(share)} of the stacks of {label} are incomplete, as of a binary without frame "
-                "pointers: what functions take themselves is right, and callers are missing."
+                f"{numbers.share(share)} of the stacks of {label} are incomplete, as in a binary without frame "
+                "pointers: functions' own time is right, callers are missing."
             )
 
 
@@ -114,8 +114,8 @@ def _groups_table(found: ProfileComparison, labels: tuple[str, str], number: int
         id=f"profile-{number}-parts",
         columns=("part of the server", *labels, "difference", "95% interval", "of the difference"),
         rows=tuple(rows),
-        note="CPU an event; a sample belongs to the innermost function that has a part. Small: share of the arm's "
-        "whole time. Intervals are over restarts, each for itself; those with · exclude 0.",
+        note="CPU per event. Small: share of the arm's whole time. Intervals are over restarts and not corrected; "
+        "those with · exclude 0.",
         wide=("95% interval",),
     )
 
@@ -127,10 +127,10 @@ def _functions_table(found: ProfileComparison, labels: tuple[str, str], number: 
     )
     return Table(
         id=f"profile-{number}-functions",
-        columns=("function itself", *labels, "difference", "95% interval", "with all it calls"),
+        columns=("function", *labels, "difference", "95% interval", "with callees"),
         rows=rows,
-        note="The largest differences of what functions take themselves, without what they call. A function that a "
-        "compiler has put into its caller counts there, which may differ between two builds.",
+        note="The largest differences in functions' own time. An inlined function counts as part of its caller, which "
+        "may differ between builds.",
     )
 
 
@@ -156,7 +156,7 @@ def _processors_table(
             "95% interval",
         ),
         rows=rows,
-        note="What the processor counted for the server, in the same epochs.",
+        note="Counted by the processor in the same epochs.",
     )
 
 
@@ -172,13 +172,13 @@ def _values(cost: Paired, whole: Paired) -> tuple[Value | str, ...]:
 
 
 def difference_texts(cost: Paired, form: numbers.Form = numbers.of_event) -> tuple[str, str]:
-    """The difference, and its interval with · where that excludes 0."""
+    """The difference, and its interval with · if that excludes 0."""
     interval = numbers.signed_interval(cost.difference.interval, form)
     return numbers.signed(cost.difference.mean, form), interval + (" ·" if cost.is_clear else "")
 
 
 def share_of_all(cost: Paired, whole: Paired) -> str:
-    """Share of the whole difference; nothing where that one is not clear."""
+    """Share of the whole difference; "" if that is not clear."""
     return numbers.percent(cost.difference.mean / whole.difference.mean) if whole.is_clear else ""
 
 
@@ -191,7 +191,7 @@ def _signed(cost: Paired) -> str:
 
 @dataclass(frozen=True)
 class _Side:
-    """One arm's half: its frames as HTML, and how many levels they have."""
+    """One arm's half of a flame graph."""
 
     label: str
     slot: int
@@ -201,7 +201,7 @@ class _Side:
 
 
 def _flame(context: Context, pair: Pair, found: ProfileComparison, number: int) -> Drawing:
-    """Two graphs on one scale; the script adds zoom and search."""
+    """Two graphs on one scale. The script adds zoom and search."""
     axis_ns = max(found.all.baseline, found.all.contender)
     functions = {each.name: each.total for each in found.functions}
     numbered: dict[str, int] = {}
@@ -234,7 +234,7 @@ def _flame(context: Context, pair: Pair, found: ProfileComparison, number: int) 
 
 
 def _paint(name: str, function: int, step: int, box: tuple[float, float, int]) -> Markup:
-    """A frame; a narrow one gets its name from the script."""
+    """A frame. The script names narrow ones."""
     left, width, level = box
     tone = f"{'p' if step > 0 else 'm'}{abs(step)}" if step else "e"
     shown = name if width >= 100 * _LABEL_SHARE else ""
@@ -248,13 +248,13 @@ def flame_script() -> str:
 
 
 def _step(share: float) -> int:
-    """−4 to 4: how strong a function's colour is, by its difference as a share of the graph's width."""
+    """−4 to 4, how strong a function's colour is."""
     size = sum(abs(share) >= least for least in _STEPS)
     return size if share > 0 else -size
 
 
 def _frames(tree: Tree, axis_ns: float) -> Iterator[tuple[str, int, float, float]]:
-    """Name, level from 0, left and width (per cent of the axis) of the frames wide enough to be seen."""
+    """Name, level from 0, left and width (per cent of the axis) of the frames that are wide enough to be seen."""
     totals = np.asarray(tree.total_ns.mean(axis=1)) * (100.0 / axis_ns)
     below: dict[int, list[int]] = {}
     for node, parent in enumerate(tree.parents):

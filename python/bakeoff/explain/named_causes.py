@@ -16,7 +16,7 @@ _SAID_FROM = 0.1  # share of a difference from which a sentence has a part of it
 _SAID_MAX = 3  # parts of the server, and waits
 _TWICE = math.log(2.0)
 _NO_CAUSE = frozenset({OTHER, KERNEL_OTHER, CALLER_UNKNOWN, "kernel"})  # parts of the server that name nothing
-# Stages and table I/O hold the CPU time of what they call: they are no waits.
+# Stages and table I/O include CPU time, so they are not counted as waits.
 _NO_WAITS = ("stage/", "wait/io/table/")
 
 
@@ -26,10 +26,10 @@ class Evidence:
 
     Attributes:
         costs: its counters.
-        profile: None: it was not profiled.
-        waits: None: they were not recorded.
+        profile: None if it was not profiled.
+        waits: None if they were not recorded.
         longer_ns: how much longer an event of one connection takes on the contender.
-        off_cpu: None: it was not recorded.
+        off_cpu: None if it was not recorded.
     """
 
     costs: Explanation
@@ -85,7 +85,7 @@ def _longer(time: Estimate) -> str:
 
 
 def _measured(costs: Sequence[Cost]) -> str:
-    """What of the difference is CPU of which kind, and what is waiting."""
+    """Divide the difference into CPU time by kind and waiting."""
     parts = [
         ("waiting" if cost.counter == BUSY else name_of(cost.counter), cost.carries)
         for cost in costs

@@ -53,7 +53,6 @@ def hindrance() -> str:
 
 @cache
 def _reason() -> str:
-    """What is missing though perf may profile."""
     if perf.permission().event.endswith(":u"):
         return (
             "Off-CPU time cannot be had: kernel.perf_event_paranoid allows samples of user code only, and threads are "
@@ -64,7 +63,7 @@ def _reason() -> str:
 
 
 def _sampling(connections: int, seconds: float) -> tuple[str, ...]:
-    """Arguments of `perf record`; every thread has a rate of its own, so that those that rarely wait are seen, too.
+    """Return arguments of `perf record`. Each thread has its own rate, so that threads that rarely wait are seen, too.
 
     `seconds`: that the recording is to hold.
     """
@@ -78,7 +77,7 @@ def _sampling(connections: int, seconds: float) -> tuple[str, ...]:
 
 @cache
 def _buffer() -> tuple[str, ...]:
-    """A larger buffer than perf's own, where memory may be locked for it."""
+    """Ask for a larger buffer than perf's default, if memory may be locked for it."""
     larger = ("--mmap-pages", _BUFFER)
     return larger if perf.probe("--event", "cpu-clock:u", *larger).returncode == 0 else ()
 

@@ -119,7 +119,7 @@ def compare_off_cpu(baseline: Mapping[int, Profile], contender: Mapping[int, Pro
 
 
 def _waits(profile: Profile) -> Iterator[tuple[Waiting | None, str, float]]:
-    """What is waited for (None: for the client), in which function, and how long an event; without idle threads."""
+    """Yield what is waited for (None for the client), in which function, and ns per event, without idle threads."""
     stacks: list[Stack] = []
     for parent, call, count in zip(profile.parents, profile.calls, profile.counts, strict=True):
         stacks.append((*(stacks[parent] if parent >= 0 else ()), profile.functions[call]))
@@ -132,7 +132,7 @@ def _waits(profile: Profile) -> Iterator[tuple[Waiting | None, str, float]]:
 
 
 def _serving(stack: Sequence[Function]) -> Waiting | None:
-    """What a thread of a connection waits for; None: for its client."""
+    """Return what a connection's thread waits for; None for its client."""
     if stack and stack[-1] == PREEMPTED:
         return Waiting(NO_PROCESSOR, "", serving=True)
     names = {function.name for function in stack}
@@ -142,20 +142,20 @@ def _serving(stack: Sequence[Function]) -> Waiting | None:
 
 
 def _background(stack: Sequence[Function]) -> Waiting | None:
-    """The file that another thread waits for; None: something else, mostly work."""
+    """Return the file that a background thread waits for; None for anything else, mostly work."""
     if (stack and stack[-1] == PREEMPTED) or _way(stack) != FILES or any(each.name in _IDLE for each in stack):
         return None
     return Waiting(_part(stack), FILES, serving=False)
 
 
 def _part(stack: Sequence[Function]) -> str:
-    """The part of the server to which the innermost function belongs that has one and is no latch's."""
+    """Return the part of the innermost function that has one and is not a latch's."""
     groups = [group for each in reversed(stack) if each.object != KERNEL and (group := _group_of(each))]
     return next((each for each in groups if each != _LATCHES), groups[0] if groups else OTHER)
 
 
 def _way(stack: Sequence[Function]) -> str:
-    """How it waits, by the kernel's functions, the innermost first."""
+    """Say how it waits, from the kernel's functions, innermost first."""
     kernel = [each for each in reversed(stack) if each.object == KERNEL]
     for each in kernel:
         if "futex" in each.name:
@@ -168,7 +168,7 @@ def _way(stack: Sequence[Function]) -> str:
 
 
 def _own_function(stack: Sequence[Function]) -> str:
-    """The innermost function of the server that is no latch's."""
+    """Return the server's innermost function that is not a latch's."""
     for each in reversed(stack):
         if is_servers(each) and each.name != "[unknown]" and _group_of(each) != _LATCHES:
             return Subsystems.load().renamed.get(each.name, each.name)

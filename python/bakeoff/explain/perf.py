@@ -106,7 +106,7 @@ def probe(*sampling: str) -> subprocess.CompletedProcess[str]:
 
 
 def _ask(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run perf for a moment; when it cannot be started or does not end, that counts as failed."""
+    """Run perf briefly. Failing to start or to end counts as failure."""
     argv = [shutil.which("perf") or "perf", *arguments]
     env = os.environ | {"LC_ALL": "C"}
     try:
@@ -274,7 +274,7 @@ class Recorder:
         )
 
     def _wait_until_ready(self) -> None:
-        """Let it begin to sample, and return when it has begun."""
+        """Wait until it samples."""
         recording, until = self._running[0], time.monotonic() + _READY_S
         with contextlib.suppress(BrokenPipeError):
             assert recording.stdin
@@ -353,7 +353,6 @@ class Recorder:
 
 
 def _samples(recorder: Recorder, pids: Mapping[str, int]) -> dict[str, list[tuple[int, Stack]]]:
-    """By arm the moment (ns of CLOCK_MONOTONIC) and stack of every sample of its server."""
     arms = {pid: arm for arm, pid in pids.items()}
     found: dict[str, list[tuple[int, Stack]]] = {arm: [] for arm in pids}
     with recorder.text("--fields", "comm,pid,tid,time,ip,sym,dso") as lines:
@@ -392,8 +391,6 @@ class Stacks:
 
 
 class _Samples(Stacks):
-    """Samples of the CPU."""
-
     def add(self, samples: Iterable[tuple[int, Stack]], windows: Sequence[Window]) -> None:
         begins = [window.begin_ns for window in windows]
         for at_ns, stack in samples:

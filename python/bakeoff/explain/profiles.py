@@ -12,10 +12,10 @@ PROFILES = "profile"
 """Kind of the explaining epochs in which servers are profiled."""
 
 PMU_FILE = "pmu.json"
-"""Of an arm in such an epoch: cell -> `CellCounters` of the processor, where it counts anything."""
+"""An arm's document in such an epoch: cell -> `CellCounters` of the processor, if it has counters."""
 
 PROFILE_FILE = "profile.json.gz"
-"""Of an arm in an explaining epoch: cell -> `Profile`."""
+"""An arm's document in an explaining epoch: cell -> `Profile`."""
 
 OFF_CPU = "off-cpu"
 """Kind of the explaining epochs in which the threads' switches are recorded.

@@ -1,6 +1,6 @@
 """The section "Why": for each comparison that is FASTER or SLOWER what an event cost more, and the likely cause.
 
-Its own tables are costs and off-CPU time; profiles, plans, waits and settings have modules of their own.
+Costs and off-CPU time are here; profiles are in `flame.py`, plans and waits in `causes.py`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ _OTHERS_MAX = 4
 
 
 def why_section(context: Context) -> Section | None:
-    """What differs beside the time, and what of it can be why; None where nothing is faster or slower."""
+    """What differs besides the time, and what may explain it."""
     explained = [each for each in context.once(Explained).explanations if each.claimed]
     explained.sort(key=lambda each: -abs(each.time.mean))
     return Section.of(
@@ -46,7 +46,7 @@ def why_section(context: Context) -> Section | None:
 
 
 def evidence(context: Context, explanation: Explanation) -> Evidence:
-    """All that was found out about a comparison with the run's baseline."""
+    """Everything known about a comparison with the run's baseline."""
     explained = context.once(Explained)
     pair = Pair(explanation.cell, context.analysis.baseline, explanation.contender)
     mine, theirs = (explained.event_ns.get((pair.cell, arm)) for arm in (pair.baseline, pair.contender))
@@ -60,7 +60,7 @@ def _sentences(context: Context, explained: Sequence[Explanation]) -> Iterator[P
         where = f"{context.cell_title(each.cell)}: " if len(context.cells) > 1 else ""
         yield Prose(text=f"{where}{sentence(evidence(context, each), context.labels[each.contender])}")
     if (left := len(explained) - _COMPARISONS) > 0:
-        yield Prose(text=f"{left} more comparisons are explained in `--format json`.", small=True)
+        yield Prose(text=f"{left} more comparisons are in `--format json`.", small=True)
 
 
 def _costs(context: Context, explained: Sequence[Explanation]) -> Section | None:
@@ -85,25 +85,25 @@ def _costs(context: Context, explained: Sequence[Explanation]) -> Section | None
             "ratio",
             "95% interval",
             "it is",
-            "carries",
+            "explains",
         ),
         rows=tuple(rows),
-        note="Per event, over all epochs. It is more or less after correction over all counters. CPU and waiting "
-        "carry the measured share of the difference in time; of a count it is an upper bound (≤). All counters: "
-        "--format json." + _unread(shown),
+        note="Per event, over all epochs; more or less after correction over all counters. CPU and waiting explain the "
+        "measured share of the difference in time; for counts it is an upper bound (≤). All counters: --format json."
+        + _unread(shown),
     )
     return Section.of("Costs per event", table, anchor="why-costs")
 
 
 def _unread(explained: Sequence[Explanation]) -> str:
-    """What the kernel hides of processes of other accounts: what they read and write."""
+    """Say if the kernel hid what the servers read and wrote."""
     if any(cost.counter.startswith("io.") for each in explained for cost in each.costs):
         return ""
-    return " What the servers read and wrote is missing: the kernel shows it only to the account that runs them."
+    return " Bytes read and written are missing: the kernel shows them only to the servers' account."
 
 
 def _worth_a_row(explanation: Explanation, most: int) -> list[Cost]:
-    """CPU and waiting first, then what can carry most; at most so many."""
+    """CPU and waiting first, then the counts that may explain most."""
     worth = [each for each in explanation.costs if abs(each.carries or 0.0) >= _WORTH_A_ROW]
     time = [each for each in worth if each.family == TIME and not each.counter.startswith("cpu.thread.")]
     counts = [each for each in worth if each not in time and each.word in ("more", "less")]
@@ -137,7 +137,7 @@ def _amount(counter: str, value: float) -> str:
 
 
 def off_cpu_section(context: Context) -> Section | None:
-    """A table for each of the first `flame.COMPARISONS_MAX` comparisons; why there is none, where that was noted."""
+    """A table for each of the first `flame.COMPARISONS_MAX` comparisons, or why there is none."""
     explained = context.once(Explained)
     shown = [*explained.pauses.items()][: flame.COMPARISONS_MAX]
     tables = (_off_cpu_table(context, pair, found, number) for number, (pair, found) in enumerate(shown, start=1))
@@ -151,18 +151,18 @@ def _off_cpu_table(context: Context, pair: Pair, found: OffCpuComparison, number
         Row.of(_wait_name(each), *_wait_values(each.time), flame.share_of_all(each.time, whole))
         for each in _worth_a_line(found)[:_WAITS_MAX]
     ]
-    rows.append(Row.of("all of statements", *_wait_values(whole), ""))
+    rows.append(Row.of("all statements", *_wait_values(whole), ""))
     others = sorted(found.others, key=lambda each: -max(each.time.baseline, each.time.contender))
     rows += [Row.of(_wait_name(each), *_wait_values(each.time), "") for each in others[:_OTHERS_MAX]]
     rows.append(Row.of("waiting for the client", *_wait_values(found.client), ""))
-    epochs = f"{found.epochs} epochs that count" if found.epochs > 1 else "an epoch that counts"
+    epochs = numbers.restarts(found.epochs)
     return Table(
         id=f"off-cpu-{number}",
         columns=("an event waits in", *labels, "difference", "95% interval", "of the difference"),
         rows=tuple(rows),
-        note=f"{title}: time off the CPU of the threads that run statements, in {epochs} for no verdict. "
-        "Below “all of statements”: files that other threads wait for meanwhile, and the wait for the next statement, "
-        "which are in no sum. Intervals are over restarts, each for itself; those with · exclude 0.",
+        note=f"{title}: off-CPU time of the threads that run statements, sampled in {epochs} that do not count "
+        "towards the verdict. Below “all statements”: file waits of other threads and the wait for the next statement, "
+        "which are in no sum. Intervals are over restarts and not corrected; those with · exclude 0.",
         wide=("95% interval",),
     )
 
@@ -185,7 +185,7 @@ def _wait_values(cost: Paired) -> tuple[str, ...]:
 
 
 def records(context: Context) -> tuple[Record, ...]:
-    """One flat record for each comparison and counter, unrounded: amounts per event, ratio, verdict, share."""
+    """A flat, unrounded record per comparison and counter."""
     return tuple(
         {
             "cell": each.cell,

@@ -44,7 +44,7 @@ def with_instruments(tools: EpochTools) -> EpochTools:
 
 
 def _instruments(installation: Installation) -> dict[str, str]:
-    """MySQL 5.5 has all of them on once performance_schema is; stages are switched on in the running server."""
+    """List the instruments. MySQL 5.5 has all of them on already; stages are switched on in the running server."""
     old = installation.family == "mysql" and installation.version < (5, 6)
     return {"performance_schema": "ON"} | ({} if old else {"performance_schema_instrument": "wait/%=ON"})
 
@@ -84,7 +84,7 @@ class Waits:
 
 
 def _sum(one: CellWaits, other: CellWaits) -> CellWaits:
-    """Add up two rounds of an epoch, which it has where the servers do not all fit into memory."""
+    """Add up two rounds of an epoch."""
     waits = dict(one.waits)
     for name, wait in other.waits.items():
         known = waits.get(name, Wait(count=0, ns=0.0))
@@ -106,8 +106,8 @@ def _switch_stages_on(server: Server) -> None:
 def _read(server: Server) -> _Reading:
     """All waits so far.
 
-    Of threads that serve connections everything that is not idleness; of the others only files: what they do besides is
-    mostly to sleep. MySQL 5.5 does not tell them apart, so there conditions, on which threads sleep, are left out.
+    Threads that serve connections: everything except idling. Others: only files, since the rest of what they do is
+    mostly sleeping. MySQL 5.5 does not tell them apart, so there conditions, on which threads sleep, are left out.
     """
     found: _Reading = {}
     for kind, pattern in _TABLES.items():
@@ -126,7 +126,7 @@ def _read(server: Server) -> _Reading:
 
 
 def _summary(server: Server, table: str, where: str, pattern: str) -> _Reading | None:
-    """Sums of a table of performance_schema by instrument; None: this server has no such table."""
+    """Return a performance_schema table's sums by instrument; None if the server has no such table."""
     try:
         rows = server.query(
             f"SELECT event_name, SUM(count_star), SUM(sum_timer_wait) FROM performance_schema.{table} "
@@ -139,7 +139,7 @@ def _summary(server: Server, table: str, where: str, pattern: str) -> _Reading |
 
 
 def _semaphores(server: Server) -> _Reading:
-    """How often a thread of InnoDB gave up spinning and went to sleep, by SHOW ENGINE INNODB STATUS."""
+    """Count how often an InnoDB thread gave up spinning and slept, from SHOW ENGINE INNODB STATUS."""
     try:
         text = str(server.query("SHOW ENGINE INNODB STATUS")[0][-1])
     except (ServerError, IndexError):

@@ -78,7 +78,7 @@ class CellPlans(Frozen):
 # ---- waits -----------------------------------------------------------------------------------------------------------
 
 _SHARE_LEAST = 0.002
-"""Of the time of an event: a wait that is shorter on both arms explains nothing and is not compared."""
+"""Share of an event's time below which a wait on both arms is not compared."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def wait_differences(
         cell: its name.
         baseline: name of an arm.
         contender: name of the other.
-        event_ns: time of an event of one connection; None: not known, and every wait is compared.
+        event_ns: time of one connection's event; if None, every wait is compared.
     """
     pairs = []
     for epoch in epochs:
@@ -175,7 +175,7 @@ def _less(own: Sequence[float], other: Sequence[float]) -> list[float]:
 
 
 def _logs(own: Sequence[float], other: Sequence[float]) -> list[float]:
-    """Log ratios, which scatter less than differences where a whole epoch is slow; none where an arm has nothing."""
+    """Return log ratios, which vary less than differences if a whole epoch is slow; nothing if an arm has a zero."""
     return [math.log(b / a) for a, b in zip(own, other, strict=True)] if min(*own, *other) > 0 else []
 
 

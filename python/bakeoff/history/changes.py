@@ -1,10 +1,10 @@
 """Find change points in histories of log ratios, with the standard error of every point.
 
-The question to one series is whether its order in time means anything. Its points, each with its own standard error,
-are put into random orders; the statistic is the largest weighted difference of two neighbouring stretches, over all
-stretches and all places to divide them, so that having looked everywhere is part of the p-value. Such a test needs
-neither normal values nor true standard errors, only that the order of a series without a change is arbitrary. Holm
-corrects over the series asked about together, then each stretch on either side of a change is asked again.
+A series has a change if its order in time matters. Its points, each with a standard error, are shuffled; the statistic
+is the largest weighted difference of two neighbouring stretches, over all stretches and divisions, so the p-value
+accounts for having looked everywhere. The test needs neither normal values nor exact standard errors, only that the
+order of a series without a change is arbitrary. Holm corrects over the series tested together; then the stretches on
+either side of a change are tested again.
 
 Source: S. Kovacs, P. Buhlmann, H. Li, A. Munk, Seeded binary segmentation, Biometrika 110 (2023); K. Frick, A. Munk,
 H. Sieling, Multiscale change point inference, JRSS B 76 (2014) (the penalty by the stretch's length); J. Besag, P.
@@ -21,18 +21,18 @@ from numpy.typing import NDArray
 from bakeoff.stats import interval as iv
 
 ALPHA = 0.05
-"""Share of stationary histories, of any number of series, in which a change may be found."""
+"""Share of histories without a change, of any number of series, in which one may be found."""
 
 SIDE_MIN = 3
-"""Points on either side of a change: a run or two that stand out are no change yet."""
+"""Fewest points on either side of a change: one or two outliers are not a change."""
 
 POINTS_MIN = 8
-"""Of a series that is asked at all: of fewer no order is rare enough."""
+"""Fewest points of a series that is tested: no order of fewer is rare enough."""
 
 PLACES = 0.95
-"""Probability of the range of places where the change may have been."""
+"""Probability that the change lies in the range given for it."""
 
-_EXCEEDED = 20  # random orders as extreme as the one seen, after which p is known well enough
+_EXCEEDED = 20  # random orders as extreme as the observed one, after which p is precise enough
 _ORDERS_MIN = 999
 _BATCH = 100
 _NEIGHBOURS = 2  # on either side, whose variances are averaged
@@ -47,10 +47,10 @@ class Change:
 
     Attributes:
         at: index of the first point after it.
-        first, last: between these indexes `at` lies with probability `PLACES`.
-        size: mean after it less mean before it, between its neighbours; log ratio.
-        low, high: 95 % interval of the size. It is that of a place found by its size: a little too far from 0.
-        p_value: of the series' order, corrected over the series asked together.
+        first, last: range of `at` with probability `PLACES`.
+        size: mean after it minus mean before it, up to the neighbouring changes; log ratio.
+        low, high: 95% interval of the size. As the place was chosen by the size, it lies a little too far from 0.
+        p_value: corrected over all series tested together.
     """
 
     at: int
@@ -64,24 +64,19 @@ class Change:
 
 @dataclass(frozen=True)
 class Track:
-    """One series in the order of time.
-
-    Attributes:
-        values: log ratios.
-        errors: their standard errors, not below 0.
-    """
+    """Log ratios of one series in the order of time, and their standard errors."""
 
     values: Sequence[float]
     errors: Sequence[float]
 
 
 def changes_of(tracks: Sequence[Track], *, alpha: float = ALPHA, seed: int = 0) -> list[tuple[Change, ...]]:
-    """The change points of each series, in order.
+    """Find the change points of each series.
 
     Args:
-        tracks: all that are asked together: workloads, metrics, concurrencies.
-        alpha: probability that any is found when there is none in any series.
-        seed: of the random orders.
+        tracks: all series tested together: workloads, metrics, concurrencies.
+        alpha: probability of finding any if there is none in any series.
+        seed: for the random orders.
     """
     long = [at for at, track in enumerate(tracks) if len(track.values) >= POINTS_MIN]
     found: list[tuple[Change, ...]] = [()] * len(tracks)
@@ -107,7 +102,7 @@ class _Search:
         self.rng = np.random.default_rng(seed)
 
     def p_value(self, start: int, end: int) -> float:
-        """Of the order of the points from `start` on, below `end`; 1 for too few."""
+        """p-value of the order of points `start` to `end`; 1 if there are too few."""
         n = end - start
         if n < POINTS_MIN:
             return 1.0
@@ -124,23 +119,23 @@ class _Search:
         return (exceeded + 1) / (done + 1)
 
     def changes(self, p: float) -> tuple[Change, ...]:
-        """Those of a series that has one, with its p-value."""
+        """The changes of a series that is known to have one."""
         places = self._places(0, self.n)
-        for _ in range(2):  # each between its neighbours, which the first time may not have been known yet
+        for _ in range(2):  # twice, as not all neighbours were known the first time
             for at in range(len(places)):
                 low, high = self._around(places, at)
                 places[at] = low + int(np.argmax(self._gains(low, high)))
         return tuple(self._change(places, at, p) for at in range(len(places)))
 
     def _places(self, start: int, end: int) -> list[int]:
-        """Where a stretch that has a change has them: it is divided at the clearest, and both parts are asked."""
+        """Divide a stretch at its clearest change, then test both parts."""
         values, weights, (lows, middles, highs) = (
             self.values[start:end], self.weights[start:end], _stretches(end - start)
         )  # fmt: skip
         best = int(np.argmax(_scores(values[None], weights[None], (lows, middles, highs))[0]))
         at = start + int(middles[best])
         parts = [(start, at), (at, end)]
-        # A part takes its share of the level, so that all stretches without a change have one false change in `alpha`.
+        # A part takes its share of the level: all stretches without a change together have a false one in `alpha`.
         before, after = (
             self._places(*part) if self.p_value(*part) <= self.level * (part[1] - part[0]) / self.n else []
             for part in parts
@@ -151,7 +146,7 @@ class _Search:
         return (places[at - 1] if at else 0), (places[at + 1] if at + 1 < len(places) else self.n)
 
     def _gains(self, low: int, high: int) -> Floats:
-        """Log likelihood that a division before each point of this stretch gains; -inf too near to an end."""
+        """Log likelihood gained by dividing before each point of a stretch; -inf too close to an end."""
         cuts = np.arange(low + SIDE_MIN, high - SIDE_MIN + 1)
         gains = np.full(high - low, -math.inf)
         whole = (np.full_like(cuts, low), cuts, np.full_like(cuts, high))
@@ -178,13 +173,12 @@ class _Search:
 
 
 def _variances(values: Floats, errors: Floats) -> Floats:
-    """Variance of every point: its own, or that of its neighbourhood when that is larger, and what lies between runs.
+    """Variance of every point: the larger of its own and its neighbourhood's, plus the variance between runs.
 
-    A standard error of six restarts is a rough one: one that is small by chance must not outweigh ten others. A noisy
-    week makes neighbours noisy. What differs from run to run beyond the standard errors is judged by the median of the
-    differences of neighbours, which a few changes do not move. A point far away from the median of its neighbourhood is
-    a bad run: its variance is its distance, so that it cannot take a change's place. After a change, a point's
-    neighbourhood is on its own side.
+    The standard error of six restarts is rough: one that is small by chance must not outweigh ten others. Variance
+    between runs, beyond the standard errors, is estimated from the median difference of neighbours, which a few changes
+    do not affect. A point far from the median of its neighbourhood is an outlier: its variance is its distance, so it
+    cannot hide a change.
     """
     squares = errors**2
     own = np.maximum(squares, _neighbourhoods(squares).mean(axis=1))
@@ -202,17 +196,17 @@ def _variances(values: Floats, errors: Floats) -> Floats:
 
 
 def _neighbourhoods(values: Floats) -> Floats:
-    """A row for each point: it and those on either side of it."""
+    """For each point a row with it and the points on either side."""
     ends = np.pad(values, _NEIGHBOURS, mode="reflect")
     return np.lib.stride_tricks.sliding_window_view(ends, 2 * _NEIGHBOURS + 1)
 
 
 Stretches = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
-"""Where a stretch begins, where it is divided, where it ends: a row for each way."""
+"""Start, division and end of each stretch."""
 
 
 def _stretches(n: int) -> Stretches:
-    """Stretches of n points, of n / 2, of n / 4 …, each overlapping the next by half, divided everywhere."""
+    """Stretches of n, n / 2, n / 4 … points, each overlapping the next by half, divided everywhere."""
     rows = []
     length = float(n)
     while length >= 2 * SIDE_MIN:
@@ -227,13 +221,7 @@ def _stretches(n: int) -> Stretches:
 
 
 def _differences(values: Floats, weights: Floats, stretches: Stretches) -> Floats:
-    """Weighted mean after each division less that before it, in standard errors.
-
-    Args:
-        values: one order of the series a row.
-        weights: likewise.
-        stretches: their places.
-    """
+    """Weighted mean after each division minus that before it, in standard errors. A row is one order of the series."""
     low, middle, high = stretches
     zeros = np.zeros((len(values), 1))
     mass = np.concatenate([zeros, np.cumsum(weights, axis=1)], axis=1)
@@ -244,7 +232,7 @@ def _differences(values: Floats, weights: Floats, stretches: Stretches) -> Float
 
 
 def _scores(values: Floats, weights: Floats, stretches: Stretches) -> Floats:
-    """The differences less what the many short stretches reach by chance."""
+    """The differences minus what many short stretches reach by chance."""
     lengths = stretches[2] - stretches[0]
     penalty = np.sqrt(2 * np.log(math.e * values.shape[1] / lengths))
     return np.asarray(np.abs(_differences(values - values.mean(), weights, stretches)) - penalty)

@@ -27,14 +27,14 @@ _COMMITS = ("GITHUB_SHA", "CI_COMMIT_SHA")
 
 
 class ShowFormat(StrEnum):
-    """What `history show` prints."""
+    """Formats of `history show`."""
 
     TEXT = "text"
     CSV = "csv"
 
 
 class ExportFormat(StrEnum):
-    """What other programs read."""
+    """Formats for other programs."""
 
     OTAVA_CSV = "otava-csv"
     OTAVA_JSON = "otava-json"
@@ -63,9 +63,9 @@ def add(
     date: Date = None,
     runs: Runs = None,
 ) -> None:
-    """Add runs: a point for each comparison with the baseline. A run that is there already is replaced."""
+    """Add runs: a point for each comparison with the baseline. A run that is already there is replaced."""
     if len(run) > 1 and (commit or date):
-        raise SpecError("history add: one commit or date is not that of several runs.", hint="Add them one by one.")
+        raise SpecError("history add: --commit and --date are for one run.", hint="Add the runs one by one.")
     for name in run:
         add_run(open_run(name, runs), history, series=series, commit=commit, date=date)
 
@@ -133,13 +133,13 @@ def annotate(
     series: Annotated[str, Option("Series that it is about.", "NAME", default="all")] = "",
     date: Date = None,
 ) -> None:
-    """Remark what happened on a day; the default is now.
+    """Note what happened on a day; the default is now.
 
     Charts and the table of changes show it.
     """
     at = _moment(date) if date else datetime.now(UTC).replace(microsecond=0)
     if not text.strip():
-        raise SpecError("history annotate: the remark is empty.", hint="Say what happened.")
+        raise SpecError("history annotate: the remark is empty.", hint="Describe what happened.")
     History(history).annotate(Annotation(at=at, series=series, text=text))
 
 
@@ -180,9 +180,9 @@ def _points(history: History, series: str, cell: str = "", metric: str = "") -> 
     kept = [each for each in points if cell in ("", each.cell) and metric in ("", each.metric)]
     if not kept:
         if not points:
-            raise ResultsError(f"{history.path} has no point yet.", hint="`bakeoff history add RUN` adds a run's.")
+            raise ResultsError(f"{history.path} has no points yet.", hint="`bakeoff history add RUN` adds a run's.")
         cells = ", ".join(dict.fromkeys(f"{each.cell} ({each.metric})" for each in points))
-        raise SpecError(f"{history.path} has nothing of that cell and metric.", hint=f"It has: {cells}.")
+        raise SpecError(f"{history.path} has no points of that cell and metric.", hint=f"It has: {cells}.")
     return kept
 
 

@@ -1,4 +1,4 @@
-"""`bakeoff compare`: what earlier runs have in common, side by side. They are unpaired: no verdict."""
+"""`bakeoff compare`: what earlier runs have in common. They are unpaired, so there are no verdicts."""
 
 import math
 from collections import Counter
@@ -21,21 +21,21 @@ from bakeoff.stats.stopping import control_name
 from bakeoff.units import format_rate
 
 CAVEAT = (
-    "Unpaired: these runs were measured at different times, so whatever changed on the machine in between is part of "
-    "every difference, and no interval covers it. A ratio to a baseline in the same run is steadier than a throughput, "
-    "because the baseline had the same hour. For a verdict measure both together: bakeoff duel, bakeoff run."
+    "Unpaired: these runs were measured at different times, so every difference includes whatever changed on the "
+    "machine in between, which no interval covers. Ratios to a baseline in the same run are steadier than throughputs. "
+    "For a verdict, measure both together: bakeoff duel, bakeoff run."
 )
 
 
 @dataclass(frozen=True)
 class Line:
-    """One thing that two runs have both measured.
+    """Something that two runs have both measured.
 
     Attributes:
-        run: the later-named run; it is compared with the first.
-        kind: `throughput` of an arm (label), or `ratio` of a contender to its baseline (`B over A`); of single runs
-            their metric, the label being it and the tool.
-        earlier, later: mean of the first run, and of this one: events per second, or a ratio.
+        run: the run that is compared with the first.
+        kind: `throughput` of an arm (label) or `ratio` of a contender to its baseline (`B over A`); for single runs the
+            metric, with the tool in the label.
+        earlier, later: mean of the first run and of this one: events per second, or a ratio.
         found: later over earlier.
         p_adjusted: Holm over all lines; None without an interval.
     """
@@ -51,7 +51,7 @@ class Line:
 
     @property
     def differs(self) -> bool | None:
-        """Whether the interval excludes 1 and the claim survives correction; None without an interval."""
+        """Whether the interval excludes 1 after correction; None without an interval."""
         if self.p_adjusted is None:
             return None
         return excludes_zero(self.found.estimate.interval) and self.p_adjusted <= ALPHA_T
@@ -59,12 +59,7 @@ class Line:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """Runs side by side.
-
-    Attributes:
-        runs: names, the first one is what the others are compared with.
-        notes: what differs between the runs besides the time: machines, sizes, options, versions of one server's name.
-    """
+    """Runs compared with the first of them, and notes on what differs between them besides the time."""
 
     runs: tuple[str, ...]
     lines: tuple[Line, ...]
@@ -73,9 +68,9 @@ class RunComparison:
 
 @dataclass(frozen=True)
 class _Measured:
-    """One run: (cell, kind, label) -> mean of one logarithm an epoch; arm's label -> version that its server gave.
+    """One run: (cell, kind, label) -> mean log per epoch; arm's label -> its server's version.
 
-    What has no logarithm, since an arm completed nothing in an epoch, is left out and said in `notes`.
+    `notes` names arms that completed nothing in an epoch; they have no values.
     """
 
     run: RunDirectory
@@ -86,10 +81,10 @@ class _Measured:
 
 
 def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False) -> RunComparison:
-    """Compare the runs after the first with it, in whatever they have in common: cells, and arms of one label.
+    """Compare runs with the first one in the cells and arm labels they have in common.
 
     Raises:
-        ResultsError: they were measured on different machines (unless that is allowed), or share nothing.
+        ResultsError: they were measured on different machines (unless allowed), or have nothing in common.
     """
     first, *others = [_measured(run) for run in runs]
     notes = [f"{each.run.name}: {text}." for each in (first, *others) for text in each.notes]
@@ -98,11 +93,11 @@ def compare_runs(runs: Sequence[RunDirectory], *, across_machines: bool = False)
         different = next(filter(None, (_machines(*pair) for pair in machines)), "")
         if different and not across_machines:
             raise ResultsError(
-                f"runs {first.run.name} and {other.run.name} are of different machines: {different}.",
-                hint="Throughputs of two machines say nothing of the servers. --across-machines compares all the same.",
+                f"runs {first.run.name} and {other.run.name} were measured on different machines: {different}.",
+                hint="Use --across-machines to compare them all the same.",
             )
         if different:
-            notes.append(f"{other.run.name} is of another machine: {different}.")
+            notes.append(f"{other.run.name} was measured on another machine: {different}.")
         notes += [f"{other.run.name}: {text}." for text in _differences(first.study, other.study)]
         notes += [
             f"{other.run.name}: {label} was version {other.versions[label]}, in {first.run.name} {version}."
@@ -170,7 +165,7 @@ def _lines(first: _Measured, other: _Measured) -> Iterable[Line]:
 
 
 def line_of(run: str, cell: str, kind: str, label: str, earlier: Moments, later: Moments) -> Line | None:
-    """What two means of logarithms say, by Welch; None when one is of nothing."""
+    """Compare two means of logs by Welch's test; None if either has no value."""
     found = welch(later, earlier)
     if found is None:
         return None
@@ -179,13 +174,13 @@ def line_of(run: str, cell: str, kind: str, label: str, earlier: Moments, later:
 
 
 def adjusted(lines: Sequence[Line]) -> tuple[Line, ...]:
-    """The lines with their p-values corrected over all of them (Holm)."""
+    """Correct the p-values over all lines (Holm)."""
     adjusted = holm([line.found.p_value for line in lines])
     return tuple(replace(line, p_adjusted=p) for line, p in zip(lines, adjusted, strict=True))
 
 
 def arm_labels(study: Study) -> dict[str, str]:
-    """What arms are called here, by name; arms that are set up alike (a server against itself) by their name, too."""
+    """Arm name -> a label that is the same in other runs; arms that are set up alike have their names added."""
     labels = {arm.name: _label(arm) for arm in study.arms}
     control = control_name(study)
     often = Counter(label for name, label in labels.items() if name != control)
@@ -193,7 +188,7 @@ def arm_labels(study: Study) -> dict[str, str]:
 
 
 def _label(arm: Arm) -> str:
-    """What makes an arm the same in another run: its server and all that is set on it, whatever it is called there."""
+    """An arm's server and everything set on it."""
     connection = arm.connection
     parts = [str(arm.server), *data_parts(arm)]
     parts += ["" if connection.prepare_mode == "server" else connection.prepare_mode]
@@ -205,7 +200,7 @@ def _label(arm: Arm) -> str:
 
 
 def _machines(one: Host, other: Host) -> str:
-    """What differs between two machines; empty when nothing known differs."""
+    """What differs between two machines; may be empty."""
     found = one.differences(other)
     if one.virtualisation != other.virtualisation:
         found.append(f"virtual machine {one.virtualisation} and {other.virtualisation}")
@@ -216,7 +211,7 @@ _OF_WORKLOADS = ("options", "rate_per_s", "speed")
 
 
 def _differences(one: Study, other: Study) -> list[str]:
-    """What makes cells of one name different ones: sizes, options, profile, hosts."""
+    """What makes cells of the same name different: sizes, options, profile, hosts."""
     names = (
         ("tables", "tables"), ("rows a table", "table_size"), ("profile", "profile"),
         ("placement of threads", "placement"), ("resting servers stopped", "freeze"),
@@ -246,7 +241,7 @@ def _arms(measured: _Measured) -> str:
 
 
 def texts_of(line: Line) -> tuple[str, str, str, str, str]:
-    """Earlier, later, later over earlier, its interval, and what that says, as a reader sees them."""
+    """Earlier, later, their ratio, its interval and the finding, formatted."""
     form = (lambda value: f"{value:.3f}×") if line.kind == "ratio" else format_rate
     estimate = line.found.estimate
     says = {None: "too few epochs", True: "differs", False: "cannot tell"}[line.differs]

@@ -15,31 +15,28 @@ from bakeoff.spec import Frozen
 FORMAT = 1
 
 THROUGHPUT, P95 = "throughput", "p95"
-"""Metrics: events per second, more is better; 95th percentile of the latency in ms, less is better."""
+"""Metrics: events per second, and 95th percentile of the latency in ms."""
 
 
 class Point(Frozen):
-    """One comparison of one run, or one figure of one run of another tool.
+    """One comparison of one run, or one figure of a single run of another tool.
 
     Attributes:
-        series: name that the user gave.
+        series: name given by the user.
         cell: workload and concurrency (`oltp_read_only/4`).
         metric: `THROUGHPUT` or `P95`.
-        baseline: label of the pinned reference of the same run; empty: a single run, which has none.
+        baseline: label of the reference in the same run; empty for single runs.
         contender: label of what was measured.
-        at: when it was measured, or what was measured is from.
-        commit: of what was measured, or its version; empty: unknown.
-        run: name of the run or of the file.
-        path: where that is.
+        at: date of the measurement, or of what was measured.
+        commit: commit or version of what was measured; may be empty.
+        run: name of the run or file, which is at `path`.
         tool: what measured (`bakeoff 0.2.0`, `sysbench 1.0.20`).
-        machine: processors, memory, kernel; empty: unknown.
-        versions: of the baseline and of what was measured, as the servers give them; empty: unknown.
-        ratio: log ratio over the baseline; None of a single run.
-        error: its standard error.
-        low, high: its 95 % interval, None while there is none.
-        epochs: that it rests on.
-        reference: the baseline's figure, None of a single run.
-        value: the figure: events per second, or ms.
+        machine: processors, memory, kernel; may be empty.
+        versions: the servers' versions, of baseline and contender; may be empty.
+        ratio: log ratio over the baseline, with standard `error` and 95% interval; None for single runs.
+        epochs: number of epochs it rests on.
+        reference: the baseline's figure; None for single runs.
+        value: events per second, or ms.
     """
 
     series: str
@@ -64,16 +61,12 @@ class Point(Frozen):
 
     @property
     def is_single(self) -> bool:
-        """Whether it is of a run without a reference, of which nothing can be concluded."""
+        """Whether its run has no reference, so that nothing can be concluded from it."""
         return self.ratio is None
 
 
 class Annotation(Frozen):
-    """A remark: what happened on a day.
-
-    Attributes:
-        series: that it is about; empty: all.
-    """
+    """A note on what happened on a day, for one series or (if empty) for all."""
 
     at: AwareDatetime
     series: str = ""
@@ -90,7 +83,7 @@ CREATE TABLE annotation (at TEXT, series TEXT, content TEXT, PRIMARY KEY (at, se
 
 
 class History:
-    """The file."""
+    """A history file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -99,18 +92,18 @@ class History:
         """Check that points can be added to the file, which may be missing or empty.
 
         Raises:
-            ResultsError: it is no history.
+            ResultsError: it is not a history.
         """
         if self.path.exists() and self.path.stat().st_size:
             self.annotations()
 
     def add(self, points: Iterable[Point]) -> int:
-        """Add points; all that a series has of their runs are replaced. How many were new.
+        """Add points in place of all earlier points of their runs, and return how many are new.
 
-        Of single runs only the same one is replaced (series, cell, metric, arms and run): their name may be a file's.
+        The name of a single run may be a file's, so only a point of the same cell, metric and arms is replaced.
 
         Raises:
-            ResultsError: the file is no history, or cannot be written.
+            ResultsError: the file is not a history, or cannot be written.
         """
         points = list(points)
         runs = {(each.series, each.run) for each in points if not each.is_single}
@@ -125,21 +118,21 @@ class History:
         return len({row[:6] for row in rows} - before)
 
     def annotate(self, annotation: Annotation) -> None:
-        """Add a remark.
+        """Add an annotation.
 
         Raises:
-            ResultsError: as `add`.
+            ResultsError: as for `add`.
         """
         row = (_moment(annotation.at), annotation.series, annotation.model_dump_json())
         with self._open(write=True) as connection:
             connection.execute("INSERT OR REPLACE INTO annotation VALUES (?, ?, ?)", row)
 
     def points(self, series: str = "") -> list[Point]:
-        """The points in the order of their time, of one series or of all.
+        """The points of one series or of all, in the order of time.
 
         Raises:
-            SpecError: there is no such series.
-            ResultsError: the file is no history, or cannot be read.
+            SpecError: the series does not exist.
+            ResultsError: the file is not a history, or cannot be read.
         """
         with self._open() as connection:
             rows = connection.execute("SELECT series, content FROM point ORDER BY at, run, rowid").fetchall()
@@ -149,10 +142,10 @@ class History:
         return [self._read(Point, content) for name, content in rows if series in ("", name)]
 
     def annotations(self) -> list[Annotation]:
-        """The remarks in the order of their time.
+        """The annotations in the order of time.
 
         Raises:
-            ResultsError: as `points`.
+            ResultsError: as for `points`.
         """
         with self._open() as connection:
             rows = connection.execute("SELECT content FROM annotation ORDER BY at, content").fetchall()
@@ -160,9 +153,9 @@ class History:
 
     @contextlib.contextmanager
     def _open(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-        """One transaction. A file that is to be written is made when it is missing, or empty."""
+        """Open the file in one transaction; writing creates it if necessary."""
         if not write and not self.path.is_file():
-            raise SpecError(f"{self.path} is not there.", hint="`bakeoff history add RUN` begins a history.")
+            raise SpecError(f"{self.path} does not exist.", hint="`bakeoff history add RUN` creates a history.")
         try:
             with contextlib.closing(sqlite3.connect(self.path, timeout=30)) as connection, connection:
                 if write:
@@ -180,7 +173,7 @@ class History:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {FORMAT}")
         elif found != FORMAT:
-            what = f"is a history of format {found}" if found else "is no history"
+            what = f"is a history of format {found}" if found else "is not a bakeoff history"
             raise ResultsError(f"{self.path} {what}; this program reads format {FORMAT}.")
 
     def _read(self, kind: type[_T], content: str) -> _T:
@@ -192,5 +185,4 @@ class History:
 
 
 def _moment(at: datetime) -> str:
-    """Sortable, in UTC."""
     return at.astimezone(UTC).isoformat()

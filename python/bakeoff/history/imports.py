@@ -1,4 +1,4 @@
-"""Read what other benchmark tools wrote, for a history: a figure or two for each run (docs/history.md#imports)."""
+"""Read results of other benchmark tools for a history: a figure or two per run."""
 
 import csv
 import json
@@ -19,7 +19,7 @@ from bakeoff.errors import ResultsError, SpecError
 from bakeoff.history.history_file import P95, THROUGHPUT, Point
 
 NOPM, TPMC = "NOPM", "tpmC"
-"""Metrics of TPC-C: new orders a minute, as HammerDB and go-tpc call them."""
+"""New orders per minute, as HammerDB and go-tpc call them."""
 
 _BYTES_MAX = 256 * 2**20
 _VALUE_MAX = 1e15
@@ -28,18 +28,16 @@ _SQLITE = b"SQLite format 3\0"
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of one run.
+    """One figure of one run; what the file does not say is empty or None.
 
     Attributes:
-        tool: with its version where the file has it.
-        workload: empty where the file does not say.
-        threads: None likewise.
+        tool: with its version if known.
         value: events per second, events per minute, or ms, by the metric.
-        server: as the tool names it; empty likewise.
-        at: when the run began; None likewise.
-        number: of the run in the file.
-        run: the tool's own name of the run; empty: it has none.
-        transaction: of the workload, which alone was measured; empty: all of them.
+        server: as the tool names it.
+        at: when the run began.
+        number: number of the run in the file.
+        run: the tool's own name of the run.
+        transaction: the only one measured; empty for all.
     """
 
     tool: str
@@ -57,23 +55,23 @@ class Figure:
 def read_points(
     path: Path, *, series: str, workload: str = "", server: str = "", commit: str = "", at: datetime | None = None
 ) -> list[Point]:
-    """The points of a file.
+    """Read the points of a file.
 
     Args:
         path: what a tool wrote.
-        series: that they go to.
-        workload: its name; else what the file says, else the file's name.
-        server: what was measured; else what the file says.
-        commit: of what was measured.
-        at: when; else what the file says, else when it was last written.
+        series: the series that the points join.
+        workload: by default what the file says, else the file's name.
+        server: what was measured; by default what the file says.
+        commit: what was measured.
+        at: by default what the file says, else its modification time.
 
     Raises:
-        SpecError: it is of none of the formats.
+        SpecError: the file is in none of the formats.
         ResultsError: it cannot be read.
     """
     try:
         if path.stat().st_size > _BYTES_MAX:
-            raise SpecError(f"{path} is larger than any result.", hint="Name the tool's own summary.")
+            raise SpecError(f"{path} is too large for a result.", hint="Name the tool's own summary.")
         content = path.read_bytes()
         written = datetime.fromtimestamp(path.stat().st_mtime, UTC).replace(microsecond=0)
     except OSError as error:
@@ -82,7 +80,7 @@ def read_points(
     for figure in _figures(path, content):
         name = f"{workload or figure.workload or path.stem} {figure.transaction}".rstrip()
         began = at or figure.at or written
-        # Every night's out.log is another run; the same file again is the same one.
+        # Every night's out.log is a new run; the same file again is the same run.
         run = f"{path.stem}-{sha256(content + began.isoformat().encode()).hexdigest()[:6]}"
         points.append(
             Point(
@@ -110,7 +108,7 @@ def _figures(path: Path, content: bytes) -> list[Figure]:
             if found := [figure for figure in reader(text) if 0 < figure.value < _VALUE_MAX]:
                 return list(_numbered(found))
         except (AttributeError, KeyError, TypeError, ValueError, OSError, OverflowError, RecursionError, csv.Error):
-            continue  # it looked like one and is none
+            continue  # only resembles this format
     raise _no_result(path)
 
 
@@ -122,7 +120,7 @@ def _no_result(path: Path) -> SpecError:
 
 
 def _numbered(figures: list[Figure]) -> Iterator[Figure]:
-    """Repeated runs of one cell in one file by number."""
+    """Number repeated runs of a cell in one file."""
     seen: Counter[tuple[object, ...]] = Counter()
     for figure in figures:
         key = (figure.workload, figure.transaction, figure.threads, figure.metric)
@@ -138,7 +136,7 @@ def _all(pattern: str, text: str) -> list[float]:
 
 
 def _sysbench(text: str) -> Iterator[Figure]:
-    """Logs of 0.4 to 1.1, and of bakeoff's drop-in; several runs may follow each other in one file."""
+    """Logs of 0.4 to 1.1 and of bakeoff's drop-in. A file may hold several runs."""
     for run in re.split(r"^(?=sysbench \d)", text, flags=re.MULTILINE):
         heading = re.match(r"sysbench (\d[\w.]*)", run)
         threads = re.search(r"^Number of threads: (\d+)", run, re.MULTILINE)
@@ -153,7 +151,7 @@ def _sysbench(text: str) -> Iterator[Figure]:
 
 
 def _hammerdb(text: str) -> Iterator[Figure]:
-    """The log of a run, or its result as JSON; TPC-C's new orders a minute."""
+    """The log of a run, or its result as JSON; new orders per minute."""
     users = None
     for line in text.splitlines():
         if found := re.search(r"(\d+) Active Virtual Users configured", line):
@@ -166,16 +164,16 @@ def _hammerdb(text: str) -> Iterator[Figure]:
 
 
 def _hammerdb_timing(text: str) -> Iterator[Figure]:
-    """`job JOBID timing` as JSON: 95th percentiles, a cell for each transaction."""
+    """`job JOBID timing` as JSON: 95th percentiles, a cell per transaction."""
     for name, timing in json.loads(text).items():
         yield Figure("HammerDB", "TPROC-C", None, P95, float(timing["p95_ms"]), transaction=name)
 
 
 def _hammerdb_jobs(path: Path) -> list[Figure]:
-    """HammerDB's database of jobs (`hammer.DB`): of each finished run of TPROC-C what its log and its timing say.
+    """HammerDB's database of jobs (`hammer.DB`): log and timing of each finished TPROC-C run.
 
-    Tables: JOBMAIN (jobid, db, bm, timestamp by the local clock …), JOBOUTPUT (jobid, vu, output: the lines of its
-    log), JOBTIMING (jobid, procname, p95_ms, summary: 1 for a row over all virtual users …).
+    Tables: JOBMAIN (jobid, db, bm, local timestamp …), JOBOUTPUT (jobid, vu, output: lines of its log), JOBTIMING
+    (jobid, procname, p95_ms, summary: 1 for a row over all virtual users …).
     """
     found = []
     try:
@@ -183,7 +181,7 @@ def _hammerdb_jobs(path: Path) -> list[Figure]:
             for job, at in jobs.execute("SELECT jobid, timestamp FROM JOBMAIN ORDER BY timestamp, rowid").fetchall():
                 lines = jobs.execute("SELECT output FROM JOBOUTPUT WHERE jobid = ? ORDER BY rowid", (job,))
                 results = list(_hammerdb("\n".join(str(line) for (line,) in lines)))[-1:]
-                # Of the machine that wrote it, which is taken to be in this one's time zone.
+                # Local time of the machine that wrote it; its time zone is assumed to be this one's.
                 began = datetime.fromisoformat(str(at)).astimezone(UTC) if results else None
                 for result in results:
                     own = replace(result, at=began, run=f"hammerdb-{job}")
@@ -204,11 +202,11 @@ def _hammerdb_jobs(path: Path) -> list[Figure]:
 
 
 def _benchbase(text: str) -> Iterator[Figure]:
-    """A summary.json. Older versions write no start, drivers may not tell the version, phases have terminals each."""
+    """A summary.json. Old versions write no start, some drivers no version, and phases have terminals each."""
     summary: dict[str, Any] = json.loads(text)
     rate = float(summary["Throughput (requests/second)"])
     if not 0 < rate < _VALUE_MAX:
-        return  # nothing was measured, so its latencies mean nothing
+        return  # nothing was measured
     at_ms = summary.get("Start timestamp (milliseconds)") or summary.get("Current Timestamp (milliseconds)")
     terminals = str(summary.get("terminals", ""))
     figure = Figure(
@@ -235,7 +233,7 @@ def _benchbase_csv(text: str) -> Iterator[Figure]:
 
 
 def _go_tpc(text: str) -> Iterator[Figure]:
-    """Its summary: tpmC of TPC-C, and of new orders the 95th percentile."""
+    """A summary: tpmC, and the 95th percentile of new orders."""
     for tpmc in _all(rf"^tpmC: {_NUMBER}", text):
         yield Figure("go-tpc", "tpcc", None, TPMC, tpmc)
     for p95 in _all(rf"^\[Summary\] NEW_ORDER - .*\b95th\(ms\): {_NUMBER}", text):
@@ -243,7 +241,7 @@ def _go_tpc(text: str) -> Iterator[Figure]:
 
 
 def _mysqlslap(text: str) -> Iterator[Figure]:
-    """What it prints, for people or with --csv: queries over the mean time."""
+    """Output for people or with --csv: queries over the mean time."""
     pattern = (
         rf"Average number of seconds to run all queries: {_NUMBER} seconds.*?"
         r"Number of clients running queries: (\d+)\s+Average number of queries per client: (\d+)"

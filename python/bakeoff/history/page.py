@@ -30,7 +30,7 @@ from bakeoff.units import format_rate
 
 _P95_QUANTILE = 0.95
 _REFUSED = "It cannot be added to a history."
-_NEAR_ONE = 0.25  # log ratio: further away the line at 1 would press the points together
+_NEAR_ONE = 0.25  # log ratio; further away the line at 1 would squeeze the points
 
 T = TypeVar("T")
 
@@ -43,11 +43,7 @@ UNITS = {THROUGHPUT: "events per second", P95: "95th percentile, ms"}
 def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime | None = None) -> list[Point]:
     """A point for each comparison's throughput, and for its events' 95th percentile.
 
-    Args:
-        run: an analysed run.
-        series: the series that the points join.
-        commit: what was measured.
-        at: date of the points; by default when the run began.
+    `at` dates the points; by default it is when the run began.
 
     Raises:
         ResultsError: the run was not analysed, is untrusted, or has no comparison with two epochs.
@@ -176,20 +172,13 @@ def _name(point: Point) -> str:
 def history_view(
     points: Sequence[Point], annotations: Sequence[Annotation], *, title: str, alpha: float, beside: Path | None = None
 ) -> ReportView:
-    """Build everything that is shown of a history.
-
-    Args:
-        points: in the order of time.
-        annotations: likewise.
-        title: name of the history.
-        alpha: probability of showing any change when there is none.
-        beside: folder of the page, for links to runs.
+    """Build everything that is shown of a history; runs are linked if `beside`, the page's folder, is given.
 
     Raises:
         ResultsError: there are no points.
     """
     if not points:
-        raise ResultsError(f"{title} has no point yet.", hint="`bakeoff history add RUN` adds a run's.")
+        raise ResultsError(f"{title} has no points yet.", hint="`bakeoff history add RUN` adds a run's.")
     lines = lines_of(points, alpha=alpha)
     series = list(dict.fromkeys(point.series for point in points))
     paired = [line for line in lines if not line.is_single]
@@ -226,7 +215,7 @@ def history_view(
 
 SINGLE = (
     "Single runs of other tools: one figure each, without a reference in the same hour and without an interval. "
-    "Changes of the machine are part of every difference, so there is no verdict and no search for change points."
+    "Changes of the machine are part of every difference, so they get no verdict and no change points."
 )
 
 
@@ -421,7 +410,7 @@ def _points_table(points: Sequence[Point], beside: Path | None) -> Table:
 
 
 def record(line: Line, at: int) -> dict[str, str | int | float | bool | None]:
-    """A flat record of a point: ratios as such, the standard error of the log ratio, and whether a change is there."""
+    """A flat record of a point: its ratio, the standard error of the log ratio, and whether it is a change."""
     point = line.points[at]
     flat = point.model_dump(mode="json", exclude={"ratio", "low", "high", "versions"})
     ratios = {name: getattr(point, name) for name in ("ratio", "low", "high")}
@@ -468,7 +457,7 @@ def otava_csv(lines: Sequence[Line]) -> str:
 
 
 def _columns(lines: Sequence[Line]) -> list[str]:
-    """A name for each line: its cell and metric, or all of its own name where another line of its series has these."""
+    """A name for each line: cell and metric, or its full name if another line of its series has the same."""
     short = [(line.series, f"{line.points[0].cell}_{line.metric}") for line in lines]
     names = [line.name if short.count(own) > 1 else own[1] for own, line in zip(short, lines, strict=True)]
     return [name.replace("/", "_").replace(" ", "_") for name in names]
@@ -542,7 +531,7 @@ def compare_series(points: Sequence[Point], names: Sequence[str]) -> RunComparis
             logs[point.series].setdefault(key, []).append(math.log(point.value))
     for name, found in logs.items():
         if not found:
-            raise SpecError(f"compare: there is no series of single runs {name!r}.", hint="See `bakeoff history show`.")
+            raise SpecError(f"compare: {name!r} is not a series of single runs.", hint="See `bakeoff history show`.")
     first, notes = names[0], []
     lines = []
     for name in names[1:]:

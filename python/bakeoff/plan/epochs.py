@@ -46,7 +46,7 @@ class Cell(Frozen):
         fixed_work: every pass runs the same list of events (`bakeoff.plan.workloads.WorkloadKind`).
         speed: captured seconds replayed per second; None if it does not follow the capture's clock.
         slices: the length before the pilot, or the one that the pilot chose.
-        seconds: wall seconds that all arms together are measured in an epoch; None: the plan's `seconds_per_cell`.
+        seconds: wall seconds per epoch, all arms together; None for the plan's `seconds_per_cell`.
     """
 
     name: str

@@ -120,7 +120,7 @@ def workload_names(workloads: tuple[Workload, ...]) -> tuple[str, ...]:
 def database_of(study: Study, workload: Workload) -> str:
     """Return the database of a workload's tables.
 
-    This is the study's (`sbtest`) for own data and for scripts that share sysbench's tables, else one of its own. The
+    This is the study's (`sbtest`) for own data and for scripts that share sysbench's tables, else a separate one. The
     name is ASCII, because `Instance.data_bytes` finds folders by it.
     """
     shared = uses_sysbench_tables(workload) or not kind_of(workload.script).fills_tables

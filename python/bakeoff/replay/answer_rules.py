@@ -28,7 +28,7 @@ LOCK_ERRORS = frozenset({1205, 1213})
 
 DOUBLE_TOLERANCE, FLOAT_TOLERANCE = 1e-12, 1e-5
 KEPT_BYTES = 4 * 2**20
-"""Of a result's rows; of a larger one only checksums are kept."""
+"""Most rows of a result that are kept; of a larger one only checksums are."""
 
 _CALLS = (
     "NOW|SYSDATE|CURDATE|CURTIME|RAND|RANDOM_BYTES|UUID|UUID_SHORT|CONNECTION_ID|LAST_INSERT_ID|USER|VERSION|FOUND_ROWS"
@@ -82,7 +82,7 @@ class Reply:
 
     Attributes:
         errno, message: of the error; 0: none. `message` has no literals.
-        affected: rows changed; None of a result set.
+        affected: rows changed; None for a result set.
         warnings: codes, ascending.
         count: rows returned.
         checksum: of the rows as a multiset; `sequence` of the rows in their order.
@@ -293,7 +293,7 @@ def _codes(reply: Reply) -> str:
 
 
 def _same_columns(base: Reply, other: Reply) -> bool:
-    """Names, and kinds; a column that is always NULL has any kind."""
+    """Compare names and kinds. A column that is always NULL has any kind."""
     return len(base.columns) == len(other.columns) and all(
         a.name == b.name and (a.kind == b.kind or "null" in (a.kind, b.kind))
         for a, b in zip(base.columns, other.columns, strict=True)
@@ -301,7 +301,7 @@ def _same_columns(base: Reply, other: Reply) -> bool:
 
 
 def _column_texts(of: Reply, against: Reply) -> str:
-    """The columns that differ, by position: a name can be an expression with literals."""
+    """Describe the columns that differ, by position: a name can be an expression with literals."""
     parts = []
     for at, column in enumerate(of.columns):
         theirs = against.columns[at] if at < len(against.columns) else None
@@ -322,7 +322,7 @@ def _same_rows(base: Reply, other: Reply) -> bool:
 
 
 def _same_multiset(base: Sequence[_Row], other: Sequence[_Row], columns: Sequence[Column]) -> bool:
-    """Rows as multisets, with the tolerances of floating-point columns."""
+    """Compare rows as multisets, with the tolerances of floating-point columns."""
     allowed = {
         at: FLOAT_TOLERANCE if column.kind == "float" else DOUBLE_TOLERANCE
         for at, column in enumerate(columns)
@@ -353,7 +353,7 @@ def _number(cell: _Cell) -> float:
 
 
 def _places(shape: Shape, columns: Sequence[Column]) -> list[int]:
-    """Columns that the rows are ordered by, up to the first key that is in no column."""
+    """Return the columns that rows are ordered by, up to the first key that is not a column."""
     names = [column.name.lower() for column in columns]
     places = []
     for key in shape.keys or ():
@@ -367,7 +367,7 @@ def _places(shape: Shape, columns: Sequence[Column]) -> list[int]:
 
 
 def _folded(cell: _Cell, kind: str) -> str | bytes | None:
-    """A key as most collations see it."""
+    """Return a key as most collations compare it."""
     if kind in ("float", "double") and cell is not None:
         return _rounded(cell)
     if kind != "text" or cell is None:
@@ -381,7 +381,7 @@ def _key_rows(rows: Sequence[_Row], places: Sequence[int], columns: Sequence[Col
 
 
 def _same_order(base: Reply, other: Reply, shape: Shape) -> bool | None:
-    """Whether the rows come in an order that ORDER BY allows on both; None when that cannot be decided."""
+    """Whether ORDER BY allows both orders of rows, or None if that cannot be decided."""
     places = _places(shape, base.columns)
     if base.kept is None or other.kept is None:
         return None
@@ -391,7 +391,7 @@ def _same_order(base: Reply, other: Reply, shape: Shape) -> bool | None:
 
 
 def _limit_explains(base: Reply, other: Reply, shape: Shape, longer: tuple[Reply, Reply] | None) -> bool:
-    """Whether LIMIT was free to return these rows: it cut some off, and they have the key of the row at the cut."""
+    """Whether LIMIT was free to choose these rows: it cut some off, and these share the key at the cut."""
     if longer is None or any(reply.errno for reply in longer):
         return False
     cut = all(reply.count > (shape.limit or 0) for reply in longer)

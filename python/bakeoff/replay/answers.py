@@ -61,8 +61,6 @@ def first_word(text: str) -> str:
 
 @dataclass
 class _Digest:
-    """What is known of one digest so far."""
-
     text: str
     volatile: tuple[str, ...]
     executed: int = 0
@@ -89,7 +87,7 @@ class AnswersPass:
         capture: its path.
         databases: by arm, of statements whose schema is not known; empty: none.
         limit_s: seconds that it may take.
-        reads_only: leave out what is no plain read; running servers refuse it, too.
+        reads_only: run only plain reads; running servers then refuse anything else.
         stop: set it to end early.
         on_progress: receives the number of statements run so far.
     """
@@ -184,7 +182,7 @@ class AnswersPass:
             yield from self._allowed(waiting)
 
     def _allowed(self, waiting: deque[Event]) -> Iterator[Event]:
-        """Take from the waiting events, in their order, those that no lock of another connection holds up."""
+        """Take the waiting events that no other connection's lock holds up, in order."""
         while waiting:
             locking = self._locking()
             free = (at for at, event in enumerate(waiting) if locking in (None, connection_of(event)))
@@ -195,11 +193,10 @@ class AnswersPass:
             yield event
 
     def _locking(self) -> int | None:
-        """The connection that has tables locked on any arm."""
         return next((each.locking for each in self._arms.values() if each.locking is not None), None)
 
     def _close(self, connection: int | None) -> None:
-        """End the sessions of a connection on all arms; None: those of all connections."""
+        """End the sessions of a connection on all arms, or of all connections."""
         for sessions in self._arms.values():
             sessions.close(connection)
 
@@ -264,7 +261,7 @@ class AnswersPass:
             self._too_long_on_some(event, digest, in_transaction=in_transaction)
 
     def _too_long_on_some(self, event: Event, digest: _Digest, *, in_transaction: bool) -> None:
-        """End the pass where the data may differ from now on, else the session on the other arms, too."""
+        """End the session on all arms, and the pass if the data may differ from now on."""
         if not self._reads_only and ("writes" in event or in_transaction):
             self._ended_by = digest.text
         self._close(connection_of(event))
@@ -275,7 +272,6 @@ class AnswersPass:
         return self._arms[self._baseline].run(event, shape.longer), self._arms[arm].run(event, shape.longer)
 
     def _examined(self, arm: str, event: Event, sql: bytes, digest: _Digest) -> Reply:
-        """Run a statement, and add what it read to what is known of its digest."""
         reply, grown = self._arms[arm].examined(event, sql)
         digest.handlers[arm].update(grown)
         return reply
@@ -289,7 +285,7 @@ class AnswersPass:
         digest.other_plan |= others
 
     def _compare_tables(self) -> tuple[int, dict[str, dict[str, str]]]:
-        """Checksums of every table after writes; what differs is looked at again by its values as text."""
+        """Compare checksums of every table after writes, then the values of tables that differ."""
         checksums = {arm: self._checksums(sessions.server) for arm, sessions in self._arms.items()}
         base = checksums[self._baseline]
         other: dict[str, dict[str, str]] = {}
@@ -312,7 +308,7 @@ class AnswersPass:
         return found
 
     def _explained(self, arm: str, tables: Sequence[str]) -> Iterator[tuple[str, str]]:
-        """How each of these tables differs; versions compute checksums of some types differently."""
+        """Say how each of these tables differs. Versions compute checksums of some types differently."""
         schemas = sorted({name.partition(".")[0] for name in tables})
         base, other = (ask_tables(self._arms[name].server, schemas) for name in (self._baseline, arm))
         for table in tables:

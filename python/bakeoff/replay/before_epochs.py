@@ -80,11 +80,7 @@ def before_epochs(tools: EpochTools, run: RunDirectory) -> None:
 
 
 def _check_that_some_work(answers: Answers, *, on_running: bool) -> None:
-    """Refuse to time a capture whose statements all fail on all arms: times of errors are no answer.
-
-    Raises:
-        SpecError: they do.
-    """
+    """Refuse to time a capture whose statements all fail on all arms."""
     compared = [
         each
         for digest in answers.digests.values()
@@ -103,7 +99,7 @@ def _check_that_some_work(answers: Answers, *, on_running: bool) -> None:
 
 @contextlib.contextmanager
 def _started(tools: EpochTools, arms: Sequence[str]) -> Iterator[dict[str, Server]]:
-    """The servers of these arms: ours started from the first load and removed afterwards, running ones as they are."""
+    """Start these arms' servers from the first load and remove them afterwards; use running servers as they are."""
     setups = {setup.arm.name: setup for setup in tools.setups if setup.arm.name in arms}
     created: dict[str, Instance] = {}
     tools.listener.stage("starting servers to compare their answers")

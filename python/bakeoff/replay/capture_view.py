@@ -32,10 +32,10 @@ def capture_view(summary: Totals, path: Path, *, limit: int, literals: bool) -> 
     """Build everything that is shown of a capture.
 
     Args:
-        summary: header, overall and digests, as the engine reads them from the file.
+        summary: header, overall and digests, as the engine reads them.
         path: the capture.
-        limit: how many digests are shown.
-        literals: show a sample of each, with the values that it had.
+        limit: number of digests to show.
+        literals: show a sample of each with its values.
     """
     overall, digests = summary["overall"], summary["digests"][:limit]
     timed = overall["total_us"] > 0
@@ -69,7 +69,7 @@ _COUNTED = {"events": "statement", "digests": "digest", "connections": "connecti
 
 
 def _dateline(summary: Totals) -> str:
-    """Format, size, span and load of the capture in a sentence or two."""
+    """Format, size, span and load of the capture."""
     overall = summary["overall"]
     parts = [
         f"{' and '.join(dict.fromkeys(overall['formats']))} log".replace("sql log", "SQL").replace(
@@ -98,7 +98,6 @@ def _moment(us: int) -> str:
 
 
 def _figures(digests: Sequence[Totals], overall: Totals, *, timed: bool) -> Table:
-    """A row a digest: share, times, rows."""
     base = overall["total_us"] if timed else overall["count"]
     failed = any(each["errors"] for each in digests)
     rows = []
@@ -121,7 +120,6 @@ def _figures(digests: Sequence[Totals], overall: Totals, *, timed: bool) -> Tabl
 
 
 def _statements(digests: Sequence[Totals], *, literals: bool) -> Table:
-    """A row a digest: its text; below it a sample, when literals may be seen."""
     rows = tuple(
         Row.of(
             each["digest"],
@@ -138,7 +136,7 @@ def _shortened(text: str) -> str:
 
 
 def _refused(summary: Totals) -> Table:
-    """A row a reason and digest, the most frequent first; ten digests a reason."""
+    """Digests that cannot be replayed by reason, at most ten per reason."""
     rows = []
     for reason, count in sorted(summary["overall"]["not_replayable"].items(), key=lambda item: -item[1]):
         found = [each for each in summary["digests"] if reason in each["not_replayable"]]
@@ -152,7 +150,6 @@ def _refused(summary: Totals) -> Table:
 
 
 def _record(totals: Totals, *, literals: bool) -> Record:
-    """A flat record for CSV; times in µs."""
     flat = {key: value for key, value in totals.items() if key not in ("not_replayable", "sample")}
     flat["not_replayable"] = sum(totals["not_replayable"].values())
     return flat | ({"sample": totals["sample"]} if literals else {})

@@ -27,13 +27,13 @@ class CaptureFacts:
     Attributes:
         statements: that can be replayed.
         reads: it has plain reads.
-        writes: how many of its statements are no plain reads, by the word that says so.
+        writes: number of statements that are not plain reads, by the reason.
         connections: that it has, 1 at least.
         at_once: the most connections that were at work at the same time: within a statement that can be replayed, or a
             transaction.
-        mean_s: of a statement in the log; None: not known.
+        mean_s: mean time of a statement in the log, if known.
         starts_us: when each began or one before it, whichever was later [µs since 1970]; those with a known time.
-        reads_only: of each: it is no write.
+        reads_only: whether each of them is a read.
     """
 
     statements: int
@@ -46,7 +46,7 @@ class CaptureFacts:
     reads_only: np.ndarray = field(compare=False)
 
     def moments_us(self, *, reads_only: bool) -> np.ndarray:
-        """Beginnings in the order of the replay; of all statements, or of those that are no writes."""
+        """Return the start of every statement, or of every read, in replay order."""
         return self.starts_us[self.reads_only] if reads_only else self.starts_us
 
     def copies(self, threads: int) -> int:
@@ -62,7 +62,7 @@ def capture_facts(path: str) -> CaptureFacts:
     """Read a capture's totals and all of its events; needs 33 bytes of memory for each.
 
     Raises:
-        SpecError: it is no capture, or nothing of it can be replayed. HostError: it cannot be read.
+        SpecError: it is not a capture, or nothing in it can be replayed. HostError: it cannot be read.
     """
     totals = capture_totals(Path(path))
     reads, writes, work = False, Counter[str](), _Work()
@@ -162,7 +162,7 @@ def chunk_events(cell: Cell, slices: SliceLength, *, reads_only: bool, events_pe
 
 
 def _begun_in_time(moments_us: np.ndarray, mean_us: float, speed: float) -> int:
-    """Statements that begin within `mean_us` on the mean, and anywhere within the longest chunk; 1 at least."""
+    """Return how many statements (at least 1) begin within `mean_us` on average, and in the longest chunk anywhere."""
     count = len(moments_us)
     length_us = int(moments_us[-1] - moments_us[0]) if count else 0
     sizes = range(2, min(count, round(count * mean_us / max(length_us, 1))) + 1)

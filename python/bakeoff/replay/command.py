@@ -14,7 +14,7 @@ from bakeoff.cli.duel import arm_of, data_and_connection, parse_servers, passwor
 from bakeoff.cli.options import Take, command
 from bakeoff.cli.printing import console
 from bakeoff.cli.run import RunOptions, check_and_run, explaining
-from bakeoff.engine import capture_totals, make_capture
+from bakeoff.engine import UnknownFormatError, capture_totals, make_capture
 from bakeoff.errors import HostError, SpecError
 from bakeoff.replay.capture_command import reading
 from bakeoff.replay.capture_view import capture_view
@@ -157,10 +157,8 @@ def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
     if is_capture(str(workload)):
         try:
             capture_totals(workload)
-        except SpecError as error:
-            if "not a capture" not in error.message:
-                raise
-            # It is a compressed log.
+        except UnknownFormatError:
+            pass  # a compressed log
         else:
             return workload
     with workload.open("rb") as file:
@@ -186,10 +184,8 @@ def _make(log: Path, capture: Path) -> None:
     try:
         with reading(console(stderr=True)) as report:
             make_capture([str(log)], capture, redact=False, log_format=None, on_progress=report)
-    except SpecError as error:
-        if not error.hint:
-            raise
-        # The format is not recognised, and only `capture` has an option that names it.
+    except UnknownFormatError as error:
+        # Only `capture` has an option that names the format.
         hint = f"Make a capture of it: bakeoff capture {log} --format slow -o shop.capture"
         raise SpecError(error.message, hint=hint) from None
     finally:

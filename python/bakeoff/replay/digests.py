@@ -41,7 +41,7 @@ class DigestTimes(Frozen):
         share: of the baseline's time in all digests; 0 where it never ran there.
         contender_share: likewise of the contender's time.
         estimate: log ratio of speeds over the epochs that count; None without any.
-        p_value, p_adjusted: two-sided, and after Holm over all digests tested in the run; None where not tested.
+        p_value, p_adjusted: two-sided, and after Holm over all digests tested in the run; None if not tested.
         word: the verdict; `note` says why there is none.
         time_lost: share × (1/ratio − 1): what the contender takes longer, as a share of the baseline's whole time.
         quantiles_ns: by arm, of all epochs' executions together, one each of `QUANTILES`.
@@ -64,7 +64,7 @@ class DigestTimes(Frozen):
 
 @dataclass(frozen=True)
 class _Found:
-    """A digest before the verdict, the mean of its values, and why there is no verdict on its contender; or empty."""
+    """A digest before the verdict: its times, the mean of its values, and why it gets no verdict, if so."""
 
     times: DigestTimes
     values: iv.Moments
@@ -89,7 +89,7 @@ def digest_times(
         histograms: the engine's messages, by epoch that counts.
         baseline: the arm that ratios are over.
         ended: how measuring ended.
-        running: arms on servers that were not restarted: there is no verdict on them, or against them.
+        running: arms on servers that were not restarted; they get no verdict.
         host_of: the host that measured each epoch; empty: the same one.
         kinds: of machine, by host; empty where hosts are combined whatever they are.
     """
@@ -179,7 +179,7 @@ def _judged(found: Sequence[_Found], *, ended: Stop) -> list[DigestTimes]:
 
 
 def _not_tested(found: _Found, ended: Stop) -> str:
-    """Why a digest is not tested; empty: it is."""
+    """Say why a digest is not tested, or nothing."""
     times = found.times
     missing = [arm for arm, count in times.executions.items() if not count]
     if missing:

@@ -114,17 +114,13 @@ def _first_row(connection: Connection, sql: str) -> tuple[str, ...]:
 
 
 def _columns(connection: Connection, table: str) -> dict[str, str]:
-    """Types of a table's columns by their names."""
     with connection.cursor() as cursor:
         cursor.execute(f"SHOW COLUMNS FROM {table}")
         return {str(name): str(kind) for name, kind, *_ in cursor.fetchall()}
 
 
 def _rows(connection: Connection, sql: str, names: Iterable[str], schema: str, database: str) -> Iterator[Row]:
-    """Rows by the names of their columns, but for those of the system's schemas; `schema`: the column that holds it.
-
-    NULL is empty.
-    """
+    """Yield rows by column name, NULL as empty, without the system's schemas (in column `schema`)."""
     names = list(names)
     sql += f" WHERE LOWER(COALESCE({schema}, '')) NOT IN {tuple(sorted(SYSTEM_SCHEMAS))}" + (
         f" AND {schema} = %s" if database else ""
@@ -144,14 +140,14 @@ def _in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _event(sql: bytes, schema: bytes, fields: bytes, ids: bytes = b"") -> bytes:
-    """An event of a slow log; `fields`: the last line of its head."""
+    """Return an event of a slow log. `fields` is the last line of its head."""
     name = schema.replace(b"`", b"``")
     head = b"# %b  Statement_bytes: %d\nuse `%b`;\nSET %btimestamp=DEFAULT;\n" % (fields, len(sql), name, ids)
     return head + sql + b";\n"
 
 
 def _slow_log(connection: Connection, database: str) -> KeptStatements | None:
-    """All rows of `mysql.slow_log`; None: it has none."""
+    """Read `mysql.slow_log`; None if it is empty."""
     version, at_least_s = _first_row(connection, "SELECT VERSION(), @@global.long_query_time")
     kinds = _columns(connection, _TABLES[KeptIn.SLOW_LOG])
     end = "ADDTIME(start_time, query_time)" if _has_start(version) else "start_time"
@@ -174,7 +170,6 @@ def _slow_log(connection: Connection, database: str) -> KeptStatements | None:
 
 
 def _has_start(version: str) -> bool:
-    """Whether `start_time` is the start of a statement."""
     found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
     if "mariadb" not in version.lower() or not found:
         return False
@@ -207,7 +202,7 @@ def _seconds(clock: bytes) -> bytes:
 
 
 def _digests(connection: Connection, database: str) -> KeptStatements | None:
-    """A sample of each digest, or its text, as often as its share of all statements; None: there are no digests."""
+    """Return samples, or else texts, of the digests in proportion to their counts; None if there are no digests."""
     table = _TABLES[KeptIn.DIGESTS]
     rows = list(_rows(connection, f"SELECT * FROM {table}", _columns(connection, table), "SCHEMA_NAME", database))
     known = [row for row in rows if row["DIGEST"] and _count(row)]
@@ -231,7 +226,7 @@ def _count(row: Row) -> int:
 
 
 def _sample(row: Row) -> bytes | None:
-    """A whole statement; None: the server has none, or cut it at performance_schema_max_sql_text_length."""
+    """Return a whole statement; None if the server has none or cut it at performance_schema_max_sql_text_length."""
     sample = row.get("QUERY_SAMPLE_TEXT")
     return None if not sample or sample.endswith(b"...") else sample
 
@@ -244,7 +239,7 @@ def _digest_text(row: Row) -> bytes:
 
 
 def _digest_events(rows: list[Row]) -> Iterator[bytes]:
-    """Events of all digests, those of each evenly spread; their weights are the digest's count."""
+    """Yield the events of all digests, each digest's spread evenly and weighted by its count."""
     total = sum(map(_count, rows))
     turns = []
     for at, row in enumerate(rows):

@@ -22,7 +22,7 @@ class CaptureMeasuring:
     """How captures are replayed."""
 
     def declared(self, script: str) -> Message | None:
-        """Return None: a capture has no options and no commands."""
+        """Return None, because a capture has no options and no commands."""
         return None
 
     def resolved(self, study: Study, workload: Workload) -> Workload:

@@ -13,11 +13,7 @@ from bakeoff.spec import Origin
 
 @dataclass(frozen=True)
 class Query:
-    """One digest in one cell on one contender: its times, its answers, or both.
-
-    Attributes:
-        text: of the digest.
-    """
+    """One digest in one cell on one contender: its times, its answers, or both."""
 
     cell: str
     contender: str
@@ -36,7 +32,7 @@ class Query:
 
     @property
     def word(self) -> str:
-        """The verdict on its times; `fails` where an arm refuses it, so that they are not those of the query."""
+        """The verdict on its times, or `fails` if an arm refuses it."""
         if self.failing_arms:
             return "fails"
         return self.times.word if self.times else ""
@@ -48,7 +44,7 @@ class Query:
 
     @property
     def is_flagged(self) -> bool:
-        """Whether it has a part of its own in the report."""
+        """Whether the report shows its details."""
         return bool(self.differs) or self.word == "SLOWER"
 
 
@@ -60,7 +56,7 @@ class Replayed:
 
     @cached_property
     def failures(self) -> dict[tuple[str, str, str], Counter[str]]:
-        """(cell, digest, error) -> arm -> statements of a replay that failed while they were timed, in all epochs."""
+        """(cell, digest, error) -> arm -> statements that failed while they were timed."""
         found: dict[tuple[str, str, str], Counter[str]] = {}
         for epoch in self._context.valid_epochs:
             for row in self._context.run.failures(epoch):
@@ -70,7 +66,7 @@ class Replayed:
 
     @cached_property
     def digests(self) -> tuple[DigestTimes, ...]:
-        """The times of every digest, of runs that replay a capture."""
+        """Times of every digest."""
         running = [arm.name for arm in self._context.study.arms if arm.server.origin is Origin.URL]
         analysis = self._context.analysis
         found = digest_times(
@@ -85,7 +81,7 @@ class Replayed:
 
     @cached_property
     def answers(self) -> dict[str, Answers]:
-        """By the path of a capture, what its statements answered."""
+        """Path of a capture -> what its statements answered."""
         return self._context.run.read(DOCUMENT, dict[str, Answers]) or {}
 
     def answers_of(self, cell: Cell) -> Answers | None:
@@ -94,7 +90,7 @@ class Replayed:
 
     @cached_property
     def queries(self) -> tuple[Query, ...]:
-        """Every digest of every cell and contender, by time lost; none of a study without captures."""
+        """Every digest of every cell and contender, by time lost."""
         times = {(each.cell, each.contender, each.digest): each for each in self.digests}
         found = []
         for cell in self._context.cells_planned:

@@ -32,7 +32,7 @@ def _answers_of(context: Context, cell: str) -> Answers | None:
 
 
 def findings(context: Context) -> tuple[str, ...]:
-    """What a replay found, a sentence or two for each cell and contender; none for other studies."""
+    """What a replay found, a sentence or two for each cell and contender."""
     queries = context.once(Replayed).queries
     if not queries:
         return ()
@@ -75,7 +75,7 @@ def _found(context: Context, queries: list[Query], several: tuple[bool, bool]) -
 
 
 def _nothing_found(queries: list[Query]) -> str:
-    """What was looked at where nothing was found: a query that was not tested is not one that takes the same time."""
+    """What was tested and compared. Queries that were not tested are not counted as equal."""
     tested = sum(query.word == "unclear" for query in queries)
     compared = sum(query.compared.executed > 0 for query in queries)
     left = len(queries) - tested
@@ -96,7 +96,7 @@ def _some(count: int, what: str) -> str:
 
 
 def different_work(context: Context) -> Iterator[Status]:
-    """Ratios that are moved by queries which one arm refuses: a refusal takes less time than the work."""
+    """Warn if queries that one arm refuses move a ratio, as refusing is faster than working."""
     for place in dict.fromkeys((query.cell, query.contender) for query in context.once(Replayed).queries):
         queries = [q for q in context.once(Replayed).queries if (q.cell, q.contender) == place and q.times]
         failing = [q.times for q in queries if q.times and q.failing_arms == 1]
@@ -120,7 +120,7 @@ def different_work(context: Context) -> Iterator[Status]:
 
 
 def queries_section(context: Context) -> Section | None:
-    """The queries of a replay by time lost, and those that differ in detail."""
+    """The queries of a replay by time lost, and details of those that differ."""
     queries = context.once(Replayed).queries
     flagged = [query for query in queries if query.is_flagged][:_DETAILED]
     shown = [query for at, query in enumerate(queries) if at < _SHOWN or query in flagged]
@@ -143,16 +143,16 @@ def _coverage(context: Context) -> Iterator[str]:
         why = f" in {answers.limit_s:.0f} s"
         if answers.ended_by:
             query = _short(answers.ended_by)
-            why = f", since data may differ after a query that took too long on one side only: {query}"
+            why = f" because data may differ after a query that took too long on one side only: {query}"
         left = f"; {answers.not_reached:,} were not reached{why}" if answers.not_reached else ""
         tables = f" After writes the checksums of {answers.tables} tables were compared." if answers.tables else ""
         yield (
-            f"Answers of {answers.executed:,} statements of {len(answers.digests):,} queries were compared one by one, "
-            f"not timed{left}.{tables}"
+            f"Answers of {answers.executed:,} statements of {len(answers.digests):,} queries were compared one by one "
+            f"without timing{left}.{tables}"
         )
     yield (
-        f"A query is tested with {EXECUTIONS_MIN} executions or more on both arms in each of six epochs; verdicts are "
-        "corrected over all queries tested (Holm). Lost: what the contender takes longer, as a share of all time."
+        f"Queries with at least {EXECUTIONS_MIN} executions on both arms in each of six epochs are tested; verdicts "
+        "are corrected over all of them (Holm). Lost: extra time of the contender, as a share of all time."
     )
 
 
@@ -165,7 +165,7 @@ def _where(context: Context, query: Query) -> str:
 
 
 def _lost(share: float) -> str:
-    """`+4.2%`, `−0.3%`; `0.0%` without a sign."""
+    """`+4.2%`, `−0.3%`, `0.0%`."""
     text = f"{share * 100:+.1f}%".replace("-", numbers.MINUS)
     return text[1:] if float(text[1:-1]) == 0 else text
 
@@ -201,7 +201,7 @@ def _table(context: Context, queries: list[Query], *, left: int) -> Table:
 
 
 def _short(text: str, length: int = _SHORT) -> str:
-    """A digest's text as people write SQL (`o.id, COUNT (*)`); of a long one its begin and its end, which tell it."""
+    """A digest's text as people write SQL (`o.id, COUNT (*)`), shortened in the middle."""
     plain = " ".join(text.replace("`", "").split()).replace(" . ", ".")
     plain = plain.replace(" ,", ",").replace("( ", "(").replace(" )", ")")
     end = length // 2 - 1
@@ -209,7 +209,7 @@ def _short(text: str, length: int = _SHORT) -> str:
 
 
 def _failures(context: Context) -> Table:
-    """Statements that failed while they were timed, by query and error, of each arm; the most frequent first."""
+    """Statements that failed while they were timed, the most frequent first."""
     texts = {query.digest: query.text for query in context.once(Replayed).queries}
     found = sorted(context.once(Replayed).failures.items(), key=lambda item: -sum(item[1].values()))
     rows = tuple(
@@ -222,7 +222,6 @@ def _failures(context: Context) -> Table:
 
 
 def _left_out(context: Context) -> Table:
-    """Statements whose answers were not compared, by reason."""
     skipped: Counter[str] = Counter()
     for answers in context.once(Replayed).answers.values():
         skipped.update(answers.skipped)
@@ -242,7 +241,6 @@ def _other_tables(context: Context) -> Table:
 
 
 def _detail(context: Context, query: Query, name: str) -> Section | None:
-    """One query: its SQL, what differs, both plans, rows read, latency."""
     arms = (context.analysis.baseline, query.contender)
     labels = tuple(context.labels[arm] for arm in arms)
     known = query.answers
@@ -304,7 +302,7 @@ def _curves(context: Context, query: Query, name: str) -> tuple[Panel, ...]:
 
 
 def records(context: Context) -> Iterator[Record]:
-    """A flat record for every query, and for every table that differs: ratios as ratios, times in ns."""
+    """A flat record per query, and per table that differs: ratios as ratios, times in ns."""
     of_all: Record = {"run": context.run.name, "baseline": context.labels[context.analysis.baseline]}
     for query in context.once(Replayed).queries:
         times, estimate = query.times, query.times.estimate if query.times else None

@@ -133,7 +133,7 @@ _TREE_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*'|\b0[xb][0-9a-fA-F]+\b|\b\d+(?:
 
 
 def _tree_line(line: str) -> str:
-    """`  Index lookup on t using k (k=?): 10 rows, 2 times` of a line of EXPLAIN ANALYZE."""
+    """Turn a line of EXPLAIN ANALYZE into `  Index lookup on t using k (k=?): 10 rows, 2 times`."""
     found = _TREE_LINE.fullmatch(line)
     if not found:
         return ""
@@ -164,7 +164,7 @@ _OWN_SETTINGS = b"SET character_set_results=utf8mb4, innodb_lock_wait_timeout=1,
 _SET_FIRST = {"names": 0, "character_set": 1}
 _READ_ONLY = b"SET SESSION TRANSACTION READ ONLY"
 _NOT_KNOWN = (1064, 1193)  # before MySQL 5.6 and MariaDB 10.0: a syntax error, or a variable that is not there
-# What may stand before a statement's first word: comments, and the heads of those that servers execute.
+# May precede a statement's first word: comments, and the heads of those that servers execute.
 _LEAD = rb"(?:\s|/\*M?!\d*|/\*(?!M?!).*?\*/|#[^\n]*\n|--\s[^\n]*\n)*"
 _READ_WRITE = re.compile(_LEAD + rb"start\s+transaction\b.*\bread\s+write\b", re.IGNORECASE | re.DOTALL)
 _SET = re.compile(_LEAD + rb"set\s+(?!timestamp)", re.IGNORECASE | re.DOTALL)
@@ -290,7 +290,7 @@ class Sessions:
         return {(name or b"").decode(): int(value or 0) for name, value in (tuple(row.values()) for row in rows)}
 
     def _table(self, event: Event, sql: bytes) -> list[dict[str, bytes | None]]:
-        """Rows by column in lower case; none when it fails."""
+        """Return rows by column in lower case, or nothing if the statement fails."""
         reply = self.run(event, sql)
         if reply.errno or reply.kept is None:
             return []
@@ -298,7 +298,7 @@ class Sessions:
 
 
 class _Session:
-    """One connection, whose texts come as bytes of utf8mb4."""
+    """A connection whose texts arrive as bytes of utf8mb4."""
 
     def __init__(self, server: Server, event: Event, *, read_only: bool, several: bool) -> None:
         self._server = server
@@ -375,11 +375,7 @@ class _Session:
         return reply
 
     def _set_own(self) -> None:
-        """What a session has whatever the capture sets.
-
-        Raises:
-            ServerError: it would not be read-only.
-        """
+        """Make the settings that every session has. Raises ServerError if it cannot be read-only."""
         self.run(_OWN_SETTINGS)
         if self._read_only and not self.lost:
             reply = self.run(_READ_ONLY)
@@ -414,7 +410,7 @@ class _Session:
             return tuple(sorted(int(code) for _, code, _ in cursor.fetchall()))
 
     def _set(self, name: str, value: str) -> None:
-        """A setting of the session as the capture has it; one that the server does not know is left out."""
+        """Make a setting of the captured session, unless the server does not know it."""
         plain = _PLAIN_VALUE.fullmatch(value)
         if name in ("names", "character_set"):
             sql = f"SET {'NAMES' if name == 'names' else 'CHARACTER SET'} {value}" if plain else ""

@@ -1,4 +1,4 @@
-"""Panels drawn: Vega-Lite descriptions become SVGs (vl-convert), inside the HTML page or as files of their own.
+"""Draw panels: Vega-Lite descriptions become SVGs (vl-convert), in the HTML page or as files.
 
 Inside a page an SVG needs no script and no network, takes its colours (light, dark, print) and its font from the page's
 style, and gives a point's value in a `<title>`. As a file it has light colours, and its title and legend inside.
@@ -394,7 +394,7 @@ def _for_page(svg: str, panel: Panel, height: int) -> str:
     return f'<svg role="img" aria-label="{name}" viewBox="{size}" fill="none" stroke-miterlimit="10"><g>{svg}</svg>'
 
 
-# ---- charts as files of their own ------------------------------------------------------------------------------------
+# ---- charts as files ------------------------------------------------------------------------------------
 
 VERDICTS = "verdicts"
 """Name of the chart of all ratios with their intervals; the others are called as their panels are on the page."""
@@ -413,7 +413,7 @@ def picture_svg(view: ReportView, name: str) -> str:
     names = [VERDICTS, *panels]
     if name not in names:
         near = difflib.get_close_matches(name, names, n=3) or names
-        raise SpecError(f"report: there is no chart {name!r}.", hint=f"There are: {', '.join(near)}.")
+        raise SpecError(f"report: {name!r} is not a chart of this report.", hint=f"There are: {', '.join(near)}.")
     described = _verdicts(view) if name == VERDICTS else _panel(view, panels[name])
     style = (TEMPLATES / "report.css").read_text(encoding="utf-8").partition("@media")[0]
     colours = dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6})", style))

@@ -26,10 +26,10 @@ from bakeoff.units import format_bytes, format_ns
 # A chart has bins of slices: sums over sums, never every n-th slice.
 
 BINS = 100
-"""Points a line, over all epochs together: a chart is 420 pixels wide."""
+"""Points of a line over all epochs: a chart is 420 pixels wide."""
 
 DRAWN_EPOCHS = 12
-"""Epochs that are drawn over time, each in a frame of its own; of more they are chosen evenly."""
+"""Epochs drawn over time, each in its own frame; evenly chosen if there are more."""
 
 ByArm = TypeVar("ByArm", bound=Collection[str])
 T = TypeVar("T")
@@ -103,10 +103,10 @@ def cpu_shares(slices: Frame) -> Frame:
 
 
 CONTROL_SLOT = 6
-"""Number of the colour and shape that a control has: the palette's grey."""
+"""Colour and shape of the control: grey."""
 
 DETAIL_CELLS = 12
-"""Cells whose course over time and whose percentiles get a chart of their own; tables and forest hold all."""
+"""Cells that have charts over time and of percentiles; tables and the forest plot have all."""
 
 
 def read_analysis(run: RunDirectory) -> Analysis | None:

@@ -1,7 +1,7 @@
 """Progress of a running study: a live table in a terminal, plain lines elsewhere, JSON lines for programs.
 
 All of them go to standard error, so that standard output holds the verdict alone. Every method may be called from any
-thread and returns at once. The interval shown is the anytime-valid one: looking at it often is no mistake.
+thread and returns at once. The interval shown is the anytime-valid one: it stays valid however often one looks.
 """
 
 import json

@@ -153,7 +153,7 @@ def resolution(found: Resolution) -> str:
     """`±1% in about 7 min (at worst 12 min); ±0.3% is out of reach`."""
     within = [each for each in found.forecast if each.seconds <= OUT_OF_REACH_S]
     beyond = [each for each in found.forecast if each.seconds > OUT_OF_REACH_S]
-    # Of the half-widths that the fewest epochs give anyway the narrowest is enough.
+    # Of several half-widths within the same shortest time, show the narrowest.
     quickest = [each for each in within if each.seconds == within[0].seconds]
     shown = [*quickest[-1:], *within[len(quickest) :]]
     parts = [

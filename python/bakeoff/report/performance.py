@@ -205,8 +205,8 @@ def _stability_table(context: Context) -> Table:
         group_title="cell",
         note="Slice to slice: standard deviation of a slice's throughput, relative to its epoch's. Slowest slice: "
         f"relative to the same. Stalled: below {STALL:.0%} of it. Restart to restart: standard deviation of the epochs "
-        "over their mean, including the machine's own drift, which cancels in the ratios. Slices without a completed "
-        "event of their own are left out.",
+        "over their mean, including the machine's own drift, which cancels in the ratios. Slices in which no "
+        "event both began and ended are left out.",
     )
 
 

@@ -26,7 +26,7 @@ class Place(IntEnum):
 
 @dataclass(frozen=True)
 class Records:
-    """Flat records for programs: a list of its own in JSON, and rows of the CSV file if `in_csv`."""
+    """Flat records for programs: a list in JSON, and rows of the CSV file if `in_csv`."""
 
     name: str
     make: Callable[[Context], Iterable[Record]]

@@ -19,7 +19,7 @@ from bakeoff.stats.scaling import EPOCHS_MIN_BOOTSTRAP, LACK_OF_FIT_P, Band, Sca
 from bakeoff.units import format_rate
 
 PAIRS_ARMS = (3, 12)
-"""Below three arms a matrix says nothing more than the verdict; above twelve it cannot be read."""
+"""Numbers of arms for which a matrix of pairs is useful and readable."""
 
 PAIRS_CELLS = 12
 
@@ -44,9 +44,9 @@ def published_section(context: Context) -> Section | None:
         group_title="cell",
         columns=("ratio", "published", "measured", "judgement"),
         rows=rows,
-        note=f"Published: {design.published.source}; without intervals and from another machine, so only the order is "
-        "judged: it agrees when the whole measured interval is on the published side of 1, and not within 3% of it. "
-        "Published ratios within 3% of 1 are taken for equal.",
+        note=f"Published: {design.published.source}, without intervals and on another machine, so only the order is "
+        "judged. It agrees if the whole measured interval is on the published side of 1, more than 3% away. Published "
+        "ratios within 3% of 1 count as equal.",
     )
     return Section.of("Published and measured", table, anchor="published", in_terminal=True)
 
@@ -75,7 +75,7 @@ def _effects_table(context: Context, design: Design) -> Table:
         )
         for each in main_effects(context.analysis, design)
     )
-    note = "Geometric mean over the combinations of the other factors that have both levels; exploratory."
+    note = "Geometric mean over the combinations of the other factors; exploratory."
     return Table(
         id="effects",
         group_title="cell",
@@ -102,7 +102,7 @@ def _interactions_table(context: Context, design: Design) -> Table:
         group_title="cell",
         columns=("effect of", "at", "and at", "ratio of the ratios"),
         rows=rows,
-        note="1 means that the effect is the same at both levels; exploratory.",
+        note="1: the effect is the same at both levels; exploratory.",
     )
 
 
@@ -120,7 +120,7 @@ def pairs_section(context: Context) -> Section | None:
     if not PAIRS_ARMS[0] <= len(context.compared_arms) <= PAIRS_ARMS[1]:
         return None
     cells = len(context.cells)
-    left = f" Of {cells} cells the first {PAIRS_CELLS} are shown." if cells > PAIRS_CELLS else ""
+    left = f" Shown: the first {PAIRS_CELLS} of {cells} cells." if cells > PAIRS_CELLS else ""
     return Section.of(
         "All pairs",
         *(_pairs_table(context, cell) for cell in context.cells[:PAIRS_CELLS]),
@@ -179,10 +179,9 @@ def measured(estimate: Estimate | None) -> Value:
 
 _SCALING_NOTE = (
     "X(N) = λN / (1 + σ(N − 1) + κN(N − 1)), fitted to ln X: λ is the throughput of one thread, σ the share of the "
-    "work that waits for others (contention), κ what each pair of threads costs each other (crosstalk). A summary of "
-    "the measured thread counts: arms are compared by their ratios at each, and nothing is said beyond the last. "
-    "Most at: threads at which the law is greatest. NO: the points lie off the law by more than the epochs scatter; "
-    "read the points. "
+    "work that is serialized (contention), κ the cost of each pair of threads (crosstalk). It summarises the measured "
+    "thread counts and says nothing beyond the last. Most at: threads at which the law peaks. NO: the points differ "
+    "from the law by more than the noise of the epochs; rely on the points. "
 )
 
 
@@ -216,9 +215,9 @@ def _scaling_table(context: Context, fits: Mapping[tuple[str, str], ScalingFit])
         rows=rows,
         note=_SCALING_NOTE
         + (
-            f"Below {EPOCHS_MIN_BOOTSTRAP} epochs, and over several hosts, there are no intervals."
+            f"No intervals below {EPOCHS_MIN_BOOTSTRAP} epochs or over several hosts."
             if some
-            else "Intervals: whole epochs drawn anew (cluster bootstrap)."
+            else "Intervals: cluster bootstrap over epochs."
         ),
     )
 

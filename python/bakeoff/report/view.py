@@ -169,7 +169,7 @@ class Conclusion:
     Attributes:
         asks: the question in words.
         lead: sentences before all others.
-        replaces_verdicts: the answer rests on all arms together, so no comparison has a verdict of its own.
+        replaces_verdicts: the answer rests on all arms together, so single comparisons have no verdicts.
         document: the answer for programs; None if the verdicts are the answer.
         key: name of the document in JSON.
         exit_code: None if the verdicts decide.

@@ -167,7 +167,7 @@ class Epoch:
     def warm(self, cells: Sequence[Cell], *, for_pilot: bool = False) -> None:
         """Load each of the cells' workloads at its highest concurrency, for the seconds of the study's warm-up.
 
-        Where all only read, the warm-up ends when the arms no longer move apart: sooner or later than planned.
+        If all cells only read, it ends when the arms no longer move apart, sooner or later than planned.
 
         Args:
             cells: those that are measured next.
@@ -288,7 +288,7 @@ class Epoch:
         end(measured)
 
     def _keep_changes(self, cell: Cell) -> None:
-        """Compare the servers' variables with those at their start: a script may set them, on one arm alone."""
+        """Note variables that a script has changed since the start, perhaps on one arm only."""
         for setup in self.servers.setups:
             name = setup.arm.name
             if found := changes(self.servers.variables[name], self.servers.all[name].variables()):
@@ -347,7 +347,7 @@ class Epoch:
         self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: {text}")
 
     def _in_this_round(self, cell: str, slices: list[Message]) -> list[Message]:
-        """Slices with blocks and times that follow those of the rounds before."""
+        """Number blocks and times after those of earlier rounds."""
         begin_ns = self._ends_ns.get(cell, 0)
         self._ends_ns[cell] = begin_ns + max((each["start_ns"] + each["length_ns"] for each in slices), default=0)
         if self._round == 0:
@@ -423,7 +423,7 @@ class Epoch:
 
 
 def _now_and_then(until: Callable[[list[Message]], bool]) -> Callable[[list[Message]], bool]:
-    """Ask ten times a second: the answer takes time in which slices of a millisecond would pile up."""
+    """Ask at most ten times a second: slices of a millisecond would pile up behind the answer."""
     asked_s = time.monotonic()
 
     def ask(slices: list[Message]) -> bool:
@@ -438,5 +438,5 @@ def _now_and_then(until: Callable[[list[Message]], bool]) -> Callable[[list[Mess
 
 
 def _warm_slices(cell: Cell) -> SliceLength:
-    """As short as the pilot's choice: the sooner it is seen that the arms no longer move apart."""
+    """Use slices as short as the pilot's, so that a settled pair of arms is noticed early."""
     return min(_WARM_SLICES, cell.slices, key=lambda slices: slices.slice_ns)

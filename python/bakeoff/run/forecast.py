@@ -22,7 +22,7 @@ from bakeoff.spec import Arm, Origin, Study
 from bakeoff.spec.server_name import is_url
 from bakeoff.units import format_bytes, format_duration
 
-# Of a small machine (bench/results/harness-*.json); a run measures its own in the first epoch and plans with them.
+# Measured on a small machine (bench/results/harness-*.json). A run measures its own in the first epoch.
 _LOAD_BYTES_PER_S = 25e6
 _LOAD_FIXED_S = 4.0  # a server started, analysed, flushed, stopped, copied
 _COPY_BYTES_PER_S = 500e6
@@ -40,7 +40,7 @@ class ArmForecast:
     Attributes:
         build: letter of the loads that it uses; arms of one letter share them.
         settings: letter of its server's settings; arms of one letter differ in the client alone.
-        download_bytes: still to be fetched; None: not known.
+        download_bytes: still to be fetched, if known.
     """
 
     arm: Arm
@@ -124,13 +124,7 @@ def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
 
 
 def _duration(study: Study, share: MemoryShare, sizes: list[int]) -> Plan:
-    """The plan on a machine like most.
-
-    Args:
-        study: the question.
-        share: how many servers there are, and how many run at once.
-        sizes: bytes of each distinct load.
-    """
+    """Plan for a typical machine. `sizes` has the bytes of each distinct load."""
     cells = len(study.workloads) * len(study.threads)
     rounds = turns(share.servers, at_once=share.at_once) - share.servers + 1
     every_turn = len(study.arms) + rounds - 1
@@ -179,7 +173,7 @@ def require_budget(seen: Forecast) -> None:
 
 
 def _check(arm: Arm, study: Study, share: MemoryShare, *, elsewhere: bool) -> int | None:
-    """Bytes still to be downloaded for an arm, after checking what can be checked without them."""
+    """Check an arm without downloading anything. Returns the bytes still to be downloaded."""
     with within("arms", arm.name):
         refuse_passwords(str(arm.server.model_copy(update={"options": ()})), dict(arm.server.options))
         if arm.server.origin is Origin.URL:

@@ -1,6 +1,6 @@
 """Check workloads before any time is spent: that scripts run, find the tables they need, and take their options.
 
-Of the values of options what the engine would refuse is refused here, and no more.
+Refuses exactly the option values that the engine would refuse.
 """
 
 import difflib
@@ -96,7 +96,7 @@ def check_workloads(study: Study) -> None:
 
 
 def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None:
-    """Refuse a workload that would find other tables or fewer rows than it wants: a database is filled once."""
+    """Refuse a workload that would find other tables, or fewer rows, than it asks for."""
     fills: dict[str, int] = {}
     filled = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
     of_factors = {option for arm in filled for option, _ in arm.data.options}  # go before what a workload says
@@ -118,7 +118,7 @@ def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None
                     if wanted > made[option]:
                         raise SpecError(
                             f"workload {workload.script}: it asks for {option}={wanted}, and would find "
-                            f"{made[option]}: {first.script} stands before it and makes its tables.",
+                            f"{made[option]}: {first.script} comes first and makes its tables.",
                             hint="Put the workload that asks for most first.",
                         )
             own, others = (_of_tables(study.workloads[each], described[each]) for each in (index, filler))
@@ -126,13 +126,13 @@ def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None
                 if own[option] != others[option]:
                     raise SpecError(
                         f"workload {workload.script}: it asks for {option}={own[option]}, and would find "
-                        f"{others[option]}: {first.script} stands before it and makes its tables.",
+                        f"{others[option]}: {first.script} comes first and makes its tables.",
                         hint=f"Give both the same, or compare the two by a factor script.{option}.",
                     )
 
 
 def _check_empty_tables(study: Study) -> None:
-    """Refuse `oltp_insert` with ids of its own, for which its `prepare` makes empty tables, beside another workload."""
+    """Refuse `oltp_insert` without auto_inc beside another workload: its `prepare` then leaves the tables empty."""
     for index, workload in enumerate(study.workloads):
         if workload.script != "oltp_insert":
             continue
@@ -147,12 +147,12 @@ def _check_empty_tables(study: Study) -> None:
             with within("workloads", index):
                 raise SpecError(
                     f"workload {workload.script}: with auto_inc off it wants empty tables, and {other} shares them.",
-                    hint="Leave auto_inc out, or measure it in a run of its own.",
+                    hint="Leave auto_inc out, or measure it in a separate run.",
                 )
 
 
 def _of_tables(workload: Workload, described: Message) -> dict[str, str]:
-    """What a script is to make its tables with, by option."""
+    """Return the options that decide how a script makes its tables."""
     values = {each["name"]: each["default"] for each in described["options"] if each["name"] in _OF_TABLES}
     values |= {name: value for name, value in workload.options if name in values}
     kinds = {each["name"]: each["type"] for each in described["options"]}
@@ -160,7 +160,7 @@ def _of_tables(workload: Workload, described: Message) -> dict[str, str]:
 
 
 def _normal(value: OptionValue, kind: str) -> str:
-    """A value as another way of writing it has it, too."""
+    """Normalize a value, so that different spellings compare equal."""
     text = str(value).lower()
     if kind == "bool":
         return "off" if text in _OFF else "on"
@@ -186,7 +186,7 @@ def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm])
 
 
 def _check_arm_options(workload: Workload, described: Message, arm: Arm) -> None:
-    """Check the options that an arm's data gives to every script; what only settings set is the workload's lack."""
+    """Check the options that an arm's data gives to every script."""
     name = f"workload {workload.script}"
     if unknown := first_unknown(_options_of(arm.data), described):
         near = "" if unknown in _OF_SETTINGS else remedy_for(unknown, described)
@@ -200,7 +200,7 @@ def _check_arm_options(workload: Workload, described: Message, arm: Arm) -> None
 
 
 def _check_declared_tables(workload: Workload, arm: Arm) -> None:
-    """Refuse an option of the script that would go before what the study's settings say of the tables."""
+    """Refuse a script option that would override what the study's settings say of the tables."""
     data = arm.data
     charset = data.column_collation or data.column_charset or ""
     by_settings = {
@@ -219,7 +219,7 @@ def _check_declared_tables(workload: Workload, arm: Arm) -> None:
 
 
 def _check_table_options(workload: Workload, described: Message, arm: Arm, engine: str) -> None:
-    """Refuse a script that lacks the options with which the arm's tables would be made as the study says."""
+    """Refuse a script without the options that make the arm's tables as the study says."""
     names = {option["name"] for option in described["options"]}
     wanted = {"create_table_options": arm.data.declared_table_options}
     if engine != dict(arm.server.options).get(_ENGINE_OPTION, Data().engine).lower():  # the server makes no such tables
@@ -243,7 +243,6 @@ def _check_values(workload: Workload, options: Iterable[tuple[str, OptionValue]]
 
 
 def _options_of(data: Data) -> tuple[str, ...]:
-    """Options that the data of an arm gives to every script."""
     columns = {"column_charset": data.column_charset, "column_collation": data.column_collation}
     return (*(name for name, _ in data.options), *(name for name, value in columns.items() if value))
 
@@ -289,7 +288,7 @@ def check_value(name: str, value: OptionValue, described: Message) -> None:
 
 
 def _text(value: OptionValue) -> str:
-    """As the engine writes it."""
+    """Write a value as the engine does."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

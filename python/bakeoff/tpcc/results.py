@@ -25,7 +25,7 @@ _NOISE_SD = 3.0  # a share is not judged when it misses its limit by fewer of it
 
 @dataclass(frozen=True)
 class _Rule:
-    """What the standard asks of one type: 90th percentile at most [s] (5.2.5.3), least share of all (5.2.3)."""
+    """The standard's limits for one type: 90th percentile in seconds (5.2.5.3), least share of all (5.2.3)."""
 
     response_s: float
     mix_least: float | None
@@ -98,7 +98,6 @@ class TpccSummary(Frozen):
 
 
 def _counts(histograms: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """Transactions by operation, over all rounds of an epoch."""
     counts: Counter[str] = Counter()
     for row in histograms:
         counts[row["operation"]] += int(row["count"])
@@ -107,7 +106,7 @@ def _counts(histograms: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 @dataclass
 class _Measured:
-    """One arm in one cell: per epoch its host, seconds, New-Orders and transactions; histograms by operation."""
+    """One arm in one cell: values by epoch, and histograms by operation."""
 
     hosts: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -200,7 +199,7 @@ def _type_summary(name: str, measured: _Measured) -> TypeSummary:
 
 
 def _judge_share(count: int, of: int, *, least: float, most: float, nominal: float) -> Judgement:
-    """Judge a share; it is TOO_FEW when, for a true value of `nominal`, chance may explain how far it lies outside."""
+    """Judge a share. It is TOO_FEW if chance explains how far it lies outside, for a true value of `nominal`."""
     if of == 0:
         return Judgement.TOO_FEW
     share = count / of

@@ -25,7 +25,6 @@ def _epochs(context: Context) -> list[EpochData]:
 
 
 def _summaries(context: Context) -> Sequence[TpccSummary]:
-    """None without TPC-C."""
     epochs = context.once(_epochs)
     return tpcc_summaries(epochs) if epochs else ()
 
@@ -54,7 +53,7 @@ def _key_figures(context: Context) -> Iterator[str]:
 
 
 def _tpmc(summary: TpccSummary) -> Value:
-    """New-Orders per minute, with the interval unless it is of one epoch."""
+    """New-Orders per minute, with their interval if there are several epochs."""
     interval = f"{format_rate(summary.tpmc_low)} to {format_rate(summary.tpmc_high)}"
     return Value(text=format_rate(summary.tpmc), sub=interval if summary.tpmc_low < summary.tpmc_high else "")
 
@@ -116,7 +115,7 @@ def _transactions_table(context: Context, summaries: Sequence[TpccSummary]) -> T
 
 
 def _server_count(checks: Sequence[CrossCheck]) -> Value:
-    """Whether the server's own sums hold what was counted, in every epoch."""
+    """Whether the server counted at least what was measured, in every epoch."""
     if not checks:
         return Value(text="not asked")
     disagreeing = sum(not check.agrees for check in checks)
@@ -131,17 +130,14 @@ def _worst(judgements: Iterable[Judgement]) -> str:
 
 
 def _cell(context: Context, summary: TpccSummary, summaries: Sequence[TpccSummary]) -> str:
-    """What distinguishes a cell from the others: its threads, and its workload where there are several."""
+    """The threads of a cell, and its workload if there are several."""
     if len({each.cell.rpartition("/")[0] for each in summaries}) > 1:
         return context.cell_title(summary.cell)
     return numbers.threads(int(summary.cell.rpartition("/")[2]))
 
 
 def _sets_table(context: Context) -> Table:
-    """The publication's way beside ours: the median of three sets, and how far it would have moved with other sets.
-
-    No rows below three epochs.
-    """
+    """The median of three sets as publications give it, how much it would vary with other sets, and our ratio."""
     scripts = {cell.name: cell.script for cell in context.cells_planned}
     rows = []
     for comparison in context.primary:

@@ -1,4 +1,4 @@
-//! Sockets and time: one thread with epoll serves many connections, and a heap of due times gives answers when their work is done.
+//! Sockets and time: one epoll thread serves many connections, and a heap of due times delays answers until their work is done.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,13 +17,12 @@ use crate::server::{Server, count_one};
 use crate::session::{Delivery, Reply, Session};
 
 const READ_BUFFER_BYTES: usize = 64 << 10;
-/// A resting connection keeps no buffer above this: ten thousand of them must fit.
+/// Idle connections keep no larger buffer, because ten thousand must fit.
 const KEPT_BUFFER_BYTES: usize = 4 << 10;
-/// The last stretch of a wait is spun, for precision.
+/// The end of a wait is spun, for precision.
 const SPIN_NS: u64 = 60_000;
 const INBOX: EventData = EventData::new_u64(u64::MAX);
 
-/// CLOCK_MONOTONIC in ns.
 pub(crate) fn monotonic_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -41,7 +40,6 @@ impl Inbox {
         Ok(Self { arrived: Mutex::default(), wake: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)? })
     }
 
-    /// Gives a connected, non-blocking socket to the loop.
     pub(crate) fn push(&self, socket: OwnedFd, connection_id: u32) -> io::Result<()> {
         self.arrived.lock().unwrap_or_else(PoisonError::into_inner).push((socket, connection_id));
         rustix::io::write(&self.wake, &1u64.to_ne_bytes())?;
@@ -49,7 +47,7 @@ impl Inbox {
     }
 
     fn take(&self) -> Vec<(OwnedFd, u32)> {
-        // Only clears the counter; that it was already clear is no error.
+        // Only clears the counter, which may be clear already.
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
         std::mem::take(&mut *self.arrived.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -57,11 +55,11 @@ impl Inbox {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Takes the next payload.
+    /// Ready for the next payload.
     Open,
-    /// An encoded answer waits for its work to be done.
+    /// An encoded answer waits until its work is done.
     Working(Delivery),
-    /// Closes when its output is out.
+    /// Closes once its output is written.
     Closing,
 }
 
@@ -116,7 +114,6 @@ impl EventLoop {
         monotonic_ns().saturating_sub(self.origin_ns)
     }
 
-    /// Serves until the process ends.
     pub(crate) fn run(mut self) -> io::Error {
         let mut events = Vec::with_capacity(256);
         loop {
@@ -137,7 +134,7 @@ impl EventLoop {
         }
     }
 
-    /// Waits for events, None for ever.
+    /// Waits for events; None waits forever.
     fn wait_for_events(&self, events: &mut Vec<epoll::Event>, wait: Option<Timespec>) -> rustix::io::Result<()> {
         const AT_ONCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
         if let Some(wait) = wait.filter(|wait| *wait != AT_ONCE) {
@@ -148,7 +145,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Gives the answers whose time has come; returns how long to wait for events, None for ever.
+    /// Sends the answers that are due; returns how long to wait for events, None for forever.
     fn give_due_answers(&mut self) -> Option<Timespec> {
         loop {
             let &Reverse((due_ns, slot, generation)) = self.due.peek()?;
@@ -211,7 +208,7 @@ impl EventLoop {
         self.advance(slot);
     }
 
-    /// Reads what is there; false when the client is gone.
+    /// Reads what has arrived; false if the client is gone.
     fn read(&mut self, slot: usize) -> bool {
         let Some(connection) = self.connections[slot].as_mut() else {
             return true;
@@ -234,7 +231,7 @@ impl EventLoop {
         }
     }
 
-    /// Answers the payloads that are there, one after another, until one has to wait.
+    /// Answers the payloads that have arrived, one after another, until one has to wait.
     fn advance(&mut self, slot: usize) {
         loop {
             let Some(connection) = self.connections[slot].as_mut() else {
@@ -261,7 +258,7 @@ impl EventLoop {
         }
     }
 
-    /// Gives an encoded answer now or when its work will be done.
+    /// Sends an encoded answer now, or once its work is done.
     fn answer(&mut self, slot: usize, reply: &Reply) {
         let now_ns = self.now_ns();
         let Some(connection) = self.connections[slot].as_mut() else {
@@ -293,7 +290,7 @@ impl EventLoop {
         self.flush(slot);
     }
 
-    /// Writes as much as the socket takes, and asks epoll about the rest.
+    /// Writes as much as the socket takes, and waits to write the rest.
     fn flush(&mut self, slot: usize) {
         let Some(connection) = self.connections[slot].as_mut() else {
             return;

@@ -1,17 +1,15 @@
-//! Injected misbehaviour, to test what becomes of a run whose connection or server is gone.
+//! Injected faults, to test runs that lose a connection or a server.
 
 use std::str::FromStr;
 
-/// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultKind {
     /// The connection is closed instead of an answer.
     Close,
-    /// The whole server is gone.
     Exit,
 }
 
-/// A fault and the server's timed statement (counted from 1) that it hits.
+/// A fault, and the timed statement of the server (counted from 1) that it hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,

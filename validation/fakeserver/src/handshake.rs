@@ -8,7 +8,7 @@ use sha1::{Digest, Sha1};
 
 use crate::packet::{PacketWriter, PayloadReader};
 
-/// Capability flags, as far as this server looks at them.
+/// Capability flags that this server uses.
 pub(crate) mod capability {
     pub(crate) const CONNECT_WITH_DB: u32 = 1 << 3;
     pub(crate) const PROTOCOL_41: u32 = 1 << 9;
@@ -24,7 +24,6 @@ pub(crate) mod capability {
     const TRANSACTIONS: u32 = 1 << 13;
     const CONNECT_ATTRIBUTES: u32 = 1 << 20;
 
-    /// What the server offers: neither TLS nor compression.
     pub(crate) const OFFERED: u32 = LONG_PASSWORD
         | FOUND_ROWS
         | LONG_FLAG
@@ -41,7 +40,7 @@ pub(crate) mod capability {
 
 pub(crate) const NATIVE_PASSWORD: &str = "mysql_native_password";
 
-/// The 20 random bytes that a password is mixed with; none of them zero, since old clients read them as C strings.
+/// The 20 random bytes that a password is mixed with; none is zero, because old clients read them as C strings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scramble([u8; 20]);
 
@@ -96,7 +95,6 @@ pub(crate) fn put_auth_switch(out: &mut Vec<u8>, sequence: u8, scramble: &Scramb
     });
 }
 
-/// What a client says of itself.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ClientHello {
     pub(crate) capabilities: u32,
@@ -108,7 +106,7 @@ pub(crate) struct ClientHello {
 }
 
 impl ClientHello {
-    /// Reads a HandshakeResponse41; `None` when it is cut short or older than protocol 4.1.
+    /// Reads a HandshakeResponse41; `None` if it is truncated or older than protocol 4.1.
     pub(crate) fn read(payload: &[u8]) -> Option<Self> {
         let mut reader = PayloadReader::new(payload);
         let capabilities = reader.u32()? & capability::OFFERED;

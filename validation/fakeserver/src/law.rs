@@ -1,7 +1,7 @@
-//! The latency law: how long a statement takes, known exactly, so that a measurement can be held against it.
+//! The latency law: how long a statement takes, known exactly, so that a measurement can be compared with it.
 //!
 //! Work of one statement [ns] = draw × slow_factor × instance_factor × Π drift(t), where t is the time since the origin.
-//! The work goes forward only outside stalls. Pure functions of time and a seeded generator; nothing here waits.
+//! Work progresses only outside stalls. Pure functions of time and a seeded generator; nothing here waits.
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -9,7 +9,7 @@ use rand_distr::{Distribution, Exp1, StandardNormal};
 
 const NS_PER_S: f64 = 1e9;
 
-/// The generator of one stream of a seed: the same pair gives the same latencies, different pairs give unrelated ones.
+/// Returns the generator of one stream of a seed; different pairs give unrelated latencies.
 pub(crate) fn random_stream(seed: u64, stream: u64) -> StdRng {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -20,12 +20,17 @@ pub(crate) fn random_stream(seed: u64, stream: u64) -> StdRng {
 /// The distribution that a statement's work is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Draw {
-    /// Always the same.
-    Constant { ns: f64 },
-    /// Exponential.
-    Exponential { mean_ns: f64 },
+    Constant {
+        ns: f64,
+    },
+    Exponential {
+        mean_ns: f64,
+    },
     /// ln(work) is normal with mean ln(median) and standard deviation sigma; the mean is median × exp(sigma²/2).
-    LogNormal { median_ns: f64, sigma: f64 },
+    LogNormal {
+        median_ns: f64,
+        sigma: f64,
+    },
 }
 
 /// A slow change of the whole law with time, as a factor around 1.
@@ -50,7 +55,7 @@ impl Drift {
     }
 }
 
-/// A freeze of the whole server: in `[k·period, k·period + length)`, k ≥ 1, no work goes forward.
+/// A freeze of the whole server: no work progresses in `[k·period, k·period + length)`, k ≥ 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Stall {
     pub(crate) length_ns: u64,
@@ -59,20 +64,18 @@ pub(crate) struct Stall {
 }
 
 impl Stall {
-    /// The end of the stall that `now_ns` lies in.
     fn end_of_stall_at(&self, now_ns: u64) -> Option<u64> {
         let (count, offset) = (now_ns / self.period_ns, now_ns % self.period_ns);
         (count >= 1 && offset < self.length_ns).then(|| count * self.period_ns + self.length_ns)
     }
 }
 
-/// Everything that decides how long a statement takes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Law {
     pub(crate) draw: Draw,
     /// An injected slowdown: 1.05 makes every statement take 5 % longer.
     pub(crate) slow_factor: f64,
-    /// This start's own factor, as restarts of a real server have one.
+    /// The factor of this start; real servers have one too.
     pub(crate) instance_factor: f64,
     pub(crate) drifts: Vec<Drift>,
     pub(crate) stall: Option<Stall>,
@@ -101,7 +104,7 @@ impl Law {
         (drawn * self.slow_factor * self.instance_factor * drift).round() as u64
     }
 
-    /// When work that begins at `start_ns` is done: stalls in between are added.
+    /// Returns when work that begins at `start_ns` is done, stalls included.
     pub(crate) fn finish_ns(&self, start_ns: u64, work_ns: u64) -> u64 {
         let Some(stall) = self.stall else {
             return start_ns.saturating_add(work_ns);

@@ -1,4 +1,4 @@
-//! bakeoff-fakeserver: a MySQL-speaking server whose latency law is known, so that a measurement can be held against the truth.
+//! bakeoff-fakeserver: a MySQL-speaking server whose latency law is known, so that a measurement can be compared with the truth.
 //!
 //! It owns its half of the protocol and shares no code with bakeoff's client. Threads: one that waits for signals, one that
 //! accepts, and `--threads` event loops, each with its own connections; they share counters only.
@@ -32,7 +32,7 @@ use crate::event_loop::{EventLoop, Inbox, monotonic_ns};
 use crate::options::Options;
 use crate::server::{Counters, Server, count_one};
 
-/// Small: ten thousand connections need no stack of their own, and few threads need little.
+/// Small, because connections share the stacks of a few threads.
 const STACK_BYTES: usize = 512 << 10;
 
 fn main() -> ExitCode {
@@ -96,7 +96,7 @@ fn describe(error: io::Error, what: String, hint: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}. {hint}"))
 }
 
-/// Listens at the path; a socket left behind by a dead server is taken away, a living server's or another file is not.
+/// Listens at the path. Removes the socket of a dead server, but not a live one's or another file.
 fn listen_at(path: &Path) -> io::Result<UnixListener> {
     let what = format!("cannot listen at {}", path.display());
     let in_use = |hint| Err(describe(io::ErrorKind::AddrInUse.into(), what.clone(), hint));
@@ -105,14 +105,13 @@ fn listen_at(path: &Path) -> io::Result<UnixListener> {
     }
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path)?,
-        Ok(_) => return in_use("A file that is no socket is there; give another --socket."),
+        Ok(_) => return in_use("There is a file that is not a socket; give another --socket."),
         Err(_) => {}
     }
     UnixListener::bind(path)
         .map_err(|error| describe(error, what, "Is the folder there, and the path below 108 bytes?"))
 }
 
-/// Hands connections to the loops in turn.
 fn accept_forever(listener: &UnixListener, server: &Server, inboxes: &[Arc<Inbox>]) -> io::Error {
     loop {
         match listener.accept().and_then(|(stream, _)| stream.set_nonblocking(true).map(|()| stream)) {
@@ -128,7 +127,7 @@ fn accept_forever(listener: &UnixListener, server: &Server, inboxes: &[Arc<Inbox
     }
 }
 
-/// Starts a thread that never ends but with an error, which ends the process.
+/// Starts a thread that ends only with an error, which ends the process.
 fn spawn(name: &str, body: impl FnOnce() -> io::Error + Send + 'static) -> io::Result<()> {
     let shown = name.to_owned();
     std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(move || {

@@ -5,24 +5,24 @@
 
 use std::borrow::Cow;
 
-/// Largest payload taken from a client.
 pub(crate) const MAX_ALLOWED_PACKET_BYTES: usize = 64 << 20;
 
 const MAX_PAYLOAD: usize = 0xFF_FFFF;
 const HEADER: usize = 4;
 
-/// What lies at the front of the bytes received so far.
+/// The start of the bytes received so far.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Front<'a> {
-    /// A payload, borrowed where it lies in one packet; the sequence number is that of its last packet.
-    Whole { sequence: u8, payload: Cow<'a, [u8]>, taken: usize },
-    /// More bytes are needed.
+    /// A payload, borrowed if it is one packet; the sequence number is that of its last packet.
+    Whole {
+        sequence: u8,
+        payload: Cow<'a, [u8]>,
+        taken: usize,
+    },
     Incomplete,
-    /// The payload passes `MAX_ALLOWED_PACKET_BYTES`.
     TooLarge,
 }
 
-/// Looks for a whole payload at the front of `bytes`.
 pub(crate) fn front(bytes: &[u8]) -> Front<'_> {
     let Some((sequence, payload)) = one_packet(bytes) else {
         return Front::Incomplete;
@@ -98,7 +98,6 @@ impl<'a> PacketWriter<'a> {
     }
 }
 
-/// Appends a length-encoded integer.
 pub(crate) fn put_lenenc(out: &mut Vec<u8>, value: u64) {
     match value {
         0..=250 => out.push(value as u8),
@@ -117,13 +116,12 @@ pub(crate) fn put_lenenc(out: &mut Vec<u8>, value: u64) {
     }
 }
 
-/// Appends a length-encoded string.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     put_lenenc(out, text.len() as u64);
     out.extend_from_slice(text);
 }
 
-/// Reads a client's payload from front to back; every method is `None` when the payload ends too early.
+/// Reads a client's payload; every method returns `None` if the payload ends too early.
 pub(crate) struct PayloadReader<'a> {
     rest: &'a [u8],
 }
@@ -166,7 +164,7 @@ impl<'a> PayloadReader<'a> {
         self.bytes(length)
     }
 
-    /// Up to a zero byte, which is taken too; at the payload's end the zero may be missing.
+    /// Reads up to and including a zero byte, which may be missing at the payload's end.
     pub(crate) fn until_zero(&mut self) -> &'a [u8] {
         let end = self.rest.iter().position(|&byte| byte == 0);
         let text = &self.rest[..end.unwrap_or(self.rest.len())];

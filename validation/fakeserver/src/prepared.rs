@@ -17,7 +17,6 @@ pub(crate) struct Catalogue {
     by_text: HashMap<String, Rc<Prepared>>,
 }
 
-/// A prepared statement.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) statement: Statement,
@@ -26,10 +25,9 @@ pub(crate) struct Prepared {
 }
 
 impl Catalogue {
-    /// Texts kept; a client that prepares more (with literals in them) gets its own copies.
+    /// Texts kept; more of them (with literals) are not shared.
     const LIMIT: usize = 4096;
 
-    /// The statement of that text.
     pub(crate) fn prepare(&mut self, text: &str, facts: &SessionFacts) -> Rc<Prepared> {
         if let Some(known) = self.by_text.get(text) {
             return Rc::clone(known);
@@ -46,7 +44,7 @@ impl Catalogue {
 }
 
 impl Prepared {
-    /// Columns of its result set; none for a statement that answers OK.
+    /// Columns of its result set; empty if it answers OK.
     pub(crate) fn columns(&self) -> &[Column] {
         match &self.statement.action {
             Action::Rows(table) => &table.columns,
@@ -54,7 +52,7 @@ impl Prepared {
         }
     }
 
-    /// Appends the result set in that form, encoded once; false when the statement has none.
+    /// Appends the result set in this form, encoded once; false if there is none.
     pub(crate) fn put_rows(&self, form: Form, out: &mut Vec<u8>) -> bool {
         let Action::Rows(table) = &self.statement.action else {
             return false;

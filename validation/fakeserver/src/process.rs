@@ -9,7 +9,7 @@ use rustix::process::{Resource, Rlimit, Signal, getppid, getrlimit, set_parent_p
 #[derive(Debug)]
 pub(crate) struct EndingSignals(libc::sigset_t);
 
-/// Blocks SIGTERM, SIGINT and SIGHUP; call it before any thread is started, for threads inherit it.
+/// Blocks SIGTERM, SIGINT and SIGHUP; call it before starting threads, which inherit it.
 pub(crate) fn block_ending_signals() -> io::Result<EndingSignals> {
     let mut set = std::mem::MaybeUninit::uninit();
     // SAFETY: sigemptyset initialises the set, which is then only read; all pointers are to locals.
@@ -25,7 +25,6 @@ pub(crate) fn block_ending_signals() -> io::Result<EndingSignals> {
 }
 
 impl EndingSignals {
-    /// Returns when one of them comes.
     pub(crate) fn wait(&self) {
         let mut signal = 0;
         // SAFETY: both pointers are valid; the set was initialised by sigemptyset.
@@ -33,7 +32,7 @@ impl EndingSignals {
     }
 }
 
-/// Asks for SIGTERM when the thread that started this process ends (the kernel's rule: the thread, not its process).
+/// Asks for SIGTERM when the thread (not the process) that started this process ends.
 pub(crate) fn end_with_parent() -> io::Result<()> {
     let before = getppid();
     set_parent_process_death_signal(Some(Signal::TERM))?;
@@ -44,14 +43,14 @@ pub(crate) fn end_with_parent() -> io::Result<()> {
     Ok(())
 }
 
-/// As many open files as the system allows: each connection is one.
+/// Allows as many open files as the system does; each connection is one.
 pub(crate) fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     // A refusal leaves the limit as it was: fewer connections, which their clients will see.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// Takes the usual 50 µs of slack from this thread's waits.
+/// Removes the default 50 µs of slack from this thread's waits.
 pub(crate) fn sleep_precisely() {
     // Without it waits are only less precise.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));

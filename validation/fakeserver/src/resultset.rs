@@ -5,14 +5,12 @@ use crate::packet::{PacketWriter, put_lenenc, put_text};
 pub(crate) const STATUS_IN_TRANSACTION: u16 = 0x0001;
 pub(crate) const STATUS_AUTOCOMMIT: u16 = 0x0002;
 
-/// Type of a column, as far as this server has them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     /// BIGINT; eight bytes in the binary form.
     Integer,
     /// DECIMAL; text in both forms.
     Decimal,
-    /// VARCHAR.
     Text,
 }
 
@@ -51,7 +49,7 @@ impl Value {
     }
 }
 
-/// A result set: `rows` one after another, all of it `repeat` times.
+/// A result set; all of its rows are sent `repeat` times.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,
@@ -60,13 +58,11 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Rows that are sent once.
     pub(crate) fn new(columns: Vec<Column>, rows: Vec<Vec<Value>>) -> Self {
         Self { columns, rows, repeat: 1 }
     }
 }
 
-/// A server error: what an ERR packet carries.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SqlError {
     pub(crate) code: u16,
@@ -79,7 +75,7 @@ impl SqlError {
         Self { code, sqlstate: sqlstate.to_owned(), message: message.into() }
     }
 
-    /// The error of that number; a deadlock is worded as servers word it.
+    /// Returns the error of a number; a deadlock has the servers' message.
     pub(crate) fn numbered(code: u16) -> Self {
         match code {
             1213 => Self::new(code, "40001", "Deadlock found when trying to get lock; try restarting transaction"),
@@ -95,11 +91,9 @@ pub(crate) struct Form {
     pub(crate) binary: bool,
     /// No EOF after the columns, and an OK packet in place of the last EOF.
     pub(crate) deprecate_eof: bool,
-    /// Server status flags.
     pub(crate) status: u16,
 }
 
-/// Appends an OK packet.
 pub(crate) fn put_ok(writer: &mut PacketWriter<'_>, affected: u64, status: u16) {
     writer.packet(|out| {
         out.push(0x00);
@@ -110,7 +104,6 @@ pub(crate) fn put_ok(writer: &mut PacketWriter<'_>, affected: u64, status: u16) 
     });
 }
 
-/// Appends an ERR packet.
 pub(crate) fn put_error(writer: &mut PacketWriter<'_>, error: &SqlError) {
     writer.packet(|out| {
         out.push(0xFF);
@@ -121,7 +114,6 @@ pub(crate) fn put_error(writer: &mut PacketWriter<'_>, error: &SqlError) {
     });
 }
 
-/// Appends an EOF packet.
 pub(crate) fn put_eof(writer: &mut PacketWriter<'_>, status: u16) {
     writer.packet(|out| {
         out.extend_from_slice(&[0xFE, 0, 0]);
@@ -141,7 +133,6 @@ fn put_end_of_rows(writer: &mut PacketWriter<'_>, form: Form) {
     }
 }
 
-/// Appends one column definition.
 pub(crate) fn put_column(writer: &mut PacketWriter<'_>, column: &Column) {
     const UTF8MB4: u16 = 45;
     const BINARY: u16 = 63;
@@ -161,7 +152,6 @@ pub(crate) fn put_column(writer: &mut PacketWriter<'_>, column: &Column) {
     });
 }
 
-/// Appends a whole result set.
 pub(crate) fn put_table(writer: &mut PacketWriter<'_>, table: &Table, form: Form) {
     writer.packet(|out| put_lenenc(out, table.columns.len() as u64));
     for column in &table.columns {

@@ -1,4 +1,4 @@
-//! Finding words and marks in SQL, outside strings, quoted names and comments.
+//! Finds words and marks in SQL, outside strings, quoted names and comments.
 
 /// Number of `?` outside strings, quoted names and comments.
 pub(crate) fn parameters(text: &str) -> u16 {
@@ -33,7 +33,7 @@ pub(crate) fn scan(text: &str, mut visit: impl FnMut(usize, u8)) {
     }
 }
 
-/// Without leading blanks and comments, the marks of a leading `/*!40101 … */`, and a trailing `;`.
+/// Strips leading blanks and comments, the marks of a leading `/*!40101 … */`, and a trailing `;`.
 pub(crate) fn strip(text: &str) -> &str {
     let mut text = text.trim().trim_end_matches(';').trim_end();
     loop {
@@ -49,7 +49,7 @@ pub(crate) fn strip(text: &str) -> &str {
     }
 }
 
-/// Whether the word is anywhere, in any case.
+/// Returns whether the text has the word, in any case.
 pub(crate) fn contains(text: &str, word: &str) -> bool {
     text.as_bytes().windows(word.len()).any(|window| window.eq_ignore_ascii_case(word.as_bytes()))
 }
@@ -72,7 +72,6 @@ pub(crate) fn find_word(text: &str, word: &str) -> Option<usize> {
     found
 }
 
-/// The items of a list parted by commas at depth 0.
 pub(crate) fn list_items(list: &str) -> Vec<&str> {
     let (mut depth, mut cuts) = (0i32, Vec::new());
     scan(list, |position, byte| match byte {

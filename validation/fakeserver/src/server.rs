@@ -6,30 +6,27 @@ use crate::fault::{Fault, FaultKind};
 use crate::law::Law;
 use crate::resultset::SqlError;
 
-/// Fixed at the start.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) version: String,
-    /// None: anyone may come in, whatever they answer.
+    /// None lets everyone in.
     pub(crate) password: Option<String>,
     pub(crate) law: Law,
-    /// Server error, and every how many timed statements it comes.
+    /// Server error, and after how many timed statements it recurs.
     pub(crate) injected_error: Option<(u16, u64)>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) seed: u64,
 }
 
-/// Counted since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
-    /// Statements that the latency law holds for.
+    /// Statements with a latency.
     pub(crate) timed_statements: AtomicU64,
     pub(crate) connections: AtomicU64,
     pub(crate) open_connections: AtomicU64,
     pub(crate) injected_errors: AtomicU64,
 }
 
-/// Adds one and returns the new count.
 pub(crate) fn count_one(counter: &AtomicU64) -> u64 {
     counter.fetch_add(1, Ordering::Relaxed) + 1
 }
@@ -47,14 +44,12 @@ impl Counters {
     }
 }
 
-/// Shared by all threads; only the counters change.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) config: Config,
     pub(crate) counters: Counters,
 }
 
-/// What is injected on one timed statement.
 #[derive(Debug, Default)]
 pub(crate) struct Injection {
     pub(crate) error: Option<SqlError>,
@@ -62,7 +57,7 @@ pub(crate) struct Injection {
 }
 
 impl Server {
-    /// Counts one timed statement, and says what is injected on it.
+    /// Counts one timed statement and returns what to inject on it.
     pub(crate) fn count_statement(&self) -> Injection {
         let number = count_one(&self.counters.timed_statements);
         let injected = self.config.injected_error.filter(|(_, every)| number.is_multiple_of(*every));

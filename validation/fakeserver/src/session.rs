@@ -33,7 +33,6 @@ mod command {
     pub(super) const RESET_CONNECTION: u8 = 0x1F;
 }
 
-/// What the connection does with an encoded reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     Whole,
@@ -41,10 +40,10 @@ pub(crate) enum Delivery {
     ExitNow,
 }
 
-/// How a reply, already encoded, is to be given.
+/// How to send a reply, which is already encoded.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Reply {
-    /// Whether the latency law holds for the statement.
+    /// Whether the statement has a latency.
     pub(crate) timed: bool,
     pub(crate) delivery: Delivery,
 }
@@ -53,7 +52,6 @@ impl Reply {
     const AT_ONCE: Self = Self { timed: false, delivery: Delivery::Whole };
     const LAST: Self = Self { timed: false, delivery: Delivery::WholeThenClose };
 
-    /// With what a fault makes of it.
     fn with(fault: Option<FaultKind>, timed: bool, out: &mut Vec<u8>) -> Self {
         let delivery = match fault {
             None => Delivery::Whole,
@@ -74,7 +72,7 @@ enum Phase {
     Ready,
 }
 
-/// The state of one connection above its socket.
+/// State of one connection.
 #[derive(Debug)]
 pub(crate) struct Session {
     phase: Phase,
@@ -82,7 +80,7 @@ pub(crate) struct Session {
     capabilities: u32,
     in_transaction: bool,
     facts: SessionFacts,
-    /// Index is the statement's id less one.
+    /// The index is the statement's id minus one.
     statements: Vec<Option<Rc<Prepared>>>,
     /// Draws the latencies of this connection.
     pub(crate) random: StdRng,
@@ -110,13 +108,12 @@ impl Session {
         }
     }
 
-    /// Appends the server's first packet.
     pub(crate) fn greet(&self, out: &mut Vec<u8>) {
         let SessionFacts { server, connection_id, .. } = &self.facts;
         put_greeting(out, &server.config.version, *connection_id, DEFAULT_COLLATION_ID, &self.scramble);
     }
 
-    /// Answers one payload by appending to `out`; nothing appended is no answer.
+    /// Answers one payload by appending to `out`, possibly nothing.
     pub(crate) fn handle(
         &mut self,
         catalogue: &mut Catalogue,
@@ -161,7 +158,6 @@ impl Session {
         self.ok(out, next)
     }
 
-    /// Replies OK.
     fn ok(&self, out: &mut Vec<u8>, sequence: u8) -> Reply {
         put_ok(&mut PacketWriter::new(out, sequence), 0, self.status());
         Reply::AT_ONCE
@@ -243,7 +239,6 @@ impl Session {
         Reply::with(fault, *timed, out)
     }
 
-    /// What is injected on the next statement.
     fn injection(&mut self, timed: bool) -> Injection {
         if !timed {
             return Injection::default();
@@ -294,7 +289,6 @@ impl Session {
         self.statements.push(Some(prepared));
     }
 
-    /// Does what the statement asks, and answers.
     fn perform(&mut self, action: &Action, binary: bool, out: &mut Vec<u8>) {
         let (mut writer, mut affected) = (PacketWriter::new(out, 1), 0);
         match action {
@@ -313,7 +307,6 @@ impl Session {
     }
 }
 
-/// Replies an error and closes the connection.
 fn refuse(out: &mut Vec<u8>, sequence: u8, error: &SqlError) -> Reply {
     put_error(&mut PacketWriter::new(out, sequence), error);
     Reply::LAST

@@ -4,12 +4,11 @@ use crate::resultset::{Column, Kind, SqlError, Table, Value};
 use crate::scanner::{contains, find_word, list_items, scan, strip};
 use crate::settings::{self, SessionFacts};
 
-/// Rows of a SELECT with BETWEEN and without an aggregate: as many as sysbench's scripts ask for; of any other, one.
+/// Rows of a SELECT with BETWEEN and without an aggregate, as sysbench's scripts ask for; others have one.
 const RANGE_ROWS: usize = 100;
-/// Of each text value: as long as sysbench's `c`.
+/// Length of text values, that of sysbench's `c`.
 const TEXT_BYTES: usize = 119;
 
-/// What a statement does.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Action {
     Rows(Table),
@@ -22,7 +21,7 @@ pub(crate) enum Action {
     Fail(SqlError),
 }
 
-/// An action, and whether the latency law holds for it: setting up a session is always free.
+/// An action, and whether it has a latency; setting up a session has none.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Statement {
     pub(crate) action: Action,
@@ -37,7 +36,6 @@ fn free(action: Action) -> Statement {
     Statement { action, timed: false }
 }
 
-/// Reads one statement.
 pub(crate) fn read(text: &str, facts: &SessionFacts) -> Statement {
     let text = strip(text);
     let word = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or("").to_ascii_uppercase();
@@ -115,7 +113,7 @@ fn column(item: &str) -> Column {
     Column { name: item.to_owned(), kind }
 }
 
-/// Groups at depth 0 after VALUES.
+/// Counts the groups at depth 0 after VALUES.
 fn inserted_rows(rest: &str) -> u64 {
     let Some(values) = find_word(rest, "VALUES") else {
         return 1;

@@ -140,7 +140,7 @@ impl Drop for Engine {
     }
 }
 
-/// `bakeoff-fakeserver` on a unix socket of its own, killed when dropped.
+/// `bakeoff-fakeserver` on a new unix socket, killed when dropped.
 pub(crate) struct FakeServer {
     child: Child,
     output: BufReader<std::process::ChildStdout>,

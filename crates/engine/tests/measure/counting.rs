@@ -173,7 +173,7 @@ fn nothing_of_the_guard_is_counted() {
 
 #[test]
 fn load_goes_on_uncounted_until_all_windows_are_over() {
-    // Of two workers one has events of 1 ms or 20 ms, the other one event that ends 40 ms after the slice's 100 ms.
+    // One worker has events of 1 ms or 20 ms, the other a single event that ends 40 ms after the slice's 100 ms.
     let after = |short_ms, thinks: bool| {
         let after = Arc::new(AtomicU64::new(0));
         let its_after = Arc::clone(&after);

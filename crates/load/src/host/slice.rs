@@ -191,7 +191,7 @@ impl Events for SliceHost {
         self.clock.look_at_clock();
         self.clock.event_stop(end, self.counts());
         if end == EventEnd::Done {
-            // Events of the guard bring injected ones, too: the sequence goes on as if there were no slices.
+            // Events of the guard bring injected ones, too: the sequence continues across slices.
             let step = if self.is_injected() { -1.0 } else { self.plan.slowdown_per_event };
             self.injected_due.set(self.injected_due.get() + step);
         }

@@ -48,7 +48,7 @@ fn an_address_that_does_not_answer_leaves_time_for_the_next() {
     full.bind(&loopback.into()).unwrap();
     full.listen(0).unwrap();
     let silent = full.local_addr().unwrap().as_socket().unwrap();
-    // Its queue takes one connection, or two; what comes then has no answer.
+    // The queue takes one or two connections. Later ones get no answer.
     let waiting: Vec<_> =
         (0..3).map(|_| std::net::TcpStream::connect_timeout(&silent, Duration::from_millis(50))).collect();
     assert!(waiting.iter().any(Result::is_err));

@@ -247,7 +247,7 @@ fn a_capture_that_is_one_transaction_is_cut_into_chunks() {
 }
 
 #[test]
-fn what_is_no_capture_or_has_nothing_to_replay_is_refused_in_a_line() {
+fn a_file_that_is_not_a_capture_or_has_nothing_to_replay_is_refused_in_a_line() {
     let (folder, file) = captured(&queries(&[(1, "INSERT INTO t VALUES (1)")]));
     let reading = ReplayOrder { reads_only: true, ..order(&file, 1, 2) };
     let refused = Replay::open(reading).err().unwrap().message;

@@ -1,4 +1,4 @@
--- Commands of its own, parallel ones among them.
+-- Commands of a script, some of them parallel.
 
 local function fill()
    local con = sysbench.sql.driver():connect()

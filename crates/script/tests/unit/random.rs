@@ -151,7 +151,7 @@ fn special_puts_three_quarters_into_the_middle_hundredth() {
     let distributions = Distributions::new(&RandSettings::default());
     let seen = histogram(10_000, |generator| distributions.special(generator, 1, 10_000));
     let band: f64 = seen[4950..5050].iter().sum::<f64>() / f64::from(DRAWS);
-    // Of the bell's quarter, 4.8 % falls into the band as well: 0.75 + 0.25 × 0.048.
+    // 4.8 % of the bell's quarter also falls into the band: 0.75 + 0.25 × 0.048.
     assert!((band - 0.762).abs() < 0.01, "{band}");
 }
 

@@ -78,10 +78,10 @@ fn the_socket_is_gone_after_the_end_and_a_living_server_is_not_replaced() {
 }
 
 #[test]
-fn a_file_that_is_no_socket_is_left_alone() {
+fn a_file_that_is_not_a_socket_is_left_alone() {
     let path = std::env::temp_dir().join(format!("bakeoff-fake-file-{}", std::process::id()));
     std::fs::write(&path, "letters").unwrap();
-    assert_refused(&path, "A file that is no socket is there");
+    assert_refused(&path, "There is a file that is not a socket");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "letters");
     std::fs::remove_file(&path).unwrap();
 }

@@ -1,4 +1,4 @@
-"""Results of other tools: files that the tools wrote (data/imports), and others as their documentation shows them."""
+"""Results of other tools: files that the tools wrote (imports/), and others as their documentation shows them."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from bakeoff.errors import ResultsError, SpecError
 from bakeoff.history.history_file import History
 from bakeoff.history.imports import read_points
 
-WRITTEN = Path(__file__).parent.parent / "data" / "imports"
+WRITTEN = Path(__file__).with_name("imports")
 
 # As the documentation of the tools shows them.
 SYSBENCH_0_4 = """sysbench 0.4.12:  multi-threaded system evaluation benchmark

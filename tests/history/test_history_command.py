@@ -13,7 +13,7 @@ from synthetic_history import history
 from bakeoff.errors import ExitCode
 from bakeoff.history.history_file import History
 
-IMPORTS = Path(__file__).parent.parent / "data" / "imports"
+IMPORTS = Path(__file__).with_name("imports")
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_files_of_other_tools_become_a_history_and_are_compared(inside, shell):
         ran = inside("history", "import", *files, "--series", series, "--workload", "reads", "--history", "h.db")
         assert "6 figures of single runs, 6 of them new" in ran.err
     ran = inside("compare", "old", "new", "--history", "h.db")
-    assert (ran.code, "throughput, sysbench" in ran.out, "there is no verdict" in ran.out) == (0, True, True)
+    assert (ran.code, "throughput, sysbench" in ran.out, "they get no verdict" in ran.out) == (0, True, True)
     lines = json.loads(inside("compare", "old", "new", "--history", "h.db", "--format", "json").out)["lines"]
     assert {line["cell"] for line in lines} == {"reads/4"}
     again = inside("history", "import", *files, "--series", "new", "--workload", "reads", "--history", "h.db")
@@ -70,11 +70,11 @@ def test_files_of_other_tools_become_a_history_and_are_compared(inside, shell):
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("show",), ExitCode.USAGE, "bakeoff-history.db is not there. `bakeoff history add RUN` begins a history."),
+        (("show",), ExitCode.USAGE, "bakeoff-history.db does not exist. `bakeoff history add RUN` creates a history."),
         (("add", "nowhere"), ExitCode.USAGE, "nowhere"),
-        (("add", "one", "two", "--commit", "x"), ExitCode.USAGE, "one commit or date is not that of several runs"),
+        (("add", "one", "two", "--commit", "x"), ExitCode.USAGE, "--commit and --date are for one run"),
         (("show", "--history", "h.db", "--series", "x"), ExitCode.USAGE, "no series 'x'. It has: before, nightly."),
-        (("show", "--history", "h.db", "--cell", "x"), ExitCode.USAGE, "nothing of that cell and metric. It has: "),
+        (("show", "--history", "h.db", "--cell", "x"), ExitCode.USAGE, "no points of that cell and metric. It has: "),
         (("show", "--history", "notes.txt"), ExitCode.NOT_READY, "notes.txt: file is not a database."),
         (("annotate", " ", "--history", "h.db"), ExitCode.USAGE, "the remark is empty"),
         (("annotate", "x", "--date", "soon", "--history", "h.db"), ExitCode.USAGE, "--date: 'soon' is not a date."),
@@ -85,7 +85,7 @@ def test_files_of_other_tools_become_a_history_and_are_compared(inside, shell):
         (("export", "--history", "h.db", "--format", "otava-csv"), ExitCode.USAGE, "not every run has every line"),
         (("export", "--history", "h.db"), ExitCode.USAGE, "--format"),
         (("report", "--history", "h.db", "-O", "nowhere/h.html"), ExitCode.NOT_READY, "nowhere/h.html"),
-        (("report", "--history", "nowhere/h.db"), ExitCode.USAGE, "nowhere/h.db is not there"),
+        (("report", "--history", "nowhere/h.db"), ExitCode.USAGE, "nowhere/h.db does not exist"),
     ],
 )
 def test_a_mistake_is_one_line(inside, shell, arguments, code, says):
@@ -110,7 +110,7 @@ def test_compare_takes_series_of_single_runs_only(inside, shell):
     History(shell.folder / "h.db").add(history()[0])
     for names, says in (
         (("before", "before"), "named twice"),
-        (("before", "nightly"), "no series of single runs 'nightly'"),
+        (("before", "nightly"), "is not a series of single runs"),
     ):
         ran = inside("compare", *names, "--history", "h.db")
         assert (ran.code, says in ran.complaint) == (ExitCode.USAGE, True), ran

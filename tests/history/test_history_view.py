@@ -85,7 +85,7 @@ def test_single_runs_are_shown_as_what_they_are_and_never_asked():
             for at in range(20) for point in points[:1]]  # fmt: skip
     (line,) = lines_of(step, alpha=0.05)
     assert line.changes == () and line.is_single
-    assert "there is no verdict" in render_html(view_of(step))
+    assert "they get no verdict" in render_html(view_of(step))
 
 
 def test_titles_and_remarks_are_text_on_the_page():
@@ -265,12 +265,12 @@ def test_series_of_single_runs_are_compared_by_welch():
     found = compare_series([*singles("old", old), *singles("new", new), *singles("go", new, "go-tpc")], ["old", "new"])
     (line,) = found.lines
     assert math.exp(line.found.estimate.mean) == pytest.approx(0.9, abs=0.01) and line.differs is True
-    assert "there is no verdict" in found.notes[0] and "4 runs, in old 4" in found.notes[1]
+    assert "they get no verdict" in found.notes[0] and "4 runs, in old 4" in found.notes[1]
     one = compare_series([*singles("old", old), *singles("new", new[:1])], ["old", "new"])
     assert one.lines[0].differs is None
     with pytest.raises(ResultsError, match="shares no cell and tool"):
         compare_series([*singles("old", old), *singles("go", new, "go-tpc")], ["old", "go"])
-    with pytest.raises(SpecError, match="no series of single runs 'none'"):
+    with pytest.raises(SpecError, match="is not a series of single runs"):
         compare_series(singles("old", old), ["old", "none"])
 
 

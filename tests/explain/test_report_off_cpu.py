@@ -44,7 +44,7 @@ def test_the_table_has_what_statements_wait_in_and_leaves_the_client_out(run):
     assert [row[:4] for row in rows] == [
         ["redo log: lock or condition", "100 µs", "301 µs", "+201 µs"],
         ["no processor free", "30 µs", "30 µs", "0 ns"],
-        ["all of statements", "130 µs", "331 µs", "+201 µs"],
+        ["all statements", "130 µs", "331 µs", "+201 µs"],
         ["redo log: files and disk", "70 µs", "271 µs", "+201 µs"],
         ["waiting for the client", "500 µs", "500 µs", "0 ns"],
     ]

@@ -129,7 +129,7 @@ def test_other_machines_are_refused_unless_allowed(root, tmp_path):
     copy = made(tmp_path, "elsewhere")
     other = HOST.model_copy(update={"cpus": 64, "memory_bytes": 4 * HOST.memory_bytes})
     copy.write_json("manifest.json", manifest.model_copy(update={"name": "elsewhere", "host": other}))
-    with pytest.raises(ResultsError, match="of different machines: CPUs 4 and 64, memory"):
+    with pytest.raises(ResultsError, match="on different machines: CPUs 4 and 64, memory"):
         compare_runs([elsewhere, copy])
     allowed = compare_runs([elsewhere, copy], across_machines=True)
     assert "another machine" in allowed.notes[0] and allowed.lines
@@ -145,9 +145,9 @@ def test_the_machines_of_runs_over_a_cluster_are_those_that_measured(tmp_path, c
         assert f"{cpus} × " in points_of(run, series="s")[0].machine
     arguments = ["compare", "large", "small", "--runs", str(tmp_path)]
     assert command(arguments) == 3
-    assert "of different machines: CPUs 96 and 2" in capfd.readouterr().err
+    assert "on different machines: CPUs 96 and 2" in capfd.readouterr().err
     assert command([*arguments, "--across-machines"]) == 0
-    assert "small is of another machine: CPUs 96 and 2." in capfd.readouterr().out
+    assert "small was measured on another machine: CPUs 96 and 2." in capfd.readouterr().out
 
 
 def test_runs_that_share_nothing_and_studies_that_differ(root, tmp_path):

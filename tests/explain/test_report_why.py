@@ -60,7 +60,7 @@ def test_json_has_all_counters(explained):
 
 
 def test_what_the_kernel_hides_of_other_accounts_servers_is_said(explained, tmp_path):
-    hidden = "What the servers read and wrote is missing"
+    hidden = "Bytes read and written are missing"
     assert hidden in render_markdown(explained)
     study = duel_study(workloads=("oltp_read_only",), threads=(4,))
     run = with_counters(make_run(tmp_path, study), more={"io.reads": 1000.0})

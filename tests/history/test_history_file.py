@@ -46,7 +46,7 @@ def test_annotations_come_back(history):
 
 
 def test_what_is_no_history_is_refused_and_left_as_it_is(tmp_path, history):
-    with pytest.raises(SpecError, match="is not there"):
+    with pytest.raises(SpecError, match="does not exist"):
         history.points()
     assert not history.path.exists()
     text = tmp_path / "notes.txt"
@@ -57,7 +57,7 @@ def test_what_is_no_history_is_refused_and_left_as_it_is(tmp_path, history):
     with sqlite3.connect(other) as connection:
         connection.execute("CREATE TABLE mine (x)")
     for use in (History(other).points, lambda: History(other).add(nights(count=1))):
-        with pytest.raises(ResultsError, match="is no history"):
+        with pytest.raises(ResultsError, match="is not a bakeoff history"):
             use()
     with pytest.raises(ResultsError, match="unable to open"):
         History(tmp_path / "nowhere" / "h.db").add(nights(count=1))

@@ -269,7 +269,7 @@ def test_answers_after_which_data_may_differ_say_so():
     ended = answers().model_copy(update={"ended_by": "ALTER TABLE `orders` FORCE", "tables": 0})
     said = next(iter(_coverage(of_queries((), answers={CAPTURE: ended}))))
     assert said.endswith(
-        "; 9 were not reached, since data may differ after a query that took too long on one side only: "
+        "; 9 were not reached because data may differ after a query that took too long on one side only: "
         "ALTER TABLE orders FORCE."
     )
 
