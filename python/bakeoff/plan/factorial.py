@@ -43,11 +43,7 @@ Combination = tuple[str, ...]
 
 
 def make_study(loaded: LoadedStudy, *, seed: int | None = None) -> Study:
-    """Make the study of a file, one of its scales applied; `seed` counts unless the file has one.
-
-    Raises:
-        SpecError: no contender is left, the baseline is excluded, a combination contradicts itself; with file and line.
-    """
+    """Make the study of a file, one of its scales applied; `seed` counts unless the file has one."""
     form = loaded.form
     baseline = tuple(form.baseline.get(factor, next(iter(levels))) for factor, levels in loaded.levels.items())
     count = math.prod(map(len, loaded.levels.values()))
@@ -95,7 +91,7 @@ def make_study(loaded: LoadedStudy, *, seed: int | None = None) -> Study:
 
 
 def arm_names(count: int) -> tuple[str, ...]:
-    """Names of arms: `A` to `Z`, then `AA`, `AB` and so on."""
+    """Return `A` to `Z`, then `AA`, `AB` and so on."""
     letters = string.ascii_uppercase
     doubles = (a + b for a in letters for b in letters)
     return tuple(itertools.islice(itertools.chain(letters, doubles), count))
@@ -104,7 +100,7 @@ def arm_names(count: int) -> tuple[str, ...]:
 def _measured_combinations(
     loaded: LoadedStudy, baseline: Combination, kept: list[Combination]
 ) -> tuple[Fraction | None, list[Combination]]:
-    """The combinations that are measured, the baseline first, and the fraction that they are of those kept, if any."""
+    """Return the combinations to measure, the baseline first, and the fraction that they are, if any."""
     form = loaded.form
     if baseline not in kept:
         raise loaded.error(
@@ -127,7 +123,6 @@ def _measured_combinations(
 
 
 def _database(form: StudyFile, arms: list[Arm]) -> str:
-    """The file's, else the one that the data is of, else sysbench's."""
     if "database" in form.model_fields_set or not arms[0].data.source:
         return form.database
     return default_database(arms[0].data.source) or form.database
@@ -144,10 +139,10 @@ def _excluded(loaded: LoadedStudy, combination: Combination) -> bool:
 def _fractioned(
     loaded: LoadedStudy, baseline: Combination, kept: list[Combination]
 ) -> tuple[Fraction | None, list[Combination]]:
-    """The fraction of the combinations that is measured, if any.
+    """Return the fraction of the combinations that is measured, if any.
 
-    Fractioned are the factors of two levels that `where` does not name; the others are crossed with them in full, so
-    that whatever is left out by `where`, every level of the fractioned ones comes equally often.
+    It is a fraction of the two-level factors that `where` does not name. The others are crossed with them in full, so
+    that every level of the fractioned ones comes equally often, whatever `where` leaves out.
     """
     form = loaded.form
     varied = [factor for factor, levels in loaded.levels.items() if len(levels) > 1]
@@ -175,7 +170,6 @@ def _fractioned(
 
 
 def _arms(loaded: LoadedStudy, levels: Mapping[str, Combination], workloads: tuple[Workload, ...]) -> list[Arm]:
-    """The arms of these combinations; two of them on one running server have the same data and other connections."""
     arms = [_arm(loaded, name, combination, workloads) for name, combination in levels.items()]
     by_url = any(not kind_of(workload.script).fills_tables for workload in workloads)
     seen: set[object] = set()
@@ -234,7 +228,7 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, workloads: tu
 
 
 def _refuse_set_twice(loaded: LoadedStudy, settings: Mapping[str, str], levels: Mapping[str, str]) -> None:
-    """Refuse two settings of an arm that set one thing, as page_size and option.innodb_page_size: only one counts."""
+    """Refuse two settings of an arm that set the same thing, such as page_size and option.innodb_page_size."""
     set_by: dict[KeyPath, str] = {}
     for setting, value in settings.items():
         for field in fields_set_by(setting, value):
@@ -248,7 +242,6 @@ def _refuse_set_twice(loaded: LoadedStudy, settings: Mapping[str, str], levels: 
 
 
 def _label(loaded: LoadedStudy, combination: Combination) -> str:
-    """The levels of what is varied; a factor that has one level says nothing."""
     varied = [level for levels, level in zip(loaded.levels.values(), combination, strict=True) if len(levels) > 1]
     return _words(tuple(varied))
 
@@ -267,7 +260,7 @@ def _workload(written: str | WorkloadForm, folder: Path) -> Workload:
 
 
 def _expected_bytes(form: StudyFile, workloads: tuple[Workload, ...], data: Data) -> int | None:
-    """Of the tables of an arm with this data; None: not known before they are taken from a running server."""
+    """Return the expected size of the tables with this data; None before it is taken from a running server."""
     if data.source:
         return None if is_url(data.source) else read_dump(data.source).server_bytes
     sizes = {"tables": form.tables, "table_size": form.table_size}
@@ -283,11 +276,10 @@ def _factor(name: str, bundles: Mapping[str, Mapping[str, str]]) -> Factor:
 
 
 def generators(count: int) -> tuple[int, ...]:
-    """The generators of the smallest fraction of resolution IV or better of so many factors; () when there is none.
+    """Return the generators of the smallest fraction of resolution IV or better, else ().
 
-    Returns:
-        One bit mask over the basic factors for each factor after them; the number of basic factors is `count` less
-        their number. Of all choices the one with the longest shortest word, then with the fewest words of that length.
+    Each is a bit mask over the basic factors, for one factor after them; there are `count` less so many basic factors.
+    Of all choices it is the one with the longest shortest word, then with the fewest words of that length.
     """
     basic = next(number for number in range(1, count + 1) if 2 ** (number - 1) >= count)
     extra = count - basic
@@ -303,7 +295,7 @@ def generators(count: int) -> tuple[int, ...]:
 
 
 def words(chosen: Sequence[int], basic: int) -> tuple[int, ...]:
-    """All words of the defining relation as bit masks over the factors, the basic ones in the lowest bits."""
+    """Return all words of the defining relation as bit masks over the factors, the basic ones in the lowest bits."""
     relation = {0}
     for place, mask in enumerate(chosen):
         word = mask | 1 << (basic + place)
@@ -312,7 +304,7 @@ def words(chosen: Sequence[int], basic: int) -> tuple[int, ...]:
 
 
 def points(chosen: Sequence[int], basic: int) -> tuple[tuple[int, ...], ...]:
-    """The combinations measured: a 0 or 1 for each factor; the first is all 0, the baseline."""
+    """Return the combinations measured: a 0 or 1 for each factor; the first is all 0, the baseline."""
     found = []
     for number in range(2**basic):
         levels = [number >> place & 1 for place in range(basic)]
@@ -321,7 +313,7 @@ def points(chosen: Sequence[int], basic: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _lengths(relation: Sequence[int]) -> tuple[int, ...]:
-    """How many words there are of length 1, 2, 3 …: the smaller the tuple, the better the fraction."""
+    """Count the words of length 1, 2, 3 …: the smaller the tuple, the better the fraction."""
     counts = [0] * 32
     for word in relation:
         counts[word.bit_count()] += 1
@@ -331,11 +323,6 @@ def _lengths(relation: Sequence[int]) -> tuple[int, ...]:
 def _published(
     loaded: LoadedStudy, arms: Mapping[str, Combination], workloads: tuple[Workload, ...], threads: tuple[int, ...]
 ) -> Published | None:
-    """Figures for those arms and cells of the study that were published; None when the file names none.
-
-    Raises:
-        SpecError: the CSV cannot be read, lacks a column or a value, or holds no number where one is wanted.
-    """
     form = loaded.form.published
     if form is None:
         return None
@@ -395,7 +382,7 @@ def _value(loaded: LoadedStudy, form: PublishedForm, number: int, row: dict[str,
 
 
 def _same(factor: str, level: str, written: str) -> bool:
-    """Whether a published level is the study's; servers are the same from one release series on (5.7.25 is 5.7)."""
+    """Whether a published level is the study's; servers match by release series (5.7.25 is 5.7)."""
     if level.lower() == written.lower():
         return True
     if factor != "server":
@@ -405,7 +392,7 @@ def _same(factor: str, level: str, written: str) -> bool:
 
 
 def _apart(level: str, written: str) -> int:
-    """How far a published server of the series is from the study's: below 0 when it is written alike."""
+    """Return how far a published server of the series is from the study's; -1 if the names are equal."""
     if level.lower() == written.lower():
         return -1
     ours, theirs = _release(level), _release(written)
@@ -413,6 +400,5 @@ def _apart(level: str, written: str) -> int:
 
 
 def _release(server: str) -> tuple[str, str, str] | None:
-    """Flavour, series and the number after it, if there is one."""
     found = re.fullmatch(r"([a-z]+):(\d+\.\d+)(?:\.(\d+))?[\d.]*", server.partition(",")[0].lower())
     return (found[1], found[2], found[3] or "") if found else None

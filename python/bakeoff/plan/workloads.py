@@ -68,23 +68,19 @@ class ScriptKind:
     sized_by: tuple[str, ...] = ("tables", "table_size")
 
     def owns(self, script: str) -> bool:
-        """Accept every script that no feature claims."""
         return bool(script)
 
     def sizes(self, options: Options) -> dict[str, int]:
-        """Return `tables` and `table_size`, by default as sysbench has them."""
         return {
             "tables": whole_number(options.get("tables"), 1),
             "table_size": whole_number(options.get("table_size"), 10_000),
         }
 
     def loaded_bytes(self, script: str, options: Options) -> int:
-        """Estimate from the rows and their texts."""
         row_bytes = _ROW_BYTES_OF_STUDIES.get(stem(script)) or _row_bytes(options)
         return math.prod(self.sizes(options).values()) * row_bytes
 
     def small_options(self, script: str) -> OptionPairs:
-        """Return none: its tables have the study's size."""
         return ()
 
 
@@ -181,7 +177,6 @@ def sized_options(workload: Workload, data: Data, **sizes: int) -> dict[str, Opt
 
 
 def stem(script: str) -> str:
-    """Return the name of a script without its folder and `.lua`."""
     return PurePath(script).name.removesuffix(".lua")
 
 

@@ -82,7 +82,6 @@ class ArmSetup:
 
     @property
     def load_key(self) -> tuple[object, ...]:
-        """What the loaded data depends on. Arms with equal keys share their loads."""
         return load_key(self.arm)
 
     @property
@@ -91,17 +90,13 @@ class ArmSetup:
 
 
 def load_key(arm: Arm) -> tuple[object, ...]:
-    """Return what an arm's loaded data depends on: binaries, options that affect it, content of the tables."""
+    """Return what an arm's loaded data depends on. Arms with equal keys share their loads."""
     kept = tuple(pair for pair in arm.server.options if pair[0] not in _NOT_IN_DATA)
     return (arm.server.model_copy(update={"env": (), "options": kept}), arm.data)
 
 
 def settings_of(arm: Arm, installation: Installation, study: Study, memory: ServerMemory) -> Settings:
-    """Return the settings of an arm's server.
-
-    Raises:
-        SpecError: the server lacks an option, or its storage engine cannot run a workload.
-    """
+    """Return the settings of an arm's server; SpecError if it lacks an option or cannot run a workload."""
     for workload in study.workloads:
         measuring_of(workload.script).check_engine(workload, arm, table_engine(arm.server, arm.data, installation))
     return settings_for(
@@ -131,8 +126,6 @@ def prepare_arms(
         on_progress: called with (what, bytes done, total bytes or None) during downloads.
 
     Raises:
-        SpecError: unknown version or option; `error.field` begins with the arm.
-        ServerError, HostError: a server cannot be fetched, or this machine lacks something.
         KeyboardInterrupt: `stop` was set.
     """
     stop = stop or threading.Event()
@@ -257,16 +250,10 @@ def servers_by_aio(proc: Path = Path("/proc/sys/fs")) -> int | None:
 
 
 def share_memory(study: Study, *, available_bytes: int | None = None, at_most: int | None = None) -> MemoryShare:
-    """Choose the size of the buffer pools, equal on all arms, and how many servers run at once.
+    """Choose the size of the buffer pools, equal on all arms, and how many servers run at once, `at_most` if given.
 
     A pool holds 1.5 times the data. If memory is short, fewer servers run at once; pools shrink only if two do not fit.
-
-    Args:
-        available_bytes: defaults to the memory that is free now.
-        at_most: servers at once, whatever the memory allows.
-
-    Raises:
-        HostError: not even two servers fit.
+    `available_bytes` defaults to the memory that is free now. HostError if not even two servers fit.
     """
     ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
     available = free_memory_bytes() if available_bytes is None else available_bytes

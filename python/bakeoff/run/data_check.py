@@ -76,9 +76,6 @@ def ask_tables(server: Server, databases: Iterable[str], *, quick: bool = False)
     """Query every table: {`sbtest.sbtest1`: {`rows`, `sample`, `order`: Answer}}, {} without comparable columns.
 
     `quick` avoids full scans, for a server that has just been restored.
-
-    Raises:
-        ServerError: a query fails.
     """
     return {
         f"{database}.{table.name}": _ask(server, database, table, quick=quick)
@@ -88,11 +85,7 @@ def ask_tables(server: Server, databases: Iterable[str], *, quick: bool = False)
 
 
 def write_answers(run: RunDirectory, answers: Mapping[str, RowAnswers], name: str) -> None:
-    """Keep the answers of all arms. Those of a run with finished epochs stay, and must be equal.
-
-    Raises:
-        ResultsError: the epochs were measured with other rows.
-    """
+    """Keep the answers of all arms. ResultsError if the run has finished epochs with other answers."""
     kept = run.read(name, AllAnswers) if run.finished_epochs() else None
     if kept is None:
         run.write_json(
@@ -135,10 +128,9 @@ def _is_other(before: Answer, now: Answer) -> bool:
 
 
 def judge_rows(study: Study, answers: Mapping[str, RowAnswers], listener: Listener) -> None:
-    """Check that all arms hold the same rows; note and flag a difference that your own data may have.
+    """Check that all arms hold the same rows; note a difference that your own data may have.
 
-    Raises:
-        RunInvalid: tables that bakeoff's own scripts loaded differ, so measuring them would compare nothing.
+    RunInvalid if tables that bakeoff's own scripts loaded differ, because measuring them would compare nothing.
     """
     differences = row_differences(study.arms, answers)
     if not differences:
@@ -203,7 +195,6 @@ def _tables(server: Server, database: str) -> list[_Table]:
 
 
 def _word(value: str | bytes) -> str:
-    """Decode a word of information_schema; some versions send bytes."""
     return (value.decode() if isinstance(value, bytes) else str(value)).lower()
 
 

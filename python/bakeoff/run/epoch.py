@@ -63,8 +63,7 @@ def discards_epoch(error: Exception) -> bool:
 def broken_off(stop: threading.Event) -> bool:
     """Whether what has just failed may have failed because the user ends the run.
 
-    A signal to all processes of a job (`systemctl stop`) ends the engine and the servers, too, maybe a moment before
-    this process heeds it.
+    A signal to all processes of a job (`systemctl stop`) also ends the engine and the servers, maybe a moment earlier.
     """
     if not stop.is_set():
         time.sleep(_SIGNAL_S)  # not `stop.wait`: the handler of a signal that comes inside it may wait for ever
@@ -75,8 +74,6 @@ class Epoch:
     """One epoch in one or several rounds: `with epoch.round(arms)`, then `warm` and `measure` inside it.
 
     Args:
-        draft: orders, build, padding and seeds of this epoch.
-        writer: where its evidence goes.
         watch: None in an epoch that counts.
 
     Attributes:
@@ -114,11 +111,7 @@ class Epoch:
 
     @contextlib.contextmanager
     def round(self, arms: Sequence[str]) -> Iterator[None]:
-        """Start the servers of these arms, make them ready and connect the engine; stop all of them afterwards.
-
-        Raises:
-            ServerError, UnreachableError, EngineError: a server or the engine does not start.
-        """
+        """Start the servers of these arms, make them ready and connect the engine; stop all of them afterwards."""
         self._round += 1
         self._measured = []
         self._loaded = None
@@ -148,11 +141,7 @@ class Epoch:
                 self._writer.host_samples.extend(rows)
 
     def compare_rows(self) -> None:
-        """Check before measuring that the restored servers hold the same rows, by a few rows of each table.
-
-        Raises:
-            RunInvalid: as `bakeoff.run.data_check.judge_rows`.
-        """
+        """Check before measuring that the restored servers hold the same rows, by a few rows of each table."""
         study = self._tools.study
         with self.phases.measure("check"):
             answers = {
@@ -167,12 +156,9 @@ class Epoch:
     def warm(self, cells: Sequence[Cell], *, for_pilot: bool = False) -> None:
         """Load each of the cells' workloads at its highest concurrency, for the seconds of the study's warm-up.
 
-        If all cells only read, it ends when the arms no longer move apart, sooner or later than planned.
-
-        Args:
-            cells: those that are measured next.
-            for_pilot: the pilot comes next. Of these slices only the last workload's may be a warm-up curve: when it
-                is measured right after the pilot, it is warm already.
+        If all only read, the warm-up ends when the arms no longer move apart, sooner or later than planned. `for_pilot`
+        says that the pilot comes next: only the last workload's slices may be a warm-up curve, because the first one
+        measured after the pilot is warm already.
         """
         hottest: dict[int, Cell] = {}
         for cell in cells:
@@ -203,7 +189,7 @@ class Epoch:
                     self._writer.warm_up.extend(warmed.slices)
 
     def pilot(self, cell: Cell, seconds: float, slice_ns: int) -> list[Message]:
-        """Short slices, from which the slice length is chosen; they are not evidence."""
+        """Measure short slices from which the slice length is chosen; they are not evidence."""
         self._tools.listener.stage(f"choosing the slice length of {cell.name}")
         with self.phases.measure("pilot"):
             measured = self._measure(
@@ -217,14 +203,7 @@ class Epoch:
         return measured.slices
 
     def measure_all(self, arm_s: Callable[[str], float], plan: Plan) -> None:
-        """Warm and measure the draft's cells in its order, and keep the servers' counters.
-
-        Args:
-            arm_s: as in `measure`, by cell.
-            plan: whose cells they are.
-
-        Raises: as `measure`.
-        """
+        """Warm and measure the draft's cells in its order, and keep the servers' counters; `arm_s` is by cell."""
         # Right before they are measured: what another workload leaves behind (the adaptive hash index) takes seconds to
         # change, and longer on one version than on another.
         for _, same_workload in groupby(map(plan.cell, self._draft.cell_order), key=attrgetter("workload")):
@@ -237,16 +216,9 @@ class Epoch:
         self.servers.keep_status()
 
     def measure(self, cell: Cell, arm_s: float) -> None:
-        """Measure one cell and keep its evidence; nothing is done when no contender of it is in this round.
+        """Measure one cell for `arm_s` seconds per arm, two blocks or more, and keep its evidence.
 
-        Args:
-            cell: its arms are those of the draft that run in this round.
-            arm_s: seconds an arm; two blocks are measured at least.
-
-        Raises:
-            Interrupted: the stop flag was set.
-            EngineError: as the engine says.
-            UnreliableCountError: what an arm has done is not known.
+        Does nothing if no contender of the cell is in this round.
         """
         draft = next(draft for draft in self._draft.cells if draft.cell == cell.name)
         setups = [setup for setup in self.servers.setups if setup.arm.name in (draft.arms or self.servers.all)]
@@ -288,7 +260,7 @@ class Epoch:
         end(measured)
 
     def _keep_changes(self, cell: Cell) -> None:
-        """Note variables that a script has changed since the start, perhaps on one arm only."""
+        """Note variables that have changed since the start: a script may set them, on one arm alone."""
         for setup in self.servers.setups:
             name = setup.arm.name
             if found := changes(self.servers.variables[name], self.servers.all[name].variables()):
@@ -300,9 +272,7 @@ class Epoch:
     def check_data(self) -> None:
         """After the load, have the scripts that can check their own data do so.
 
-        Raises:
-            RunInvalid: a condition does not hold: the server lost or invented something.
-            Interrupted: the stop flag was set.
+        RunInvalid if a condition does not hold: the server lost or invented something.
         """
         study = self._tools.study
         with self.phases.measure("check"):
@@ -324,7 +294,7 @@ class Epoch:
                         raise Interrupted
 
     def outcome(self, *, discard_reason: str = "") -> Outcome:
-        """What happened, for outcome.json; ask after the last round."""
+        """Return what happened, for outcome.json; call it after the last round."""
         return Outcome(
             epoch=self._draft.epoch,
             build=self._draft.build,
@@ -347,7 +317,6 @@ class Epoch:
         self._tools.listener.stage(f"{self._tools.called} {self._draft.epoch}: {text}")
 
     def _in_this_round(self, cell: str, slices: list[Message]) -> list[Message]:
-        """Number blocks and times after those of earlier rounds."""
         begin_ns = self._ends_ns.get(cell, 0)
         self._ends_ns[cell] = begin_ns + max((each["start_ns"] + each["length_ns"] for each in slices), default=0)
         if self._round == 0:
@@ -371,7 +340,7 @@ class Epoch:
     ) -> Measurement:
         """Have the engine measure one cell for so many blocks, or else seconds, or less if `until` says so.
 
-        With `changes_nothing` only what reads is run. Returns nothing measured if that leaves nothing to run.
+        With `changes_nothing` only reads are run. Returns nothing measured if that leaves nothing to run.
         """
         workload = self._tools.study.workloads[cell.workload_index]
         run = self._cell_run(cell, setups, slices, changes_nothing=changes_nothing)
@@ -438,5 +407,5 @@ def _now_and_then(until: Callable[[list[Message]], bool]) -> Callable[[list[Mess
 
 
 def _warm_slices(cell: Cell) -> SliceLength:
-    """Use slices as short as the pilot's, so that a settled pair of arms is noticed early."""
+    """Return slices as short as the pilot's, so that it is soon seen that the arms no longer move apart."""
     return min(_WARM_SLICES, cell.slices, key=lambda slices: slices.slice_ns)

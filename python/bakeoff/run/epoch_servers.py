@@ -133,8 +133,7 @@ class EpochServers:
     def start(self) -> None:
         """Restore the data, start our servers in the draft's order, and keep settings and counters of all.
 
-        Raises:
-            ServerError, UnreachableError: a server does not start or answer; a running server gets a minute.
+        A running server gets a minute to answer.
         """
         tools, draft = self._tools, self._draft
         with self._phases.measure("start"):
@@ -229,11 +228,6 @@ class EpochServers:
             return dict(zip(ours, pool.map(work, ours.values()), strict=True))
 
     def keep_status(self) -> None:
-        """Keep the counters after measuring.
-
-        Raises:
-            ServerError, UnreachableError: a server is gone.
-        """
         for name, server in self.all.items():
             self._writer.write_server_json(name, "status-after.json", server.status())
 

@@ -39,8 +39,8 @@ class ArmForecast:
 
     Attributes:
         build: letter of the loads that it uses; arms of one letter share them.
-        settings: letter of its server's settings; arms of one letter differ in the client alone.
-        download_bytes: still to be fetched, if known.
+        settings: number of its server's settings; arms of one number differ in the client alone.
+        download_bytes: still to be fetched; None if unknown.
     """
 
     arm: Arm
@@ -51,12 +51,7 @@ class ArmForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a study would take.
-
-    Attributes:
-        loads: how many times data is loaded.
-        disk_bytes: at the worst moment: snapshots, running servers, and what is taken of other servers' data.
-    """
+    """What a study would take; `disk_bytes` at the worst moment: snapshots, running servers, data taken from others."""
 
     study: Study
     arms: tuple[ArmForecast, ...]
@@ -70,23 +65,15 @@ class Forecast:
 
     @property
     def is_too_small(self) -> bool:
-        """The budget cannot hold a verdict on a machine like most; a running server gets none, so that any does."""
+        """Whether the budget cannot hold a verdict on an average machine. Running servers get none, so any will do."""
         return self.study.budget_s < self.plan.budget_needed_s and not self.study.has_running_server
 
 
 def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
     """Estimate what a study would take.
 
-    Servers that are installed already are asked about every option; of the others only the name is looked up.
-
-    Args:
-        study: the question.
-        elsewhere: it is measured on other machines, which look themselves at memory, files and libraries; here all
-            servers are taken to fit at once.
-
-    Raises:
-        SpecError: a server that does not exist, or that lacks what an arm needs; `error.field` begins with the arm.
-        HostError: too little memory, or a library to be preloaded that is not there.
+    Servers that are installed are asked about every option; of the others only the name is looked up. With `elsewhere`
+    it is measured on other machines, which check memory, files and libraries themselves.
     """
     check_source(study)
     study = resolved(study)
@@ -124,7 +111,6 @@ def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
 
 
 def _duration(study: Study, share: MemoryShare, sizes: list[int]) -> Plan:
-    """Plan for a typical machine. `sizes` has the bytes of each distinct load."""
     cells = len(study.workloads) * len(study.threads)
     rounds = turns(share.servers, at_once=share.at_once) - share.servers + 1
     every_turn = len(study.arms) + rounds - 1
@@ -140,11 +126,7 @@ def _duration(study: Study, share: MemoryShare, sizes: list[int]) -> Plan:
 
 
 def require_disk(seen: Forecast, there_bytes: int = 0) -> None:
-    """Check that the data fits on the disk, where `there_bytes` of it are already.
-
-    Raises:
-        HostError: it does not.
-    """
+    """Check that the data fits on the disk, where `there_bytes` of it are already; HostError if not."""
     if seen.disk_bytes > seen.disk_free_bytes + there_bytes:
         raise HostError(
             f"disk: {seen.loads} loads and {seen.share.at_once} servers take about {format_bytes(seen.disk_bytes)} in "
@@ -155,11 +137,7 @@ def require_disk(seen: Forecast, there_bytes: int = 0) -> None:
 
 
 def require_budget(seen: Forecast) -> None:
-    """Check that the budget can hold a verdict (`Forecast.is_too_small`).
-
-    Raises:
-        SpecError: it cannot.
-    """
+    """Check that the budget can hold a verdict (`Forecast.is_too_small`); SpecError if not."""
     if not seen.is_too_small:
         return
     study, needed_s = seen.study, seen.plan.budget_needed_s
@@ -173,7 +151,7 @@ def require_budget(seen: Forecast) -> None:
 
 
 def _check(arm: Arm, study: Study, share: MemoryShare, *, elsewhere: bool) -> int | None:
-    """Check an arm without downloading anything. Returns the bytes still to be downloaded."""
+    """Return the bytes still to be downloaded for an arm, after checking what can be checked without them."""
     with within("arms", arm.name):
         refuse_passwords(str(arm.server.model_copy(update={"options": ()})), dict(arm.server.options))
         if arm.server.origin is Origin.URL:

@@ -83,12 +83,8 @@ class Loader:
     def load_all(self, setups: Sequence[ArmSetup], *, limit_s: float = math.inf) -> dict[SnapshotKey, Snapshot]:
         """Load every build of every distinct setup and return snapshots of the stopped servers.
 
-        The first build is always loaded. Further ones are loaded while loading is expected to end within `limit_s`:
-        six epochs of one build are worth more than none of two. Arms that join later are loaded when needed.
-
-        Raises:
-            BakeoffError: a server did not start, a load failed, the disk is full, or arms do not hold the same rows.
-            KeyboardInterrupt: the stop flag was set.
+        The first build is always loaded. Further ones are loaded while loading is expected to end within `limit_s`: six
+        epochs of one build are worth more than none of two. Arms that join later are loaded when needed.
         """
         setups = setups[: len(self.study.starting_arms)]
         snapshots: dict[SnapshotKey, Snapshot] = {}
@@ -113,7 +109,7 @@ class Loader:
         return snapshots
 
     def load_further(self, setup: ArmSetup, build: int, *, setups: Sequence[ArmSetup]) -> dict[SnapshotKey, Snapshot]:
-        """Load one build of an arm that has joined `setups`. Raises the same errors as `load_all`."""
+        """Load one build of an arm that has joined `setups`."""
         snapshots = self._load_jobs([(setup, build)], sharing=setups, at_once=1)
         self._compare_rows(setups, build)
         self._end_if_stopped()
@@ -122,13 +118,7 @@ class Loader:
     def load_remote(self, setup: ArmSetup, *, measured: bool = False) -> None:
         """Load a running server, or use its tables as they are if it has them.
 
-        Args:
-            measured: the run has epochs of this server, so its workloads may have changed rows.
-
-        Raises:
-            SpecError: its tables are not those that the study asks for.
-            ServerError, EngineError: the server refuses, or a load failed.
-            KeyboardInterrupt: the stop flag was set.
+        With `measured` the run has epochs of this server, so its workloads may have changed rows.
         """
         assert setup.remote
         for database, workload in families(self.study):
@@ -319,16 +309,11 @@ def _load_seed(study: Study, build: int) -> int:
 
 
 def loader_threads() -> int:
-    """Number of loading connections: one per CPU, at most 8, the same for every arm (docs/loading.md)."""
     return min(_LOADER_THREADS_MAX, len(os.sched_getaffinity(0)))
 
 
 def check_data(engine: Engine, study: Study, setup: ArmSetup, workload: Workload) -> None:
-    """Run the script's own check of its data (TPC-C's consistency conditions), if it has one.
-
-    Raises:
-        EngineError: a condition does not hold.
-    """
+    """Run the script's own check of its data (TPC-C's consistency conditions), if it has one."""
     if declares(workload.script, "commands", "check"):
         engine.command(
             setup.arm.name,
@@ -380,7 +365,6 @@ def _mistake(arm: Arm, message: str, *, hint: str) -> SpecError:
 
 
 def _load_failed(error: EngineError, arm: Arm, script: str = "") -> BakeoffError:
-    """Turn a failed load into an error that names the cause, if it is known."""
     if error.sql_errno in _FULL or _NO_SPACE.search(error.message):
         return HostError(
             f"disk: {arm.label} has no room for its rows: {error.message}.",
@@ -420,10 +404,8 @@ def _has_tables(server: Server, database: str) -> bool:
 def objection(server: Server, database: str, *, tables: int, table_size: int, indexed: bool) -> str | None:
     """Say why sysbench's tables on a running server are not what the study asks for; None if they are.
 
-    Args:
-        tables: `sbtest1` to `sbtestN` must exist; further tables are ignored.
-        table_size: the last id of each table, because scripts draw ids up to it.
-        indexed: each table needs its secondary index, which a load builds last.
+    Scripts draw ids up to `table_size`, so it must be the last id of each table. `indexed` tables need their secondary
+    index, which a load builds last.
     """
     there = _names(server, "table_name", "tables", database)
     indexes = _names(server, "index_name", "statistics", database)

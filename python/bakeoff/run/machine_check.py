@@ -242,7 +242,6 @@ def _disk(work_root: Path) -> Iterator[Finding]:
 
 
 def _access(place: Path) -> Iterator[Finding]:
-    """Say what keeps us, or the account that runs servers, out of a folder."""
     if not os.access(place, os.W_OK | os.X_OK):
         yield _finding("folder", Severity.PROBLEM, f"{place} may not be written to", _ANOTHER_CACHE)
         return
@@ -297,10 +296,7 @@ class Proof:
 def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: threading.Event) -> Resolution | None:
     """Run two equal servers against each other and forecast what this machine resolves. Only a failed run is kept.
 
-    Returns None if too few epochs finished, e.g. because `stop` was set.
-
-    Raises:
-        BakeoffError: the server could not be fetched, or did not run.
+    Returns None if too few epochs finished, for example because `stop` was set.
     """
     study = _duel_of_one_server(server, seed=seed, threads=threads, budget_s=TEST_RUN_S)
     with _folder_of_a_test_run() as folder:
@@ -313,11 +309,7 @@ def resolve(server: str, *, seed: int, threads: int, listener: Listener, stop: t
 
 
 def smallest_budget_s(server: str, *, threads: int) -> float:
-    """Return the smallest budget for a verdict on a different server, in a duel of the default tables.
-
-    Raises:
-        BakeoffError: there is no such server, or too little memory.
-    """
+    """Return the smallest budget for a verdict on a different server, in a duel of the default tables."""
     study = _duel_of_one_server(server, seed=0, threads=threads, budget_s=TEST_RUN_S)
     arm, other = study.arms
     unlike = other.model_copy(update={"data": Data(charset="utf8mb4")})  # forces separate loads
@@ -332,9 +324,6 @@ def prove(server: str, *, seed: int, threads: int, listener: Listener, stop: thr
 
     A 95 % interval misses the truth once in twenty duels, so a duel that does not hold is repeated once. Setting `stop`
     ends it early; finished duels are judged.
-
-    Raises:
-        BakeoffError: the server could not be fetched or did not run, or no epoch of a duel could be used.
     """
     proofs: list[Proof] = []
     for percent in (0.0, PROOF_SLOWDOWN_PERCENT):

@@ -23,12 +23,10 @@ class UnreliableCountError(Exception):
 
 @dataclass(frozen=True)
 class CellRun:
-    """One measurement of a cell, warm-up included.
+    """One measurement of a cell, warm-up included; everything is by arm name.
 
     Attributes:
-        arms: those measured, by name.
         engines: the storage engine of each arm's tables.
-        servers: by arm.
         changes_nothing: a warm-up, which must leave the data as they are.
         rates: events per second last seen, by cell and `reads_only`; kept for the whole run.
         note_once: says a sentence once a run.
@@ -47,12 +45,10 @@ class CellRun:
 
     @property
     def workload(self) -> Workload:
-        """The cell's workload."""
         return self.study.workloads[self.cell.workload_index]
 
     @property
     def reads_only(self) -> bool:
-        """Only what reads is run."""
         return self.changes_nothing or not self.cell.writes
 
 
@@ -82,11 +78,9 @@ class ScriptMeasuring:
     """How Lua scripts are measured."""
 
     def declared(self, script: str) -> Message | None:
-        """Ask the engine."""
         return declared_by(script)
 
     def resolved(self, study: Study, workload: Workload) -> Workload:
-        """Return the workload as it is: nobody knows what a script does."""
         return workload
 
     def check(self, study: Study, workload: Workload) -> None:
@@ -98,7 +92,6 @@ class ScriptMeasuring:
         """Accept every engine."""
 
     def request(self, run: CellRun) -> dict[str, Any] | None:
-        """Return script, options and load model."""
         workload = run.workload
         taken = takes(workload.script)
         own = {name: arm_options(arm, run.engines[name], taken) for name, arm in run.arms.items()}
@@ -113,7 +106,6 @@ class ScriptMeasuring:
         }
 
     def begin(self, run: CellRun) -> Callable[[Measurement], None]:
-        """Check the number of errors afterwards."""
         return lambda measured: check_errors(measured.slices)
 
 
@@ -129,11 +121,7 @@ def measuring_of(script: str) -> Measuring:
 
 
 def resolved(study: Study) -> Study:
-    """Return the study with `writes` set for every workload that tells.
-
-    Raises:
-        SpecError, HostError: a workload cannot be read.
-    """
+    """Return the study with `writes` set for every workload that tells."""
     known = (measuring_of(each.script).resolved(study, each) for each in study.workloads)
     return study.model_copy(update={"workloads": tuple(known)})
 

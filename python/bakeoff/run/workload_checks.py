@@ -62,9 +62,7 @@ _ENGINE_OPTION = "default_storage_engine"
 def check_workloads(study: Study) -> None:
     """Check that every script is there, loads, can run, and knows the options it is given, before any time is spent.
 
-    Raises:
-        SpecError: one of these does not hold, with the nearest known name; or a script would find another one's tables,
-            or fewer rows than it asks for. Its field is the workload, or the option of an arm.
+    SpecError names the workload or the option of an arm as its field.
     """
     wanted = study.workloads
     for index, workload in enumerate(wanted):
@@ -152,7 +150,6 @@ def _check_empty_tables(study: Study) -> None:
 
 
 def _of_tables(workload: Workload, described: Message) -> dict[str, str]:
-    """Return the options that decide how a script makes its tables."""
     values = {each["name"]: each["default"] for each in described["options"] if each["name"] in _OF_TABLES}
     values |= {name: value for name, value in workload.options if name in values}
     kinds = {each["name"]: each["type"] for each in described["options"]}
@@ -160,7 +157,7 @@ def _of_tables(workload: Workload, described: Message) -> dict[str, str]:
 
 
 def _normal(value: OptionValue, kind: str) -> str:
-    """Normalize a value, so that different spellings compare equal."""
+    """Return a value in one spelling."""
     text = str(value).lower()
     if kind == "bool":
         return "off" if text in _OFF else "on"
@@ -251,7 +248,7 @@ def _options_of(data: Data) -> tuple[str, ...]:
 
 
 def first_unknown(names: Iterable[str], described: Message) -> str | None:
-    """The first option that a script does not have, or that is set elsewhere."""
+    """Return the first option that a script does not have, or that is set elsewhere."""
     known = {option["name"] for option in described["options"]} | set(RAND)
 
     def has(name: str) -> bool:
@@ -261,7 +258,7 @@ def first_unknown(names: Iterable[str], described: Message) -> str | None:
 
 
 def remedy_for(unknown: str, described: Message) -> str:
-    """What to write in place of an option that a script does not have; empty: nothing is known."""
+    """Say what to write in place of an option that a script does not have; empty if nothing is known."""
     if unknown in ELSEWHERE:
         return ELSEWHERE[unknown]
     known = [option["name"] for option in described["options"]]
@@ -271,11 +268,7 @@ def remedy_for(unknown: str, described: Message) -> str:
 
 
 def check_value(name: str, value: OptionValue, described: Message) -> None:
-    """Check the value of an option that a script has.
-
-    Raises:
-        SpecError: it cannot be that; with what can be.
-    """
+    """Check the value of an option that a script has; SpecError says what it can be."""
     kinds: Mapping[str, str] = {option["name"]: option["type"] for option in described["options"]}
     text = _text(value)
     if name in RAND:
@@ -288,7 +281,6 @@ def check_value(name: str, value: OptionValue, described: Message) -> None:
 
 
 def _text(value: OptionValue) -> str:
-    """Write a value as the engine does."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
