@@ -110,7 +110,9 @@ def _measured_combinations(
         )
     fraction, measured = _fractioned(loaded, baseline, kept)
     if len(measured) == 1:
-        place, hint = ("factors", "Add a level.") if form.factors else ("servers", "Add a server, or a factor.")
+        place, hint = (
+            ("factors", "Add a level.") if loaded.written.factors else ("servers", "Add a server, or a factor.")
+        )
         raise loaded.error(place, reason="nothing is left to compare the baseline with.", hint=hint)
     if len(measured) > ARMS_MAX:
         raise loaded.error(
@@ -219,11 +221,7 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, workloads: tu
         raise loaded.error(*place, reason=f"{_words(combination)}: {error.message}", hint=error.hint) from None
     assert parts.server
     return Arm(
-        name=name,
-        label=_label(loaded, combination),
-        server=parts.server,
-        data=parts.data,
-        connection=parts.connection,
+        name=name, label=_label(loaded, combination), server=parts.server, data=parts.data, connection=parts.connection
     )
 
 

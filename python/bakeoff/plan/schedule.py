@@ -3,16 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from bakeoff.plan import timing
-from bakeoff.plan.epochs import (
-    Cell,
-    CellDraft,
-    EpochDraft,
-    Plan,
-    Seeds,
-    SliceLength,
-    seed_for,
-    shuffled,
-)
+from bakeoff.plan.epochs import Cell, CellDraft, EpochDraft, Plan, Seeds, SliceLength, seed_for, shuffled
 from bakeoff.plan.workloads import kind_of, workload_names, writes
 from bakeoff.spec import Placement, Study, Workload
 
@@ -30,8 +21,7 @@ def plan_study(
     seconds_per_cell: float | None = None,
     turns: int | None = None,
     builds: int | None = None,
-    needed_s: float = 0.0,
-    precise_s: float | None = None,
+    needs: timing.PilotNeeds = timing.UNKNOWN_NEEDS,
 ) -> Plan:
     """Turn a study into cells, orders and seconds. The plan may not fit the budget (`fits`), which the caller reports.
 
@@ -41,16 +31,12 @@ def plan_study(
         seconds_per_cell: measuring seconds of a cell in an epoch; None to follow from the budget (bakeoff.plan.timing).
         turns: arms that take turns in a cell, the baseline counted once a round (`epochs.turns`); None for every arm.
         builds: loads of the data that there are; None for the study's.
-        needed_s: measuring seconds that the slowest cell needs by its pilot (`timing.needed_seconds`).
-        precise_s: mean over cells of what the pilots' noise asks for (`timing.precise_seconds`); None if unknown.
     """
     turns = len(study.arms) if turns is None else turns
     count = len(study.workloads) * len(study.threads)
     comfortable_s = timing.LONG_S
     if not any(writes(workload) or _is_open_loop(workload) for workload in study.workloads):
-        comfortable_s = timing.comfortable_seconds(
-            overhead_s=overhead_s, cells=count, turns=turns, needed_s=needed_s, precise_s=precise_s
-        )
+        comfortable_s = timing.comfortable_seconds(needs, overhead_s=overhead_s, cells=count, turns=turns)
     seconds = seconds_per_cell or timing.seconds_per_cell(
         budget_s=study.budget_s,
         load_s=load_s,
@@ -85,11 +71,7 @@ def plan_study(
 
 
 def epoch_draft(
-    plan: Plan,
-    study: Study,
-    epoch: int,
-    *,
-    settled: frozenset[tuple[str, str]] = frozenset(),
+    plan: Plan, study: Study, epoch: int, *, settled: frozenset[tuple[str, str]] = frozenset()
 ) -> EpochDraft:
     """Draw an epoch: start order, cells, build, padding and seeds.
 
@@ -120,10 +102,7 @@ def epoch_draft(
         start_order=start[::-1] if second else start,
         cells=tuple(
             CellDraft(
-                cell=name,
-                order_seed=seed_for(seeds.order, name),
-                key_seed=seed_for(seeds.keys, name),
-                arms=arms[name],
+                cell=name, order_seed=seed_for(seeds.order, name), key_seed=seed_for(seeds.keys, name), arms=arms[name]
             )
             for name in order
         ),

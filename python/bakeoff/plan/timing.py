@@ -91,17 +91,31 @@ def precise_seconds(*, variance_rate_s: float, precision: float, turns: int) -> 
     return variance_rate_s * turns / 2 / (_EPOCH_SD * precision) ** 2
 
 
-def comfortable_seconds(
-    *, overhead_s: float, cells: int, turns: int = 2, needed_s: float = 0.0, precise_s: float | None = None
-) -> float:
+@dataclass(frozen=True)
+class PilotNeeds:
+    """What the pilots ask of the measuring seconds of a cell.
+
+    Attributes:
+        needed_s: what the slowest cell needs (`needed_seconds`).
+        precise_s: mean over cells of what their noise needs (`precise_seconds`); None if unknown.
+    """
+
+    needed_s: float = 0.0
+    precise_s: float | None = None
+
+
+UNKNOWN_NEEDS = PilotNeeds()
+
+
+def comfortable_seconds(needs: PilotNeeds = UNKNOWN_NEEDS, *, overhead_s: float, cells: int, turns: int = 2) -> float:
     """Return the seconds of a cell in an epoch if all cells only read and the budget does not matter; at most `LONG_S`.
 
-    They are as long as the noise needs (`precise_s`). If that is unknown, all cells together take as long as everything
+    They are as long as the noise needs. If that is unknown, all cells together take as long as everything
     else in the epoch (`overhead_s`). The variance of an estimate for a given time is (sigma_I^2 + v/m)(o + C m); at
     C m = o it is at most twice the least that any m gives, whatever the restart variance sigma_I^2 and the rate v are.
     """
-    noise_s = overhead_s / cells if precise_s is None else precise_s
-    return min(max(noise_s, _TURN_COMFORTABLE_S * turns, needed_s), LONG_S)
+    noise_s = overhead_s / cells if needs.precise_s is None else needs.precise_s
+    return min(max(noise_s, _TURN_COMFORTABLE_S * turns, needs.needed_s), LONG_S)
 
 
 def seconds_per_cell(

@@ -240,7 +240,7 @@ def free_memory_bytes(mount: Path = Path("/sys/fs/cgroup"), own: Path = Path("/p
     return min(left)
 
 
-def servers_by_aio(proc: Path = Path("/proc/sys/fs")) -> int | None:
+def max_servers_for_aio(proc: Path = Path("/proc/sys/fs")) -> int | None:
     """Return how many more servers asynchronous I/O allows, at least 2; None if unknown."""
     try:
         most, used = (int((proc / name).read_text()) for name in ("aio-max-nr", "aio-nr"))

@@ -81,11 +81,7 @@ class CellCounts:
         self._cells: dict[str, dict[str, CellCounters]] = {}
 
     def add(
-        self,
-        cell: str,
-        slices: Sequence[Message],
-        before: Mapping[str, Reading],
-        after: Mapping[str, Reading],
+        self, cell: str, slices: Sequence[Message], before: Mapping[str, Reading], after: Mapping[str, Reading]
     ) -> None:
         """Keep what each arm's server did while a cell was measured; rounds of one epoch are added up."""
         for arm, start in before.items():
@@ -94,9 +90,7 @@ class CellCounts:
             if not load_ns:
                 continue
             spent = CellCounters(
-                events=all_events(own),
-                seconds=round(load_ns / 1e9, 6),
-                counters=spent_between(start, after[arm]),
+                events=all_events(own), seconds=round(load_ns / 1e9, 6), counters=spent_between(start, after[arm])
             )
             cells = self._cells.setdefault(arm, {})
             cells[cell] = sum_of(cells[cell], spent) if cell in cells else spent

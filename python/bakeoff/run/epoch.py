@@ -173,14 +173,11 @@ class Epoch:
                     continue
                 self._report(f"warming {cell.name}")
                 reads = not (cell.writes or cell.open_loop)
+                slices = _warm_slices(cell) if reads else _WARM_WRITE_SLICES
                 warmed = self._measure(
-                    cell,
-                    self.servers.setups,
+                    self._cell_run(cell, self.servers.setups, slices, changes_nothing=True),
                     seconds=_WARM_LIMIT * seconds if reads else seconds,
-                    order_seed=0,
-                    key_seed=self._draft.seeds.padding,
-                    slices=_warm_slices(cell) if reads else _WARM_WRITE_SLICES,
-                    changes_nothing=True,
+                    seeds=(0, self._draft.seeds.padding),
                     until=_now_and_then(partial(is_warm, planned_s=seconds)) if reads else None,
                 )
                 if for_pilot:
@@ -191,16 +188,9 @@ class Epoch:
     def pilot(self, cell: Cell, seconds: float, slice_ns: int) -> list[Message]:
         """Measure short slices from which the slice length is chosen; they are not evidence."""
         self._tools.listener.stage(f"choosing the slice length of {cell.name}")
+        run = self._cell_run(cell, self.servers.setups, SliceLength(slice_ns=slice_ns, guard_ns=guard_ns(slice_ns)))
         with self.phases.measure("pilot"):
-            measured = self._measure(
-                cell,
-                self.servers.setups,
-                seconds=seconds,
-                order_seed=1,
-                key_seed=self._draft.seeds.padding + 1,
-                slices=SliceLength(slice_ns=slice_ns, guard_ns=guard_ns(slice_ns)),
-            )
-        return measured.slices
+            return self._measure(run, seconds=seconds, seeds=(1, self._draft.seeds.padding + 1)).slices
 
     def measure_all(self, arm_s: Callable[[str], float], plan: Plan) -> None:
         """Warm and measure the draft's cells in its order, and keep the servers' counters; `arm_s` is by cell."""
@@ -229,26 +219,19 @@ class Epoch:
         self._report(f"measuring {cell.name}")
         if self._measured and cell.writes:
             self.servers.flush()
-        end = measuring_of(cell.script).begin(self._cell_run(cell, setups, cell.slices))
         slices, blocks = cell.slices, None
         if not cell.fixed_work:
             slices, blocks = whole_blocks(slices, seconds=seconds, turns=len(setups))
+        run = self._cell_run(cell, setups, slices)
+        end = measuring_of(cell.script).begin(run)
         ours = {setup.arm.name: server for setup in setups if (server := self.servers.ours.get(setup.arm.name))}
         if cache_line_ns := self._engine.cache_line_ns():
             self._cache_line_ns[cell.name] = cache_line_ns
         idle = read_before(ours)
         watch = self._watch(self.servers, cell) if self._watch else contextlib.nullcontext()
         with self.phases.measure("measure"), watch as on_slice:
-            measured = self._measure(
-                cell,
-                setups,
-                seconds=seconds,
-                blocks=blocks,
-                order_seed=draft.order_seed,
-                key_seed=draft.key_seed,
-                slices=slices,
-                on_slice=on_slice,
-            )
+            seeds = draft.order_seed, draft.key_seed
+            measured = self._measure(run, seconds=seconds, blocks=blocks, seeds=seeds, on_slice=on_slice)
         self._costs.add(cell.name, measured.slices, idle, read_after(ours))
         self._measured.append(cell.name)
         self._cell_order[cell.name] = None
@@ -326,40 +309,35 @@ class Epoch:
 
     def _measure(
         self,
-        cell: Cell,
-        setups: Sequence[ArmSetup],
+        run: CellRun,
         *,
         seconds: float,
-        order_seed: int,
-        key_seed: int,
-        slices: SliceLength,
+        seeds: tuple[int, int],
         blocks: int | None = None,
         until: Callable[[list[Message]], bool] | None = None,
         on_slice: Callable[[Message], None] | None = None,
-        changes_nothing: bool = False,
     ) -> Measurement:
-        """Have the engine measure one cell for so many blocks, or else seconds, or less if `until` says so.
+        """Have the engine measure a cell for so many blocks, or else seconds, or less if `until` says so.
 
-        With `changes_nothing` only reads are run. Returns nothing measured if that leaves nothing to run.
+        `seeds` are those of the order and of the keys. Returns nothing measured if there is nothing to run.
         """
-        workload = self._tools.study.workloads[cell.workload_index]
-        run = self._cell_run(cell, setups, slices, changes_nothing=changes_nothing)
+        cell, slices = run.cell, run.slices
         fields = measuring_of(cell.script).request(run)
         if fields is None:
             return Measurement([], [])
-        self._engine.open(self.servers.addresses(workload))
+        self._engine.open(self.servers.addresses(run.workload))
         measured = self._engine.measure(
             {
                 "cell": cell.name,
                 **fields,
                 "threads": cell.threads,
-                "arms": [setup.arm.name for setup in setups],
+                "arms": list(run.arms),
                 "seconds": None if blocks else seconds,
                 "blocks": blocks,
                 "slice_ns": slices.slice_ns,
                 "guard_ns": 0 if cell.fixed_work else slices.guard_ns,
-                "order_seed": order_seed,
-                "key_seed": key_seed,
+                "order_seed": seeds[0],
+                "key_seed": seeds[1],
                 "placement": cell.placement,
                 "freeze": cell.freeze and len(self.servers.ours) == len(self.servers.all),
             },

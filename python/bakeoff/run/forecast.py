@@ -10,7 +10,7 @@ from bakeoff.errors import HostError, SpecError, within
 from bakeoff.plan import Plan, plan_study, timing
 from bakeoff.plan.epochs import turns
 from bakeoff.plan.workloads import data_bytes
-from bakeoff.run.arms import MemoryShare, load_key, servers_by_aio, settings_of, share_memory
+from bakeoff.run.arms import MemoryShare, load_key, max_servers_for_aio, settings_of, share_memory
 from bakeoff.run.measuring import resolved
 from bakeoff.run.own_data import check_source
 from bakeoff.servers import RemoteServer, find_entry, install, is_installed
@@ -81,7 +81,7 @@ def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
     if elsewhere:
         share = share_memory(study, available_bytes=sys.maxsize)
     else:
-        share = share_memory(study, at_most=servers_by_aio())
+        share = share_memory(study, at_most=max_servers_for_aio())
     ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
     for arm in () if elsewhere else ours:
         preload_libraries(dict(arm.server.env).get("LD_PRELOAD", ""))

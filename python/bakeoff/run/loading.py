@@ -36,11 +36,7 @@ _SMALL_BYTES, _LOADS_AT_ONCE = 2**29, 2
 # Error numbers of a character set or a collation that a server does not know, or not together.
 _NO_SUCH_TEXT = frozenset({1115, 1253, 1273})
 # Error numbers of a table without a primary key, with what forbids it.
-_NEEDS_KEY = {
-    3750: "sql_require_primary_key=ON",
-    1173: "innodb_force_primary_key=ON",
-    3098: "Group Replication",
-}
+_NEEDS_KEY = {3750: "sql_require_primary_key=ON", 1173: "innodb_force_primary_key=ON", 3098: "Group Replication"}
 # Options of bundled scripts that give a table its primary key.
 _KEY_OPTIONS = {
     "force_pk": "Load with -o force_pk=on, which gives HISTORY a primary key on every arm",

@@ -26,7 +26,7 @@ from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import read_fact
 from bakeoff.run.arms import control_groups, free_memory_bytes
 from bakeoff.run.forecast import forecast
-from bakeoff.run.runner import run_study
+from bakeoff.run.runner import Invocation, run_study
 from bakeoff.servers import Catalog
 from bakeoff.servers.install import lacking
 from bakeoff.servers.paths import RUNTIME_ROOT, bytes_on_disk, cache_root, other_bakeoffs, require_reachable
@@ -397,5 +397,4 @@ def _folder_of_a_test_run() -> Iterator[str]:
 
 
 def _run(study: Study, folder: str, listener: Listener, stop: threading.Event) -> tuple[RunDirectory, Analysis]:
-    command = ("bakeoff", "doctor")
-    return run_study(study, Path(folder), listener=listener, stop=stop, passwords={}, command_line=command)
+    return run_study(study, Path(folder), Invocation(("bakeoff", "doctor")), listener=listener, stop=stop)

@@ -19,7 +19,7 @@ from bakeoff.plan import (
     share_seconds,
 )
 from bakeoff.plan.epochs import rounds
-from bakeoff.plan.timing import EpochCost, report_seconds
+from bakeoff.plan.timing import EpochCost, PilotNeeds, report_seconds
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import slices_frame
 from bakeoff.results.frame import Frame, quotients
@@ -181,8 +181,7 @@ class _Running:
             load_s=time.monotonic() - self.begin - begun_s + report_seconds(len(first.cells)),
             turns=first.turns,
             builds=first.builds,
-            needed_s=needed_s,
-            precise_s=math.fsum(precise_s) / len(precise_s) if precise_s else None,
+            needs=PilotNeeds(needed_s, math.fsum(precise_s) / len(precise_s) if precise_s else None),
         )
         plan = share_seconds(plan.with_slices(chosen), noise)
         if first.unpaired:

@@ -269,7 +269,7 @@ def note_extension(run: RunDirectory, study: Study, *, goes_on: bool) -> None:
     run.write_json(_EXTENDED_FILE, {"because": because})
 
 
-def ended_as(stop: Stop, run: RunDirectory) -> Stop:
+def stop_reason(stop: Stop, run: RunDirectory) -> Stop:
     """Return how measuring ended, for the choice of the interval: BUDGET of an extended run is EXTENDED."""
     extended = run.read_json(_EXTENDED_FILE) is not None
     return Stop.EXTENDED if stop is Stop.BUDGET and extended else stop
