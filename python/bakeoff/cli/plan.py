@@ -53,7 +53,7 @@ def _count_nodes(wanted: Nodes) -> int:
 
 
 def show(seen: Forecast, output: Format, *, hosts: int | None = None) -> None:
-    """Print what a study would take; with a number of hosts also the minutes on so many, and on fewer."""
+    """Print what a study would take; with `hosts` also the minutes on 1, 2, 4 … hosts."""
     by_hosts = _by_hosts(seen, hosts) if hosts else {}
     if output is Format.JSON:
         click.echo(json.dumps(_record(seen) | ({"hosts_s": by_hosts} if by_hosts else {}), indent=1))

@@ -103,7 +103,7 @@ def check_study(study: Study, options: RunOptions, *, no_verdict: bool, shows: b
     seen = forecast(with_expected_sizes(study, options.passwords), elsewhere=options.cluster is not None)
     if shows:
         show(seen, Format.JSON if options.json else Format.TEXT)
-    if not options.cluster:  # each node looks at its own
+    if not options.cluster:  # each node checks its own
         require_disk(seen)
     if not no_verdict:
         require_budget(seen)
@@ -266,8 +266,8 @@ def _resume(asked: StudyOptions, changes: Mapping[str, Any], run: RunDirectory, 
     controlled = control_name(begun) is not None
     if options.publish and not controlled:
         raise SpecError(
-            f"run: {run.name} was begun without a control, so it cannot be published.",
-            hint="Begin it anew with --publish.",
+            f"run: {run.name} was started without a control, so it cannot be published.",
+            hint="Start a new run with --publish.",
         )
     named = None
     if asked.study is not None:

@@ -34,9 +34,9 @@ FACTORS_MIN = 5
 """Varied factors from which a study is fractioned unless it asks for all combinations."""
 
 COMBINATIONS_MAX = 2**16
-"""Combinations that are looked through, before `where` and a fraction leave some out."""
+"""Combinations before `where` and a fraction leave some out."""
 
-_SEARCH_MAX = 20_000  # choices of generators to look through; with more only those of odd length are
+_SEARCH_MAX = 20_000  # choices of generators to try; if there are more, only those of odd length
 _POOL = "buffer_pool"
 
 Combination = tuple[str, ...]
@@ -157,7 +157,7 @@ def _fractioned(
         if form.design == "fraction":
             raise loaded.error(
                 "design",
-                reason=f"there is no fraction of resolution IV of {len(names)} factors of two levels.",
+                reason=f"{len(names)} two-level factors have no fraction of resolution IV.",
                 hint="It takes four or more that where does not name; leave design out for all combinations.",
             )
         return None, kept
@@ -214,7 +214,7 @@ def _arm(loaded: LoadedStudy, name: str, combination: Combination, workloads: tu
         parts = ArmParts(folder=loaded.cnf_folder)
         parts.apply({name: value for name, value in settings.items() if name != _POOL})
         parts.data_bytes = _expected_bytes(loaded.form, workloads, parts.data)
-        if _POOL in settings:  # which may be a ratio of the data that the other settings make
+        if _POOL in settings:  # it may be a ratio of the data, which the other settings determine
             parts.apply({_POOL: settings[_POOL]})
     except SpecError as error:
         place = loaded.place_of_field(error.field, dict(zip(loaded.levels, combination, strict=True)))
@@ -346,7 +346,7 @@ def _rows(loaded: LoadedStudy, form: PublishedForm) -> list[tuple[int, dict[str,
             reader = csv.DictReader(file)
             rows = [(reader.line_num, row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no CSV in UTF-8"
+        reason = error.strerror if isinstance(error, OSError) else "it is not CSV in UTF-8"
         raise loaded.error(
             "published", "file", reason=f"{path} cannot be read: {reason}.", hint="It lies beside the study."
         ) from None

@@ -7,10 +7,10 @@ from bakeoff.plan.epochs import Cell, CellDraft, EpochDraft, Plan, Seeds, SliceL
 from bakeoff.plan.workloads import kind_of, workload_names, writes
 from bakeoff.spec import Placement, Study, Workload
 
-_NO_RECONNECT = ("0", "off", "false")  # values of the script option `reconnect` with which connections stay
+_NO_RECONNECT = ("0", "off", "false")  # values of the script option `reconnect` that keep connections
 _PAIRED_MAX = 1024  # connections: 256 are paired in half a second, and the time grows with the square of the number
 _DRAFTS_MAX = 200  # a budget of days has millions of epochs
-_PADDING_MAX_BYTES = 4096  # one page: the stack's start then takes every place that alignment allows
+_PADDING_MAX_BYTES = 4096  # one page, so that the stack can start at every aligned address in it
 
 
 def plan_study(

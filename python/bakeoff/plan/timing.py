@@ -12,36 +12,36 @@ EPOCHS_MIN = 6
 SECONDS_MIN, SECONDS_MAX = 2.0, 120.0
 """Measuring seconds of a cell in an epoch: below 2 s a write cell has no whole block, above 120 s epochs are few."""
 
-# Two blocks of the shortest slices with their guard, each arm twice in each: less is no measurement of an arm.
+# Seconds for two blocks of the shortest slices with guards, two turns an arm in each; less does not measure an arm.
 _TURN_MIN_S = 4 * 0.055
 
 WARM_MIN_S = 2.0
-"""Of warming one workload after a start."""
+"""Shortest warm-up of one workload after a start."""
 
-# What analysis and report take after the last epoch: the budget ends with the verdict.
+# Analysis and report after the last epoch count towards the budget.
 _REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 3.0, 0.5, 12
 
-_BUDGET_STEP_S = 5.0  # a budget is named in such steps
+_BUDGET_STEP_S = 5.0  # budgets are rounded up to this
 
 LONG_S = 20.0
 """As long as a cell is measured in an epoch before anything is known about the noise; writes and open loop need it."""
 
-# Of an arm that reads, in an epoch: a shorter measuring leaves much noise within the epoch, a longer one gains little,
-# because starts differ more (docs/decisions/how-long-an-epoch.md).
+# Seconds of a reading arm in an epoch. Shorter leaves much noise within the epoch; longer gains little, because
+# restarts differ more (docs/decisions/how-long-an-epoch.md).
 _TURN_COMFORTABLE_S = 2.5
 # From 6 to 8 epochs the interval's factor t/sqrt(n) still falls by a fifth, at the price of two restarts.
 _EPOCHS_AIM = 8
 # Blocks an epoch: fewer leave nothing to trim, to test for a trend, or to split the spread with.
 _BLOCKS_AIM = 4
-# Of an arm in an epoch: 50 of them lie beyond the 99th percentile.
+# Events of an arm in an epoch: 50 of them lie beyond the 99th percentile.
 _EVENTS_AIM = 5_000
 
 # Standard deviation of an epoch's ratio over the target half-width: with it six epochs reach the target three times in
-# four (the interval's factor 1.08 t(0.98, 5) / sqrt(6) is 1.22) and eight nearly always. Smaller values of it cost more
+# four (the interval's factor 1.08 t(0.98, 5) / sqrt(6) is 1.22) and eight nearly always. Smaller values cost more
 # time in every epoch than they save in epochs.
 _EPOCH_SD = 0.75
 
-# From here on a block more or less is 5 % of a measuring at most.
+# With this many blocks, one more or less is at most 5 % of a measuring.
 _BLOCKS_MANY = 20
 
 _MS = 1_000_000
@@ -158,7 +158,7 @@ def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, turns: 
     median = known[len(known) // 2]
     rates = {cell: rate if rate else median for cell, rate in noise.items()}
     low, high = 0.5, 2.0
-    # The factor at which the clamped shares have the mean 1: found by halving, since clamping makes it no formula.
+    # Bisect for the factor at which the clamped shares have the mean 1; clamping rules out a formula.
     smallest, largest = low / max(rates.values()), high / min(rates.values())
     for _ in range(60):
         factor = math.sqrt(smallest * largest)
@@ -266,7 +266,7 @@ GRACE = 1.05
 """Share of the budget that may be used to complete the fewest epochs a verdict needs."""
 
 _RECENT = 3  # epochs whose overhead is averaged: restarts get slower and faster with the machine
-_SHARE_MIN = 0.4  # of the planned measuring: below it an epoch says too little for what its restart costs
+_SHARE_MIN = 0.4  # of the planned measuring; less says too little for the cost of a restart
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ class ClientHost:
             raise HostError(
                 f"--client {self.name}: it is {self.network.client_machine}, and the run's client was "
                 f"{before.client_machine}.",
-                hint="Begin a new run.",
+                hint="Start a new run.",
             )
         run.write_json(NETWORK, self.network)
 
@@ -346,7 +346,7 @@ class _Echo:
 
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # or `accept` goes on waiting
+            self._listener.shutdown(socket.SHUT_RDWR)  # or `accept` keeps waiting
         self._listener.close()
         self._thread.join(timeout=5)
 

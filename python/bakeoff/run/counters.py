@@ -18,7 +18,7 @@ from bakeoff.servers import Instance
 _TICK_NS = 1_000_000_000 // sysconf("SC_CLK_TCK")
 _PAGE_BYTES = sysconf("SC_PAGE_SIZE")
 
-# What a server calls its threads (MySQL from 8.0.27 on, MariaDB from 11 on); all others work for connections.
+# Names of server threads (MySQL 8.0.27 and later, MariaDB 11 and later); all others serve connections.
 _GROUPS = (
     ("purge", re.compile(r"ib_(srv_)?(purge|wkr|pur)|srv_purge")),
     ("page_cleaner", re.compile(r"ib_(pg_flush|buf_(flush|lru|resize|dump))|page_clean")),
@@ -142,7 +142,7 @@ def _numbers(status: Mapping[str, str]) -> dict[str, float]:
     for name, text in status.items():
         with suppress(ValueError):
             number = int(text) if text.lstrip("-").isdecimal() else float(text)
-            # InnoDB shows what is below zero (pages_misc of compressed tables) without a sign.
+            # InnoDB prints negative values (pages_misc of compressed tables) as unsigned.
             found[f"status.{name}"] = number - 2**64 if number >= 2**63 else number
     return found
 

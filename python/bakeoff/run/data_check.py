@@ -23,7 +23,7 @@ _NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "deci
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _WHOLE_NUMBERS = _NUMBERS - {"decimal", "year"}
 
-# Above so many rows only stretches of a table are read: a table of ten million would take longer than is cheap.
+# Of larger tables only stretches are read: a full scan of ten million rows takes too long.
 _WHOLE_TABLE_ROWS = 200_000
 _STRETCHES, _STRETCH_ROWS = 20, 1000
 _SAMPLED_ROWS = 16
@@ -99,13 +99,13 @@ def write_answers(run: RunDirectory, answers: Mapping[str, RowAnswers], name: st
             },
         )
         return
-    # Rows in which the arms differed already do not follow from the seed alone, or the servers read them differently.
+    # If the arms differed before, the rows do not depend on the seed alone, or servers read them differently.
     unlike = {(each.table, each.query) for each in row_differences(run.study().arms, kept)}
     for table, query, sentence in other_answers(kept, answers):
         if (table, query) not in unlike:
             raise ResultsError(
                 f"run {run.name} was measured with other rows: {sentence}.",
-                hint="Put the data back as it was (a dump, a script that fills the tables), or begin a new run.",
+                hint="Put the data back as it was (a dump, a script that fills the tables), or start a new run.",
             )
 
 
@@ -122,7 +122,7 @@ def other_answers(before: Mapping[str, RowAnswers], now: Mapping[str, RowAnswers
 
 
 def _is_other(before: Answer, now: Answer) -> bool:
-    if before.columns is None:  # it was asked by an older bakeoff, maybe otherwise
+    if before.columns is None:  # an older bakeoff may have asked another query
         return before.sql == now.sql and before.answer != now.answer
     return (before.columns, before.answer) != (now.columns, now.answer)
 
@@ -154,7 +154,7 @@ def _ask(server: Server, database: str, table: _Table, *, quick: bool) -> dict[s
     low = high = None
     if table.key:
         ((low, high),) = server.query(f"SELECT MIN({table.key}), MAX({table.key}) FROM {name}")
-    if not quick:  # a large table takes longer than any limit
+    if not quick:  # a full scan
         ((count,),) = server.query(f"SELECT COUNT(*) FROM {name}", limited=not server.ours)
         where = ""
         if table.key and low is not None and high is not None and count > _WHOLE_TABLE_ROWS:

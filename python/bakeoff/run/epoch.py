@@ -32,14 +32,14 @@ from bakeoff.servers.paths import RUNTIME_ROOT, other_bakeoffs
 from bakeoff.stats.diagnostics import is_warm
 from bakeoff.stats.differences import changes, changes_text
 
-_WARM_LIMIT = 4  # times the study's warm-up, while the arms are seen to move apart
+_WARM_LIMIT = 4  # times the study's warm-up, while the arms move apart
 _WARM_SLICES = SliceLength(slice_ns=20_000_000, guard_ns=2_000_000)
 # Stopping a server takes a millisecond or two.
 _WARM_WRITE_SLICES = SliceLength(slice_ns=50_000_000, guard_ns=5_000_000)
 _ASKED_EVERY_S = 0.1
-_BLOCKS_MIN = 2  # of a cell in a round, each arm twice in each
-_SIGNAL_S = 0.1  # within which a signal to all processes of a job has reached this one, too
-# Errors of one epoch; all others (refused password, bad script) would be the same in every epoch and end the run.
+_BLOCKS_MIN = 2  # per cell and round; each arm has two turns in a block
+_SIGNAL_S = 0.1  # by then a signal to all processes of a job has reached this one
+# Errors that discard one epoch. All others (refused password, bad script) would recur and end the run.
 _DISCARDING = frozenset(
     {"engine_lost", "server_lost", "sql_error", "connect_failed", "thread_init_timeout", "not_paired"}
 )
@@ -54,7 +54,7 @@ Watch = Callable[[EpochServers, Cell], contextlib.AbstractContextManager[Callabl
 
 
 def discards_epoch(error: Exception) -> bool:
-    """Whether an error discards the epoch (and the run goes on), rather than ending the run."""
+    """Whether an error discards the epoch rather than ending the run."""
     if isinstance(error, EngineError):
         return error.code in _DISCARDING
     return isinstance(error, (ServerError, UnreachableError, UnreliableCountError))
@@ -66,7 +66,7 @@ def broken_off(stop: threading.Event) -> bool:
     A signal to all processes of a job (`systemctl stop`) also ends the engine and the servers, maybe a moment earlier.
     """
     if not stop.is_set():
-        time.sleep(_SIGNAL_S)  # not `stop.wait`: the handler of a signal that comes inside it may wait for ever
+        time.sleep(_SIGNAL_S)  # not `stop.wait`: a signal handler inside it may deadlock
     return stop.is_set()
 
 
@@ -99,7 +99,7 @@ class Epoch:
         self._begin = time.monotonic()
         self._round = -1
         self._measured: list[str] = []  # cells, in this round
-        self._loaded: int | None = None  # the workload that the servers of this round have run last
+        self._loaded: int | None = None  # the workload that this round ran last
         self._cell_order: dict[str, None] = {}
         self._ends_ns: dict[str, int] = {}  # by cell, of the rounds before
         self._costs = CellCounts(writer)
@@ -194,14 +194,14 @@ class Epoch:
 
     def measure_all(self, arm_s: Callable[[str], float], plan: Plan) -> None:
         """Warm and measure the draft's cells in its order, and keep the servers' counters; `arm_s` is by cell."""
-        # Right before they are measured: what another workload leaves behind (the adaptive hash index) takes seconds to
-        # change, and longer on one version than on another.
+        # Warm up right before measuring: what another workload leaves behind (the adaptive hash index) takes seconds to
+        # change, on some versions longer than on others.
         for _, same_workload in groupby(map(plan.cell, self._draft.cell_order), key=attrgetter("workload")):
             cells = tuple(same_workload)
             self.warm(cells)
             for cell in cells:
                 self.measure(cell, arm_s(cell.name))
-                if not self._watch:  # what an epoch that explains sets itself
+                if not self._watch:  # explaining changes variables itself
                     self._keep_changes(cell)
         self.servers.keep_status()
 
@@ -236,7 +236,7 @@ class Epoch:
         self._measured.append(cell.name)
         self._cell_order[cell.name] = None
         self._writer.slices.extend(self._in_this_round(cell.name, measured.slices))
-        # A contender's latencies are compared with those of the baseline in its own round.
+        # A contender's latencies are compared with the baseline's in the same round.
         mark = {"round": self._round} if self._round else {}
         self._writer.histograms.extend(message | mark for message in measured.histograms)
         self._writer.failures.extend(measured.failures)
@@ -273,7 +273,7 @@ class Epoch:
                         raise RunInvalid(
                             f"{setup.arm.label}: {workload.script} finds its data inconsistent after the load: {error}"
                         ) from None
-                    if self._tools.stop.is_set():  # a check that was cut short looks like one that holds
+                    if self._tools.stop.is_set():  # an interrupted check looks like a passed one
                         raise Interrupted
 
     def outcome(self, *, discard_reason: str = "") -> Outcome:

@@ -24,13 +24,13 @@ from bakeoff.units import format_bytes, format_duration
 
 # Measured on a small machine (bench/results/harness-*.json). A run measures its own in the first epoch.
 _LOAD_BYTES_PER_S = 25e6
-_LOAD_FIXED_S = 4.0  # a server started, analysed, flushed, stopped, copied
+_LOAD_FIXED_S = 4.0  # to start, analyse, flush, stop and copy a server
 _COPY_BYTES_PER_S = 500e6
 _EPOCH_FIXED_S = 1.5
 _EPOCH_PER_SERVER_S = 0.9
-_DATADIR_BYTES = 120 * 2**20  # system tables and what InnoDB makes at the start
+_DATADIR_BYTES = 120 * 2**20  # system tables and InnoDB's initial files
 _WRITE_GROWTH = 1.3
-_TAKEN_SHARE = 0.5  # of a running server's data and indexes, as compressed SQL: of texts about a fifth, of bytes more
+_TAKEN_SHARE = 0.5  # compressed SQL over data and indexes; about a fifth for text, more for binary data
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
     """
     check_source(study)
     study = resolved(study)
-    study = study.model_copy(update={"arms": study.starting_arms})  # arms that joined are loaded when they are needed
+    study = study.model_copy(update={"arms": study.starting_arms})  # arms that join are loaded when needed
     if elsewhere:
         share = share_memory(study, available_bytes=sys.maxsize)
     else:

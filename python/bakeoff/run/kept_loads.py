@@ -31,7 +31,7 @@ from bakeoff.stats.progress import Listener
 
 MARKS = "bakeoff_marks"
 """The database of the marks; it is dropped when everything is loaded."""
-# Less is as soon loaded again: nothing is kept of it when the run ends in order.
+# Less is loaded again as quickly, so it is not kept when the run ends in order.
 _WORTH_KEEPING_S = 10.0
 _RECORD_PERIOD_S = 5.0
 _RECOVERY_LIMIT_S = 3600.0
@@ -148,7 +148,7 @@ class KeptLoads:
     ) -> None:
         if self.keeps(value):
             self.listener.left_behind(
-                f"the data loaded so far is kept: `{self.again} {self.run.path}` goes on with it, "
+                f"the data loaded so far is kept: `{self.again} {self.run.path}` continues with it, "
                 "`bakeoff cache prune` deletes it"
             )
         else:
@@ -169,18 +169,18 @@ class KeptLoads:
         if record and record.basis == load.record.basis:
             load.record, load.resumed, load.before_s = record, True, record.seconds
             part = "all" if record.loaded else f"{record.done:.0%}"
-            self.listener.note(f"{setup.arm.label}: the load of build {build + 1} goes on; {part} of it was there")
+            self.listener.note(f"{setup.arm.label}: continuing the load of build {build + 1}; {part} of it is there")
         elif record:
             changed = [name for name, value in load.record.basis.items() if record.basis.get(name) != value]
-            self.note_anew(setup, build, f"{' and '.join(changed)} changed")
+            self.note_restart(setup, build, f"{' and '.join(changed)} changed")
         elif self.resumed:
-            self.note_anew(setup, build, "nothing of it was kept")
+            self.note_restart(setup, build, "none of it was kept")
         if not load.resumed:
             shutil.rmtree(home, ignore_errors=True)
         return load
 
-    def note_anew(self, setup: ArmSetup, build: int, reason: str) -> None:
-        self.listener.note(f"{setup.arm.label}: the load of build {build + 1} begins anew: {reason}")
+    def note_restart(self, setup: ArmSetup, build: int, reason: str) -> None:
+        self.listener.note(f"{setup.arm.label}: the load of build {build + 1} starts over: {reason}")
 
     def _basis(self, setup: ArmSetup) -> dict[str, str]:
         assert setup.installation
@@ -232,7 +232,7 @@ class Marks:
         return cls(
             resumed,
             {int(file): (int(statements), bool(ended)) for file, statements, ended in rows},
-            {name.decode(): other.decode() for name, other in names},  # VARBINARY
+            {name.decode(): other.decode() for name, other in names},  # VARBINARY is bytes
         )
 
     def left(self, stages: Sequence[Sequence[DumpFile]]) -> tuple[list[list[DumpFile]], int]:
@@ -261,9 +261,9 @@ def _check_safe_from_crash(server: Server, *, same_boot: bool) -> None:
     for schema, name, engine in tables:
         if str(schema) in SYSTEM_SCHEMAS or engine == "InnoDB":
             continue
-        # Dumps make empty tables in the place of views. After a power cut one may have lost rows.
+        # Dumps create empty tables in place of views. After a power cut a table may have lost rows.
         if not same_boot or server.query(f"SELECT 1 FROM {quoted(schema)}.{quoted(name)} LIMIT 1"):
-            raise CannotGoOnError(f"it has tables of {engine}, and only those of InnoDB are safe from a crash")
+            raise CannotGoOnError(f"it has tables of {engine}, and only InnoDB's are safe from a crash")
 
 
 def kept_bytes(run: RunDirectory) -> int:

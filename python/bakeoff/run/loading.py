@@ -29,13 +29,13 @@ from bakeoff.stats.progress import Listener
 
 _ROCKSDB_LIMIT_S = 120.0
 _SHUTDOWN_LIMIT_S = 240.0
-_MERGED_BYTES_A_S = 20e6  # a clean shutdown merges the changes of secondary indexes first; a slow disk
+_MERGED_BYTES_A_S = 20e6  # on a slow disk; a clean shutdown first merges changes of secondary indexes
 _LOADER_THREADS_MAX = 8
-# One build of every setup together: so little that no load is the longest part of a run.
+# Loads so small, one build of every setup together, that two at once pay off.
 _SMALL_BYTES, _LOADS_AT_ONCE = 2**29, 2
-# Error numbers of a character set or a collation that a server does not know, or not together.
+# Error numbers for an unknown character set or collation, or two that do not match.
 _NO_SUCH_TEXT = frozenset({1115, 1253, 1273})
-# Error numbers of a table without a primary key, with what forbids it.
+# Error numbers for a table without a primary key, and what forbids it.
 _NEEDS_KEY = {3750: "sql_require_primary_key=ON", 1173: "innodb_force_primary_key=ON", 3098: "Group Replication"}
 # Options of bundled scripts that give a table its primary key.
 _KEY_OPTIONS = {
@@ -47,7 +47,7 @@ _TEXT_FIELDS = (
     "column_collation", "column_charset", "table_collation", "table_charset", "collation", "charset"
 )  # fmt: skip
 _OTHER_TEXT = "Name a character set and a collation that this server has."
-# Error numbers of a full disk: the table, the disk; other messages hold the system's own number (ENOSPC).
+# Error numbers for a full table or disk; other messages contain the system's own number (ENOSPC).
 _FULL = frozenset({1021, 1114})
 _NO_SPACE = re.compile(r"\b(?:error|errcode|errno):? 28\b", re.IGNORECASE)
 
@@ -121,7 +121,7 @@ class Loader:
             self._end_if_stopped()
             if not kind_of(workload.script).fills_tables:
                 wanted = database_on(self.study, workload, setup.arm.server)
-                setup.remote.query("SELECT 1", database=wanted or None)  # one that is not there is better known now
+                setup.remote.query("SELECT 1", database=wanted or None)  # fail now if it is missing
             elif not _has_tables(setup.remote, database):
                 self._fill(setup, setup.remote, database, workload, build=0)
                 self._leave(setup, database, "has filled")
@@ -179,7 +179,7 @@ class Loader:
                 self.answers[(setup.load_key, build)] = ask_tables(instance, data_bytes)
             readiness.finish_rocksdb(instance, _ROCKSDB_LIMIT_S, self.stop)
             self._end_if_stopped()
-            # The shutdown purges and writes what is left of InnoDB's work, sooner than a wait for the server to do it.
+            # A slow shutdown purges and writes what is left sooner than waiting for the server would.
             instance.stop(_SHUTDOWN_LIMIT_S + sum(data_bytes.values()) / _MERGED_BYTES_A_S, slow=True)
             snapshot = self.pool.snapshot(instance, f"{arm.name}-{build}")
             if kept:
@@ -223,11 +223,11 @@ class Loader:
                 instance.start()
             return instance, self._fill_all(setup, instance, build=build, kept=kept)
         except CannotGoOnError as error:
-            instance.remove(keep_files=self.stop.is_set())  # the user's end may have killed it while it recovered
+            instance.remove(keep_files=self.stop.is_set())  # Ctrl-C may have killed it during recovery
             self._end_if_stopped()
             assert self.kept
             assert kept
-            self.kept.note_anew(setup, build, str(error))
+            self.kept.note_restart(setup, build, str(error))
             kept.resumed = False
         except BaseException:
             if kept:
@@ -256,7 +256,7 @@ class Loader:
                 )
             except EngineError as error:
                 failed = _load_failed(error, setup.arm)
-                if kept and kept.resumed and isinstance(failed, SpecError):  # or what the crash has left is at fault
+                if kept and kept.resumed and isinstance(failed, SpecError):  # the crash may be at fault
                     raise CannotGoOnError(failed.message.rstrip(".")) from None
                 raise failed from None
         self._end_if_stopped()

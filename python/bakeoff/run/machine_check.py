@@ -52,13 +52,13 @@ _STEAL_SHARE = 0.01
 _FREE_DISK_BYTES = 10 * 10**9
 _FREE_MEMORY_BYTES = 2 * 10**9
 _ANOTHER_CACHE = "Set XDG_CACHE_HOME to a folder that you may write to."
-_ROOMY_CPUS = 8  # below this the client's CPU is a fair part of the machine
+_ROOMY_CPUS = 8  # below this the client takes a fair share of the machine
 # Amazon's T family, Azure's B series, Google's shared-core machines.
 _BURSTABLE = re.compile(r"t[2-4][ag]?\.|Standard_B\d|[ef]\d-(micro|small|medium)|g1-small")
 _THERMAL = "cpu[0-9]*/thermal_throttle/core_throttle_count"
 FAR_NS = 250  # near ones took 42 to 100 ns, far ones 370 to 440 (docs/evidence/placement.md)
 _FAST_CLOCKS = ("tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter")  # read without a system call
-_JITTER_NS = 2_000_000  # a busy loop interrupted for longer than this has lost its CPU
+_JITTER_NS = 2_000_000  # a longer gap in a busy loop means it lost its CPU
 
 
 class Severity(IntEnum):

@@ -29,9 +29,9 @@ from bakeoff.run.measuring import UnreliableCountError
 from bakeoff.stats.slice_length import choose_slice_length, pilot_slice_ns
 from bakeoff.units import format_duration
 
-# Of one cell, and of all cells together: a cell of many has less, since the pilots' findings are shared.
+# Longest pilot of a cell, and of all cells together.
 _PILOT_S, _PILOTS_S = 2.0, 12.0
-_STOP_S = 0.5  # what stopping the servers will take, before the first epoch has shown it
+_STOP_S = 0.5  # time to stop the servers, before the first epoch has shown it
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from bakeoff.stats.progress import Listener
 
 _SERVER_GONE = frozenset({1053, *range(2000, 2100)})
 """Errors of a server that stops, and the client's own."""
-# Rows as large as servers take, and functions that a binary log would not like; both end with the server.
+# For the largest rows and for functions that the binary log would refuse; both settings end with the server.
 _WHILE_LOADING = ("max_allowed_packet = 1073741824", "log_bin_trust_function_creators = 1")
 
 
@@ -96,7 +96,7 @@ def load_dump(
     """Load the arm's dump into its server. With `kept` an interrupted load continues."""
     source, label = setup.arm.data.source, setup.arm.label
     dump = read_dump(source)
-    # A database that the dump makes itself has the character set that the dump says.
+    # A database that the dump creates has the character set that the dump says.
     database = "information_schema" if study.database in databases_in(source) else study.database
     for setting in _WHILE_LOADING:
         server.query(f"SET GLOBAL {setting}")
@@ -178,7 +178,7 @@ _NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "deci
 _BINARY = re.compile(
     r"(tiny|medium|long)?blob|(var)?binary|bit|vector|geometry|point|linestring|polygon|multi\w+|geom(etry)?collection"
 )
-# MySQL's column of a default that is an expression says DEFAULT_GENERATED.
+# Not DEFAULT_GENERATED: MySQL writes that for a default that is an expression.
 _GENERATED = re.compile(r"\b(virtual|stored|persistent)\b", re.IGNORECASE)
 
 
@@ -201,7 +201,7 @@ def take_snapshots(study: Study, listener: Listener, passwords: Mapping[str, str
     for source in sources_of(study):
         folder = cache_root() / "dumps" / f"{url_database(source)}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
         folder = folder.with_name(f"{folder.name}-{secrets.token_hex(2)}")
-        share(folder.name)  # until this process ends, so that no other prunes it
+        share(folder.name)  # locked until this process ends, so that no other prunes it
         folder.mkdir(parents=True, mode=0o700)
         listener.stage(f"taking the data of {source}")
         try:
@@ -344,7 +344,7 @@ class _Dumper:
                     file.write(f"{statement}\n{_DELIMITER}\n".encode())
 
     def _table(self, number: int, table: str) -> None:
-        # What is locked by reading a table is let go after it.
+        # The rollback below releases the locks from reading this table.
         self._run("SAVEPOINT before_table")
         ((_, create, *_),) = self._texts(f"SHOW CREATE TABLE {quoted(table)}")
         self._write(f".{number:05}-schema", [create])

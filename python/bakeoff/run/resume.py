@@ -53,7 +53,7 @@ class Before:
 
 
 def read_before(run: RunDirectory) -> Before:
-    # An epoch that was discarded may have none: its servers did not start.
+    # A discarded epoch may have none, because its servers did not start.
     variables: dict[str, dict[str, str]] = next(filter(None, map(run.variables, run.finished_epochs())), {})
     return Before(
         plan=run.read("plan.json", Plan),
@@ -92,8 +92,8 @@ def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | N
             names = [name for name in Study.model_fields if getattr(asked, name) != getattr(study, name)]
             other = [name for name in names if name not in same]
             raise SpecError(
-                f"run {run.name} was begun with another study: {', '.join(other)} differ.",
-                hint="Leave the study out (bakeoff run --resume RUN), or begin a new run.",
+                f"run {run.name} was started with another study: {', '.join(other)} differ.",
+                hint="Leave the study out (bakeoff run --resume RUN), or start a new run.",
             )
     changed: dict[str, float] = {} if budget_s is None else {"budget_s": budget_s}
     plan = run.read("plan.json", Plan)
@@ -130,7 +130,7 @@ def keeping(run: RunDirectory, *, is_new: bool, again: str = "bakeoff run --resu
 
 def _with_what_is_kept(error: BaseException, run: RunDirectory, again: str) -> BaseException:
     kept = f"Finished epochs are kept: {len(run.finished_epochs())}"
-    use = f"`bakeoff report {run.path}` gives their verdict, `{again} {run.path}` goes on."
+    use = f"`bakeoff report {run.path}` gives their verdict, `{again} {run.path}` continues it."
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         place = Path(error.filename).parent if isinstance(error.filename, str) else run.path
         return HostError(f"the disk of {place} is full.", hint=f"Make room there. {kept}; {use}")
@@ -151,8 +151,8 @@ def check_machine(run: RunDirectory) -> None:
         found.append(f"usable CPUs {then.cpus_usable} and {now.cpus_usable}")
     if found:
         raise ResultsError(
-            f"run {run.name} was begun on another machine (there and here): {', '.join(found)}.",
-            hint="Begin a new run here and compare the two.",
+            f"run {run.name} was started on another machine (there and here): {', '.join(found)}.",
+            hint="Start a new run here and compare the two.",
         )
 
 
@@ -171,11 +171,11 @@ def check_versions(before: Before, versions: Mapping[str, str]) -> None:
     """Refuse to mix epochs of two server versions: `mysql:8.0` may mean a newer one today."""
     for arm, version in versions.items():
         measured = before.versions.get(arm)
-        # A server appends how it runs: `8.0.15-log`.
+        # A server appends suffixes: `8.0.15-log`.
         if measured and parse_version(measured) != parse_version(version):
             raise ResultsError(
                 f"arm {arm} was measured as version {measured}, and its server is {version} now.",
-                hint="Begin a new run.",
+                hint="Start a new run.",
             )
 
 
@@ -197,7 +197,7 @@ def check_setups(run: RunDirectory, digests: Mapping[str, str]) -> None:
         if measured and kept.get(arm, now) != now:
             raise ResultsError(
                 f"arm {arm} was measured with another binary or other options than its server has now.",
-                hint="Begin a new run.",
+                hint="Start a new run.",
             )
         kept[arm] = now
     run.write_json(_SETUPS_FILE, kept)
@@ -210,7 +210,7 @@ def check_sources(run: RunDirectory, study: Study) -> None:
         if kept.setdefault(source, now) != now:
             raise ResultsError(
                 f"run {run.name}: {source} has changed since its epochs were measured.",
-                hint="Put it back as it was (a dump with its times of modification), or begin a new run.",
+                hint="Put it back as it was (a dump with its times of modification), or start a new run.",
             )
     if kept:
         run.write_json(_SOURCES_FILE, kept)
@@ -238,7 +238,7 @@ def script_digests(study: Study) -> dict[str, str]:
 def _digests(study: Study) -> Iterator[tuple[str, str]]:
     yield from script_digests(study).items()
     for source in dict.fromkeys(arm.data.source for arm in study.arms):
-        if source and Path(source).exists():  # where a cluster loads it is not always here
+        if source and Path(source).exists():  # on a cluster it may exist on the nodes only
             yield source, dump_digest(source)
 
 

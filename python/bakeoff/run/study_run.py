@@ -37,7 +37,7 @@ from bakeoff.stats.question import rule_of
 from bakeoff.stats.resolution import PILOT_EPOCHS, better_seconds, noise_card
 from bakeoff.stats.stopping import Decision, Progress
 
-# An epoch that is discarded again and again is not bad luck; but builds next to a broken one may be broken, too.
+# Repeatedly discarded epochs are not bad luck; in a bisection, builds next to a broken one may be broken too.
 _DISCARDED_IN_A_ROW, _DISCARDED_JOINED = 2, 5
 _DECIDE_S = 1.0
 
@@ -255,7 +255,7 @@ class StudyRun:
         self.study, self.plan = study, plan.with_arms(each.name for each in study.arms)
         self.listener.arm_joins(arm)
         self.run_directory.write_json("plan.json", self.plan)
-        begun = self.run_directory.study()  # of a resumed run with the budget that it began with
+        begun = self.run_directory.study()  # a resumed run keeps the budget that it began with
         self.run_directory.write_json("study.json", begun.model_copy(update={"arms": self.study.arms}))
 
     def _first_plan(self) -> Plan:
@@ -333,7 +333,7 @@ class StudyRun:
             if decision.stop is Stop.RUNNING and not (self._resumed or self.study.question.adds_arms):
                 seconds = better_seconds(estimates, self.study, self.plan, elapsed_s=elapsed_s)
                 if seconds is not None:
-                    self._start_anew(self.plan, seconds)
+                    self._restart_with(self.plan, seconds)
                     return self._decide()
         return decision
 
@@ -375,7 +375,7 @@ class StudyRun:
             length = f"{cell.slices.slice_ns / 1e6:.0f} ms"
             self.listener.note(f"{cell.name}: slices of {length} from now on; shorter ones disturb each other")
 
-    def _start_anew(self, old: Plan, seconds: float) -> None:
+    def _restart_with(self, old: Plan, seconds: float) -> None:
         """Change the measuring time after the pilot and leave its epochs out: an estimate has one measuring time."""
         plan = plan_study(
             self.study,

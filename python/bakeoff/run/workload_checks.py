@@ -19,10 +19,10 @@ from bakeoff.spec.study import OptionValue
 from bakeoff.units import NUMBER, parse_scaled
 
 RAND_TYPES = ("uniform", "gaussian", "special", "pareto", "zipfian")
-# Shape the random numbers of every script.
+# These shape the random numbers of every script.
 _RAND_SHARES = ("rand_spec_pct", "rand_spec_res", "rand_pareto_h", "rand_zipfian_exp")
 RAND = ("rand_type", "rand_spec_iter", *_RAND_SHARES)
-# Scripts of sysbench 0.5 declare no options and find sysbench's own, and the engine of their tables, as globals.
+# sysbench 0.5 scripts declare no options; sysbench's own options and the table engine are globals to them.
 _GLOBALS = ("mysql_", "db_")
 ELSEWHERE = {
     "db_ps_mode": "Write --db-ps-mode (duel), or prepare_mode in the settings of a study.",
@@ -37,7 +37,7 @@ _EXPECTED = {
     "size": "a number of bytes, with K, M, G or T if need be",
     "double": "a number, with K, M, G or T if need be",
 }
-# Options of scripts that settings of a study set by other names than `script.NAME`.
+# Script options that a study's settings set under names other than `script.NAME`.
 _OF_SETTINGS = (
     "table_size",
     "column_charset",
@@ -50,7 +50,7 @@ _OF_SETTINGS = (
 )
 _LEAVE_OUT = "Leave the setting or the workload out, or give the script that option."
 _OFF = ("off", "false", "0", "no")
-# Options with which `prepare` of the bundled scripts makes other tables.
+# Options that change the tables that `prepare` of the bundled scripts creates.
 _OF_TABLES = frozenset({
     "auto_inc", "secondary", "create_secondary", "create_table_options", "content",
     "compressibility", "column_type", "column_length", "text_length", "column_charset", "column_collation",
@@ -80,7 +80,7 @@ def check_workloads(study: Study) -> None:
             try:
                 _check_arm_options(wanted[index], described, arm)
                 _check_declared_tables(wanted[index], arm)
-                # A cnf file is read for a version, which `settings_of` knows.
+                # `settings_of` reads the cnf files; they depend on the version.
                 server = arm.server.model_copy(update={"cnf_files": ()})
                 engine = table_engine(server, arm.data)
                 measuring_of(wanted[index].script).check_engine(wanted[index], arm, engine)
@@ -97,7 +97,7 @@ def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None
     """Refuse a workload that would find other tables, or fewer rows, than it asks for."""
     fills: dict[str, int] = {}
     filled = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
-    of_factors = {option for arm in filled for option, _ in arm.data.options}  # go before what a workload says
+    of_factors = {option for arm in filled for option, _ in arm.data.options}  # override a workload's own
     for index in described:
         workload = study.workloads[index]
         filler = fills.setdefault(database_of(study, workload), index)
@@ -294,7 +294,7 @@ def _fits_rand(name: str, text: str) -> bool:
     if NUMBER.fullmatch(text) is None:
         return False
     number = float(text)
-    if name == "rand_pareto_h":  # at 0 and from 1 on every key would be the same one
+    if name == "rand_pareto_h":  # otherwise every key would be the same
         return 0 < number < 1
     return 0 <= number <= (100 if name in ("rand_spec_pct", "rand_spec_res") else sys.float_info.max)
 

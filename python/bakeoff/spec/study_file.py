@@ -245,7 +245,7 @@ def _all_levels(form: StudyFile, lines: Lines, *, varied: bool) -> dict[str, dic
             continue
         for index, value in enumerate(levels):
             if value in levels[:index]:
-                raise lines.error((*place, index), f"level {value!r} comes twice.", hint="Leave one out.")
+                raise lines.error((*place, index), f"level {value!r} appears twice.", hint="Leave one out.")
             _checked(lines, (*place, index), factor, value)
         found[factor] = {value: {factor: value} for value in levels}
     return found
@@ -263,7 +263,7 @@ def _check_part(
                 raise lines.error(here, f"factor {factor} varies it already.", hint="Keep one of the two.")
     for index, count in enumerate(part.threads):
         if count in part.threads[:index]:
-            raise lines.error((*place, "threads", index), f"{count} comes twice.", hint="Leave one out.")
+            raise lines.error((*place, "threads", index), f"{count} appears twice.", hint="Leave one out.")
     for index, script in enumerate(part.workloads or []):
         if not (script if isinstance(script, str) else script.script).strip():
             raise lines.error(
