@@ -34,7 +34,7 @@ from bakeoff.spec.factors import client_charset, spoken_charset
 from bakeoff.spec.server_name import is_limit, stem
 from bakeoff.units import format_bytes, parse_bytes
 
-# Options that affect speed but not what is on disk after a clean stop. With any other option an arm gets separate loads.
+# Options that affect speed but not what is on disk after a clean stop. Arms with any other option get separate loads.
 _NOT_IN_DATA = frozenset(
     {
         "back_log", "eq_range_index_dive_limit", "flush_time", "innodb_adaptive_flushing", "innodb_adaptive_hash_index",
