@@ -6,8 +6,7 @@ Refuses exactly the option values that the engine would refuse.
 import difflib
 import math
 import re
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bakeoff.engine import Message, describe_workloads
 from bakeoff.errors import SpecError, within
@@ -19,9 +18,15 @@ from bakeoff.spec.study import OptionValue
 from bakeoff.units import NUMBER, parse_scaled
 
 RAND_TYPES = ("uniform", "gaussian", "special", "pareto", "zipfian")
-# These shape the random numbers of every script.
-_RAND_SHARES = ("rand_spec_pct", "rand_spec_res", "rand_pareto_h", "rand_zipfian_exp")
-RAND = ("rand_type", "rand_spec_iter", *_RAND_SHARES)
+# Shape the random numbers of every script: whether a value fits, and what to write instead.
+_RAND_NUMBERS: dict[str, tuple[Callable[[float], bool], str]] = {
+    "rand_spec_iter": (lambda value: 0 < value <= 10_000, "a whole number from 1 to 10000"),
+    "rand_spec_pct": (lambda value: 0 <= value <= 100, "a percentage from 0 to 100"),
+    "rand_spec_res": (lambda value: 0 <= value <= 100, "a percentage from 0 to 100"),
+    "rand_pareto_h": (lambda value: 0 < value < 1, "a number between 0 and 1"),  # else every key would be the same
+    "rand_zipfian_exp": (lambda value: 0 <= value < math.inf, "a number, not below zero"),
+}
+RAND = ("rand_type", *_RAND_NUMBERS)
 # sysbench 0.5 scripts declare no options; sysbench's own options and the table engine are globals to them.
 _GLOBALS = ("mysql_", "db_")
 ELSEWHERE = {
@@ -39,16 +44,11 @@ _EXPECTED = {
 }
 # Script options that a study's settings set under names other than `script.NAME`.
 _OF_SETTINGS = (
-    "table_size",
-    "column_charset",
-    "column_collation",
-    "content",
-    "compressibility",
-    "text_length",
-    "column_type",
+    "table_size", "column_charset", "column_collation", "content", "compressibility", "text_length", "column_type",
     "column_length",
-)
+)  # fmt: skip
 _LEAVE_OUT = "Leave the setting or the workload out, or give the script that option."
+_WHOLE = re.compile(r"\+?\d{1,20}", re.ASCII)
 _OFF = ("off", "false", "0", "no")
 # Options that change the tables that `prepare` of the bundled scripts creates.
 _OF_TABLES = frozenset({
@@ -114,19 +114,23 @@ def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None
                 )
                 for option, wanted in asked.items():
                     if wanted > made[option]:
-                        raise SpecError(
-                            f"workload {workload.script}: it asks for {option}={wanted}, and would find "
-                            f"{made[option]}: {first.script} comes first and makes its tables.",
-                            hint="Put the workload that asks for most first.",
-                        )
+                        hint = "Put the workload that asks for most first."
+                        raise _other_tables(workload, first, option, (wanted, made[option]), hint)
             own, others = (_of_tables(study.workloads[each], described[each]) for each in (index, filler))
             for option in sorted((own.keys() & others) - of_factors) if filled else ():
                 if own[option] != others[option]:
-                    raise SpecError(
-                        f"workload {workload.script}: it asks for {option}={own[option]}, and would find "
-                        f"{others[option]}: {first.script} comes first and makes its tables.",
-                        hint=f"Give both the same, or compare the two by a factor script.{option}.",
-                    )
+                    hint = f"Give both the same, or compare the two by a factor script.{option}."
+                    raise _other_tables(workload, first, option, (own[option], others[option]), hint)
+
+
+def _other_tables(
+    workload: Workload, first: Workload, option: str, values: tuple[object, object], hint: str
+) -> SpecError:
+    asked, found = values
+    finds = f"it asks for {option}={asked}, and would find {found}"
+    return SpecError(
+        f"workload {workload.script}: {finds}: {first.script} comes first and makes its tables.", hint=hint
+    )
 
 
 def _check_empty_tables(study: Study) -> None:
@@ -271,8 +275,14 @@ def check_value(name: str, value: OptionValue, described: Message) -> None:
     """Check the value of an option that a script has; SpecError says what it can be."""
     kinds: Mapping[str, str] = {option["name"]: option["type"] for option in described["options"]}
     text = _text(value)
-    if name in RAND:
-        fits, expected = _fits_rand(name, text), _expected_rand(name, text)
+    if name == "rand_type":
+        near = difflib.get_close_matches(text.lower(), RAND_TYPES, n=1)
+        fits, one_of = text in RAND_TYPES, f"Write one of {', '.join(RAND_TYPES)}."
+        expected = f"Did you mean {near[0]}?" if near else one_of
+    elif name in _RAND_NUMBERS:
+        within_range, words = _RAND_NUMBERS[name]
+        form = _WHOLE if name == "rand_spec_iter" else NUMBER
+        fits, expected = form.fullmatch(text) is not None and within_range(float(text)), f"Write {words}."
     else:
         kind = kinds.get(name, "string")
         fits, expected = _fits(kind, value), f"Write {_EXPECTED.get(kind, 'a text')}."
@@ -284,30 +294,6 @@ def _text(value: OptionValue) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _fits_rand(name: str, text: str) -> bool:
-    if name == "rand_type":
-        return text in RAND_TYPES
-    if name == "rand_spec_iter":
-        return re.fullmatch(r"\+?\d{1,20}", text, re.ASCII) is not None and 0 < int(text) <= 10_000
-    if NUMBER.fullmatch(text) is None:
-        return False
-    number = float(text)
-    if name == "rand_pareto_h":  # otherwise every key would be the same
-        return 0 < number < 1
-    return 0 <= number <= (100 if name in ("rand_spec_pct", "rand_spec_res") else sys.float_info.max)
-
-
-def _expected_rand(name: str, text: str) -> str:
-    if name == "rand_type":
-        near = difflib.get_close_matches(text.lower(), RAND_TYPES, n=1)
-        return f"Did you mean {near[0]}?" if near else f"Write one of {', '.join(RAND_TYPES)}."
-    return {
-        "rand_spec_iter": "Write a whole number from 1 to 10000.",
-        "rand_pareto_h": "Write a number between 0 and 1.",
-        "rand_zipfian_exp": "Write a number, not below zero.",
-    }.get(name, "Write a percentage from 0 to 100.")
 
 
 def _fits(kind: str, value: OptionValue) -> bool:
