@@ -169,7 +169,7 @@ class KeptLoads:
         if record and record.basis == load.record.basis:
             load.record, load.resumed, load.before_s = record, True, record.seconds
             part = "all" if record.loaded else f"{record.done:.0%}"
-            self.listener.note(f"{setup.arm.label}: continuing the load of build {build + 1}; {part} of it is there")
+            self.listener.note(f"{setup.arm.label}: the load of build {build + 1} continues; {part} of it is there")
         elif record:
             changed = [name for name, value in load.record.basis.items() if record.basis.get(name) != value]
             self.note_restart(setup, build, f"{' and '.join(changed)} changed")
