@@ -1,6 +1,6 @@
-"""Measure one epoch: servers freshly started from restored data, every open cell measured once, everything stopped.
+"""Measure one epoch: start servers from restored data, measure every open cell once, stop everything.
 
-The epoch is the unit of replication: a mechanical failure inside it discards it for every arm at once.
+The epoch is the unit of replication: a mechanical failure inside it discards it for every arm.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ _DISCARDING = frozenset(
 
 
 class Interrupted(Exception):
-    """The user ended the run inside an epoch: the epoch is dropped."""
+    """The user ended the run inside an epoch, which is dropped."""
 
 
 Watch = Callable[[EpochServers, Cell], contextlib.AbstractContextManager[Callable[[Message], None]]]
@@ -54,17 +54,17 @@ Watch = Callable[[EpochServers, Cell], contextlib.AbstractContextManager[Callabl
 
 
 def discards_epoch(error: Exception) -> bool:
-    """Whether an error discards the epoch (and the run goes on), rather than ending the run."""
+    """Whether an error discards the epoch, rather than ending the run."""
     if isinstance(error, EngineError):
         return error.code in _DISCARDING
     return isinstance(error, (ServerError, UnreachableError, UnreliableCountError))
 
 
 def broken_off(stop: threading.Event) -> bool:
-    """Whether what has just failed may have failed because the user ends the run.
+    """Whether a failure may have come from the user ending the run.
 
-    A signal to all processes of a job (`systemctl stop`) ends the engine and the servers, too, maybe a moment before
-    this process heeds it.
+    A signal to all processes of a job (`systemctl stop`) also ends the engine and the servers, maybe a moment before
+    this process sees it.
     """
     if not stop.is_set():
         time.sleep(_SIGNAL_S)  # not `stop.wait`: the handler of a signal that comes inside it may wait for ever
@@ -81,9 +81,9 @@ class Epoch:
 
     Attributes:
         phases: wall seconds so far.
-        planned_s: seconds of measuring that were asked for so far.
+        planned_s: seconds of measuring asked for so far.
         warmed: the slices of the warm-up before the pilot, by the workload's place in the study.
-        servers: those of the present round.
+        servers: those of the current round.
     """
 
     servers: EpochServers
@@ -114,11 +114,7 @@ class Epoch:
 
     @contextlib.contextmanager
     def round(self, arms: Sequence[str]) -> Iterator[None]:
-        """Start the servers of these arms, make them ready and connect the engine; stop all of them afterwards.
-
-        Raises:
-            ServerError, UnreachableError, EngineError: a server or the engine does not start.
-        """
+        """Start these arms' servers, make them ready and connect the engine; stop all of them afterwards."""
         self._round += 1
         self._measured = []
         self._loaded = None
@@ -148,11 +144,7 @@ class Epoch:
                 self._writer.host_samples.extend(rows)
 
     def compare_rows(self) -> None:
-        """Check before measuring that the restored servers hold the same rows, by a few rows of each table.
-
-        Raises:
-            RunInvalid: as `bakeoff.run.data_check.judge_rows`.
-        """
+        """Check before measuring that the restored servers hold the same rows, by a few rows of each table."""
         study = self._tools.study
         with self.phases.measure("check"):
             answers = {
@@ -165,14 +157,14 @@ class Epoch:
         judge_rows(self._tools.study, answers, self._tools.listener)
 
     def warm(self, cells: Sequence[Cell], *, for_pilot: bool = False) -> None:
-        """Load each of the cells' workloads at its highest concurrency, for the seconds of the study's warm-up.
+        """Run each cell's workload at its highest concurrency for the study's warm-up.
 
-        If all cells only read, it ends when the arms no longer move apart, sooner or later than planned.
+        If all cells only read, it ends when the arms no longer drift apart, sooner or later than planned.
 
         Args:
             cells: those that are measured next.
-            for_pilot: the pilot comes next. Of these slices only the last workload's may be a warm-up curve: when it
-                is measured right after the pilot, it is warm already.
+            for_pilot: the pilot comes next. Only the last workload's slices may then be a warm-up curve, because it is
+                warm already when measured.
         """
         hottest: dict[int, Cell] = {}
         for cell in cells:
@@ -203,7 +195,7 @@ class Epoch:
                     self._writer.warm_up.extend(warmed.slices)
 
     def pilot(self, cell: Cell, seconds: float, slice_ns: int) -> list[Message]:
-        """Short slices, from which the slice length is chosen; they are not evidence."""
+        """Measure short slices, from which the slice length is chosen. They are not evidence."""
         self._tools.listener.stage(f"choosing the slice length of {cell.name}")
         with self.phases.measure("pilot"):
             measured = self._measure(
@@ -217,14 +209,7 @@ class Epoch:
         return measured.slices
 
     def measure_all(self, arm_s: Callable[[str], float], plan: Plan) -> None:
-        """Warm and measure the draft's cells in its order, and keep the servers' counters.
-
-        Args:
-            arm_s: as in `measure`, by cell.
-            plan: whose cells they are.
-
-        Raises: as `measure`.
-        """
+        """Warm and measure the draft's cells in its order, and keep the servers' counters."""
         # Right before they are measured: what another workload leaves behind (the adaptive hash index) takes seconds to
         # change, and longer on one version than on another.
         for _, same_workload in groupby(map(plan.cell, self._draft.cell_order), key=attrgetter("workload")):
@@ -237,16 +222,14 @@ class Epoch:
         self.servers.keep_status()
 
     def measure(self, cell: Cell, arm_s: float) -> None:
-        """Measure one cell and keep its evidence; nothing is done when no contender of it is in this round.
+        """Measure one cell and keep its evidence. Does nothing if no contender of it is in this round.
 
         Args:
-            cell: its arms are those of the draft that run in this round.
-            arm_s: seconds an arm; two blocks are measured at least.
+            arm_s: seconds per arm; at least two blocks are measured.
 
         Raises:
             Interrupted: the stop flag was set.
-            EngineError: as the engine says.
-            UnreliableCountError: what an arm has done is not known.
+            UnreliableCountError: what an arm did is not known.
         """
         draft = next(draft for draft in self._draft.cells if draft.cell == cell.name)
         setups = [setup for setup in self.servers.setups if setup.arm.name in (draft.arms or self.servers.all)]
@@ -298,10 +281,10 @@ class Epoch:
                 self._tools.note_once(f"{setup.arm.label}: while it was measured, {changes_text(found)}")
 
     def check_data(self) -> None:
-        """After the load, have the scripts that can check their own data do so.
+        """Have scripts that can check their own data do so, after the load.
 
         Raises:
-            RunInvalid: a condition does not hold: the server lost or invented something.
+            RunInvalid: the server lost or invented something.
             Interrupted: the stop flag was set.
         """
         study = self._tools.study
@@ -324,7 +307,7 @@ class Epoch:
                         raise Interrupted
 
     def outcome(self, *, discard_reason: str = "") -> Outcome:
-        """What happened, for outcome.json; ask after the last round."""
+        """Return the content of outcome.json, after the last round."""
         return Outcome(
             epoch=self._draft.epoch,
             build=self._draft.build,
@@ -371,7 +354,7 @@ class Epoch:
     ) -> Measurement:
         """Have the engine measure one cell for so many blocks, or else seconds, or less if `until` says so.
 
-        With `changes_nothing` only what reads is run. Returns nothing measured if that leaves nothing to run.
+        With `changes_nothing` only reads are run. Returns an empty measurement if that leaves nothing to run.
         """
         workload = self._tools.study.workloads[cell.workload_index]
         run = self._cell_run(cell, setups, slices, changes_nothing=changes_nothing)

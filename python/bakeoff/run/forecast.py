@@ -1,4 +1,4 @@
-"""Estimate what a study would take before anything is started: arms, shared builds, minutes, memory, disk."""
+"""Estimate what a study takes before anything is started: arms, shared builds, minutes, memory, disk."""
 
 import shutil
 import string
@@ -38,8 +38,8 @@ class ArmForecast:
     """One arm.
 
     Attributes:
-        build: letter of the loads that it uses; arms of one letter share them.
-        settings: letter of its server's settings; arms of one letter differ in the client alone.
+        build: letter of its loads; arms with the same letter share them.
+        settings: number of its server's settings; arms with the same number differ in the client alone.
         download_bytes: still to be fetched, if known.
     """
 
@@ -51,11 +51,11 @@ class ArmForecast:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a study would take.
+    """What a study takes.
 
     Attributes:
         loads: how many times data is loaded.
-        disk_bytes: at the worst moment: snapshots, running servers, and what is taken of other servers' data.
+        disk_bytes: at the worst moment: snapshots, running servers, and dumps of other servers' data.
     """
 
     study: Study
@@ -70,23 +70,22 @@ class Forecast:
 
     @property
     def is_too_small(self) -> bool:
-        """The budget cannot hold a verdict on a machine like most; a running server gets none, so that any does."""
+        """Whether the budget cannot hold a verdict on a typical machine. Running servers get no verdict."""
         return self.study.budget_s < self.plan.budget_needed_s and not self.study.has_running_server
 
 
 def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
-    """Estimate what a study would take.
+    """Estimate what a study takes.
 
-    Servers that are installed already are asked about every option; of the others only the name is looked up.
+    Installed servers are asked about every option; of the others only the name is looked up.
 
     Args:
-        study: the question.
-        elsewhere: it is measured on other machines, which look themselves at memory, files and libraries; here all
+        elsewhere: it is measured on other machines, which check memory, files and libraries themselves; here all
             servers are taken to fit at once.
 
     Raises:
-        SpecError: a server that does not exist, or that lacks what an arm needs; `error.field` begins with the arm.
-        HostError: too little memory, or a library to be preloaded that is not there.
+        SpecError: a server does not exist or lacks what an arm needs; `error.field` begins with the arm.
+        HostError: too little memory, or a library to be preloaded is missing.
     """
     check_source(study)
     study = resolved(study)
@@ -140,11 +139,7 @@ def _duration(study: Study, share: MemoryShare, sizes: list[int]) -> Plan:
 
 
 def require_disk(seen: Forecast, there_bytes: int = 0) -> None:
-    """Check that the data fits on the disk, where `there_bytes` of it are already.
-
-    Raises:
-        HostError: it does not.
-    """
+    """Raise HostError if the data does not fit on the disk, where `there_bytes` of it are already."""
     if seen.disk_bytes > seen.disk_free_bytes + there_bytes:
         raise HostError(
             f"disk: {seen.loads} loads and {seen.share.at_once} servers take about {format_bytes(seen.disk_bytes)} in "
@@ -155,11 +150,7 @@ def require_disk(seen: Forecast, there_bytes: int = 0) -> None:
 
 
 def require_budget(seen: Forecast) -> None:
-    """Check that the budget can hold a verdict (`Forecast.is_too_small`).
-
-    Raises:
-        SpecError: it cannot.
-    """
+    """Raise SpecError if the budget cannot hold a verdict."""
     if not seen.is_too_small:
         return
     study, needed_s = seen.study, seen.plan.budget_needed_s
