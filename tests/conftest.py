@@ -46,7 +46,7 @@ MEASURING = {
 # Files that take half a minute or more, the longest first: begun before the short ones, so that all workers end
 # together.
 LONG = (
-    "cli/test_bad_input.py", "cluster/test_clusters.py", "cluster/test_apart.py", "replay/test_examples.py",
+    "cli/test_bad_input.py", "cluster/test_clusters.py", "client/test_hosts.py", "replay/test_examples.py",
     "search/test_bisection.py", "tpcc", "gate/test_gate_command.py", "data/test_kept_loads.py", "replay/test_duels.py",
     "servers/test_running.py", "test_engine_network.py", "replay/test_running.py", "run/test_unlike_servers.py",
     "studies/test_resume.py", "first_hour/test_walk.py",

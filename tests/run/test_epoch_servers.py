@@ -12,12 +12,12 @@ from pretended_servers import Pool, Recorder, Server, SignalledPool, Starting, t
 from bakeoff.errors import RunInvalid, ServerError, UnreachableError
 from bakeoff.plan import epoch_draft, plan_study
 from bakeoff.results import Outcome, RunDirectory
-from bakeoff.run import epoch_servers, runner
+from bakeoff.run import epoch_servers, study_run
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch import discards_epoch
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
-from bakeoff.run.runner import StudyRun, ThisMachine
+from bakeoff.run.study_run import StudyRun, ThisMachine
 from bakeoff.servers import RemoteServer
 from bakeoff.servers.profile import Settings
 from bakeoff.servers.readiness import Warmth
@@ -195,7 +195,7 @@ def test_discarded_epochs_are_named_as_their_folders(tmp_path, monkeypatch):
         run.epoch(order.draft.epoch, 0).finish(outcome)
         return EpochDone(order.draft.epoch)
 
-    monkeypatch.setattr(runner, "run_epoch", crashes)
+    monkeypatch.setattr(study_run, "run_epoch", crashes)
     here = ThisMachine(None, directory)
     run = StudyRun(study(), directory, here, Recorder(), threading.Event(), begin=0.0, builds=1, at_once=2)
     with pytest.raises(RunInvalid, match="epochs 0 and 1 both had to be discarded: arm B: server crashed"):

@@ -83,7 +83,7 @@ class AnswersPass:
 
     Args:
         servers: by arm, the baseline first.
-        totals: of the capture (`bakeoff.engine.capture_totals`).
+        totals: of the capture (`bakeoff.captures.capture_totals`).
         capture: its path.
         databases: by arm, of statements whose schema is not known; empty: none.
         limit_s: seconds that it may take.
