@@ -2,7 +2,7 @@
 
 import pytest
 
-from bakeoff.engine import make_capture
+from bakeoff.captures import make_capture
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import make_study
 from bakeoff.replay import command as replay

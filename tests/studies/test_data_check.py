@@ -16,7 +16,8 @@ from bakeoff.report import setups
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run import loading
 from bakeoff.run.data_check import ask_tables, write_answers
-from bakeoff.run.runner import StudyRun, run_study
+from bakeoff.run.runner import run_study
+from bakeoff.run.study_run import StudyRun
 from bakeoff.spec import parse_server
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.differences import Answer, row_differences

@@ -23,12 +23,9 @@ from bakeoff.spec.fields import Argument, Frozen, Option
 
 
 class Take:
-    """Which fields of a model a command has as options.
+    """Which fields of a model a command has as options: these, or all.
 
-    Args:
-        names: these; none: all.
-        shown: words for the default of these fields, in place of the model's.
-        defaults: other values than the model's, as a user would type them.
+    `shown` are words for their default in place of the model's; `defaults` are other values, as a user would type them.
     """
 
     def __init__(self, *names: str, shown: str = "", **defaults: str) -> None:
@@ -37,8 +34,6 @@ class Take:
 
 @dataclass
 class _Field:
-    """One option of a command."""
-
     name: str
     kind: Any
     option: Option
@@ -165,7 +160,6 @@ class _Option(click.Option):
         self.section = section
 
     def get_help_extra(self, ctx: click.Context) -> Any:  # noqa: ANN401
-        """Nothing: the default and the range are in the text."""
         return {}
 
 
@@ -179,20 +173,16 @@ class _Argument(click.Argument):
         self.record = record
 
     def make_metavar(self, ctx: click.Context) -> str:
-        """`SERVER...`, in brackets if it may be left out."""
         shown = self.record[0] + ("..." if self.nargs == -1 else "")
         return shown if self.required else f"[{shown}]"
 
 
 class _Words(click.Choice[str]):
-    """One of the values of a StrEnum."""
-
     def __init__(self, kind: type[StrEnum]) -> None:
         super().__init__([str(each) for each in kind])
         self.kind = kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
-        """Return the enum's member."""
         return self.kind(super().convert(value, param, ctx))
 
 
@@ -203,7 +193,6 @@ class _Parsed(click.ParamType[Any]):
         self.name, self.parse = name, parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
-        """Parse text; SpecError says what is wrong with it."""
         try:
             return self.parse(value) if isinstance(value, str) else value
         except SpecError as error:

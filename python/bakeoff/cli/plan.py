@@ -45,7 +45,6 @@ def plan(
 
 
 def _nodes_of(wanted: Wanted | None) -> int:
-    """How many nodes of a running cluster would measure."""
     from bakeoff.cluster.nodes import alive_nodes, choose, connected
 
     assert wanted
@@ -143,7 +142,6 @@ def _print(seen: Forecast) -> None:
 
 
 def _smallest_budget(seen: Forecast) -> str:
-    """What a verdict takes, or why there will be none."""
     if seen.study.has_running_server:
         return "; a running server is not restarted, so there will be no verdict"
     small = " is too small" if seen.is_too_small else ""
@@ -151,7 +149,7 @@ def _smallest_budget(seen: Forecast) -> str:
 
 
 def _print_arms(seen: Forecast) -> None:
-    """The arms; a column that says nothing new is left out."""
+    """Print the arms, without columns that say nothing new."""
     columns: dict[str, list[str]] = {
         "arm": [each.arm.name + (" (baseline)" if index == 0 else "") for index, each in enumerate(seen.arms)],
         "levels": [each.arm.label for each in seen.arms],

@@ -29,8 +29,6 @@ _FILE_WIDTH = 120
 
 
 class ReportFormat(StrEnum):
-    """What the report is rendered as."""
-
     TEXT = "text"
     HTML = "html"
     MARKDOWN = "md"
@@ -124,7 +122,6 @@ def _write_picture(view: ReportView, output: ReportFormat, chart: str, to: Path 
 
 
 def _plain(view: ReportView) -> str:
-    """The terminal report as text, for a file."""
     page = io.StringIO()
     render_terminal(view, Console(file=page, width=_FILE_WIDTH, markup=False, emoji=False))
     return page.getvalue()

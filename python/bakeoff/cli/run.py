@@ -32,7 +32,7 @@ from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
 from bakeoff.run.runner import AfterVerdict, run_study
 from bakeoff.run.workload_checks import check_workloads
-from bakeoff.spec import Apart, Frozen, Origin, Study
+from bakeoff.spec import Frozen, Origin, Study
 from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
 from bakeoff.stats.model import Analysis, Word
 from bakeoff.stats.progress import Listener
@@ -45,12 +45,11 @@ class RunOptions:
 
     Attributes:
         passwords: by arm name; never written anywhere. Those not in it come from MYSQL_PWD or ~/.my.cnf.
-        resume: a run to go on with.
         publish: also write the files to be published, and fail when the control does not hold.
         fail_on: what makes the exit code 1.
-        samples: of a replay, by digest a statement with its literals; empty unless they may be shown.
+        samples: a replay's statements with their literals, by digest; empty unless they may be shown.
         explaining: how differences are explained; None if they are not.
-        cluster: where it is measured; None: on this machine.
+        cluster: the nodes that measure; None for this machine.
     """
 
     runs_root: Path
@@ -68,7 +67,6 @@ class RunOptions:
 
     @classmethod
     def of(cls, output: Output, verdict: Verdict | None = None, **others: Any) -> Self:  # noqa: ANN401
-        """Combine the options that were typed with others."""
         return cls(
             runs_root=runs_root(output.runs),
             quiet=output.quiet,
@@ -80,11 +78,7 @@ class RunOptions:
 
 
 def explaining(verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
-    """How differences with a verdict are explained after a run of `of_s` seconds; None if they are not.
-
-    Raises:
-        SpecError: `--explain-budget` and `--no-explain` are both given, or explain is not installed.
-    """
+    """Return how differences are explained after a run of `of_s` seconds; None if they are not."""
     explain = features.part("explain", "after_verdict")
     if explain is None:
         if verdict.explain_budget is not None:
@@ -101,12 +95,7 @@ def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_ru
 
 
 def check_study(study: Study, options: RunOptions, *, no_verdict: bool, shows: bool = False) -> None:
-    """Check that a study can be run here; `shows` prints what it would take.
-
-    Raises:
-        SpecError: a workload or an option is unknown, or the budget is too small for a verdict.
-        HostError: the disk is too small.
-    """
+    """Check that a study can be run here; `shows` prints what it would take."""
     check_workloads(study)
     _check_fail_on(study, options)
     seen = forecast(with_expected_sizes(study, options.passwords), elsewhere=options.cluster is not None)
@@ -155,7 +144,6 @@ def _run_and_report(study: Study, options: RunOptions, finish: Finish) -> int:
 
 
 def _run(study: Study, options: RunOptions, live: Listener, stop: threading.Event) -> tuple[RunDirectory, Analysis]:
-    """Run a study here or on the nodes of a cluster."""
     if options.cluster:
         from bakeoff.cluster.driver import run_over_cluster
 
@@ -181,7 +169,6 @@ def _run(study: Study, options: RunOptions, live: Listener, stop: threading.Even
 
 
 def show_report(run: RunDirectory, view: ReportView, options: RunOptions) -> None:
-    """Print a report, and open its page when that was asked for."""
     if options.json:
         print(render_json(view))
     else:
@@ -259,15 +246,10 @@ def run(
 ) -> int:
     """Run a study: every arm in every cell, until the intervals are narrow enough or the budget is spent."""
     begun = open_run(options.resume, output.runs) if options.resume is not None else None
-    apart = output.apart()
-    if begun and not apart:
-        apart = begun.study().apart
-    run_options = RunOptions.of(
-        output, verdict, publish=options.publish, cluster=output.nodes(verdict.explain_budget, apart)
-    )
+    run_options = RunOptions.of(output, verdict, publish=options.publish, cluster=output.nodes(verdict.explain_budget))
     changes = sizes.given() | conditions.given()
     if begun is not None:
-        _refuse_changes(options, changes, begun.study(), apart)
+        _refuse_changes(options, changes, begun.study(), output.client)
         of_s = sizes.budget_s if "budget_s" in changes else begun.study().budget_s
         run_options = replace(run_options, explaining=_explaining_begun(begun, verdict, of_s=of_s))
         return _resume(options, changes, begun, run_options)
@@ -278,7 +260,7 @@ def run(
     request = request_study(options.study, scale=options.scale, changes=changes)
     run_options = replace(run_options, explaining=explaining(verdict, of_s=request.study.budget_s))
     with naming_the_line(request):
-        study = request.study.placed_apart(apart) if apart else request.study
+        study = request.study if output.client is None else request.study.loaded_from(output.client)
         return check_and_run(study, run_options, no_verdict=verdict.no_verdict)
 
 
@@ -313,7 +295,6 @@ def _resume(asked: StudyOptions, changes: Mapping[str, Any], run: RunDirectory, 
 
 
 def _explaining_begun(run: RunDirectory, verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
-    """How differences of a resumed run are explained; a gate or a bisection explains none."""
     begun = run.study()
     if begun.question.is_verdict:
         return explaining(verdict, of_s=of_s)
@@ -324,14 +305,14 @@ def _explaining_begun(run: RunDirectory, verdict: Verdict, *, of_s: float) -> Af
     return None
 
 
-def _refuse_changes(asked: StudyOptions, changes: Mapping[str, Any], begun: Study, apart: Apart | None) -> None:
+def _refuse_changes(asked: StudyOptions, changes: Mapping[str, Any], begun: Study, client: str | None) -> None:
     """Refuse changes to a resumed run, except of its budget; --scale and --precision may describe the given study."""
     changed = {
         "--scale": asked.study is None and bool(asked.scale),
         "--precision": asked.study is None and "precision" in changes,
         "--seed": changes.get("seed", begun.seed) != begun.seed,
         "--control": asked.control and control_name(begun) is None,
-        "--client, --servers and --interface": apart != begun.apart,
+        "--client": client not in (None, begun.client),
     }
     if any(changed.values()):
         options = " and ".join(option for option, is_changed in changed.items() if is_changed)

@@ -79,7 +79,7 @@ def plan_study(
         epochs_expected=max(fitting, 0),
         fits=fitting >= timing.EPOCHS_MIN,
         budget_needed_s=timing.smallest_budget_s(load_s=load_s, overhead_s=overhead_s, cells=count, turns=turns),
-        unpaired="client and servers are on hosts of their own" if study.apart else "",
+        unpaired="client and servers are on different hosts" if study.client else "",
         epochs=(),
     )
     drafts = tuple(
@@ -175,7 +175,7 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
         changes_data = writes(workload)
         open_loop = _is_open_loop(workload)
         freeze = changes_data if study.freeze is None else study.freeze
-        freeze = freeze and not study.apart and not study.has_running_server
+        freeze = freeze and not study.client and not study.has_running_server
         slices = timing.default_slices(
             writes=changes_data, frozen=freeze, open_loop=open_loop, seconds=seconds, turns=turns
         )
@@ -188,7 +188,7 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
                 threads=threads,
                 writes=changes_data,
                 freeze=freeze,
-                placement=Placement.FREE if study.apart else study.placement or _placement(study, workload, threads),
+                placement=Placement.FREE if study.client else study.placement or _placement(study, workload, threads),
                 open_loop=open_loop,
                 slices=slices,
                 fixed_work=kind_of(workload.script).fixed_work,

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bakeoff.engine import capture_events, capture_totals
+from bakeoff.captures import capture_events, capture_totals
 from bakeoff.errors import BakeoffError, SpecError
 from bakeoff.plan.epochs import rounds
 from bakeoff.plan.workloads import database_on, kind_of

@@ -12,10 +12,10 @@ from pydantic import Field
 from rich.console import Console
 from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
+from bakeoff.captures import capture_totals, make_capture, make_capture_of
 from bakeoff.cli.commands import Group
 from bakeoff.cli.options import command
 from bakeoff.cli.printing import console, print_sentence
-from bakeoff.engine import capture_totals, make_capture, make_capture_of
 from bakeoff.errors import SpecError
 from bakeoff.replay.capture_view import capture_view
 from bakeoff.replay.kept_statements import KeptIn, kept_statements

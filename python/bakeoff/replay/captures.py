@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from bakeoff.engine import Message, capture_events, capture_totals
+from bakeoff.captures import capture_events, capture_totals
+from bakeoff.engine import Message
 from bakeoff.errors import SpecError
 from bakeoff.plan import Cell, SliceLength
 

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from bakeoff.captures import UnknownFormatError, capture_totals, make_capture
 from bakeoff.cli.arguments import DataOptions, Format, Output, Verdict
 from bakeoff.cli.duel import arm_of, data_and_connection, parse_servers, passwords_of, refuse_twins, study_of
 from bakeoff.cli.options import Take, command
 from bakeoff.cli.printing import console
 from bakeoff.cli.run import RunOptions, check_and_run, explaining
-from bakeoff.engine import UnknownFormatError, capture_totals, make_capture
 from bakeoff.errors import HostError, SpecError
 from bakeoff.replay.capture_command import reading
 from bakeoff.replay.capture_view import capture_view

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bakeoff.engine import capture_events, make_capture
+from bakeoff.captures import capture_events, make_capture
 from bakeoff.replay.answers import READ_HANDLERS, READS, first_word
 from bakeoff.replay.sessions import Event, Sessions, Step, same_plan, statement_of
 from bakeoff.servers import Server

@@ -116,14 +116,14 @@ class EpochServers:
 
     def addresses(self, workload: Workload) -> list[ArmAddress]:
         study = self._tools.study
-        pids = {} if study.apart else self.pids  # of processes that the engine does not see
+        pids = {} if study.client else self.pids  # of processes that the engine does not see
         addresses = [
             address_of(
                 setup,
                 self.all[setup.arm.name],
                 database_on(study, workload, setup.arm.server),
                 pid=pids.get(setup.arm.name),
-                transport="tcp" if study.apart else "",
+                transport="tcp" if study.client else "",
             )
             for setup in self.setups
         ]

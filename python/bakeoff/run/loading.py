@@ -288,7 +288,7 @@ class Loader:
             return
         with self.engine_lock:
             self._end_if_stopped()
-            self.engine.open([address_of(setup, server, database, transport="socket" if self.study.apart else "")])
+            self.engine.open([address_of(setup, server, database, transport="socket" if self.study.client else "")])
             try:
                 self.engine.command(
                     arm.name,

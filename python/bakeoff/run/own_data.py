@@ -115,7 +115,7 @@ def load_dump(
     database = "information_schema" if study.database in databases_in(source) else study.database
     for setting in _WHILE_LOADING:
         server.query(f"SET GLOBAL {setting}")
-    engine.open([address_of(setup, server, database, transport="socket" if study.apart else "")])
+    engine.open([address_of(setup, server, database, transport="socket" if study.client else "")])
     marks = Marks.of(server) if kept else Marks(False, {}, {})
     stages, ended_bytes = marks.left(dump.stages)
 

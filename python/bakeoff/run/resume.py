@@ -102,7 +102,7 @@ def resumed_study(run: RunDirectory, *, budget_s: float | None, asked: Study | N
     study = run.study()
     if asked is not None:
         asked = _as_begun(resolved(asked), study)
-        same = {"seed": study.seed, "budget_s": study.budget_s, "apart": study.apart}
+        same = {"seed": study.seed, "budget_s": study.budget_s, "client": study.client}
         if asked.model_copy(update=same) != study:
             names = [name for name in Study.model_fields if getattr(asked, name) != getattr(study, name)]
             other = [name for name in names if name not in same]

@@ -88,7 +88,6 @@ class LoadedStudy:
     Attributes:
         path: the file; paths in it are relative to its folder.
         written: the form as it is in the file, with all levels.
-        scale: name of the scale, or empty.
         levels: factor -> level -> settings, in the file's order.
         cnf_folder: folder of the servers' @FILEs.
     """
@@ -102,7 +101,6 @@ class LoadedStudy:
     cnf_folder: Path
 
     def place_of(self, factor: str, level: str) -> KeyPath:
-        """Return the place in the file that defines a level."""
         if factor == "server" and "server" not in self.written.factors:
             return ("servers", (self.written.servers or []).index(level))
         levels = self.written.factors[factor]
@@ -124,11 +122,7 @@ class LoadedStudy:
         return ("factors",)
 
     def with_servers(self, servers: Sequence[str]) -> "LoadedStudy":
-        """Ask the same question about other servers, which become its only factor.
-
-        Raises:
-            SpecError: one is given twice, or the file varies something else.
-        """
+        """Ask the same question about other servers, which become its only factor."""
         odd = [name for name, levels in self.levels.items() if name != "server" and len(levels) > 1]
         if odd:
             hint = "Leave the servers out, or take the factor out of the study."
@@ -157,8 +151,6 @@ class LoadedStudy:
         return self.lines.error(place, reason, hint=hint)
 
 
-_WITH_UNITS = ("precision", "equivalence", "budget", "warm_up", "table_size")
-
 INSTALLED = "installed"
 """Stands in `servers` for every installed server that is not named."""
 
@@ -167,11 +159,7 @@ Installed = Callable[[Sequence[str]], Sequence[str]]
 
 
 def read_study(path: Path, *, scale: str = "", installed: Installed = lambda named: ()) -> LoadedStudy:
-    """Read a study file and apply one of its scales.
-
-    Raises:
-        SpecError: anything wrong with it; with file, line, reason and remedy.
-    """
+    """Read a study file and apply one of its scales; SpecError names file, line, reason and remedy."""
     try:
         with path.open("rb") as file:
             content = file.read(4 * CHARACTERS_MAX + 1)
@@ -186,7 +174,7 @@ def read_study(path: Path, *, scale: str = "", installed: Installed = lambda nam
         hint = "It begins with `title: …`; see docs/reference/studies.md."
         raise lines.error((), "a study is a mapping of keys.", hint=hint)
     try:
-        form = StudyFile.model_validate(_as_written(_with_installed(document, installed)), context=IN_FILE)
+        form = StudyFile.model_validate(_with_installed(document, installed), context=IN_FILE)
     except ValidationError as error:
         raise _first_mistake(error, lines) from None
     whole = LoadedStudy(path, form, form, lines, "", _all_levels(form, lines, varied=True), path.parent)
@@ -204,38 +192,11 @@ def read_study(path: Path, *, scale: str = "", installed: Installed = lambda nam
 
 
 def _with_installed(document: dict[str, Any], installed: Installed) -> dict[str, Any]:
-    """Replace `installed` among the servers by the names of the installed ones."""
     servers = document.get("servers")
     if not isinstance(servers, list) or INSTALLED not in servers:
         return document
     more = installed([name for name in servers if isinstance(name, str) and name != INSTALLED])
     return document | {"servers": [each for name in servers for each in (more if name == INSTALLED else [name])]}
-
-
-def _as_written(document: dict[str, Any]) -> dict[str, Any]:
-    """Turn numbers into text where a unit may stand: `budget: 60`, `precision: 0.01`."""
-    parts = {
-        key: str(value) if key in _WITH_UNITS and type(value) in (int, float) else value
-        for key, value in document.items()
-    }
-    scales = parts.get("scales")
-    if isinstance(scales, dict):
-        parts["scales"] = {
-            name: _as_written(scale) if isinstance(scale, dict) else scale for name, scale in scales.items()
-        }
-    shares: dict[str, Any] = _shares_as_text(parts)
-    return shares
-
-
-def _shares_as_text(node: Any, name: str = "") -> Any:  # noqa: ANN401 — whatever YAML holds
-    """Turn numbers below `compressibility` into text; elsewhere they are refused, since YAML reads 8.10 as 8.1."""
-    if isinstance(node, dict):
-        return {
-            key: _shares_as_text(value, str(key) if name != "compressibility" else name) for key, value in node.items()
-        }
-    if isinstance(node, list):
-        return [_shares_as_text(value, name) for value in node]
-    return str(node) if name == "compressibility" and isinstance(node, float) else node
 
 
 def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
@@ -323,7 +284,6 @@ def _checked(lines: Lines, place: KeyPath, name: str, value: str) -> None:
 
 
 def _check(loaded: LoadedStudy) -> None:
-    """Check references between parts of the file."""
     form, levels = loaded.form, loaded.levels
     if "server" not in form.settings and not any(
         "server" in settings for bundles in levels.values() for settings in bundles.values()
@@ -346,7 +306,6 @@ def _check_baseline(loaded: LoadedStudy) -> None:
 
 
 def _refer(loaded: LoadedStudy, place: KeyPath, factor: str, wanted: Sequence[str]) -> None:
-    """Check that a factor and its levels exist."""
     if factor not in loaded.levels:
         raise loaded.error(*place, reason=f"factor {factor} is unknown.", hint=_names(loaded.form))
     for level in wanted:
@@ -365,7 +324,6 @@ _REMEDIES = {
     "missing": "Write it.",
     "list_type": "Write a list: [4], or a line with - for each.",
     "tuple_type": "Write a list: [4], or a line with - for each.",
-    "string_type": "Write it in quotes: YAML reads 8.10 as the number 8.1.",
 }
 
 _REASONS = {"extra_forbidden": "there is no such key", "missing": "it is missing", "tuple_type": "it is not a list"}
@@ -438,11 +396,7 @@ def shipped_studies() -> dict[str, Path]:
 
 
 def find_study(text: str) -> Path:
-    """Find the file of a study: a path, or the name of a study that ships.
-
-    Raises:
-        SpecError: it is neither; with the nearest known name.
-    """
+    """Find the file of a study: a path, or the name of a study that ships."""
     path = Path(text)
     if path.is_file():
         return path
