@@ -28,7 +28,6 @@ from bakeoff.run import arms, forecast
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import check_machine, keep_memory, read_before
-from bakeoff.search.model import Search, Setting
 from bakeoff.servers import ServerMemory
 from bakeoff.spec import Arm, Study, Workload, parse_server
 
@@ -304,24 +303,18 @@ def test_runs_of_a_machine_and_of_a_cluster_are_resumed_where_they_belong(tmp_pa
         return run
 
     require_cluster_run(run_on("a", "b"))
-    bisection = study().model_copy(
-        update={
-            "question": Search(
-                settings=(
-                    Setting(
-                        factor="option.sort_buffer_size",
-                        good="(not set)",
-                        bad="1M",
-                        pairs=(("sort_buffer_size", "1M"),),
-                    ),
-                )
-            )
-        }
-    )
-    for alone in (run_on(""), RunDirectory.create(tmp_path, bisection)):
-        with pytest.raises(ResultsError, match="was measured on one machine"):
-            require_cluster_run(alone)
+    with pytest.raises(ResultsError, match="was measured on one machine"):
+        require_cluster_run(run_on(""))
     with pytest.raises(ResultsError, match="on the nodes of a cluster"):
         check_machine(run_on("a"))
     # Nodes measure at the same time: of the budget it took the longest of them.
     assert read_before(run_on("a", "a", "b")).used_s == pytest.approx(20)
+
+
+def test_a_search_is_not_resumed_on_a_cluster(tmp_path):
+    model = pytest.importorskip("bakeoff.search.model")
+    changed = ("sort_buffer_size", "1M")
+    setting = model.Setting(factor="option.sort_buffer_size", good="(not set)", bad="1M", pairs=(changed,))
+    bisection = study().model_copy(update={"question": model.Search(settings=(setting,))})
+    with pytest.raises(ResultsError, match="was measured on one machine"):
+        require_cluster_run(RunDirectory.create(tmp_path, bisection))

@@ -1,6 +1,6 @@
-"""Measure one epoch: servers freshly started from restored data, every open cell measured once, everything stopped.
+"""Measure one epoch: start servers from restored data, measure every open cell once, stop everything.
 
-The epoch is the unit of replication: a mechanical failure inside it discards it for every arm at once.
+The epoch is the unit of replication: a mechanical failure inside it discards it for every arm.
 """
 
 import contextlib
@@ -46,7 +46,7 @@ _DISCARDING = frozenset(
 
 
 class Interrupted(Exception):
-    """The user ended the run inside an epoch: the epoch is dropped."""
+    """The user ended the run inside an epoch, which is dropped."""
 
 
 Watch = Callable[[EpochServers, Cell], contextlib.AbstractContextManager[Callable[[Message], None]]]
@@ -61,7 +61,7 @@ def discards_epoch(error: Exception) -> bool:
 
 
 def broken_off(stop: threading.Event) -> bool:
-    """Whether what has just failed may have failed because the user ends the run.
+    """Whether a failure may have come from the user ending the run.
 
     A signal to all processes of a job (`systemctl stop`) also ends the engine and the servers, maybe a moment earlier.
     """
@@ -78,9 +78,9 @@ class Epoch:
 
     Attributes:
         phases: wall seconds so far.
-        planned_s: seconds of measuring that were asked for so far.
+        planned_s: seconds of measuring asked for so far.
         warmed: the slices of the warm-up before the pilot, by the workload's place in the study.
-        servers: those of the present round.
+        servers: those of the current round.
     """
 
     servers: EpochServers
@@ -154,7 +154,7 @@ class Epoch:
         judge_rows(self._tools.study, answers, self._tools.listener)
 
     def warm(self, cells: Sequence[Cell], *, for_pilot: bool = False) -> None:
-        """Load each of the cells' workloads at its highest concurrency, for the seconds of the study's warm-up.
+        """Run each cell's workload at its highest concurrency for the study's warm-up.
 
         If all only read, the warm-up ends when the arms no longer move apart, sooner or later than planned. `for_pilot`
         says that the pilot comes next: only the last workload's slices may be a warm-up curve, because the first one
@@ -253,7 +253,7 @@ class Epoch:
                 self._tools.note_once(f"{setup.arm.label}: while it was measured, {changes_text(found)}")
 
     def check_data(self) -> None:
-        """After the load, have the scripts that can check their own data do so.
+        """Have scripts that can check their own data do so, after the load.
 
         RunInvalid if a condition does not hold: the server lost or invented something.
         """

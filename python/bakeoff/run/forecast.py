@@ -1,4 +1,4 @@
-"""Estimate what a study would take before anything is started: arms, shared builds, minutes, memory, disk."""
+"""Estimate what a study takes before anything is started: arms, shared builds, minutes, memory, disk."""
 
 import shutil
 import string
@@ -65,12 +65,12 @@ class Forecast:
 
     @property
     def is_too_small(self) -> bool:
-        """Whether the budget cannot hold a verdict on an average machine. Running servers get none, so any will do."""
+        """Whether the budget cannot hold a verdict on a typical machine. Running servers get no verdict."""
         return self.study.budget_s < self.plan.budget_needed_s and not self.study.has_running_server
 
 
 def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
-    """Estimate what a study would take.
+    """Estimate what a study takes.
 
     Servers that are installed are asked about every option; of the others only the name is looked up. With `elsewhere`
     it is measured on other machines, which check memory, files and libraries themselves.
@@ -126,7 +126,7 @@ def _duration(study: Study, share: MemoryShare, sizes: list[int]) -> Plan:
 
 
 def require_disk(seen: Forecast, there_bytes: int = 0) -> None:
-    """Check that the data fits on the disk, where `there_bytes` of it are already; HostError if not."""
+    """Raise HostError if the data does not fit on the disk, where `there_bytes` of it are already."""
     if seen.disk_bytes > seen.disk_free_bytes + there_bytes:
         raise HostError(
             f"disk: {seen.loads} loads and {seen.share.at_once} servers take about {format_bytes(seen.disk_bytes)} in "
@@ -137,7 +137,7 @@ def require_disk(seen: Forecast, there_bytes: int = 0) -> None:
 
 
 def require_budget(seen: Forecast) -> None:
-    """Check that the budget can hold a verdict (`Forecast.is_too_small`); SpecError if not."""
+    """Raise SpecError if the budget cannot hold a verdict."""
     if not seen.is_too_small:
         return
     study, needed_s = seen.study, seen.plan.budget_needed_s

@@ -29,7 +29,7 @@ class CellRun:
         engines: the storage engine of each arm's tables.
         changes_nothing: a warm-up, which must leave the data as they are.
         rates: events per second last seen, by cell and `reads_only`; kept for the whole run.
-        note_once: says a sentence once a run.
+        note_once: says a sentence once per run.
     """
 
     study: Study
@@ -75,7 +75,7 @@ class Measuring(Protocol):
 
 
 class ScriptMeasuring:
-    """How Lua scripts are measured."""
+    """How Lua scripts are measured; other kinds override what differs."""
 
     def declared(self, script: str) -> Message | None:
         return declared_by(script)
@@ -84,12 +84,12 @@ class ScriptMeasuring:
         return workload
 
     def check(self, study: Study, workload: Workload) -> None:
-        """Check what needs no look at the script, which `bakeoff.run.workload_checks` takes."""
+        """Check the workload itself; `bakeoff.run.workload_checks` looks into the script."""
         if workload.speed is not None:
             raise SpecError(f"workload {workload.script}: a script has no speed.", hint="Give it a rate.")
 
     def check_engine(self, workload: Workload, arm: Arm, engine: str) -> None:
-        """Accept every engine."""
+        pass
 
     def request(self, run: CellRun) -> dict[str, Any] | None:
         workload = run.workload
@@ -149,7 +149,7 @@ def declares(script: str, kind: str, name: str) -> bool:
 
 
 def takes(script: str) -> Callable[[str], bool]:
-    """Return whether a script may be given an option: it declares it, or none at all, like sysbench 0.5's scripts."""
+    """Whether a script may be given an option: it declares it, or none at all, like sysbench 0.5's scripts."""
     declared = measuring_of(script).declared(script)
     names = {option["name"] for option in declared["options"]} if declared else set()
     return lambda name: not names or name in names
@@ -166,7 +166,7 @@ def script_options(study: Study, workload: Workload, data: Data) -> dict[str, An
 
 
 def arm_options(arm: Arm, engine: str, taken: Callable[[str], bool]) -> dict[str, Any]:
-    """Return the options that may differ from arm to arm: how tables are made, and the options of the arm's data.
+    """Return the options that may differ between arms: how tables are made, and the options of the arm's data.
 
     `engine` is the storage engine of the arm's tables; `taken` says which options the script takes.
     """
