@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import hypothesis
@@ -110,6 +111,10 @@ def pytest_collection_modifyitems(items):
         return 2 if scope not in with_server else 3 + len(LONG)
 
     items.sort(key=turn)
+    for item in items:
+        for feature in (name for mark in item.iter_markers("needs") for name in mark.args):
+            if find_spec(f"bakeoff.{feature}") is None:
+                item.add_marker(pytest.mark.skip(reason=f"bakeoff.{feature} is not installed"))
 
 
 def pytest_collection_finish():

@@ -14,9 +14,10 @@ from types import SimpleNamespace
 import pytest
 from messages import study
 
+from bakeoff.cli.arguments import Nodes
 from bakeoff.cli.duel import duel
 from bakeoff.cli.run import RunOptions, check_study
-from bakeoff.cluster import Wanted, driver, nodes, worker
+from bakeoff.cluster import driver, nodes, worker
 from bakeoff.cluster.driver import RayHosts, kept_share, require_cluster_run, smallest_share
 from bakeoff.cluster.nodes import Node, choose, differences, require_same_programs
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, ServerError, SpecError
@@ -27,7 +28,6 @@ from bakeoff.run import arms, forecast
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import check_machine, keep_memory, read_before
-from bakeoff.search.model import Search, Setting
 from bakeoff.servers import ServerMemory
 from bakeoff.spec import Arm, Study, Workload, parse_server
 
@@ -109,13 +109,13 @@ def test_a_head_that_cannot_start_a_program_for_its_client_is_asked_again(monkey
 
 def test_nodes_are_chosen_by_what_they_offer():
     head, plain, bench = node("h", resources={"CPU": 0.0}), node("p"), node("q", resources={"CPU": 2.0, "bench": 1.0})
-    assert choose([head, plain, bench], Wanted()) == [plain, bench]
-    assert choose([head, plain, bench], Wanted(resource="bench")) == [bench]
-    assert choose([head, plain, bench], Wanted(hosts=1)) == [plain]
+    assert choose([head, plain, bench], Nodes()) == [plain, bench]
+    assert choose([head, plain, bench], Nodes(resource="bench")) == [bench]
+    assert choose([head, plain, bench], Nodes(hosts=1)) == [plain]
     with pytest.raises(SpecError, match="no node offers the resource other"):
-        choose([plain], Wanted(resource="other"))
+        choose([plain], Nodes(resource="other"))
     with pytest.raises(SpecError, match="1 node offers bench, and --hosts asks for 2"):
-        choose([plain, bench], Wanted(hosts=2, resource="bench"))
+        choose([plain, bench], Nodes(hosts=2, resource="bench"))
 
 
 def test_another_version_is_refused_by_name():
@@ -183,7 +183,7 @@ def test_the_leading_machine_needs_nothing_that_only_nodes_need(tmp_path, monkey
         arms=tuple(Arm(name=name, label=name, server=spec) for name in "AB"),
         workloads=(Workload(script="oltp_read_only"),),
     )
-    check_study(asked, RunOptions(tmp_path, cluster=Wanted()), no_verdict=True)
+    check_study(asked, RunOptions(tmp_path, cluster=Nodes()), no_verdict=True)
     with pytest.raises(HostError, match="memory: not even 2 servers fit"):
         check_study(asked, RunOptions(tmp_path), no_verdict=True)
 
@@ -199,7 +199,7 @@ def test_a_password_for_other_servers_is_refused_before_it_travels(tmp_path, mon
         workloads=(Workload(script="oltp_read_only"),),
     )
     with pytest.raises(SpecError, match="option report_password cannot be used: it is a password") as refused:
-        check_study(asked, RunOptions(tmp_path, cluster=Wanted()), no_verdict=True)
+        check_study(asked, RunOptions(tmp_path, cluster=Nodes()), no_verdict=True)
     assert "hunter22" not in str(refused.value) and refused.value.field[:2] == ("arms", "A")
 
 
@@ -303,24 +303,18 @@ def test_runs_of_a_machine_and_of_a_cluster_are_resumed_where_they_belong(tmp_pa
         return run
 
     require_cluster_run(run_on("a", "b"))
-    bisection = study().model_copy(
-        update={
-            "question": Search(
-                settings=(
-                    Setting(
-                        factor="option.sort_buffer_size",
-                        good="(not set)",
-                        bad="1M",
-                        pairs=(("sort_buffer_size", "1M"),),
-                    ),
-                )
-            )
-        }
-    )
-    for alone in (run_on(""), RunDirectory.create(tmp_path, bisection)):
-        with pytest.raises(ResultsError, match="was measured on one machine"):
-            require_cluster_run(alone)
+    with pytest.raises(ResultsError, match="was measured on one machine"):
+        require_cluster_run(run_on(""))
     with pytest.raises(ResultsError, match="on the nodes of a cluster"):
         check_machine(run_on("a"))
     # Nodes measure at the same time: of the budget it took the longest of them.
     assert read_before(run_on("a", "a", "b")).used_s == pytest.approx(20)
+
+
+def test_a_search_is_not_resumed_on_a_cluster(tmp_path):
+    model = pytest.importorskip("bakeoff.search.model")
+    changed = ("sort_buffer_size", "1M")
+    setting = model.Setting(factor="option.sort_buffer_size", good="(not set)", bad="1M", pairs=(changed,))
+    bisection = study().model_copy(update={"question": model.Search(settings=(setting,))})
+    with pytest.raises(ResultsError, match="was measured on one machine"):
+        require_cluster_run(RunDirectory.create(tmp_path, bisection))

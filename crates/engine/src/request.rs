@@ -120,9 +120,8 @@ impl Request {
             }
             None => return Err(bad(None, "request has no id".into())),
         };
-        let kind = match fields.remove("type") {
-            Some(Value::String(kind)) => kind,
-            _ => return Err(bad(Some(id), "request has no type".into())),
+        let Some(Value::String(kind)) = fields.remove("type") else {
+            return Err(bad(Some(id), "request has no type".into()));
         };
         Self::body(&kind, fields).map(|body| Self { id, body }).map_err(|failure| (Some(id), failure))
     }

@@ -67,7 +67,7 @@ def start_server(
         downloads.say("stop     Ctrl-C")
         while not ended.wait(0.5):
             if not box.instance.running:
-                downloads.say(f"{box.instance.installation.name} ended by itself. Its log says:")
+                downloads.say(f"{box.instance.installation.name} has stopped. Its log says:")
                 downloads.say(visible(box.instance.error_log_tail()))
                 return ExitCode.NOT_READY
     return ExitCode.DONE

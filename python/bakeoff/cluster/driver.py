@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from bakeoff.cluster import Wanted
+from bakeoff.cli.arguments import Nodes
 from bakeoff.cluster.nodes import (
     Node,
     alive_nodes,
@@ -50,7 +50,7 @@ from bakeoff.run.resume import (
     read_before,
     script_digests,
 )
-from bakeoff.run.runner import begin_notes
+from bakeoff.run.runner import Invocation, begin_notes
 from bakeoff.run.study_run import StudyRun
 from bakeoff.run.workload_checks import check_workloads
 from bakeoff.servers.paths import work_root
@@ -69,28 +69,17 @@ _CLOSE_S = 60.0
 def run_over_cluster(
     study: Study,
     runs_root: Path,
+    asked: Invocation,
     *,
-    wanted: Wanted,
+    wanted: Nodes,
     listener: Listener,
     stop: threading.Event,
-    command_line: Sequence[str],
-    resume: RunDirectory | None = None,
 ) -> tuple[RunDirectory, Analysis]:
-    """Run a study on the nodes of a cluster to its end; otherwise as `bakeoff.run.runner.run_study`.
+    """Run a study on the nodes of a cluster to its end, otherwise as `bakeoff.run.runner.run_study`.
 
-    Args:
-        study: the question, without running servers.
-        runs_root: where a new run directory is made, on this machine.
-        wanted: which cluster and nodes.
-        listener: receives what happens, with the node's name.
-        stop: set it to end in order.
-        command_line: for the manifest.
-        resume: a run to go on with, on whatever nodes there are.
-
-    Raises:
-        BakeoffError: as `run_study`; a node is unfit, or all are lost.
-        KeyboardInterrupt: `stop` was set before an epoch was finished.
+    A new run directory is made in `runs_root` on this machine; a resumed run continues on whatever nodes there are.
     """
+    resume = asked.resume
     refuse_running_servers(study)
     study = resolved(study)
     check_workloads(study)
@@ -104,7 +93,7 @@ def run_over_cluster(
             _check_machines(resume, nodes)
         share = kept_share(resume, nodes) or smallest_share(nodes)
         run = resume or RunDirectory.create(
-            runs_root, study, command=command_line, engine=nodes[0].facts["engine"], data_path=work_root()
+            runs_root, study, command=asked.command_line, engine=nodes[0].facts["engine"], data_path=work_root()
         )
         with keeping(run, is_new=resume is None, again="bakeoff run --ray --resume"):
             before = read_before(run)

@@ -17,7 +17,8 @@ from typing import Any
 
 import psutil
 
-from bakeoff.cluster import RUNNING, Wanted, worker
+from bakeoff.cli.arguments import Nodes
+from bakeoff.cluster import RUNNING, worker
 from bakeoff.errors import HostError, SpecError
 from bakeoff.results.manifest import Host, bakeoff_version
 from bakeoff.spec import Study
@@ -96,7 +97,7 @@ def connected(address: str) -> Iterator[Any]:
     """Be a driver of a cluster; one that is started here ends with the block, and its files are removed.
 
     Args:
-        address: as in `Wanted`.
+        address: as in `Nodes`.
 
     Raises:
         HostError: no Ray, or no cluster there.
@@ -224,7 +225,7 @@ def _own_name(node: Mapping[str, Any]) -> str:
     return given if given and given != node["NodeManagerAddress"] else str(node["NodeManagerHostname"])
 
 
-def choose(nodes: Sequence[Node], wanted: Wanted) -> list[Node]:
+def choose(nodes: Sequence[Node], wanted: Nodes) -> list[Node]:
     """The nodes that measure: without a resource all that offer a CPU (a head with `--num-cpus 0` only leads).
 
     Raises:

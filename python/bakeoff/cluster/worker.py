@@ -26,7 +26,7 @@ from bakeoff.errors import BakeoffError, RunInvalid
 from bakeoff.files import sync_file_system
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import bakeoff_version, checkout_commit, gather_host
-from bakeoff.run.arms import MemoryShare, prepare_arms, servers_by_aio, share_memory
+from bakeoff.run.arms import MemoryShare, max_servers_for_aio, prepare_arms, share_memory
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.loading import Loader
@@ -94,7 +94,7 @@ def facts(study: str | None = None) -> dict[str, Any]:
         found["problem"] = str(error)
     if study is not None:
         try:
-            share = share_memory(Study.model_validate_json(study), at_most=servers_by_aio())
+            share = share_memory(Study.model_validate_json(study), at_most=max_servers_for_aio())
             found["share"] = asdict(share)
         except ValidationError:
             pass  # it is of another bakeoff, and this node is refused for that

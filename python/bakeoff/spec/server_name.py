@@ -119,7 +119,7 @@ def parse_server(text: str, folder: Path = Path()) -> ServerSpec:
         else:
             name = name.replace("-", "_")
             if name in options and _joint(name) is None:
-                raise SpecError(f"server {_shown(text)}: {name} comes twice.", hint="Leave one out.")
+                raise SpecError(f"server {_shown(text)}: {name} appears twice.", hint="Leave one out.")
             options[name] = joined(options.get(name), name, value)
     base = _parse_head(head, text)
     return base.model_copy(
