@@ -119,13 +119,13 @@ def _mean_use(context: Context, *columns: str) -> float | None:
 
 
 def _conditions(context: Context) -> str:
-    places = "; ".join(context.apart or ())
+    places = "; ".join(context.hosts_and_network or ())
     where = f"{places[0].upper()}{places[1:]}. " if places else ""
     busy, steal, others = _mean_use(context, "user", "system"), _mean_use(context, "steal"), _others(context)
     if busy is None or steal is None:
         return where.rstrip()
     by_others = "" if others is None else f", {numbers.share(others)} with work that was not part of the measurement"
-    whose = f" of {context.study.apart.client}" if context.study.apart else ""
+    whose = f" of {context.study.client}" if context.study.client else ""
     return (
         f"{where}While measuring the processors{whose} were {numbers.share(busy)} busy{by_others}; the hypervisor took "
         f"{numbers.share(steal)} (steal).{_moved_cpus(context)}"

@@ -215,7 +215,7 @@ def _by_kind(context: Context) -> Table:
 
 
 def machine_section(context: Context) -> Section | None:
-    whose = f" of {context.study.apart.client}, the client's host" if context.study.apart else ""
+    whose = f" of {context.study.client}, the client's host" if context.study.client else ""
     return Section.of(
         "The machine meanwhile",
         Section.of(

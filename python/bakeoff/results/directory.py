@@ -225,7 +225,7 @@ class RunDirectory:
         return tuple(machines[host] for host in sorted(epoch_of))
 
     def network(self) -> Network | None:
-        """Between client and servers that were on hosts of their own; None: they were not."""
+        """Return the network between client and servers, or None if they shared a machine."""
         return self.read(NETWORK, Network)
 
     def study(self) -> Study:
