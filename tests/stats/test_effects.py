@@ -1,8 +1,7 @@
 """Contrasts, effects, interactions and published ratios, on analyses whose truth is known."""
 
 import math
-from itertools import combinations, product
-from statistics import median
+from itertools import product
 
 import pytest
 from slices import epoch_of, slice_row
@@ -12,14 +11,12 @@ from bakeoff.spec import Arm, Study, Workload, parse_server
 from bakeoff.spec.study import Design, Factor, Part, Published, PublishedFigure
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.effects import (
-    CHOICES_MAX,
     Agreement,
     contrast,
     epoch_values,
     interactions,
     judge,
     main_effects,
-    median_ratios,
     one_factor_pairs,
     published_ratios,
 )
@@ -212,21 +209,3 @@ def test_what_an_interval_says_of_a_published_order(published, low, high, expect
 def test_without_an_interval_nothing_can_be_said():
     assert judge(0.5, None) is Agreement.CANNOT_TELL
     assert judge(0.5, Estimate(mean=0.5, interval=Interval(low=None, high=None), n=1)) is Agreement.CANNOT_TELL
-
-
-def test_the_median_of_each_arm_over_every_choice_of_three():
-    contender = {0: 12.0, 1: 11.0, 2: 30.0, 3: 11.0}
-    baseline = {0: 10.0, 1: 10.0, 2: 10.0, 3: 20.0, 4: 1.0}
-    ratios = median_ratios(contender, baseline)
-    assert ratios[0] == 1.2
-    assert sorted(ratios) == [1.1, 1.1, 1.2, 1.2]
-    assert median_ratios({0: 1.0, 1: 1.0}, {0: 1.0, 1: 1.0}) == ()
-
-
-def test_of_many_choices_of_three_those_drawn_say_what_all_say():
-    contender, baseline = {epoch: 100.0 + epoch for epoch in range(100)}, dict.fromkeys(range(100), 100.0)
-    ratios = median_ratios(contender, baseline)
-    assert (ratios[0], len(ratios)) == (1.01, CHOICES_MAX)
-    everything = median(median(contender[epoch] for epoch in chosen) for chosen in combinations(range(100), 3)) / 100
-    assert median(ratios) == pytest.approx(everything, rel=0.01)
-    assert ratios == median_ratios(contender, baseline)

@@ -8,13 +8,11 @@ A published figure comes from another machine and has no interval, so only the o
 """
 
 import math
-import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from itertools import combinations, product
-from statistics import median
 
 from bakeoff.spec.study import Design
 from bakeoff.stats import hosts
@@ -213,12 +211,6 @@ def _cells(analysis: Analysis) -> tuple[str, ...]:
 NO_DIFFERENCE = math.log(1.03)
 """Published log ratios below this count as 'no difference': a single run of each arm resolves no less."""
 
-SETS = 3
-"""How many sets of measurements a publication usually has."""
-
-CHOICES_MAX = 5000
-"""At most this many choices of three sets are looked at."""
-
 
 class Agreement(StrEnum):
     """Whether a measured interval agrees with a published ratio."""
@@ -307,22 +299,3 @@ def one_factor_pairs(design: Design, baseline: str) -> tuple[tuple[str, str, str
             if levels[index] != base[index] and other in arms:
                 pairs.append((factor.name, arm, arms[other]))
     return tuple(pairs)
-
-
-def median_ratios(contender: Mapping[int, float], baseline: Mapping[int, float]) -> tuple[float, ...]:
-    """Return ratios of medians, as publications report them, for every choice of three epochs.
-
-    The first three epochs come first. Beyond 5,000 choices, the same ones are drawn every time.
-    """
-    both = sorted(contender.keys() & baseline.keys())
-    choices: Collection[tuple[int, ...]]
-    if math.comb(len(both), SETS) <= CHOICES_MAX:
-        choices = [*combinations(both, SETS)]
-    else:
-        rng, drawn = random.Random(0), {tuple(both[:SETS]): None}
-        while len(drawn) < CHOICES_MAX:
-            drawn[tuple(sorted(rng.sample(both, SETS)))] = None
-        choices = drawn
-    return tuple(
-        median(contender[epoch] for epoch in chosen) / median(baseline[epoch] for epoch in chosen) for chosen in choices
-    )
