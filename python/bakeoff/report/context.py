@@ -312,9 +312,16 @@ class Context:
         several = len(self.analysis.contenders) > 1
         return self.cell_title(comparison.cell) + (f" · {self.labels[comparison.contender]}" if several else "")
 
-    def arm_series(self, arm: str, x: numbers.Floats, y: numbers.Floats, **fields: Any) -> Series:  # noqa: ANN401
-        x, y = numbers.rounded(x), numbers.rounded(y)
-        return Series(name=self.labels[arm], key=f"arm-{self.slots[arm]}", x=x, y=y, **fields)
+    def arm_series(
+        self,
+        arm: str,
+        x: numbers.Floats,
+        y: numbers.Floats,
+        band: tuple[numbers.Floats, numbers.Floats] = ((), ()),
+        **fields: Any,  # noqa: ANN401
+    ) -> Series:
+        x, y, low, high = map(numbers.rounded, (x, y, *band))
+        return Series(name=self.labels[arm], key=f"arm-{self.slots[arm]}", x=x, y=y, low=low, high=high, **fields)
 
     @cached_property
     def _flagged(self) -> dict[Flag, list[Comparison]]:

@@ -90,8 +90,7 @@ def _threads_panels(context: Context) -> tuple[Panel, ...]:
                     arm,
                     (threads for threads, _ in found),
                     (summary.tps for _, summary in found),
-                    low=numbers.rounded(summary.tps_low for _, summary in found),
-                    high=numbers.rounded(summary.tps_high for _, summary in found),
+                    ([summary.tps_low for _, summary in found], [summary.tps_high for _, summary in found]),
                     tips=tuple(
                         f"{context.labels[arm]}, {numbers.threads(n)}: {format_rate(s.tps)} events/s" for n, s in found
                     ),
@@ -121,22 +120,15 @@ def _time_panels(context: Context) -> tuple[Panel, ...]:
 def time_panel(context: Context, cell: str, panel_id: str, title: str, unit: str, column: str) -> Panel:
     """One column of a cell's times: a frame per epoch, a line per arm, `…_low` to `…_high` as a band."""
     times = context.times[cell]
-    band = f"{column}_low" in times.columns
+    ends = [f"{column}_low", f"{column}_high"]
     spent, factor = time_axis(times["seconds"])
     series = []
     for arm in context.slots:
         part = times.rows((times["arm"] == arm) & ~np.isnan(times[column]))
         if len(part):
-            series.append(
-                context.arm_series(
-                    arm,
-                    part["seconds"] * factor,
-                    part[column],
-                    low=numbers.rounded(part[f"{column}_low"]) if band else (),
-                    high=numbers.rounded(part[f"{column}_high"]) if band else (),
-                    group=tuple(part["epoch"].tolist()),
-                )
-            )
+            low, high = (part[end] if end in times.columns else () for end in ends)
+            group = tuple(part["epoch"].tolist())
+            series.append(context.arm_series(arm, part["seconds"] * factor, part[column], (low, high), group=group))
     longest = max((x for each in series for x in each.x), default=0.0)
     end = f"{longest:.2g}" if longest < 99.5 else f"{longest:.0f}"
     return Panel(
@@ -246,14 +238,8 @@ def _warm_up_panels(context: Context, cells: Iterable[tuple[str, Frame]]) -> tup
                 x_title="seconds of load before measuring",
                 y_title="events per second",
                 series=tuple(
-                    context.arm_series(
-                        arm,
-                        curve["seconds"],
-                        curve["tps"],
-                        low=numbers.rounded(curve["low"]),
-                        high=numbers.rounded(curve["high"]),
-                    )
-                    for arm, curve in curves
+                    context.arm_series(arm, each["seconds"], each["tps"], (each["low"], each["high"]))
+                    for arm, each in curves
                 ),
             )
         )
@@ -302,10 +288,7 @@ def _epoch_panel(context: Context, index: int, cell: str) -> Panel:
     primary = next((comparison for comparison in comparisons if not comparison.is_control), comparisons[0])
     only = primary.estimate if _only_contender(context) and primary.estimate.n else None
     several = len(context.analysis.contenders) > 1 or context.analysis.control is not None
-    band = None
-    if only and only.interval.low is not None and only.interval.high is not None:
-        low, high = numbers.rounded((math.exp(only.interval.low), math.exp(only.interval.high)))
-        band = (low, high)
+    level, low, high = numbers.ratio_fields(only).values() if only else (None, None, None)
     return Panel(
         id=f"epochs-{index}",
         title=context.cell_title(cell),
@@ -315,8 +298,8 @@ def _epoch_panel(context: Context, index: int, cell: str) -> Panel:
         series=tuple(_epoch_series(context, comparison) for comparison in comparisons),
         y_zero=False,
         one="1: as fast",
-        level=numbers.rounded([math.exp(only.mean)])[0] if only else None,
-        level_band=band,
+        level=level,
+        level_band=None if low is None or high is None else (low, high),
     )
 
 

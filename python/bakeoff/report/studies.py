@@ -200,16 +200,9 @@ def _scaling_panel(context: Context, workload: str, place: int, fits: Mapping[tu
         if name != workload:
             continue
         bands = [(band.low, band.high) for _, band in fit.curve if band.low is not None and band.high is not None]
-        whole = len(bands) == len(fit.curve)
-        series.append(
-            context.arm_series(
-                arm,
-                (n for n, _ in fit.curve),
-                (band.value for _, band in fit.curve),
-                low=numbers.rounded(low for low, _ in bands) if whole else (),
-                high=numbers.rounded(high for _, high in bands) if whole else (),
-            )
-        )
+        ends = tuple(zip(*bands, strict=True)) if len(bands) == len(fit.curve) else ((), ())
+        rates = (band.value for _, band in fit.curve)
+        series.append(context.arm_series(arm, (n for n, _ in fit.curve), rates, (ends[0], ends[1])))
         measured = list(zip(fit.threads, fit.points, strict=True))
         label = context.labels[arm]
         tips = (f"{label}, {numbers.threads(n)}: {format_rate(x)} events/s measured" for n, x in measured)
