@@ -1,4 +1,4 @@
-"""Whatever is wrong in a run directory: one line that names the file, exit code 3, and the other runs are listed."""
+"""Damaged run directories give one line that names the file and exit code 3; other runs are still listed."""
 
 import json
 import os
@@ -52,7 +52,6 @@ def whole(tmp_path_factory):
 
 @pytest.fixture
 def damaged(whole, tmp_path):
-    """A copy of it for one test."""
     return shutil.copytree(whole, tmp_path / "runs")
 
 
@@ -62,7 +61,7 @@ def files_of(root):
 
 
 def judge(root, path, capfd, *, what, noticed=False):
-    """Every command ends with 0, or with 3 and one line that names the file; `list runs` shows both runs."""
+    """Check that every command ends with 0, or with 3 and one line that names the file."""
     codes = []
     for arguments in (
         ("report", "victim", "--format", "csv"), ("compare", "sound", "victim"), ("list", "runs"),
@@ -82,7 +81,7 @@ def judge(root, path, capfd, *, what, noticed=False):
 
 
 def some(kinds, quick):
-    """The quick ones in every run of the tests, the others among the slow."""
+    """Mark all but the quick kinds as slow."""
     return [kind if kind in quick else pytest.param(kind, marks=pytest.mark.slow) for kind in kinds]
 
 
@@ -107,7 +106,7 @@ def test_damaged_content(damaged, capfd, what):
     "what",
     some(["link nowhere", "link to itself", "link to a secret", "folder", "pipe", "device"], ("link to a secret",)),
 )
-def test_no_file_in_its_place(damaged, capfd, what, tmp_path):
+def test_something_else_in_place_of_a_file(damaged, capfd, what, tmp_path):
     (tmp_path / "secret").write_text('{"password": "s3cret"}')
     targets = {
         "link nowhere": "/nowhere", "link to a secret": str(tmp_path / "secret"), "device": "/dev/zero",
@@ -127,7 +126,7 @@ def test_no_file_in_its_place(damaged, capfd, what, tmp_path):
 
 
 @pytest.mark.parametrize("what", ["epochs", "epochs/001"])
-def test_epochs_that_are_missing(damaged, capfd, what):
+def test_missing_epochs_are_reported(damaged, capfd, what):
     shutil.rmtree(damaged / "victim" / what)
     for arguments in (("report", "victim"), ("compare", "sound", "victim"), ("history", "add", "victim")):
         assert command([*arguments, "--runs", str(damaged)]) == 3, arguments
@@ -135,8 +134,7 @@ def test_epochs_that_are_missing(damaged, capfd, what):
         assert ("epochs is missing" if what == "epochs" else "it is of 2 epochs, and 1 are there") in said, arguments
 
 
-def test_a_folder_that_is_none(damaged, capfd):
-    """As one that may not be read: what is in it is not known."""
+def test_a_file_in_place_of_a_folder(damaged, capfd):
     for name in ("epochs/001/servers", "builds", "hosts"):
         folder = damaged / "victim" / name
         shutil.rmtree(folder, ignore_errors=True)
@@ -155,7 +153,7 @@ def test_a_run_without_an_analysis_is_not_finished_and_was_not_ended_by_hand(dam
 
 
 @pytest.mark.parametrize("what", ["contender", "arms", "mean", "value"])
-def test_an_analysis_of_something_else(damaged, capfd, tmp_path, what):
+def test_an_analysis_of_another_run(damaged, capfd, tmp_path, what):
     path = damaged / "victim" / "analysis.json"
     analysis = json.loads(path.read_text())
     compared = analysis["comparisons"][0]
@@ -175,7 +173,6 @@ def test_an_analysis_of_something_else(damaged, capfd, tmp_path, what):
 
 
 def test_nothing_is_written_through_a_link(damaged, capfd, tmp_path):
-    """The lock, and the default output; that is whole or not there."""
     for name in (".lock", "report.html"):
         target = tmp_path / "theirs"
         target.write_text("theirs")
@@ -198,7 +195,7 @@ def test_a_link_in_place_of_a_part_file_is_not_followed(tmp_path):
 
 
 def changed(node, rng):
-    """A copy of a document with one value replaced, chosen at random."""
+    """Return a copy of a document with one value replaced at random."""
     if isinstance(node, dict) and node and rng.random() < 0.9:
         key = rng.choice(sorted(node))
         if rng.random() < 0.1:
@@ -214,7 +211,7 @@ def changed(node, rng):
 
 @pytest.mark.parametrize("seed", some(range(4), (0,)))
 def test_a_value_of_another_kind(damaged, capfd, seed):
-    """Documents that are still JSON, and measurements whose checksum is right: what a person may have edited."""
+    """Documents that are still JSON, and measurements with a correct checksum, as a person may have edited them."""
     rng = random.Random(seed)
     for sums in damaged.rglob(CHECKSUMS):
         sums.unlink()

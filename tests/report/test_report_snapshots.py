@@ -1,4 +1,4 @@
-"""What every renderer makes of one synthetic run; a changed snapshot is a changed report."""
+"""Snapshots of one synthetic run in every format."""
 
 import io
 import json
@@ -11,7 +11,7 @@ from bakeoff.report import render_csv, render_json, render_markdown, render_term
 
 @pytest.fixture
 def placed(view):
-    """The view, as if the run lay in a fixed place."""
+    """Return the view as if the run were at a fixed path."""
     return view.model_copy(update={"directory": "bakeoff-runs/RUN"})
 
 
@@ -55,7 +55,7 @@ def test_json_is_one_document_with_unrounded_comparisons(placed):
 
 
 def test_outline(placed, snapshot):
-    """What stands where on the page: titles, notes, charts and columns, whose content other tests check."""
+    """Titles, notes, charts and columns; other tests check the content."""
     assert "\n".join(line for section in placed.sections for line in _outline(section, 0)) == snapshot
 
 

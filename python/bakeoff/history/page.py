@@ -37,7 +37,7 @@ T = TypeVar("T")
 UNITS = {THROUGHPUT: "events per second", P95: "95th percentile, ms"}
 
 
-# ---- the points of a run ---------------------------------------------------------------------------------------------
+# The points of a run.
 
 
 def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime | None = None) -> list[Point]:
@@ -106,7 +106,7 @@ def _latency(
     ]  # fmt: skip
 
 
-# ---- lines and their changes -----------------------------------------------------------------------------------------
+# Lines and their changes.
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _name(point: Point) -> str:
     return point.commit[:12] or point.run
 
 
-# ---- the page --------------------------------------------------------------------------------------------------------
+# The page.
 
 
 def history_view(
@@ -392,7 +392,7 @@ def _points_table(points: Sequence[Point], beside: Path | None) -> Table:
     )
 
 
-# ---- for other programs ----------------------------------------------------------------------------------------------
+# For other programs.
 
 
 def record(line: Line, at: int) -> dict[str, str | int | float | bool | None]:
@@ -499,7 +499,7 @@ def github_json(lines: Sequence[Line]) -> str:
     return json.dumps(benches, indent=1, ensure_ascii=False) + "\n"
 
 
-# ---- several single runs against several -----------------------------------------------------------------------------
+# Several single runs against several.
 
 
 def compare_series(points: Sequence[Point], names: Sequence[str]) -> RunComparison:

@@ -63,7 +63,7 @@ def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
     slices = slices.rows(drawn[by.ids] & (slices["busy_ns"] > 0))
     bins = slices.by("cell", "arm", "epoch", "bin")
     sums = {name: bins.sum(slices[name]) for name in slices.columns if name.endswith(("_ns", "_bytes", "events"))}
-    # A slice ends with its last window; what is counted was done while connections were busy, a little less.
+    # A slice ends with its last window, but connections are busy, and events counted, a little less long.
     seconds = bins.sum(slices["busy_ns"] / slices["connections"]) / 1e9
     tps = slices["events"] * slices["connections"] / slices["busy_ns"] * 1e9
     times = bins.keys.with_columns(
