@@ -96,6 +96,8 @@ def count(value: float) -> str:
 
 def share(value: float) -> str:
     """`62%`, `0.4%`."""
+    if not math.isfinite(value):
+        return "n/a"
     percent = value * 100
     return f"{percent:.0f}%" if percent >= 10 or percent == 0 else f"{percent:.1f}%"
 

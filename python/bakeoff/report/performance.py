@@ -184,11 +184,11 @@ def _stability_table(context: Context) -> Table:
         "stability",
         filter(None, rows),
         Column("arm", lambda row: context.labels[row["arm"]]),
-        Column("slice to slice", lambda row: _share(row["slice_cv"])),
-        Column("slowest slice", lambda row: _share(row["slowest"])),
-        Column("stalled slices", lambda row: Value(text=_share(row["stalled"]), sub=f"of {row['slices']:,}")),
+        Column("slice to slice", itemgetter("slice_cv"), numbers.share),
+        Column("slowest slice", itemgetter("slowest"), numbers.share),
+        Column("stalled slices", lambda row: Value(text=numbers.share(row["stalled"]), sub=f"of {row['slices']:,}")),
         Column("longest event", itemgetter("longest_ns"), format_ns),
-        Column("restart to restart", lambda row: _share(row["epoch_cv"])),
+        Column("restart to restart", itemgetter("epoch_cv"), numbers.share),
         group=lambda row: context.cell_title(row["cell"]),
         slot=lambda row: context.slots[row["arm"]],
         group_title="cell",
@@ -244,10 +244,6 @@ def _warm_up_panels(context: Context, cells: Iterable[tuple[str, Frame]]) -> tup
             )
         )
     return tuple(panels)
-
-
-def _share(value: float) -> str:
-    return numbers.share(value) if math.isfinite(value) else "n/a"
 
 
 # Every epoch.
@@ -411,16 +407,21 @@ def _percentile_panels(context: Context) -> tuple[Panel, ...]:
         if series:
             clock = next(summary.clock for key, summary in context.summaries.items() if key[0] == cell)
             panels.append(
-                Panel(
-                    id=f"percentiles-{len(panels)}",
-                    title=context.cell_title(cell),
-                    x_title="share of events",
-                    y_title=f"{clock} time, ms",
-                    series=tuple(series),
-                    x_kind="tail",
-                )
+                percentile_panel(f"percentiles-{len(panels)}", context.cell_title(cell), "events", clock, series)
             )
     return tuple(panels)
+
+
+def percentile_panel(panel_id: str, title: str, of: str, clock: str, series: Iterable[Series]) -> Panel:
+    """Draw latency curves against the share of events that were faster."""
+    return Panel(
+        id=panel_id,
+        title=title,
+        x_title=f"share of {of}",
+        y_title=f"{clock} time, ms",
+        series=tuple(series),
+        x_kind="tail",
+    )
 
 
 def percentile_series(context: Context, arm: str, curve: Curve, quantiles_ns: Mapping[str, float]) -> Series:
@@ -441,20 +442,14 @@ def percentile_series(context: Context, arm: str, curve: Curve, quantiles_ns: Ma
 
 
 def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
-    """(cell, arm) -> its curve. Without histograms it has the few quantiles of the summary."""
+    """(cell, arm) -> its curve; empty if there were too few events."""
     messages: dict[tuple[str, str], list[dict[str, Any]]] = {}
     wanted = set(context.detail_cells)
     for epoch in context.valid_epochs:
         for message in context.histograms[epoch]:
             if message["operation"] == "event" and message["cell"] in wanted and message["hdr"]:
                 messages.setdefault((message["cell"], message["arm"]), []).append(message)
-    curves = {key: mean_curve(found) for key, found in messages.items()}
-    for summary in context.analysis.arms:
-        key = (summary.cell, summary.arm)
-        if summary.cell in wanted and not curves.get(key):
-            points = ((float(quantile), ns) for quantile, ns in summary.quantiles_ns.items())
-            curves[key] = sorted((quantile, ns) for quantile, ns in points if 0 <= quantile < 1)
-    return curves
+    return {key: mean_curve(found) for key, found in messages.items()}
 
 
 def mean_curve(messages: list[dict[str, Any]]) -> Curve:
