@@ -44,9 +44,6 @@ def points_of(run: RunDirectory, *, series: str, commit: str = "", at: datetime 
     """Return a point for each comparison's throughput, and for its events' 95th percentile.
 
     `at` dates the points; by default it is when the run began.
-
-    Raises:
-        ResultsError: the run was not analysed, is untrusted, or has no comparison with two epochs.
     """
     analysis = read_analysis(run)
     if analysis is None:
@@ -337,7 +334,7 @@ def _panel(name: str, line: Line, annotations: Sequence[Annotation]) -> Panel:
 
 
 def _means(line: Line) -> tuple[tuple[float, ...], tuple[int, ...]]:
-    """For each point the mean between its neighbouring changes, and the number of that stretch."""
+    """Return each point's mean between its neighbouring changes, and the number of that stretch."""
     limits = [0, *(change.at for change in line.changes), len(line.points)]
     y: list[float] = []
     group: list[int] = []
@@ -396,7 +393,7 @@ def _points_table(points: Sequence[Point], beside: Path | None) -> Table:
 
 
 def record(line: Line, at: int) -> dict[str, str | int | float | bool | None]:
-    """A flat record of a point: its ratio, the standard error of the log ratio, and whether it is a change."""
+    """Return a flat record of a point, with the standard error of its log ratio and its change, if any."""
     point = line.points[at]
     flat = point.model_dump(mode="json", exclude={"ratio", "low", "high", "versions"})
     ratios = {name: getattr(point, name) for name in ("ratio", "low", "high")}
@@ -413,12 +410,12 @@ def record(line: Line, at: int) -> dict[str, str | int | float | bool | None]:
 
 
 def otava_csv(lines: Sequence[Line]) -> str:
-    """For Otava's importer: a column for each line, a row for each commit; ratios, or figures of single runs.
+    """Return a column per line and a row per commit for Otava's importer: ratios, or figures of single runs.
 
     A commit that was measured several times at one time has a row for each.
 
     Raises:
-        SpecError: some run lacks a line, for which the format has no word.
+        SpecError: some run lacks a line, and the format has no empty cells.
     """
     rows: dict[tuple[str, str], list[dict[str, float]]] = {}
     columns = _columns(lines)
@@ -443,14 +440,14 @@ def otava_csv(lines: Sequence[Line]) -> str:
 
 
 def _columns(lines: Sequence[Line]) -> list[str]:
-    """A name for each line: cell and metric, or its full name if another line of its series has the same."""
+    """Name lines by cell and metric, or by their full name if another line of the series has the same."""
     short = [(line.series, f"{line.points[0].cell}_{line.metric}") for line in lines]
     names = [line.name if short.count(own) > 1 else own[1] for own, line in zip(short, lines, strict=True)]
     return [name.replace("/", "_").replace(" ", "_") for name in names]
 
 
 def otava_json(lines: Sequence[Line]) -> str:
-    """Change points as Otava's `analyze --output json` writes them."""
+    """Return change points as Otava's `analyze --output json` writes them."""
     document: dict[str, list[dict[str, Any]]] = {}
     for column, line in zip(_columns(lines), lines, strict=True):
         limits = [0, *(change.at for change in line.changes), len(line.points)]
@@ -480,7 +477,7 @@ def otava_json(lines: Sequence[Line]) -> str:
 
 
 def github_json(lines: Sequence[Line]) -> str:
-    """The newest throughput of each line, as github-action-benchmark's `customBiggerIsBetter`."""
+    """Return the newest throughput of each line as github-action-benchmark's `customBiggerIsBetter`."""
     benches = []
     for line in lines:
         point = line.points[-1]
@@ -503,12 +500,7 @@ def github_json(lines: Sequence[Line]) -> str:
 
 
 def compare_series(points: Sequence[Point], names: Sequence[str]) -> RunComparison:
-    """Compare series of single runs with the first one, cell by cell, by Welch's test over runs.
-
-    Raises:
-        SpecError: a series does not exist.
-        ResultsError: they share no cell.
-    """
+    """Compare series of single runs with the first one, cell by cell, by Welch's test over runs."""
     logs: dict[str, dict[tuple[str, str, str], list[float]]] = {name: {} for name in names}
     for point in points:
         if point.series in logs and point.is_single and point.value:

@@ -47,11 +47,7 @@ _NEEDED = (
 
 
 def cell_times(slices: Frame, cells: tuple[str, ...]) -> dict[str, Frame]:
-    """Return each cell over time, in at most `DRAWN_EPOCHS` epochs.
-
-    A row covers a stretch of one epoch on one arm: seconds since the cell began in that epoch, tps with its slowest and
-    fastest slice (tps_low, tps_high), and the server's metrics.
-    """
+    """Return each cell over time, in at most `DRAWN_EPOCHS` epochs, with a row per stretch of an epoch on an arm."""
     by = slices.by("cell", "epoch")
     spans = by.keys.with_columns(span_ns=by.max(slices["start_ns"] + slices["length_ns"]))
     drawn, bins_per_epoch = np.zeros(len(spans), dtype=bool), BINS
@@ -114,22 +110,14 @@ DETAIL_CELLS = 12
 
 
 def read_analysis(run: RunDirectory) -> Analysis | None:
-    """Return a run's analysis, or None before it is written.
-
-    Raises:
-        ResultsError: it is damaged, or belongs to another run.
-    """
+    """Return a run's analysis, or None before it is written."""
     if analysis := run.read("analysis.json", Analysis):
         check_analysis(run, analysis, run.study())
     return analysis
 
 
 def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
-    """Check that an analysis knows the run's arms, and that a written one covers all its epochs.
-
-    Raises:
-        ResultsError: it does not.
-    """
+    """Check that an analysis fits the run; raise `ResultsError` if not."""
     if unknown := [arm for arm in analysis.named_arms() if arm not in {each.name for each in study.arms}]:
         raise run.damaged("analysis.json", f"the study has no arm {unknown[0]}")
     if missing := _without_figures(analysis):
@@ -158,7 +146,6 @@ class Context:
 
     Attributes:
         plan: None if the run ended before it was planned.
-        outcomes: all finished epochs, ascending.
         samples: digest -> a statement with its literals; empty unless they may be shown.
     """
 
@@ -173,7 +160,6 @@ class Context:
 
     @classmethod
     def read(cls, run: RunDirectory, analysis: Analysis, samples: Mapping[str, str] | None = None) -> "Context":
-        """Read what is small; slices stay on disk."""
         context = cls(
             run=run,
             analysis=analysis,
@@ -187,11 +173,7 @@ class Context:
         return context
 
     def of_the_study(self, name: str, by_arm: ByArm) -> ByArm:
-        """Return `by_arm` unchanged.
-
-        Raises:
-            ResultsError: it names an arm that the study lacks.
-        """
+        """Return `by_arm` unchanged; raise `ResultsError` if it names an arm that the study lacks."""
         for arm in by_arm:
             if arm not in self.arms:
                 raise self.run.damaged(name, f"the study has no arm {arm}")
@@ -425,7 +407,6 @@ class SectionSource:
     """A section, and what belongs to it elsewhere in the report.
 
     Attributes:
-        make: returns None if there is nothing to show.
         findings: sentences for the summary, before or after the verdicts' by `place`.
         statuses: warnings above everything else.
         key_figures: lines that the terminal shows.
@@ -452,11 +433,7 @@ class Question(Rule, Protocol):
         """Answer the question for a run."""
 
     def ending(self, study: Study) -> AbstractContextManager[Finish]:
-        """Wrap measuring and reporting, so that errors end as this kind of question wants.
-
-        Raises:
-            SpecError: a file that the question asks for cannot be written.
-        """
+        """Wrap measuring and reporting, so that errors end as this kind of question wants."""
 
 
 class VerdictQuestion(VerdictRule):
