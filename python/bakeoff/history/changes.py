@@ -215,7 +215,7 @@ def _stretches(n: int) -> Stretches:
 
 
 def _differences(values: Floats, weights: Floats, stretches: Stretches) -> Floats:
-    """Return the mean after each division minus that before it, in standard errors. A row is one order of the series."""
+    """Return the mean after each division minus that before it, in standard errors. A row is one order."""
     low, middle, high = stretches
     zeros = np.zeros((len(values), 1))
     mass = np.concatenate([zeros, np.cumsum(weights, axis=1)], axis=1)
