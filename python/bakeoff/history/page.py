@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+import numpy as np
+
 from bakeoff.errors import ResultsError, SpecError
 from bakeoff.history.changes import POINTS_MIN, Change, Track, changes_of
 from bakeoff.history.compare import RunComparison, adjusted, line_of
@@ -339,10 +341,9 @@ def _means(line: Line) -> tuple[tuple[float, ...], tuple[int, ...]]:
     y: list[float] = []
     group: list[int] = []
     for number, (low, high) in enumerate(pairwise(limits)):
-        own = [point.ratio or 0.0 for point in line.points[low:high]]
-        weights = [1 / max(point.error or 0.0, 1e-4) ** 2 for point in line.points[low:high]]
-        mean = math.fsum(map(math.prod, zip(own, weights, strict=True))) / math.fsum(weights)
-        y += [math.exp(mean)] * len(own)
+        own = line.points[low:high]
+        weights = [1 / max(point.error or 0.0, 1e-4) ** 2 for point in own]
+        y += [math.exp(np.average([point.ratio or 0.0 for point in own], weights=weights))] * len(own)
         group += [number] * len(own)
     return numbers.rounded(y), tuple(group)
 

@@ -7,7 +7,7 @@ from operator import itemgetter
 
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
-from bakeoff.report.view import Charts, Column, Panel, Section, Table, Value
+from bakeoff.report.view import Charts, Column, Panel, Section, Table, Value, identifier
 from bakeoff.spec.study import Design
 from bakeoff.stats.effects import contrast, epoch_values, interactions, main_effects, published_ratios
 from bakeoff.stats.model import Estimate
@@ -115,7 +115,7 @@ def _pairs_table(context: Context, cell: str) -> Table:
     ordered = sorted(level, key=level.__getitem__)
     summaries = {arm: context.summaries.get((cell, arm)) for arm in ordered}
     return Table.of(
-        f"pairs-{cell.replace('/', '-').replace('#', '-')}",
+        identifier("pairs", cell),
         ordered,
         Column("arm", context.labels.__getitem__),
         Column("events/s", lambda arm: format_rate(own.tps) if (own := summaries[arm]) else "n/a"),

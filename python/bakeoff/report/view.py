@@ -294,6 +294,11 @@ class Column(Generic[T]):
         return Value(text=made) if isinstance(made, str) else made
 
 
+def identifier(*words: str) -> str:
+    """Join words into an id for a table or a chart: letters, digits and dashes."""
+    return "-".join("".join(c if c.isalnum() else "-" for c in word) for word in words)
+
+
 def step_rows(plans: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
     """Return a row for each step of several plans, some of which may have fewer steps."""
     return [(str(at), *step) for at, step in enumerate(zip_longest(*plans, fillvalue=""), start=1)]
