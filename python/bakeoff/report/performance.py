@@ -488,7 +488,7 @@ def _latency_curves(context: Context) -> dict[tuple[str, str], Curve]:
 
 def mean_curve(messages: list[dict[str, Any]]) -> Curve:
     """A curve over epochs, from the `histogram` message of each; empty if there are too few events."""
-    histograms = [decode_histogram(message["hdr"], message["place"]) for message in messages]
+    histograms = [decode_histogram(message["hdr"]) for message in messages]
     fewest = min(histogram.total for histogram in histograms)
     if fewest <= 2 * TAIL_MIN:
         return []

@@ -26,8 +26,7 @@ from bakeoff.stats.model import Analysis
 from bakeoff.stats.progress import Listener
 from bakeoff.units import format_duration
 
-BUDGET_FACTOR = 8.0
-"""Default budget of a search, times that of the run: it ends as soon as the settings are known."""
+BUDGET_FACTOR = 8.0  # default budget of a search, times that of the run: it ends as soon as the settings are known
 
 _BUDGET_MARGIN = 1.2  # over the smallest budget that gives a verdict
 
@@ -35,10 +34,10 @@ _BUDGET_MARGIN = 1.2  # over the smallest budget that gives a verdict
 def attribute_pairs(
     run: RunDirectory, study: Study, pairs: Sequence[tuple[str, str]], budget_s: float | None, options: RunOptions
 ) -> int:
-    """Search for every two arms, and report the run anew; return the exit code.
+    """Search for every pair of arms, write the report again, and return the exit code.
 
     Raises:
-        BakeoffError: no two of them could be searched; that of the last two.
+        BakeoffError: no pair could be searched.
     """
     analysis = run.read("analysis.json", Analysis)
     assert analysis, "a run without a verdict is not explained"
@@ -78,7 +77,7 @@ def prepare(
     """Find the settings that differ between two arms of an analysed run, and the study that searches them.
 
     Raises:
-        SpecError: there is nothing to tell apart, or the budget is too small.
+        SpecError: nothing differs, or the budget is too small.
     """
     study, analysis = run.study(), run.read("analysis.json", Analysis)
     assert analysis, "a run without a verdict is not explained"
@@ -98,7 +97,6 @@ def attribute(
     stop: threading.Event,
     command_line: Sequence[str],
 ) -> None:
-    """Search the settings that `prepare` found."""
     names = ", ".join(each.name for each in asked.settings)
     listener.note(f"searching among {names}; at most {format_duration(study.budget_s)}")
     found, _ = run_study(
@@ -125,9 +123,9 @@ def _with_budget(study: Study, asked_s: float | None) -> Study:
 def _refused(
     asked: Attribution, study: Study, baseline: Arm, contender: Arm, listener: Listener, stop: threading.Event
 ) -> dict[str, str]:
-    """Find settings whose value the baseline's server does not take: factor -> reason.
+    """Return the reason for each setting that the baseline's server does not accept.
 
-    Only another version's values are tried: the server is started with all of them, and with each alone if that fails.
+    Only another version's values are tried: all of them together, and each alone if that fails.
     """
     has_server = any(each.factor == SERVER for each in asked.settings)
     foreign = [each for each in asked.settings if has_server and each.factor.startswith("option.")]
@@ -152,7 +150,7 @@ def _refused(
 
 @dataclass(frozen=True)
 class _Trial:
-    """Starts the baseline's server with other settings, to see whether it takes them."""
+    """Starts the baseline's server with other settings, to see whether it accepts them."""
 
     pool: ServerPool
     installation: Installation
@@ -162,7 +160,7 @@ class _Trial:
     contender: Arm
 
     def refused(self, settings: Sequence[Setting]) -> list[str]:
-        """Return factors of the settings that keep the server from starting, or that it ignores or changes."""
+        """Return factors of settings that keep the server from starting, or that it ignores or changes."""
         if not settings:
             return []
         arm = self.baseline
@@ -178,7 +176,6 @@ class _Trial:
         return [each.factor for each in settings if any(option_text(*pair) in said for pair in each.pairs)]
 
     def start(self, arm: Arm) -> list[str]:
-        """Start a server with an arm's settings; return those that it ignores or changes."""
         settings = settings_of(arm, self.installation, self.study, self.memory)
         instance = self.pool.create("trial", self.installation, settings)
         try:

@@ -1,12 +1,14 @@
-"""What a search has found: the first bad build of a list, or the settings that explain a difference."""
+"""Report what a search has found: the first bad build, or the settings that explain a difference."""
 
+import re
 from collections.abc import Iterator
+from operator import itemgetter
 
 from bakeoff.errors import SpecError
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.sections import Place, SectionSource
-from bakeoff.report.view import Fold, Prose, Row, Section, Table
+from bakeoff.report.view import Column, Fold, Prose, Section, Table
 from bakeoff.results import RunDirectory, list_runs
 from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, differing
 from bakeoff.search.bisection import Believed, beliefs_of, by_build, skipped_arms
@@ -37,14 +39,13 @@ class Bisected(Frozen):
 
 
 def believed_of(context: Context) -> Believed | None:
-    """Return what a bisection's run says of its builds or options; None if nothing was measured."""
+    """Return what a search's run says of its builds or settings; None if nothing was measured."""
     last_tried = bool(context.outcomes) and context.study.arms[-1].name in context.outcomes[-1].start_order
     skipped = skipped_arms(context.study, context.values, last_tried=last_tried)
     return beliefs_of(context.study, context.values, skipped=skipped)
 
 
 def question(context: Context) -> str:
-    """`Which of 9 builds is the first slow one?`."""
     search = search_of(context.study)
     if search.builds:
         return f"With which of {len(search.builds)} builds did the throughput change?"
@@ -52,7 +53,6 @@ def question(context: Context) -> str:
 
 
 def lead(context: Context) -> tuple[str, ...]:
-    """Return the answer in two sentences."""
     search, believed = search_of(context.study), believed_of(context)
     if believed is None:
         return ("Nothing was measured yet.",)
@@ -62,7 +62,6 @@ def lead(context: Context) -> tuple[str, ...]:
 
 
 def bisection_section(context: Context) -> Section | None:
-    """List the builds or options; None if the run is not a bisection or has measured nothing."""
     if not isinstance(context.study.question, Search):
         return None
     search, believed = search_of(context.study), believed_of(context)
@@ -90,7 +89,6 @@ def _probability(share: float) -> str:
 
 
 def _whole(believed: Believed) -> str:
-    """`−3.1% (−3.9% to −2.3%)`."""
     interval = believed.whole.interval
     whole = numbers.change(believed.whole.mean, interval.half_width)
     within = numbers.change_interval(interval)
@@ -123,35 +121,34 @@ def _of_builds(context: Context, search: Search, believed: Believed) -> str:
     for number in sorted(range(len(shares)), key=lambda each: -shares[each]):
         if sum(shares[each] for each in likely) < _LIKELY:
             likely.append(number)
-    likely.sort()
-    which = f"one from {labels[likely[0]]} to {labels[likely[-1]]}" if len(likely) > 1 else labels[likely[0]]
+    first, last = labels[min(likely)], labels[max(likely)]
+    which = first if first == last else f"one from {first} to {last}"
     return f"Not decided: with a probability of {_probability(_LIKELY)} the first changed build is {which}."
 
 
 def _builds_table(context: Context, search: Search, believed: Believed) -> Table:
     of_builds = by_build(search, context.values)
-    rows, left_out = [], 0
-    for number, arm in enumerate(search.builds):
-        values, share = of_builds.get(number, []), believed.probabilities[number]
-        if number and not values and share < _ROWS_LEAST:
-            left_out += 1
-            continue
-        estimate = iv.estimate_of(values, iv.live_interval)
-        measured = numbers.change(estimate.mean, estimate.interval.half_width) if values else "–"
-        rows.append(
-            Row.of(
-                arm.label,
-                "good" if not number else measured,
-                str(context.analysis.epochs_used if not number else len(values)),
-                "–" if not number else _probability(share),
-                slot=context.slots.get(arm.name),
-            )
-        )
-    note = f"In the order given; not shown are builds that were neither measured nor are likely ({left_out})."
-    return Table(
-        id="bisection",
-        columns=("build", "throughput", "restarts", "first changed"),
-        rows=tuple(rows),
+
+    def throughput(number: int) -> str:
+        if not number:
+            return "good"
+        if number not in of_builds:
+            return "–"
+        estimate = iv.estimate_of(of_builds[number], iv.live_interval)
+        return numbers.change(estimate.mean, estimate.interval.half_width)
+
+    everyone = range(len(search.builds))
+    shown = [at for at in everyone if not at or at in of_builds or believed.probabilities[at] >= _ROWS_LEAST]
+    left_out = len(everyone) - len(shown)
+    note = f"In the order given, without {left_out} builds that were not measured and are not likely."
+    return Table.of(
+        "bisection",
+        shown,
+        Column("build", lambda at: search.builds[at].label),
+        Column("throughput", throughput),
+        Column("restarts", lambda at: len(of_builds.get(at, ())) if at else context.analysis.epochs_used),
+        Column("first changed", lambda at: _probability(believed.probabilities[at]) if at else "–"),
+        slot=lambda at: context.slots.get(search.builds[at].name),
         note=note if left_out else "In the order given.",
     )
 
@@ -183,17 +180,21 @@ def _of_settings(context: Context, search: Search, believed: Believed) -> str:
 
 def _settings_table(search: Search, believed: Believed, *, name: str = "bisection") -> Table:
     shares, effects, half = believed.probabilities, believed.effects, believed.whole.interval.half_width
-    rows = []
-    for each in sorted(range(len(shares)), key=lambda number: (-shares[number], number)):
-        share = shares[each]
+
+    def answer(share: float) -> str:
         is_out = share <= 1 - CONFIDENCE or believed.named is not None
-        answer = "yes" if share >= CONFIDENCE else "no" if is_out else "open"
-        effect = numbers.change(effects[each] / share, half) if share > 1 - CONFIDENCE else "–"
-        rows.append(Row.of(search.settings[each].shown, answer, effect, _probability(share)))
-    return Table(
-        id=name,
-        columns=("setting", "matters", "throughput", "probability"),
-        rows=tuple(rows),
+        return "yes" if share >= CONFIDENCE else "no" if is_out else "open"
+
+    def effect(at: int) -> str:
+        return numbers.change(effects[at] / shares[at], half) if shares[at] > 1 - CONFIDENCE else "–"
+
+    return Table.of(
+        name,
+        sorted(range(len(shares)), key=lambda at: -shares[at]),
+        Column("setting", lambda at: search.settings[at].shown),
+        Column("matters", lambda at: answer(shares[at])),
+        Column("throughput", effect),
+        Column("probability", lambda at: _probability(shares[at])),
         note="Throughput: what the setting does if it does anything. Assumes that effects multiply and that few "
         f"settings have any; one below {SMALL_SHARE:.0%} of the whole difference is not looked for.",
     )
@@ -220,7 +221,7 @@ _Searches = dict[tuple[str, str], tuple[Attribution, RunDirectory]]
 
 
 def _searches(context: Context) -> _Searches:
-    """Find the newest search for every (baseline, contender); one that was interrupted only if there is no other."""
+    """Find the newest search for every (baseline, contender); an interrupted one only if there is no other."""
     found = []
     for path in (context.run.path / FOLDER).glob(f"*/{DOCUMENT}"):
         run = RunDirectory(path.parent)
@@ -252,16 +253,20 @@ def _searched(context: Context, run: RunDirectory, asked: Attribution) -> Sectio
     labels = context.labels[asked.baseline], context.labels[asked.contender]
     (cell,) = inner.cells
     where = f"{inner.cell_title(cell)}: " if len(context.cells) > 1 else ""
-    rows = tuple(Row.of(name, reason) for reason, names in asked.left_out.items() for name in names)
-    names = _id(asked.baseline, asked.contender)
-    left_out = Table(
-        id=f"settings-left-out-{names}", columns=("setting", "not separated because"), rows=rows, all_text=True
+    left_out = [(name, reason) for reason, names in asked.left_out.items() for name in names]
+    arms = re.sub("[^0-9A-Za-z]", "-", f"{asked.baseline}-{asked.contender}")
+    table = Table.of(
+        f"settings-left-out-{arms}",
+        left_out,
+        Column("setting", itemgetter(0)),
+        Column("not separated because", itemgetter(1)),
+        all_text=True,
     )
     return Section.of(
         f"{labels[1]} over {labels[0]}",
         Prose(text=where + " ".join(lead(inner))),
-        _settings_table(search_of(inner.study), believed, name=f"settings-{names}"),
-        Fold(title=f"Settings that differ and are not separated ({len(rows)})", content=left_out),
+        _settings_table(search_of(inner.study), believed, name=f"settings-{arms}"),
+        Fold(title=f"Settings that differ and are not separated ({len(left_out)})", content=table),
         in_terminal=True,
     )
 
@@ -285,10 +290,6 @@ def _not_measured(context: Context, contender: str) -> Prose | None:
     if not context.study.question.adds_arms and not any(context.host_of.values()):
         text += f" `bakeoff explain {context.run.name} --attribute` finds out which of them explains the difference."
     return Prose(text=text)
-
-
-def _id(*words: str) -> str:
-    return "-".join("".join(c if c.isalnum() else "-" for c in word) for word in words)
 
 
 SECTIONS = (
