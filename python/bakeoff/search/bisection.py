@@ -7,7 +7,6 @@ cell. Every epoch measures the baseline, which is good, and one other arm.
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 import numpy as np
 
@@ -114,9 +113,9 @@ def _of_options(study: Study, values: Values, skipped: Collection[str]) -> Belie
 
 
 def _is_nothing(values: Sequence[float], study: Study) -> bool:
-    n, sd = len(values), iv.standard_deviation(values)
-    half_width = iv.precision_half_width(sd, n)
-    return n >= iv.N_MIN and half_width <= study.precision and abs(fmean(values)) < half_width
+    found = iv.moments(values)
+    half_width = iv.precision_half_width(found.sd, found.n)
+    return found.n >= iv.N_MIN and half_width <= study.precision and abs(found.mean) < half_width
 
 
 def search_decision(progress: Progress) -> Decision:
@@ -151,11 +150,10 @@ def search_decision(progress: Progress) -> Decision:
 
 
 def _is_begun(study: Study, values: Values) -> bool:
-    first = values[study.arms[1].name]
-    if len(first) < first_slow_build.EPOCHS_FIRST:
+    first = iv.moments(values[study.arms[1].name])
+    if first.n < first_slow_build.EPOCHS_FIRST:
         return False
-    sd, n = iv.standard_deviation(first), len(first)
-    return bool(search_of(study).builds) or abs(fmean(first)) > iv.precision_half_width(sd, n)
+    return bool(search_of(study).builds) or abs(first.mean) > iv.precision_half_width(first.sd, first.n)
 
 
 def skipped_arms(study: Study, values: Values, *, last_tried: bool) -> set[str]:
@@ -182,13 +180,10 @@ def next_arm(study: Study, believed: Believed, values: Values, *, skipped: Colle
     assert believed.beliefs
     epoch = sum(map(len, values.values())) + len(skipped)
     rng = np.random.default_rng(seed_for(study.seed, "subset", epoch))
-    chosen = believed.to_confirm or guilty.next_subset(believed.beliefs, rng, only_all=_never_alone(search))
+    only_all = tuple(each.factor == SERVER for each in search.settings)
+    chosen = believed.to_confirm or guilty.next_subset(believed.beliefs, rng, only_all=only_all)
     same = [arm for arm in study.arms[1:] if subset(study, arm) == chosen and arm.name not in skipped]
     return same[0] if same else arm_with(study, chosen)
-
-
-def _never_alone(search: Search) -> tuple[bool, ...]:
-    return tuple(each.factor == SERVER for each in search.settings)
 
 
 # ---- arms of settings ------------------------------------------------------------------------------------------------

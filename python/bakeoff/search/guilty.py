@@ -108,14 +108,14 @@ def beliefs(design: Design, values: Sequence[float]) -> Beliefs:
     return Beliefs(weights, *scores.effects(sets, weights), scores.small)
 
 
-def next_subset(found: Beliefs, rng: np.random.Generator, *, only_all: Sequence[bool] = ()) -> tuple[bool, ...]:
+def next_subset(found: Beliefs, rng: np.random.Generator, *, only_all: Sequence[bool]) -> tuple[bool, ...]:
     """Return the options to have their second value in the next epoch: those whose sum of effects is least known.
 
     For normal beliefs that value is the most informative. Options that make no difference to it are drawn. An option
     of `only_all` has its second value only if all others have it, too.
     """
     spread, best, best_value = found.covariance, np.zeros(found.options), -1.0
-    fixed = np.array(only_all, dtype=np.bool_) if only_all else np.zeros(found.options, dtype=np.bool_)
+    fixed = np.array(only_all, dtype=np.bool_)
     if fixed.any():
         best, best_value = np.ones(found.options), float(spread.sum())
     for _ in range(_STARTS):
