@@ -47,13 +47,7 @@ def attribute_pairs(
                 with live_for(study, quiet=options.quiet, json=options.json) as live:
                     asked, made = _prepare(run, (baseline, contender), budget_s, live, stop)
                 with live_for(made, quiet=options.quiet, json=options.json) as live:
-                    names = ", ".join(each.name for each in asked.settings)
-                    live.note(f"searching among {names}; at most {format_duration(made.budget_s)}")
-                    command = options.command_line
-                    found, _ = run_study(
-                        made, run.path / FOLDER, listener=live, stop=stop, passwords={}, command_line=command
-                    )
-                    found.write_json(DOCUMENT, asked)
+                    _search(run, asked, made, live, stop, options.command_line)
             except BakeoffError as error:
                 failed += 1
                 if failed == len(pairs):  # nothing was measured
@@ -78,6 +72,20 @@ def _prepare(
     asked = differing(study, first, other, run.newest_variables())
     asked = asked.without(_refused(asked, study, first, other, listener, stop))
     return asked, _with_budget(search_study(study, analysis, asked, budget_s=study.budget_s), budget_s)
+
+
+def _search(
+    run: RunDirectory,
+    asked: Attribution,
+    study: Study,
+    listener: Listener,
+    stop: threading.Event,
+    command: Sequence[str],
+) -> None:
+    names = ", ".join(each.name for each in asked.settings)
+    listener.note(f"searching among {names}; at most {format_duration(study.budget_s)}")
+    found, _ = run_study(study, run.path / FOLDER, listener=listener, stop=stop, passwords={}, command_line=command)
+    found.write_json(DOCUMENT, asked)
 
 
 def _with_budget(study: Study, asked_s: float | None) -> Study:
