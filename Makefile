@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export OPENBLAS_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-unit test-slow test-studies test-tpcc test-servers validate validate-full soak check docs fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-capture bench-startup bench-harness bench-method fuzz wheel requirements clean
+.PHONY: help setup demo test test-unit test-slow test-studies test-tpcc test-servers validate validate-full soak check advisories docs fmt bench bench-client-cost bench-connections bench-loading bench-analysis bench-capture bench-startup bench-harness bench-method fuzz wheel requirements clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,8 +63,12 @@ test-tpcc: setup ## TPC-C on every server of the catalogue, and every option of 
 check: setup ## formatting, lints, types, package boundaries
 	cargo fmt --all --check
 	cargo clippy --quiet --workspace --all-targets -- -D warnings
+	if command -v cargo-deny > /dev/null; then cargo deny --log-level warn check licenses bans sources; fi
 	.venv/bin/ruff check . && .venv/bin/ruff format --check .
 	.venv/bin/mypy && .venv/bin/lint-imports
+
+advisories: ## known vulnerabilities of the Rust dependencies (network; cargo install cargo-deny)
+	cargo deny check advisories
 
 docs: setup ## write the tables of docs/reference/servers.md and docs/reference/study.schema.json anew
 	.venv/bin/python tools/docs_tables.py

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 import hypothesis
@@ -45,7 +46,7 @@ MEASURING = {
 # Files that take half a minute or more, the longest first: begun before the short ones, so that all workers end
 # together.
 LONG = (
-    "cli/test_bad_input.py", "cluster/test_clusters.py", "cluster/test_apart.py", "replay/test_examples.py",
+    "cli/test_bad_input.py", "cluster/test_clusters.py", "client/test_hosts.py", "replay/test_examples.py",
     "search/test_bisection.py", "tpcc", "gate/test_gate_command.py", "data/test_kept_loads.py", "replay/test_duels.py",
     "servers/test_running.py", "test_engine_network.py", "replay/test_running.py", "run/test_unlike_servers.py",
     "studies/test_resume.py", "first_hour/test_walk.py",
@@ -110,6 +111,10 @@ def pytest_collection_modifyitems(items):
         return 2 if scope not in with_server else 3 + len(LONG)
 
     items.sort(key=turn)
+    for item in items:
+        for feature in (name for mark in item.iter_markers("needs") for name in mark.args):
+            if find_spec(f"bakeoff.{feature}") is None:
+                item.add_marker(pytest.mark.skip(reason=f"bakeoff.{feature} is not installed"))
 
 
 def pytest_collection_finish():

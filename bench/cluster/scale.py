@@ -34,7 +34,7 @@ from bakeoff.plan import plan_study
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.run.epoch import Interrupted
 from bakeoff.run.one_epoch import EpochDone
-from bakeoff.run.runner import StudyRun
+from bakeoff.run.study_run import StudyRun
 from bakeoff.stats.model import Stop
 from bakeoff.stats.progress import Listener
 

@@ -48,7 +48,7 @@ fuzz_target!(|input: &[u8]| {
     let mut bytes = 0;
     let read = read_statements(&path, delimiter, &ReadProgress::default(), &mut |statement| {
         bytes += statement.sql.len();
-        change(statement.sql, statement.schema, statement.dialect);
+        change(&mut statement.sql, &statement.schema, statement.dialect);
         bytes < 1 << 20 // a few bytes of a compressed file may stand for gigabytes
     });
     // A file that looks compressed may be damaged.

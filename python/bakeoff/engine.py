@@ -9,17 +9,16 @@ import json
 import os
 import queue
 import subprocess
-import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Protocol, Self
 
-from bakeoff.errors import BakeoffError, EngineError, HostError, SpecError
+from bakeoff.errors import EngineError, SpecError
 from bakeoff.find_engine import require_engine
 
 CONTRACT = 5
@@ -33,6 +32,8 @@ _DESCRIBE_S = 30.0  # of loading scripts, to see what they declare
 
 # Of the engine's log; what scripts print (`Creating table …`) does not interest somebody who compares servers.
 _REPORTED_LEVELS = frozenset({"fatal", "alert", "warning"})
+
+_FILES = ("script", "capture")  # fields of requests
 
 Message = dict[str, Any]
 
@@ -85,6 +86,14 @@ class Measurement:
     failures: list[Message] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Probed:
+    """The network between the engine and the servers' host: median round trip, and bytes/s towards the engine."""
+
+    rtt_ns: int
+    bytes_per_s: float
+
+
 class EngineProcess(Protocol):
     """An engine that runs already, as `subprocess.Popen` has it: here or on another host.
 
@@ -114,10 +123,6 @@ def engine_path() -> Path:
         HostError: it is nowhere.
     """
     return Path(require_engine())
-
-
-class UnknownFormatError(SpecError):
-    """A file is neither a capture nor a log in a known format."""
 
 
 def describe_workloads(scripts: Iterable[str] = ()) -> list[Message]:
@@ -156,135 +161,6 @@ def declared_by(script: str) -> Message:
     return describe_workloads([script])[0]
 
 
-def make_capture(
-    logs: Iterable[str],
-    output: Path,
-    *,
-    redact: bool,
-    log_format: str | None,
-    on_progress: Callable[[int, int | None], None],
-) -> Message:
-    """Make a capture of query logs; its totals: `header`, `overall`, `digests` (docs/capture.md).
-
-    Raises:
-        SpecError: a log that is none. HostError: a file that cannot be read or written.
-    """
-    said: list[str] = []
-    pipes = {"stderr": subprocess.PIPE, "encoding": "utf-8", "errors": "replace"}
-    with _making(logs, output, redact, log_format, pipes) as process:
-        assert process.stderr
-        for line in process.stderr:
-            if line.startswith("{"):
-                progress = json.loads(line)
-                on_progress(progress["done"], progress["total"])
-            else:
-                said.append(line)
-        if code := process.wait():
-            raise _capture_error("".join(said), code, hint="Name the format: --format slow, general or sql.")
-    return capture_totals(output)
-
-
-def make_capture_of(
-    text: Iterable[bytes],
-    output: Path,
-    *,
-    redact: bool,
-    log_format: str,
-    on_progress: Callable[[int, int | None], None],
-) -> Message:
-    """As `make_capture`, of a log that is handed over in pieces; whatever they raise ends it, and nothing is left.
-
-    Raises:
-        HostError: the capture cannot be written.
-    """
-    with (
-        tempfile.TemporaryFile() as said,
-        _making(["-"], output, redact, log_format, {"stdin": subprocess.PIPE, "stderr": said}) as process,
-    ):
-        assert process.stdin
-        done = 0
-        # Closed by the engine when it fails; its status says why.
-        with contextlib.suppress(BrokenPipeError):
-            for piece in text:
-                process.stdin.write(piece)
-                done += len(piece)
-                on_progress(done, None)
-            process.stdin.close()
-        if code := process.wait():
-            said.seek(0)
-            lines = said.read().decode("utf8", "replace").splitlines()
-            raise _capture_error("\n".join(line for line in lines if not line.startswith("{")), code)
-    return capture_totals(output)
-
-
-@contextlib.contextmanager
-def _making(
-    logs: Iterable[str], output: Path, redact: bool, log_format: str | None, pipes: dict[str, Any]
-) -> Iterator[subprocess.Popen[Any]]:
-    """The engine, which makes a capture; it is ended, and what a capture that was not finished leaves is deleted.
-
-    The totals are not read from a pipe, which could fill up, but afterwards from the file.
-    """
-    options = [*(["--redact"] if redact else []), *([f"--format={log_format}"] if log_format else [])]
-    command = [str(engine_path()), "capture", f"--output={output}", *options, "--", *logs]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, **pipes)
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-        if process.stdin:
-            with contextlib.suppress(OSError):
-                process.stdin.close()
-        if process.returncode:
-            output.with_name(f"{output.name}.partial").unlink(missing_ok=True)
-
-
-def capture_totals(path: Path) -> Message:
-    """The totals of a capture: `header`, `overall`, `digests`.
-
-    Raises:
-        SpecError: it is not a capture, or damaged. HostError: it cannot be read.
-    """
-    command = [str(engine_path()), "capture", "--", str(path)]
-    ran = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
-    if ran.returncode:
-        raise _capture_error(ran.stderr, ran.returncode)
-    answer: Message = json.loads(ran.stdout)
-    return answer
-
-
-def capture_events(path: Path) -> Generator[Message, None, None]:
-    """The events of a capture in their order, as it has them (docs/capture.md), read as they are asked for.
-
-    Close it where not all of them are taken: it ends the process that reads them.
-
-    Raises:
-        SpecError: it is not a capture, or damaged. HostError: it cannot be read.
-    """
-    command = [str(engine_path()), "capture", "--events", "--", str(path)]
-    with tempfile.TemporaryFile() as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said) as process:
-        assert process.stdout
-        for line in process.stdout:
-            yield json.loads(line)
-        if code := process.wait():
-            said.seek(0)
-            raise _capture_error(said.read().decode("utf8", "replace"), code)
-
-
-def _capture_error(said: str, code: int, *, hint: str = "") -> BakeoffError:
-    """Return the error of a failed `capture`; `hint` says what to do about a file of an unknown format."""
-    reason = " ".join(said.split()).removeprefix("bakeoff-engine: ")
-    if code == 2:
-        return SpecError(f"capture: {reason}.")
-    if code == 4:
-        return UnknownFormatError(f"capture: {reason}.", hint=hint)
-    if code == 3:
-        return HostError(f"capture: {reason}.")
-    return EngineError(f"the engine ended unexpectedly (status {code}): {reason}", code="engine_lost")
-
-
 def _start(cpus: frozenset[int] | None) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         [str(engine_path()), "drive"],
@@ -310,6 +186,8 @@ class Engine:
         cpus: CPUs that the engine may use; None: all.
         on_log: receives the engine's warnings.
         process: one that was started already, on whatever host; None: one is started here.
+        heartbeat_s: send a line this often, for an engine that ends when it hears nothing.
+        paths: where the engine finds scripts and captures that are other files there.
     """
 
     def __init__(
@@ -319,12 +197,17 @@ class Engine:
         cpus: frozenset[int] | None = None,
         on_log: Callable[[str], None] | None = None,
         process: EngineProcess | None = None,
+        heartbeat_s: float | None = None,
+        paths: Mapping[str, str] | None = None,
     ) -> None:
         self._stop = stop or threading.Event()
         self._on_log = on_log or (lambda _line: None)
         self._lines: queue.Queue[Message | None] = queue.Queue()
         self._stderr: deque[str] = deque(maxlen=20)
         self._next_id = 1
+        self._paths = paths or {}
+        self._closed = threading.Event()
+        self._writing = threading.Lock()
         self._process = process or _start(cpus)
         threading.Thread(target=self._read_stdout, daemon=True).start()
         self._stderr_reader = threading.Thread(target=self._read_stderr, daemon=True)
@@ -339,6 +222,8 @@ class Engine:
         except BaseException:
             self.close()
             raise
+        if heartbeat_s:
+            threading.Thread(target=self._beat, args=(heartbeat_s,), daemon=True).start()
 
     def __enter__(self) -> Self:
         return self
@@ -434,6 +319,15 @@ class Engine:
         found: int | None = self._request({"type": "cpus"}, _GRACE_S)["cache_line_ns"]
         return found
 
+    def probe(self, host: str, port: int, token: str, *, limit_s: float) -> Probed:
+        """Measure the network from the engine to an echo at this address.
+
+        Raises:
+            EngineError: `connect_failed` if it cannot be reached.
+        """
+        answer = self._request({"type": "probe", "host": host, "port": port, "token": token}, limit_s)
+        return Probed(answer["rtt_ns"], answer["bytes_per_s"])
+
     def measure(
         self,
         request: Message,
@@ -483,6 +377,7 @@ class Engine:
     def close(self) -> None:
         """End the engine: by closing its input, then by force. Safe to call twice."""
         process = self._process
+        self._closed.set()
         with contextlib.suppress(OSError):
             if process.stdin:
                 process.stdin.close()
@@ -500,7 +395,7 @@ class Engine:
         """
         identity = self._next_id
         self._next_id += 1
-        self._send({**message, "id": identity})
+        self._send(self._with_its_paths(message) | {"id": identity})
         deadline = time.monotonic() + silence_s
         enough = cancelling = False
         while True:
@@ -523,19 +418,31 @@ class Engine:
                     arm=answer.get("arm"),
                     sql_errno=answer.get("sql_errno"),
                 )
-            elif kind in ("done", "opened", "cpus"):
+            elif kind in ("done", "opened", "cpus", "probed"):
                 return answer
             elif see:
                 enough = see(answer) or enough
                 deadline = time.monotonic() + silence_s
 
+    def _with_its_paths(self, message: Message) -> Message:
+        return {name: self._paths.get(value, value) if name in _FILES else value for name, value in message.items()}
+
     def _send(self, message: Message) -> None:
         try:
-            assert self._process.stdin
-            self._process.stdin.write(json.dumps(message) + "\n")
-            self._process.stdin.flush()
+            self._write(json.dumps(message) + "\n")
         except (BrokenPipeError, ValueError):
             raise self._died() from None
+
+    def _write(self, line: str) -> None:
+        assert self._process.stdin
+        with self._writing:
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+
+    def _beat(self, every_s: float) -> None:
+        with contextlib.suppress(OSError, ValueError):  # the engine has ended
+            while not self._closed.wait(every_s):
+                self._write("\n")
 
     def _receive(self, deadline: float, *, tick: bool = False) -> Message:
         while True:

@@ -30,9 +30,8 @@ class BakeoffError(Exception):
     """Base class: a message for people, an exit code for shells.
 
     Args:
-        message: what failed, where and why.
-        hint: what to do about it; printed after the message.
-        field: the value of the study at fault; a study file's line is found by it. Empty: none.
+        hint: what to do; printed after the message.
+        field: the value of the study at fault, to find its line in a study file.
     """
 
     exit_code = ExitCode.INTERNAL
@@ -55,7 +54,7 @@ class SpecError(BakeoffError):
 
 @contextmanager
 def within(*outer: str | int) -> Iterator[None]:
-    """Put keys in front of the field of a SpecError that leaves the block: `within("arms", "B")`."""
+    """Prepend keys to the field of a SpecError that leaves the block: `within("arms", "B")`."""
     try:
         yield
     except SpecError as error:
@@ -64,11 +63,7 @@ def within(*outer: str | int) -> Iterator[None]:
 
 
 class ServerError(BakeoffError):
-    """A server could not be fetched, initialised, started, reached or stopped.
-
-    Args:
-        log_tail: last lines of the server's error log, shown under the message.
-    """
+    """A server could not be fetched, initialised, started, reached or stopped; `log_tail` ends its log."""
 
     exit_code = ExitCode.NOT_READY
 
@@ -84,7 +79,7 @@ class HostError(BakeoffError):
 
 
 class UnreachableError(HostError):
-    """No server answers at the address of a running one: before it is measured that ends a run, later only an epoch."""
+    """Nothing answers at a running server's address. That ends a run before measuring, later only an epoch."""
 
 
 class EngineError(BakeoffError):

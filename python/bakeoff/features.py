@@ -1,8 +1,4 @@
-"""Find features by name. A feature is a package beside the core; the core never imports one.
-
-The core asks for one part of a feature (`part("gate", "question")`) or for the same part of all of them
-(`parts("sections")`). Both import lazily, and a feature whose folder was deleted has no parts.
-"""
+"""Find features, packages beside the core, by name. Their modules are imported lazily and may be missing."""
 
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,7 +8,7 @@ NAMES = ("replay", "explain", "gate", "search", "history", "cluster", "tpcc")
 
 
 def part(feature: str, name: str) -> ModuleType | None:
-    """Import `bakeoff.FEATURE.NAME`; None if the feature is not installed or has no such module."""
+    """Import `bakeoff.FEATURE.NAME`, or return None if there is no such module."""
     if find_spec(f"bakeoff.{feature}") is None or find_spec(f"bakeoff.{feature}.{name}") is None:
         return None
     return import_module(f"bakeoff.{feature}.{name}")

@@ -1,4 +1,4 @@
-"""Write files atomically and make them durable: a crash, or a reader meanwhile, finds no half of one. Name them."""
+"""Write files so that a crash or a concurrent reader never sees half of one."""
 
 import ctypes
 import os
@@ -10,18 +10,14 @@ from bakeoff.errors import SpecError
 
 
 def from_here(file: str) -> str:
-    """A file's path from the working directory where it lies below it, so that labels stay short and alike."""
+    """Shorten a path below the working directory to a relative one."""
     with suppress(OSError, ValueError):
         return str(Path(file).relative_to(Path.cwd()))
     return file
 
 
 def expanded(path: Path) -> Path:
-    """The path with the home directory that `~` or `~user` stands for.
-
-    Raises:
-        SpecError: there is no such user.
-    """
+    """Expand `~` and `~user`, or raise SpecError if there is no such user."""
     try:
         return path.expanduser()
     except RuntimeError:
@@ -29,11 +25,7 @@ def expanded(path: Path) -> Path:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a reader, or a crash, sees all of it or none: synced, then renamed into place.
-
-    Raises:
-        OSError: as the file system says (no space, no permission); `path` is then as it was before.
-    """
+    """Write a file durably: synced, then renamed into place. If that fails, `path` is as it was."""
     # A name of its own: what lies at one that can be guessed may be a link, or the half file of another process.
     part = path.with_name(f".{path.name}.{random_text.token_hex(4)}.part")
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
@@ -50,11 +42,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def sync_file_system(path: Path) -> None:
-    """Make everything durable that was written to the file system of a directory.
-
-    Raises:
-        OSError: it could not be written.
-    """
+    """Make everything durable that was written to the file system of a directory."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         if ctypes.CDLL(None, use_errno=True).syncfs(descriptor):

@@ -5,7 +5,7 @@ import sys
 
 
 def find_engine() -> str | None:
-    """The engine's binary: $BAKEOFF_ENGINE, else beside this Python, else on PATH; None when it is nowhere."""
+    """Look for the engine's binary in $BAKEOFF_ENGINE, else beside this Python, else on PATH."""
     named = os.environ.get("BAKEOFF_ENGINE")
     folders = [sys.executable.rpartition("/")[0], *os.get_exec_path()]
     candidates = [named] if named else [f"{folder}/bakeoff-engine" for folder in folders]
@@ -13,11 +13,7 @@ def find_engine() -> str | None:
 
 
 def require_engine() -> str:
-    """Return what `find_engine` finds.
-
-    Raises:
-        HostError: the engine is nowhere.
-    """
+    """Return what `find_engine` finds, or raise HostError."""
     from bakeoff.errors import HostError  # `bakeoff sysbench` does not wait for it
 
     if not (found := find_engine()):
@@ -26,10 +22,7 @@ def require_engine() -> str:
 
 
 def become_sysbench(engine: str, arguments: list[str]) -> None:
-    """Replace this process by `bakeoff-engine sysbench ARGUMENTS` (docs/sysbench.md); does not return.
-
-    Arguments (also `--help`) and signals reach the engine unchanged; exit codes are sysbench's (0, 1, 2).
-    """
+    """Replace this process by `bakeoff-engine sysbench ARGUMENTS`."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(engine, [engine, "sysbench", *arguments])

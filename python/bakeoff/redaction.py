@@ -1,13 +1,12 @@
 """Strike passwords out of everything that is written to a run directory.
 
-Three searches over the same text at once, since what one finds may be a part of what another finds:
+Three searches over the same text at once, since what one finds may be part of what another finds:
 
-1. places where a password stands by its form, whatever it is: `user:PASSWORD@host`, `--password=…`, `MYSQL_PWD=…`,
-   a server's "temporary password is generated", a field named `password`;
-2. known secrets of at least 8 characters, wherever they appear; those that stand in the study itself (`sysbench` is a
-   user, a password and a part of scripts' names), only in free text (logs, command lines);
-3. known secrets of 4 to 7 characters, as a whole word, and only in free text: `root` and `mysql` are passwords people
-   really use, and striking them out of a study's fields would destroy the study.
+1. by form: `user:PASSWORD@host`, `--password=…`, `MYSQL_PWD=…`, a field named `password` and the like;
+2. known secrets of at least 8 characters, anywhere. Those that also stand in the study (`sysbench` is a user, a
+   password and part of scripts' names) are struck only out of free text (logs, command lines);
+3. known secrets of 4 to 7 characters, as whole words in free text. `root` and `mysql` are real passwords, and striking
+   them out of a study's fields would destroy the study.
 """
 
 import ctypes
@@ -55,17 +54,12 @@ def hide_in_process_list() -> None:
 
 
 def without_url_passwords(text: str) -> str:
-    """A message in which the passwords of URLs are struck out, and nothing else."""
+    """Strike out the passwords of URLs, and nothing else."""
     return _struck_out(text, _BY_FORM[:1])
 
 
 class Redactor:
-    """Removes passwords from text and from JSON-like values; replaces each by `***`.
-
-    Args:
-        secrets: passwords that the run was given; empty ones are ignored.
-        study: that its fields must be read from again, a model without passwords.
-    """
+    """Replaces passwords in text and JSON-like values by `***`. The fields of `study` stay readable."""
 
     def __init__(self, secrets: Iterable[str] = (), study: BaseModel | None = None) -> None:
         known = set(secrets)
@@ -84,15 +78,15 @@ class Redactor:
         )
 
     def free_text(self, text: str) -> str:
-        """Strike out of a log, a configuration file or a command line: all three searches."""
+        """Redact a log, a configuration file or a command line: all three searches."""
         return _struck_out(text, self._of_free_text)
 
     def field(self, text: str) -> str:
-        """Strike out of one text of a structured document: the first two searches."""
+        """Redact one text of a structured document: the first two searches."""
         return _struck_out(text, self._of_fields)
 
     def tree(self, value: object) -> object:
-        """A JSON-like value, copied, with every text passed through `field` and fields named `password` struck out."""
+        """Redact all texts of a JSON-like value, and fields named `password`."""
         if isinstance(value, str):
             return self.field(value)
         if isinstance(value, dict):
@@ -102,7 +96,7 @@ class Redactor:
         return value
 
     def json_bytes(self, content: object) -> bytes:
-        """A model or JSON-like value as indented JSON text, passed through `tree`."""
+        """Return a model or JSON-like value as redacted, indented JSON."""
         document = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
         return (json.dumps(self.tree(document), indent=1, ensure_ascii=False) + "\n").encode()
 
@@ -113,7 +107,6 @@ class Redactor:
 
 
 def _struck_out(text: str, patterns: Iterable[re.Pattern[str]]) -> str:
-    """The text without what the patterns find, but for what each keeps of it; overlapping finds are one."""
     found = sorted((match.end("keep"), match.end()) for pattern in patterns for match in pattern.finditer(text))
     kept, at = [], 0
     for start, end in found:

@@ -18,11 +18,7 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.AS
 
 
 def parse_duration_s(text: str) -> float:
-    """Parse `90s`, `4m`, `1h30m`, `1 min 30 s` (as `format_duration` writes it), `250ms` or a bare number into seconds.
-
-    Raises:
-        SpecError: not a duration, not above zero, or longer than a year.
-    """
+    """Parse `90s`, `4m`, `1h30m`, `1 min 30 s`, `250ms` or bare seconds, above zero and up to a year."""
     plain = text.strip().lower()
     if re.fullmatch(r"\d+(\.\d+)?", plain):
         seconds = float(plain)
@@ -38,11 +34,7 @@ def parse_duration_s(text: str) -> float:
 
 
 def parse_precision(text: str) -> float:
-    """Parse a half-width, `1%`, `0.5 %` or `0.01`, into natural-log units: `1%` is ln 1.01.
-
-    Raises:
-        SpecError: not a percentage, or outside 0.05 % to 50 %.
-    """
+    """Parse a half-width from 0.05 % to 50 % (`1%`, `0.01`) into natural-log units: `1%` is ln 1.01."""
     share = parse_percent(text)
     if not 0.0005 <= share <= 0.5:
         hint = f"Did you mean {text.strip()}%?" if 0.5 < share <= 50 and "%" not in text else "1% is the usual target."
@@ -51,11 +43,7 @@ def parse_precision(text: str) -> float:
 
 
 def parse_percent(text: str) -> float:
-    """Parse `1%`, `0.5 %` or `0.01` into a share of 1.
-
-    Raises:
-        SpecError: not a number.
-    """
+    """Parse `1%`, `0.5 %` or `0.01` into a share of 1."""
     plain = text.strip().replace(" ", "")
     try:
         return float(plain[:-1]) / 100 if plain.endswith("%") else float(plain)
@@ -64,11 +52,7 @@ def parse_percent(text: str) -> float:
 
 
 def parse_rows(text: str) -> int:
-    """Parse `20000`, `100k` or `10m` rows; k and m are 1,000 and 1,000,000.
-
-    Raises:
-        SpecError: not a whole number above zero.
-    """
+    """Parse `20000`, `100k` or `10m` rows; k and m are 1,000 and 1,000,000."""
     found = re.fullmatch(r"(\d[\d_,]{0,15})([km]?)", text.strip().lower())
     count = int(found[1].replace(",", "").replace("_", "")) if found else 0
     if not found or count < 1:
@@ -77,11 +61,7 @@ def parse_rows(text: str) -> int:
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes in `128M`, `2g`, `4096`: powers of 1024, as mysqld reads them.
-
-    Raises:
-        SpecError: not a size.
-    """
+    """Parse `128M`, `2g` or `4096` in powers of 1024, as mysqld does."""
     found = re.fullmatch(r"(\d{1,15})([kmgt]?)(?:i?b)?", text.strip().lower())
     if not found:
         raise SpecError(f"size {text!r} is not understood.", hint="Write 128M or 2G.")
@@ -89,10 +69,7 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_scaled(text: str) -> float | None:
-    """The number in an option of a script, as the engine reads it: `1M` is 1,048,576; None: no number.
-
-    K, M, G and T are powers of 1024 for every kind of number, also for rows.
-    """
+    """Parse a number in a script's option as the engine does (`1M` is 1,048,576), or return None."""
     text = text.strip()
     scale = _BYTES.get(text[-1:].lower(), 1)
     digits = text if scale == 1 else text[:-1].rstrip()
@@ -100,7 +77,7 @@ def parse_scaled(text: str) -> float | None:
 
 
 def format_bytes(count: float) -> str:
-    """`1.2 GB`-style text in powers of 1000, at most three significant digits."""
+    """Format as `1.2 GB` in powers of 1000."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB", "TB"):
         if abs(value) < 1000 or unit == "TB":
@@ -111,7 +88,7 @@ def format_bytes(count: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """`45 s`, `3 min 20 s`, `2 h 5 min`: two parts at most."""
+    """Format as `45 s`, `3 min 20 s` or `2 h 5 min`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -123,7 +100,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_ns(nanoseconds: float) -> str:
-    """A latency in the unit that reads best: `870 ns`, `46.2 µs`, `1.35 ms`, `2.10 s`."""
+    """Format a latency: `870 ns`, `46.2 µs`, `1.35 ms`, `2.10 s`."""
     for limit, unit in ((1e3, "ns"), (1e6, "µs"), (1e9, "ms")):
         if abs(nanoseconds) < 0.9995 * limit:  # from there on three digits round to 1000
             return f"{nanoseconds / (limit / 1e3):.3g} {unit}"
@@ -132,7 +109,7 @@ def format_ns(nanoseconds: float) -> str:
 
 
 def format_rate(per_second: float) -> str:
-    """A throughput with thousands apart: `165,400`, `458`, `12.5`."""
+    """Format a throughput: `165,400`, `458`, `12.5`."""
     return f"{per_second:,.0f}" if abs(per_second) >= 100 else f"{per_second:.3g}"
 
 
@@ -140,34 +117,33 @@ _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202
 
 
 def visible(text: str) -> str:
-    """A text of somebody else's for terminal or page: characters that command, hide or turn text around as escapes."""
+    """Escape control characters, and characters that hide or reverse text, in someone else's text."""
     return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def shortened(text: str, limit: int) -> str:
-    """The text in one line of at most so many characters."""
+    """Return the text as one line of at most `most` characters."""
     plain = " ".join(text.split())
     return plain if len(plain) <= limit else plain[: limit - 1] + "…"
 
 
 def decimals_for(half_width: float) -> int:
-    """Decimals of a value with that uncertainty: those of the first digit of the half-width; 0 to 5."""
+    """Return the decimals that show the first digit of a half-width, 0 to 5."""
     if not math.isfinite(half_width) or half_width <= 0:
         return 3 if half_width != 0 else 5
     return min(max(-math.floor(math.log10(half_width)), 0), 5)
 
 
 def ratio_decimals(mean: float, half_width: float | None) -> int:
-    """Decimals of the ratio of a log mean and of the ends of its interval; 2 without an interval.
+    """Return the decimals of a ratio and the ends of its interval; 2 without an interval.
 
-    As many as make the half-width at least two units of the last one, so that rounding outwards widens little; at least
-    one, so that no ratio is shown as 0.
+    They make the half-width at least two units of the last digit, so that rounding outwards widens little.
     """
     return 2 if half_width is None else max(1, decimals_for(math.exp(mean) * math.sinh(half_width) / 2))
 
 
 def interval_texts(low: float, high: float) -> tuple[str, str]:
-    """The ends of an interval of log ratios as ratios, rounded outwards: `0.905`, `0.914`.
+    """Format the ends of an interval of log ratios as ratios, rounded outwards.
 
     An end that is not 1 has the digits that show it: an interval that excludes 1 never seems to touch it.
     """
@@ -181,7 +157,7 @@ def interval_texts(low: float, high: float) -> tuple[str, str]:
 
 
 def ratio_text(mean: float, low: float | None, high: float | None) -> str:
-    """`0.910 (0.905 to 0.914)` from log ratios; the ends are rounded outwards."""
+    """Format log ratios as `0.910 (0.905 to 0.914)`."""
     if low is None or high is None:
         return f"{math.exp(mean):.2f} (no interval yet)"
     bottom, top = interval_texts(low, high)
@@ -189,7 +165,7 @@ def ratio_text(mean: float, low: float | None, high: float | None) -> str:
 
 
 def at_least_text(log_ratio: float, half_width: float) -> str:
-    """`8.7%`: the size of an effect rounded down, so that 'at least' stays true; more digits when all would be 0."""
+    """Format the size of an effect as `8.7%`, rounded down so that 'at least' stays true."""
     percent = abs(math.expm1(log_ratio)) * 100
     fewest = decimals_for(half_width * 100)
     for digits in range(fewest, max(fewest, 4) + 1):
@@ -200,6 +176,6 @@ def at_least_text(log_ratio: float, half_width: float) -> str:
 
 
 def percent_text(log_ratio: float) -> str:
-    """`1%`, `1.4%`: size of a half-width or margin in two significant digits, without a sign."""
+    """Format a half-width or margin as `1%` or `1.4%`, without a sign."""
     percent = abs(math.expm1(log_ratio)) * 100
     return f"{percent:.0f}%" if percent >= 99.5 else f"{percent:.2g}%"

@@ -14,9 +14,10 @@ from types import SimpleNamespace
 import pytest
 from messages import study
 
+from bakeoff.cli.arguments import Nodes
 from bakeoff.cli.duel import duel
 from bakeoff.cli.run import RunOptions, check_study
-from bakeoff.cluster import Wanted, driver, nodes, worker
+from bakeoff.cluster import driver, nodes, worker
 from bakeoff.cluster.driver import RayHosts, kept_share, require_cluster_run, smallest_share
 from bakeoff.cluster.nodes import Node, choose, differences, require_same_programs
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, ServerError, SpecError
@@ -27,9 +28,8 @@ from bakeoff.run import arms, forecast
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import check_machine, keep_memory, read_before
-from bakeoff.search.model import Search, Setting
 from bakeoff.servers import ServerMemory
-from bakeoff.spec import Apart, Arm, Study, Workload, parse_server
+from bakeoff.spec import Arm, Study, Workload, parse_server
 
 facts_of_here = functools.cache(worker.facts)
 
@@ -67,63 +67,6 @@ def test_passwords_do_not_travel(inside):
 def test_options_of_a_cluster_need_one(inside):
     ran = inside("duel", "mysql:5.7", "mysql:8.0", "--hosts", "2")
     assert (ran.code, "Write --ray --hosts 2." in ran.complaint) == (2, True)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (("--client", "a"), "--servers and --interface: missing"),
-        (("--servers", "b", "--interface", "eth0"), "--client: missing"),
-        (("--client", "a", "--servers", "b"), "--interface: missing"),
-        (("--client", "a", "--servers", "a", "--interface", "eth0"), "both are one node"),
-        (("--client", "a", "--servers", "b", "--interface", "eth0", "--hosts", "2"), "--hosts: --client and --servers"),
-        (("--client", "a", "--servers", "b", "--interface", "eth0", "--freeze"), "--freeze: client and servers are on"),
-        (
-            ("--client", "a", "--servers", "b", "--interface", "eth0", "--placement", "paired"),
-            "--placement: client and",
-        ),
-    ],
-)
-def test_client_and_servers_apart_are_asked_for_in_full(inside, options, words):
-    ran = inside("duel", "mysql:5.7", "mysql:8.0.15", "--no-verdict", *options)
-    assert ran.code == 2
-    assert words in ran.complaint
-
-
-def test_a_running_server_is_not_placed(inside):
-    where = ("--client", "a", "--servers", "b", "--interface", "eth0")
-    ran = inside("duel", "mysql://root@db1/", "mysql:8.0.15", "--no-verdict", *where)
-    assert (ran.code, "a running server is where it is" in ran.complaint) == (2, True)
-
-
-WHERE = ("--client", "a", "--servers", "b", "--interface", "eth0")
-
-
-def test_a_study_of_transports_is_not_placed(inside, shell):
-    text = 'title: t\nservers: ["mysql:8.0.15"]\nfactors: {transport: [socket, tcp]}\nworkloads: [oltp_point_select]\n'
-    (shell.folder / "my.yaml").write_text(text)
-    ran = inside("run", "my.yaml", "--no-verdict", *WHERE)
-    assert (ran.code, "factor transport: client and servers are on" in ran.complaint) == (2, True)
-
-
-def test_a_resumed_run_keeps_its_hosts(inside, shell):
-    (shell.folder / "runs").mkdir()
-    apart = study().placed_apart(Apart(client="a", servers="c", interface="eth0"))
-    run = RunDirectory.create(shell.folder / "runs", apart)
-    ran = inside("run", "--resume", run.name, *WHERE)
-    assert (ran.code, "Leave --client, --servers and --interface out." in ran.complaint) == (2, True)
-    ran = inside("run", "--resume", run.name, "--hosts", "2")
-    assert (ran.code, "--hosts: --client and --servers name the nodes" in ran.complaint) == (2, True)
-    ran = inside("run", "--resume", run.name, "--ray", "127.0.0.1:1024")
-    assert (ran.code, "no cluster can be reached at 127.0.0.1:1024" in ran.complaint) == (3, True)
-
-
-def test_client_and_servers_apart_are_never_paired_nor_frozen():
-    apart = study().placed_apart(Apart(client="a", servers="b", interface="eth0"))
-    plan = plan_study(apart, overhead_s=1.0, load_s=1.0)
-    assert {(cell.placement, cell.freeze) for cell in plan.cells} == {("free", False)}
-    assert plan.unpaired == "client and servers are on hosts of their own"
-    assert Study.model_validate_json(apart.model_dump_json()) == apart
 
 
 def test_without_ray_one_line_says_how_to_get_it():
@@ -166,13 +109,13 @@ def test_a_head_that_cannot_start_a_program_for_its_client_is_asked_again(monkey
 
 def test_nodes_are_chosen_by_what_they_offer():
     head, plain, bench = node("h", resources={"CPU": 0.0}), node("p"), node("q", resources={"CPU": 2.0, "bench": 1.0})
-    assert choose([head, plain, bench], Wanted()) == [plain, bench]
-    assert choose([head, plain, bench], Wanted(resource="bench")) == [bench]
-    assert choose([head, plain, bench], Wanted(hosts=1)) == [plain]
+    assert choose([head, plain, bench], Nodes()) == [plain, bench]
+    assert choose([head, plain, bench], Nodes(resource="bench")) == [bench]
+    assert choose([head, plain, bench], Nodes(hosts=1)) == [plain]
     with pytest.raises(SpecError, match="no node offers the resource other"):
-        choose([plain], Wanted(resource="other"))
+        choose([plain], Nodes(resource="other"))
     with pytest.raises(SpecError, match="1 node offers bench, and --hosts asks for 2"):
-        choose([plain, bench], Wanted(hosts=2, resource="bench"))
+        choose([plain, bench], Nodes(hosts=2, resource="bench"))
 
 
 def test_another_version_is_refused_by_name():
@@ -240,7 +183,7 @@ def test_the_leading_machine_needs_nothing_that_only_nodes_need(tmp_path, monkey
         arms=tuple(Arm(name=name, label=name, server=spec) for name in "AB"),
         workloads=(Workload(script="oltp_read_only"),),
     )
-    check_study(asked, RunOptions(tmp_path, cluster=Wanted()), no_verdict=True)
+    check_study(asked, RunOptions(tmp_path, cluster=Nodes()), no_verdict=True)
     with pytest.raises(HostError, match="memory: not even 2 servers fit"):
         check_study(asked, RunOptions(tmp_path), no_verdict=True)
 
@@ -256,7 +199,7 @@ def test_a_password_for_other_servers_is_refused_before_it_travels(tmp_path, mon
         workloads=(Workload(script="oltp_read_only"),),
     )
     with pytest.raises(SpecError, match="option report_password cannot be used: it is a password") as refused:
-        check_study(asked, RunOptions(tmp_path, cluster=Wanted()), no_verdict=True)
+        check_study(asked, RunOptions(tmp_path, cluster=Nodes()), no_verdict=True)
     assert "hunter22" not in str(refused.value) and refused.value.field[:2] == ("arms", "A")
 
 
@@ -360,24 +303,18 @@ def test_runs_of_a_machine_and_of_a_cluster_are_resumed_where_they_belong(tmp_pa
         return run
 
     require_cluster_run(run_on("a", "b"))
-    bisection = study().model_copy(
-        update={
-            "question": Search(
-                settings=(
-                    Setting(
-                        factor="option.sort_buffer_size",
-                        good="(not set)",
-                        bad="1M",
-                        pairs=(("sort_buffer_size", "1M"),),
-                    ),
-                )
-            )
-        }
-    )
-    for alone in (run_on(""), RunDirectory.create(tmp_path, bisection)):
-        with pytest.raises(ResultsError, match="was measured on one machine"):
-            require_cluster_run(alone)
+    with pytest.raises(ResultsError, match="was measured on one machine"):
+        require_cluster_run(run_on(""))
     with pytest.raises(ResultsError, match="on the nodes of a cluster"):
         check_machine(run_on("a"))
     # Nodes measure at the same time: of the budget it took the longest of them.
     assert read_before(run_on("a", "a", "b")).used_s == pytest.approx(20)
+
+
+def test_a_search_is_not_resumed_on_a_cluster(tmp_path):
+    model = pytest.importorskip("bakeoff.search.model")
+    changed = ("sort_buffer_size", "1M")
+    setting = model.Setting(factor="option.sort_buffer_size", good="(not set)", bad="1M", pairs=(changed,))
+    bisection = study().model_copy(update={"question": model.Search(settings=(setting,))})
+    with pytest.raises(ResultsError, match="was measured on one machine"):
+        require_cluster_run(RunDirectory.create(tmp_path, bisection))

@@ -7,8 +7,6 @@ from bakeoff.explain.explained import Explained
 from bakeoff.explain.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, wait_differences
 from bakeoff.report.context import Context
 from bakeoff.results import open_run
-from bakeoff.search.attribution import FOLDER
-from bakeoff.search.sections import believed_of
 from bakeoff.stats.model import Analysis
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(1200)]
@@ -105,12 +103,13 @@ budget: 90s
 
 
 def attributed(shell, run):
-    """Names of the settings that the search among them found."""
+    """Count the settings that differ, and name those that the search found."""
     ran = shell.run("explain", str(run.path), "--arms", "A,B", "--attribute", "--quiet", limit_s=1000)
     assert ran.code == 0, ran
-    (path,) = (run.path / FOLDER).iterdir()
+    attribution, sections = (pytest.importorskip(f"bakeoff.search.{name}") for name in ("attribution", "sections"))
+    (path,) = (run.path / attribution.FOLDER).iterdir()
     searched = open_run(path)
-    believed = believed_of(Context.read(searched, searched.read("analysis.json", Analysis)))
+    believed = sections.believed_of(Context.read(searched, searched.read("analysis.json", Analysis)))
     settings = searched.study().question.settings
     return len(settings), [settings[each].name for each in believed.named or ()]
 

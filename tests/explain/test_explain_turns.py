@@ -1,13 +1,16 @@
 """How the budget of explaining is shared among its kinds of epochs, by a clock of the test's own."""
 
+import threading
 from types import SimpleNamespace
 
 import pytest
+from messages import study
+from pretended_servers import SignalledPool, tools_of
 
 from bakeoff.explain import after_verdict, statement_plans, waits
 from bakeoff.explain.after_verdict import KINDS, Explaining
 from bakeoff.explain.waits_and_plans import CellWaits
-from bakeoff.replay import log_plans
+from bakeoff.results import RunDirectory
 
 TOOLS = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False))
 
@@ -62,11 +65,12 @@ def test_the_budget_that_would_do_is_named_as_it_is_typed_before_anything_is_loa
     assert said == ["Explaining needs about 1 min 30 s: write --explain-budget 90s."]
 
 
+@pytest.mark.needs("replay")
 def test_plans_of_every_round_are_kept(monkeypatch, tmp_path):
     def plans_of(_log, servers):
         return {"statements": {}, "counts": dict.fromkeys(servers, 1)}
 
-    monkeypatch.setattr(log_plans, "plans_of", plans_of)
+    monkeypatch.setattr("bakeoff.replay.log_plans.plans_of", plans_of)
     kept = {}
     writer = SimpleNamespace(write_server_json=lambda arm, _name, values: kept.update({arm: dict(values)}))
     watch = statement_plans.Plans(writer)
@@ -102,3 +106,13 @@ def test_waits_of_every_round_are_added_up(monkeypatch):
         "B": (100, 2, 20.0),
         "C": (100, 1, 10.0),
     }
+
+
+def test_an_explaining_epoch_that_the_stop_signal_broke_off_is_dropped(tmp_path):
+    run, stop = RunDirectory.create(tmp_path, study()), threading.Event()
+    tools, plan = tools_of(SignalledPool(stop), stop)
+    cells = {plan.cells[0].name: ("A", "B")}
+    asked = after_verdict._Explanation(Explaining(60.0), run, tools.listener, lambda: tools, plan, cells)
+    kind = after_verdict.Kind("plans", lambda _: None)
+    assert asked._run_epoch(kind, tools, 1.0) == "interrupted"
+    assert run.explaining("plans").finished_epochs() == ()

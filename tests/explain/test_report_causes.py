@@ -15,12 +15,8 @@ from bakeoff.explain.profiles import PMU_FILE
 from bakeoff.explain.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, StatementPlans, Wait
 from bakeoff.report import build_view, render_html, render_markdown
 from bakeoff.results import Outcome
-from bakeoff.search.attribution import DOCUMENT, FOLDER, differing, search_study
-from bakeoff.search.bisection import arm_with
-from bakeoff.search.model import Search, Setting
 from bakeoff.spec import parse_server
-from bakeoff.stats.analysis import analyse
-from bakeoff.stats.model import Estimate, Interval, Stop
+from bakeoff.stats.model import Estimate, Interval
 
 CELL = "oltp_read_only/4"
 BASELINE = "mysql:8.0,sort_buffer_size=4M,innodb_flush_method=fsync"
@@ -55,71 +51,8 @@ def cells_of(view, table):
 # ---- settings --------------------------------------------------------------------------------------------------------
 
 
-def with_search(run, analysis, *, ended=Stop.ANSWERED, day=21, epochs=8):
-    """Measure (by arithmetic) both settings together and each alone: only the sort buffer matters."""
-    study = run.study()
-    asked = differing(study, *study.arms, {})
-    search = search_study(study, analysis, asked, budget_s=60.0)
-    for chosen in ((True, False), (False, True)):
-        search = search.model_copy(update={"arms": (*search.arms, arm_with(search, chosen))})
-    small = [arm.name for arm in search.arms if dict(arm.server.options)["sort_buffer_size"] == "32K"]
-    truth = Truth(effect=dict.fromkeys(small, -0.3), sd_restart=0.002, sd_slice=0.002)
-    below = make_run(run.path / FOLDER, search, truth=truth, epochs=epochs, blocks=2, name=f"day-{day}")
-    manifest = below.manifest()
-    below.write_json("manifest.json", manifest.model_copy(update={"created_at": manifest.created_at.replace(day=day)}))
-    below.write_json("analysis.json", analyse(below.load_epochs(), search, ended=ended))
-    below.write_json(DOCUMENT, asked)
-    return below
-
-
-def test_the_setting_that_explains_the_difference_is_named(tmp_path):
-    run, analysis = slower(tmp_path)
-    with_search(run, analysis)
-    view = build_view(run, analysis)
-    sort, flush, *rest = cells_of(view, "settings-A-B")
-    assert sort[:2] == ["sort_buffer_size: 4M → 32K", "yes"]
-    assert flush[0].startswith("innodb_flush_method") and flush[1] == "no" and not rest
-    text = render_markdown(view)
-    assert "1 of 2 settings explains the difference" in text and "unfinished" not in text
-
-
-@pytest.mark.parametrize(("finished", "shown"), [(True, "rests on 8 restarts"), (False, "rests on 4 restarts")])
-def test_a_search_that_was_interrupted_does_not_replace_a_finished_one(tmp_path, finished, shown):
-    run, analysis = slower(tmp_path)
-    if finished:
-        with_search(run, analysis)
-    with_search(run, analysis, ended=Stop.ABORTED, day=22, epochs=4)
-    assert shown in render_markdown(build_view(run, analysis))
-
-
-def test_before_it_is_measured_the_settings_and_the_command_are_said(tmp_path):
-    run, analysis = slower(tmp_path)
-    text = render_markdown(build_view(run, analysis))
-    assert "`sort_buffer_size` (4M, 32K)" in text and f"`bakeoff explain {run.name} --attribute`" in text
-
-
-@pytest.mark.parametrize("where", ["bisection", "cluster"])
-def test_where_explaining_is_refused_the_settings_alone_are_said(tmp_path, where):
-    study = options_study()
-    if where == "bisection":
-        study = study.model_copy(
-            update={
-                "question": Search(
-                    settings=(
-                        Setting(
-                            factor="option.sort_buffer_size",
-                            good="(not set)",
-                            bad="32K",
-                            pairs=(("sort_buffer_size", "32K"),),
-                        ),
-                    )
-                )
-            }
-        )
-    hosts = {"node": (HOST, 0.0)} if where == "cluster" else None
-    run = make_run(tmp_path, study, truth=Truth(effect={"B": -0.3}), hosts=hosts)
-    text = render_markdown(build_view(run, plain_analysis(run, study)))
-    assert "`sort_buffer_size` (4M, 32K)" in text and "--attribute" not in text
+def test_a_run_of_a_cluster_is_not_explained(tmp_path):
+    run = make_run(tmp_path, options_study(), hosts={"node": (HOST, 0.0)})
     with pytest.raises(BakeoffError, match="bakeoff duel, which explains by itself"):
         require_explainable(Explaining(60.0), run)
 
@@ -130,18 +63,6 @@ def test_arms_that_were_running_already_are_not_explained(tmp_path):
     run = make_run(tmp_path, study.model_copy(update={"arms": (study.arms[0], running)}), truth=Truth())
     with pytest.raises(SpecError, match=r"nothing of a running server is read, .*: mysql://root@db1/"):
         require_explainable(Explaining(60.0, ("A", "B")), run)
-
-
-@pytest.mark.parametrize("lost", [DOCUMENT, "analysis.json"])
-def test_an_unfinished_search_is_said_to_be_one(tmp_path, lost):
-    """A run that was killed has no `attribution.json`; one that was ended before its first epoch has no analysis."""
-    run, analysis = slower(tmp_path)
-    below = with_search(run, analysis)
-    (below.path / lost).unlink()
-    view = build_view(run, analysis)
-    text = render_markdown(view)
-    assert "large sort buffer to small one: the search among their settings is unfinished" in text
-    assert "settings-A-B" not in view.tables
 
 
 # ---- plans -----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from bakeoff.explain.waits_and_plans import CellWaits, Wait, instruments_cost, wait_differences
-from bakeoff.replay.sessions import _tree_line
 
 CELL = "oltp_write_only/4"
 FSYNC, MUTEX, LOCK = (
@@ -70,27 +69,3 @@ def test_what_instruments_cost_is_a_ratio_of_throughputs():
     assert cost.estimate.interval.holds(np.log(0.9))
     assert cost.p_value < 0.01
     assert instruments_cost({}, {0: 1.0}) is None
-
-
-@pytest.mark.parametrize(
-    ("line", "shown"),
-    [
-        (
-            "-> Limit: 10 row(s)  (cost=0.35 rows=1) (actual time=0.024..0.031 rows=1 loops=1)",
-            "-> Limit: ? row(s): 1 rows",
-        ),
-        (
-            "    -> Index lookup on t using k_1 (k=42)  (cost=0.35 rows=1) (actual time=0.02..0.03 rows=7 loops=3)",
-            "    Index lookup on t using k_1 (k=?): 7 rows, 3 times",
-        ),
-        ("  -> Filter: (t.name = 'Müller')  (cost=1.2e+3 rows=9) (never executed)", "  Filter: (t.name = ?): never"),
-        (
-            "  -> Filter: ((t.a > 1.5e10) or (t.b = 0xDEADbeef) or (t.c = 0b101) or (t.d < 2E-7))",
-            "  Filter: ((t.a > ?) or (t.b = ?) or (t.c = ?) or (t.d < ?))",
-        ),
-        ("  -> Sort: t.id", "  Sort: t.id"),
-        ("no plan", ""),
-    ],
-)
-def test_a_line_of_explain_analyze_has_no_times_and_no_literals(line, shown):
-    assert _tree_line(line) == shown.removeprefix("-> ")

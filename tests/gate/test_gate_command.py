@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from bakeoff import features
 from bakeoff.errors import ExitCode, ServerError
 from bakeoff.gate import command as gate
-from bakeoff.history.history_file import History
 from bakeoff.plan.factorial import make_study
 from bakeoff.spec.study_file import read_study
 
@@ -93,10 +93,18 @@ def test_an_error_is_an_error_of_junit_too_and_replaces_an_earlier_file(inside, 
     assert "does not exist" in error.get("message") and error.get("message") in ran.complaint
 
 
-def test_a_file_that_is_no_history_is_refused_before_anything_is_measured(inside, shell):
+@pytest.mark.needs("history")
+def test_a_file_that_is_not_a_history_is_refused_before_anything_is_measured(inside, shell):
     (shell.folder / "notes.txt").write_text("no history" * 1000)
     ran = inside("gate", *PAIR, "--history", "notes.txt")
     assert (ran.code, "notes.txt: file is not a database." in ran.complaint) == (ExitCode.NOT_READY, True)
+
+
+def test_without_the_history_feature_its_option_is_refused_in_one_line(inside, monkeypatch):
+    part = features.part
+    monkeypatch.setattr(features, "part", lambda name, module: None if name == "history" else part(name, module))
+    ran = inside("gate", *PAIR, "--history", "h.db")
+    assert (ran.code, "--history: bakeoff's history is not installed." in ran.complaint) == (ExitCode.USAGE, True)
 
 
 def write_study(shell, text):
@@ -259,6 +267,7 @@ def test_ctrl_c_reports_what_is_known_and_exits_with_130(shell):
 
 @pytest.mark.server
 @pytest.mark.slow
+@pytest.mark.needs("history")
 @pytest.mark.timeout(600)
 def test_a_gate_that_was_killed_goes_on_and_answers_as_it_would_have(shell):
     process = shell.start(
@@ -277,7 +286,8 @@ def test_a_gate_that_was_killed_goes_on_and_answers_as_it_would_have(shell):
     assert (run / "gate.md").read_text().startswith("<!-- bakeoff:gate:reads -->\n# bakeoff gate reads: failed")
     suite = ElementTree.parse(shell.folder / "gate.xml").getroot().find("testsuite")
     assert suite.get("failures") == "1"
-    assert {point.series for point in History(shell.folder / "h.db").points()} == {"reads"}
+    history = pytest.importorskip("bakeoff.history.history_file").History(shell.folder / "h.db")
+    assert {point.series for point in history.points()} == {"reads"}
 
 
 @pytest.mark.server

@@ -7,6 +7,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from plain_analysis import plain_analysis
+from synthetic import Truth, duel_study, make_run
 
 from bakeoff.errors import ExitCode, ServerError
 from bakeoff.gate.ci import annotations, gate_markdown, junit
@@ -19,7 +21,6 @@ from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Interval, Stop
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
-from synthetic import Truth, duel_study, make_run
 
 SLOWER, EQUAL, AT_THE_LIMIT = math.log(0.9), 0.0, math.log(0.98)
 
@@ -195,8 +196,8 @@ def test_a_resumed_gate_ends_as_it_would_have(inside, shell, monkeypatch, effect
     run = make_run(shell.folder, study, truth, epochs=8)
     assert run.study() == study
 
-    def ended(study, *_, resume, **__):
-        return resume, analyse(resume.load_epochs(), study, ended=Stop.BUDGET)
+    def ended(study, _root, asked, **_):
+        return asked.resume, analyse(asked.resume.load_epochs(), study, ended=Stop.BUDGET)
 
     monkeypatch.setattr("bakeoff.cli.run.run_study", ended)
     ran = inside("run", "--resume", str(run.path))
@@ -224,3 +225,14 @@ def test_an_error_of_a_resumed_gate_is_that_of_a_gate(inside, shell, monkeypatch
     assert inside("run", "--resume", str(run.path)).code == code
     (error,) = ElementTree.parse(junit_file).getroot().iter("error")
     assert error.get("message") == "it does not start."
+
+
+@pytest.mark.parametrize(("threads", "left"), [((1, 4), [0, 1, 3]), ((4,), [0, 3])])
+def test_the_lead_of_a_gate_leaves_out_only_what_the_cards_show(tmp_path, threads, left):
+    study = duel_study(workloads=("oltp_point_select",), threads=threads, control=False)
+    study = as_gate(study, 0.03)
+    view = build_view(run := make_run(tmp_path, study, Truth(), epochs=6, blocks=4), plain_analysis(run, study))
+    gate, direction, _, basis = view.summary
+    assert gate.startswith("The gate") and "SLOWER" in direction.upper() and basis.startswith("This rests on")
+    assert view.lead == tuple(view.summary[place] for place in left)
+    assert " ".join(view.lead) in render_html(view)

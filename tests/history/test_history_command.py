@@ -118,6 +118,7 @@ def test_compare_takes_series_of_single_runs_only(inside, shell):
 
 @pytest.mark.slow
 @pytest.mark.server
+@pytest.mark.needs("gate")
 @pytest.mark.timeout(600)
 def test_a_gate_adds_its_run_to_a_history(shell):
     server = "mysql:8.0.15"
@@ -132,10 +133,9 @@ def test_a_gate_adds_its_run_to_a_history(shell):
 
 
 def test_what_keeps_a_run_out_of_the_history_does_not_change_a_gates_answer(shell, capfd):
-    from bakeoff.gate.outputs import remember
-
+    outputs = pytest.importorskip("bakeoff.gate.outputs")
     run = make_run(shell.folder, duel_study(), name="fresh")
     with sqlite3.connect(shell.folder / "other.db") as connection:
         connection.execute("CREATE TABLE mine (x)")
-    remember(run, shell.folder / "other.db", series="gate")
+    outputs.remember(run, shell.folder / "other.db", series="gate")
     assert "not in the history: run fresh has no analysis." in capfd.readouterr().err

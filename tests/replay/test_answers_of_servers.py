@@ -2,13 +2,15 @@
 
 import json
 import subprocess
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
 
 from bakeoff import servers
-from bakeoff.engine import capture_events, capture_totals, engine_path
+from bakeoff.captures import capture_events, capture_totals
+from bakeoff.engine import engine_path
 from bakeoff.replay.answers import AnswersPass
+from bakeoff.replay.sessions import Sessions
 from bakeoff.spec import parse_server
 
 pytestmark = pytest.mark.server
@@ -230,3 +232,18 @@ def test_a_lock_wait_is_listed_and_transactions_do_not_mix(loaded, tmp_path):
     assert flagged == {}
     assert digest(found, "UPDATE").compared["B"].failed == {"A": 1, "B": 1}
     assert json.loads(found.model_dump_json())["executed"] == 5
+
+
+@pytest.mark.parametrize("name", ["mysql:5.7.22", "mysql:8.0.15", "mariadb:10.11.19"])
+def test_a_captured_session_keeps_the_servers_options(name):
+    modes = {"ANSI", "PAD_CHAR_TO_FULL_LENGTH", "NO_BACKSLASH_ESCAPES"}
+    options = {"sql_mode": f"'{','.join(modes)}'", "time_zone": "'+05:00'", "sql_select_limit": "1"}
+    with servers.sandbox(parse_server(name)) as box:
+        with closing(box.instance.connect(own_settings=False)) as connection, connection.cursor() as cursor:
+            for option, value in options.items():
+                cursor.execute(f"SET GLOBAL {option} = {value}")
+        session = Sessions(box.instance, None, now_s=0)
+        ((mode, zone, limit),) = session.run({}, b"SELECT @@sql_mode, @@time_zone, @@sql_select_limit").kept
+        session.close()
+    assert modes <= set(mode.decode().split(","))
+    assert (zone, limit) == (b"+05:00", b"1")

@@ -6,11 +6,12 @@ from contextlib import ExitStack
 import pytest
 
 from bakeoff import servers
-from bakeoff.engine import ArmAddress, Engine, capture_totals
+from bakeoff.captures import capture_totals
+from bakeoff.engine import ArmAddress, Engine
 from bakeoff.replay.digests import digest_times
 from bakeoff.spec import parse_server
 from bakeoff.stats.model import Stop
-from tests.capture.captured import capture
+from tests.replay.captured import capture
 
 DIGESTS, ROWS, STATEMENTS, EPOCHS = 30, 2_000, 6_000, 6
 # Not more than CPUs: what shares a CPU with the scan waits for it, and is truly slower by a tenth.

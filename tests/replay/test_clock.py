@@ -2,7 +2,7 @@
 
 import pytest
 
-from bakeoff.engine import make_capture
+from bakeoff.captures import make_capture
 from bakeoff.errors import SpecError
 from bakeoff.plan import Cell, SliceLength
 from bakeoff.replay.captures import _Work, capture_facts, chunk_events

@@ -15,7 +15,7 @@ import pytest
 from bakeoff import servers
 from bakeoff.results import open_run
 from bakeoff.spec import parse_server
-from tests.capture.captured import read
+from tests.replay.captured import read
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

@@ -13,7 +13,7 @@ from bakeoff import servers
 from bakeoff.engine import ArmAddress, Engine
 from bakeoff.errors import EngineError
 from bakeoff.spec import parse_server
-from tests.capture.captured import capture
+from tests.replay.captured import capture
 
 pytestmark = pytest.mark.server
 

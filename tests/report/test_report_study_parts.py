@@ -9,7 +9,6 @@ from plain_analysis import plain_analysis
 from synthetic import Truth, duel_study, make_run
 from view_parts import panels_of
 
-from bakeoff.gate.rule import as_gate
 from bakeoff.report import build_view, render_html, render_markdown, studies
 from bakeoff.stats.analysis import analyse
 from bakeoff.stats.model import Stop
@@ -38,17 +37,6 @@ def test_the_summary_is_three_sentences(view, ladder):
     # Beside cards the lead leaves out the figures that stand on them.
     assert view.lead == (view.summary[0], view.summary[2])
     assert " ".join(view.lead) in render_html(view) and " ".join(view.summary) in render_markdown(view)
-
-
-@pytest.mark.parametrize(("threads", "left"), [((1, 4), [0, 1, 3]), ((4,), [0, 3])])
-def test_the_lead_of_a_gate_leaves_out_only_what_the_cards_show(tmp_path, threads, left):
-    study = duel_study(workloads=("oltp_point_select",), threads=threads, control=False)
-    study = as_gate(study, 0.03)
-    view = build_view(run := make_run(tmp_path, study, Truth(), epochs=6, blocks=4), plain_analysis(run, study))
-    gate, direction, _, basis = view.summary
-    assert gate.startswith("The gate") and "SLOWER" in direction.upper() and basis.startswith("This rests on")
-    assert view.lead == tuple(view.summary[place] for place in left)
-    assert " ".join(view.lead) in render_html(view)
 
 
 def test_the_scaling_law_stands_beside_what_was_measured(ladder, view):

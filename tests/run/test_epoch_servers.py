@@ -7,100 +7,21 @@ from types import SimpleNamespace
 
 import pytest
 from messages import study
+from pretended_servers import Pool, Recorder, Server, SignalledPool, Starting, tools_of
 
 from bakeoff.errors import RunInvalid, ServerError, UnreachableError
-from bakeoff.explain import after_verdict
-from bakeoff.explain.after_verdict import Explaining
 from bakeoff.plan import epoch_draft, plan_study
-from bakeoff.replay.before_epochs import _started
 from bakeoff.results import Outcome, RunDirectory
-from bakeoff.run import epoch_servers, runner
+from bakeoff.run import epoch_servers, study_run
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch import discards_epoch
 from bakeoff.run.epoch_servers import EpochServers, EpochTools, Phases
 from bakeoff.run.one_epoch import EpochDone, EpochOrder, run_epoch
-from bakeoff.run.runner import StudyRun, ThisMachine
-from bakeoff.servers import RemoteServer, ServerPool
+from bakeoff.run.study_run import StudyRun, ThisMachine
+from bakeoff.servers import RemoteServer
 from bakeoff.servers.profile import Settings
 from bakeoff.servers.readiness import Warmth
 from bakeoff.spec import parse_server
-from bakeoff.stats.progress import Listener
-
-
-class Server:
-    def __init__(self, name):
-        self.name = name
-
-    def error_log_tail(self):
-        return "" if self.name == "A" else f"[ERROR] {self.name}: no space left on device"
-
-
-class Pool:
-    """Restores servers of which none starts."""
-
-    killed_once, _instances = ServerPool.killed_once, ()
-
-    def create(self, name, *_, **__):
-        return Server(name)
-
-    def start_all(self, _servers):
-        raise ServerError("server B ended with status 1 while starting.")
-
-    def remove_all(self, _servers):
-        pass
-
-
-class Starting(Pool):
-    """Its servers start."""
-
-    def start_all(self, _servers):
-        pass
-
-
-class SignalledPool(Pool):
-    """A signal ends the servers, and reaches bakeoff itself a moment later."""
-
-    def __init__(self, stop):
-        self.stop = stop
-
-    def start_all(self, servers):
-        threading.Timer(0.02, self.stop.set).start()
-        super().start_all(servers)
-
-
-class Recorder(Listener):
-    """Remembers the stages reported."""
-
-    def __init__(self):
-        self.stages = []
-
-    def stage(self, text):
-        self.stages.append(text)
-
-
-@pytest.mark.parametrize(("stopped", "expected"), [(False, ServerError), (True, KeyboardInterrupt)])
-def test_a_comparison_of_answers_that_is_stopped_kills_its_servers(stopped, expected):
-    pool, stop = Starting(), threading.Event()
-    killed = threading.Event()
-    pool._instances = [SimpleNamespace(kill=killed.set)]
-    setup = SimpleNamespace(arm=SimpleNamespace(name="A"), installation=None, settings=None, remote=object())
-    tools = SimpleNamespace(setups=[setup], listener=Listener(), pool=pool, stop=stop)
-    with pytest.raises(expected), _started(tools, ["A"]):
-        if stopped:
-            stop.set()
-            assert killed.wait(5)
-        raise ServerError("it is gone")
-    assert killed.is_set() is stopped
-
-
-def tools_of(pool, stop):
-    """For two arms and a control; and the first plan of their run."""
-    asked, recorder = study(), Recorder()
-    recorder.note = recorder.stage
-    setups = tuple(ArmSetup(arm, installation=object(), settings=object()) for arm in asked.arms)
-    snapshots = {(setup.load_key, build): None for setup in setups for build in range(asked.builds)}
-    plan = plan_study(asked, overhead_s=0.0, load_s=0.0)
-    return EpochTools(asked, setups, pool, snapshots, recorder, stop, at_once=3), plan
 
 
 def test_an_epoch_that_the_stop_signal_broke_off_is_dropped_and_a_failed_one_is_discarded(tmp_path):
@@ -113,16 +34,6 @@ def test_an_epoch_that_the_stop_signal_broke_off_is_dropped_and_a_failed_one_is_
     assert stop.is_set()
     assert run.finished_epochs() == (0,)
     assert "server B ended with status 1" in run.outcome(0).discard_reason
-
-
-def test_an_explaining_epoch_that_the_stop_signal_broke_off_is_dropped(tmp_path):
-    run, stop = RunDirectory.create(tmp_path, study()), threading.Event()
-    tools, plan = tools_of(SignalledPool(stop), stop)
-    cells = {plan.cells[0].name: ("A", "B")}
-    asked = after_verdict._Explanation(Explaining(60.0), run, tools.listener, lambda: tools, plan, cells)
-    kind = after_verdict.Kind("plans", lambda _: None)
-    assert asked._run_epoch(kind, tools, 1.0) == "interrupted"
-    assert run.explaining("plans").finished_epochs() == ()
 
 
 class Restarting:
@@ -284,7 +195,7 @@ def test_discarded_epochs_are_named_as_their_folders(tmp_path, monkeypatch):
         run.epoch(order.draft.epoch, 0).finish(outcome)
         return EpochDone(order.draft.epoch)
 
-    monkeypatch.setattr(runner, "run_epoch", crashes)
+    monkeypatch.setattr(study_run, "run_epoch", crashes)
     here = ThisMachine(None, directory)
     run = StudyRun(study(), directory, here, Recorder(), threading.Event(), begin=0.0, builds=1, at_once=2)
     with pytest.raises(RunInvalid, match="epochs 0 and 1 both had to be discarded: arm B: server crashed"):

@@ -21,12 +21,12 @@ from bakeoff.plan import Plan, epoch_draft, plan_study
 from bakeoff.report.context import Context, read_analysis
 from bakeoff.report.live import QuietLive
 from bakeoff.results import Outcome, RunDirectory
-from bakeoff.run import own_data, runner
+from bakeoff.run import own_data, study_run
 from bakeoff.run.arms import ArmSetup
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.one_epoch import EpochDone, EpochOrder
 from bakeoff.run.resume import read_before
-from bakeoff.run.runner import StudyRun, ThisMachine
+from bakeoff.run.study_run import StudyRun, ThisMachine
 from bakeoff.search import added_arms, guilty
 from bakeoff.search.added_arms import Joining
 from bakeoff.search.bisection import arm_with, beliefs_of, next_arm, search_decision, subset
@@ -156,7 +156,7 @@ def search(tmp_path, monkeypatch):
         ).run()  # fmt: skip
         return "".join(measured)
 
-    monkeypatch.setattr(runner, "run_epoch", run_epoch)
+    monkeypatch.setattr(study_run, "run_epoch", run_epoch)
     return directory, go_on
 
 
@@ -230,7 +230,7 @@ def test_what_a_resumed_search_loads_again_is_not_taken_from_the_budget(tmp_path
     clock = [0.0]
     monkeypatch.setattr(added_arms, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr(added_arms, "Engine", lambda **_: nullcontext())
-    monkeypatch.setattr(runner, "run_epoch", run_epoch)
+    monkeypatch.setattr(study_run, "run_epoch", run_epoch)
     study = bisections.study_of_builds(4)
     joined = study.question.builds[1].model_copy(update={"server": parse_server("mysql:5.7.22")})
     study = study.model_copy(update={"arms": (*study.arms, joined)})

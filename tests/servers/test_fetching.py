@@ -38,7 +38,7 @@ def program(folder, name, script):
 
 @pytest.fixture
 def clients(tmp_path, monkeypatch):
-    """A PATH of its own, with a home of its own, so that no real client or repository is touched."""
+    """A private PATH and home, so that no real client or repository is touched."""
     folder = tmp_path / "clients"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")

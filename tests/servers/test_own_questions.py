@@ -1,11 +1,10 @@
-"""The server's options change no answer to bakeoff's own questions, and they hold in an application's session."""
+"""The server's options change no answer to bakeoff's own questions."""
 
 from contextlib import closing
 
 import pytest
 
 from bakeoff import servers
-from bakeoff.replay.sessions import Sessions
 from bakeoff.run.data_check import ask_tables
 from bakeoff.run.own_data import databases_of
 from bakeoff.servers import readiness
@@ -57,9 +56,3 @@ def test_options_of_the_server_change_no_answer(name):
             for option, value in options.items():
                 cursor.execute(f"SET GLOBAL {option} = {value}")
         assert asked(server) == expected
-        session = Sessions(server, None, now_s=0)
-        reply = session.run({}, b"SELECT @@sql_mode, @@time_zone, @@sql_select_limit")
-        session.close()
-        (row,) = reply.kept
-        assert set(MODES.split(",")) <= set(row[0].decode().split(",")), "a captured session keeps the server's mode"
-        assert row[1:] == (b"+05:00", b"1")

@@ -126,7 +126,7 @@ def look(server, engine, threads):
 
 
 def looks_while(engine, server, path, threads, **more):
-    """Measure in a thread of its own and look meanwhile."""
+    """Measure in a thread and look meanwhile."""
     failed = []
 
     def run():

@@ -185,7 +185,7 @@ def test_only_folders_of_dead_owners_are_removed(tmp_path):
 
 
 def test_a_folder_stays_while_its_owner_in_another_container_shares_its_lock(own_cache, tmp_path):
-    """Of another boot, or with another number for its process, an owner seems dead."""
+    """An owner from another boot, or with another process id, seems dead."""
     folder = abandoned(tmp_path, "pool-00000001", ProcessId.of(os.getpid()), boot="another machine's")
     hold = "import sys; from bakeoff.servers.paths import share; share('pool-00000001'); print(flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", hold], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as owner:

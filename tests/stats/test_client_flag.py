@@ -62,7 +62,10 @@ def cell(*, open_loop=False):
 
 
 def network(*, rtt_ns, bytes_per_s=1e9):
-    return Network(client_address="10.0.0.1", servers_address="10.0.0.2", rtt_ns=rtt_ns, bytes_per_s=bytes_per_s)
+    return Network(
+        client_address="10.0.0.1", servers_address="10.0.0.2", client_machine="8 × CPU, 32 GiB", rtt_ns=rtt_ns,
+        bytes_per_s=bytes_per_s,
+    )  # fmt: skip
 
 
 def busy(**known):

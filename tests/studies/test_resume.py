@@ -14,8 +14,6 @@ from messages import study
 from bakeoff.cli import main
 from bakeoff.cli import run as run_command
 from bakeoff.errors import HostError, ResultsError
-from bakeoff.explain.after_verdict import Explaining
-from bakeoff.gate.rule import as_gate
 from bakeoff.plan import plan_study
 from bakeoff.plan.factorial import make_study
 from bakeoff.results import Outcome, RunDirectory, open_run
@@ -37,7 +35,6 @@ from bakeoff.spec import Data, Workload
 from bakeoff.spec.study_file import read_study
 from bakeoff.stats.model import Analysis
 from tests.conftest import wait_for
-from validation import bisections
 
 STUDY = """\
 title: to be killed
@@ -188,27 +185,6 @@ def test_what_the_run_has_already_may_be_said_again(tmp_path, monkeypatch):
     run = RunDirectory.create(tmp_path, study())
     assert main.run(["run", "--resume", str(run.path), "--seed", str(study().seed), "--control"]) == 0
     assert went_on == [study()]
-
-
-@pytest.mark.parametrize(
-    ("begun", "what"),
-    [
-        (as_gate(study(), 0.02), "gate"),
-        (bisections.study_of_builds(3), "bisection"),
-        (study(), ""),
-    ],
-)
-def test_a_gate_and_a_bisection_explain_nothing_when_resumed_either(tmp_path, monkeypatch, capsys, begun, what):
-    went_on = []
-    monkeypatch.setattr(run_command, "run_and_report", lambda _study, options: went_on.append(options.explaining) or 0)
-    monkeypatch.setattr(run_command, "require_disk", lambda _seen, **_: None)
-    resume = ["run", "--resume", str(RunDirectory.create(tmp_path, begun).path)]
-    assert main.run(resume) == main.run([*resume, "--no-explain"]) == 0
-    assert went_on == [None if what else Explaining(begun.budget_s / 4), None]
-    assert main.run([*resume, "--explain-budget", "1m"]) == (2 if what else 0)
-    assert (f"is a {what}, which explains nothing. Leave --explain-budget out." in capsys.readouterr().err) == bool(
-        what
-    )
 
 
 def test_a_resumed_run_needs_its_disk_too(tmp_path, monkeypatch, capsys):

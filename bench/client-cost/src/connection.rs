@@ -159,7 +159,7 @@ impl Connection {
         self.send_payload(&[&[0x03], sql.as_bytes()].concat(), 0)?;
         check_error(&self.one_packet()?)?;
         let ends = u16::from(!self.deprecate_eof);
-        for _ in 0..1 + ends {
+        for _ in 0..=ends {
             self.one_packet()?;
         }
         let row = self.one_packet()?;

@@ -39,9 +39,7 @@ pub struct Header {
 
 /// The line of an event. Fields that the log does not tell are left out.
 #[derive(Debug, Default, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "named like the fields of Event")]
 pub struct EventLine<'a> {
-    /// Always `event`.
     #[serde(borrow)]
     pub r#type: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,7 +57,6 @@ pub struct EventLine<'a> {
     /// `user@host`. Left out of a redacted capture.
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub user: Cow<'a, str>,
-    /// The variables that the connection has set, as an object.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub session: Option<&'a RawValue>,
     /// The name of a [`crate::event::LogCommand`].
@@ -95,7 +92,7 @@ pub struct EventLine<'a> {
 }
 
 impl<'a> EventLine<'a> {
-    /// The connection has no session any more, or a new one. Without a number it is not known whose session ends.
+    /// Whether the connection's session ends here. False without a connection number, because it may be anyone's.
     pub fn ends_session(&self) -> bool {
         self.connection.is_some() && matches!(&*self.command, "Quit" | "Connect" | "Reset Connection")
     }
@@ -138,11 +135,10 @@ impl<'a> EventLine<'a> {
 
 /// The totals of one digest. Counts and sums are weighted: with a rate limit, an event of the log represents several.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "sums of the fields of Event")]
 pub struct DigestTotals {
-    /// Its name; see [`crate::digest::name_of`].
+    /// The digest's name; see [`crate::digest::name_of`].
     pub digest: String,
-    /// Its text; see [`crate::digest::text_of`].
+    /// The digest's text; see [`crate::digest::text_of`].
     pub text: String,
     /// Unweighted events.
     pub events: u64,
@@ -184,7 +180,6 @@ pub struct Overall {
     pub transactions: u64,
     /// Everything other than statements: connects, quits, administrator commands.
     pub commands: u64,
-    /// Number of digests.
     pub digests: u64,
     /// Sum of all durations [µs].
     pub total_us: u64,
@@ -205,12 +200,9 @@ enum TotalsLine {
     Overall(Overall),
 }
 
-/// The header and the totals of a capture.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// The header.
     pub header: Header,
-    /// The totals of everything.
     pub overall: Overall,
     /// The digests by total time, longest first.
     pub digests: Vec<DigestTotals>,
@@ -241,9 +233,6 @@ pub struct Writer<W: Write> {
 
 impl<W: Write> Writer<W> {
     /// Writes the header.
-    ///
-    /// # Errors
-    /// The output cannot be written.
     pub fn new(out: W, header: &Header) -> io::Result<Self> {
         let mut frame = zstd::Encoder::new(Counting { inner: out, bytes: 0 }, LEVEL)?;
         write_line(&mut frame, header)?;
@@ -251,17 +240,11 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes lines made by [`add_line`].
-    ///
-    /// # Errors
-    /// The output cannot be written.
     pub fn lines(&mut self, lines: &[u8]) -> io::Result<()> {
         self.frame.write_all(lines)
     }
 
     /// Writes the totals and ends the file.
-    ///
-    /// # Errors
-    /// The output cannot be written.
     pub fn finish(self, digests: &[DigestTotals], overall: &Overall) -> io::Result<W> {
         let out = self.frame.finish()?;
         let place = out.bytes;
@@ -305,7 +288,7 @@ fn not_a_capture(path: &Path) -> Error {
 /// # Errors
 /// [`Error::Open`], [`Error::NotACapture`], or [`Error::Capture`] if it has another version.
 pub fn open(path: &Path) -> Result<(Header, impl BufRead + Send + use<>), Error> {
-    let file = File::open(path).map_err(|error| Error::Open { path: path.to_owned(), reason: error.to_string() })?;
+    let file = File::open(path).map_err(Error::open(path))?;
     // The totals are in the next frame.
     let decoder = zstd::Decoder::new(file).map_err(|error| damaged(path, error))?.single_frame();
     let mut lines = BufReader::with_capacity(1 << 20, decoder);

@@ -47,9 +47,7 @@ pub enum Effect {
 /// A statement, classified once however often it is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Statement {
-    /// What it does to the server.
     pub class: Class,
-    /// What it does to its connection's transaction.
     pub effect: Effect,
     /// It calls a function for the current time. Views and routines that do so are not known.
     pub uses_clock: bool,
@@ -138,7 +136,6 @@ const HARMFUL: [&str; 13] = [
     "SYS_EXEC",
 ];
 
-/// Most versions that the comments of one statement may name.
 const VERSIONS_MAX: usize = 4;
 
 #[derive(Debug, Clone, Copy)]
@@ -231,7 +228,7 @@ fn is_of_one_flavour(comment: &[u8]) -> bool {
         || comment.starts_with(b"/*!") && (comment.ends_with(b"*/") || comment.len() > b"/*!50003".len())
 }
 
-/// A server runs the code in comments of its own and lower versions, so the statement must be a read for each version.
+/// A server runs the code in comments up to its version, so the statement must be a read for each version.
 fn class_of_versions(parts: &[Part]) -> Class {
     let mut versions: Vec<u64> = parts.iter().filter_map(|part| part.version).collect();
     versions.sort_unstable();
@@ -271,7 +268,6 @@ fn uses_clock(sql: &[u8]) -> bool {
     Lexer::new(sql).any(|token| token.kind == Kind::Word && is_clock(&sql[token.start..token.end]))
 }
 
-/// Classifies the tokens of one statement.
 fn class_of(parts: &[Part]) -> Class {
     let from = parts.iter().position(|part| part.text != b"(").unwrap_or(parts.len());
     let parts = &parts[from..];

@@ -25,7 +25,6 @@ const HINT_BEGIN: Id = 309;
 const HINT_END: Id = 310;
 /// The name of a hint. Encoded like an identifier, printed without quotes.
 const HINT_NAME: Id = 311;
-/// No token.
 const NONE: Id = 0;
 
 /// Character sets of introducers: `_utf8mb4'…'`.

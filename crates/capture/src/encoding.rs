@@ -2,10 +2,8 @@
 
 use std::io::{self, Cursor, Read};
 
-/// The byte order mark in UTF-8.
 pub(crate) const MARK: &[u8] = "\u{FEFF}".as_bytes();
 
-/// Bytes decoded at once.
 const PIECE: u64 = 64 << 10;
 
 /// Decodes one unit in its byte order.
@@ -34,7 +32,6 @@ pub(crate) fn as_utf8(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Rea
 struct Utf16<R> {
     inner: R,
     unit: Unit,
-    /// The first bytes of an incomplete character.
     begun: Vec<u8>,
     text: Cursor<Vec<u8>>,
 }

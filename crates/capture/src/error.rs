@@ -1,10 +1,10 @@
 //! The error of making or reading a capture.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// Why a capture cannot be made or read.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each variant has the file and what the system or decompressor says")]
 pub enum Error {
     /// There is no such file, or no permission to read it.
     #[error("{}: cannot be opened: {reason}", path.display())]
@@ -27,4 +27,14 @@ pub enum Error {
     /// The capture is damaged, incomplete or of another version.
     #[error("{}: {reason}", path.display())]
     Capture { path: PathBuf, reason: String },
+}
+
+impl Error {
+    pub(crate) fn open(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |error| Self::Open { path: path.to_owned(), reason: error.to_string() }
+    }
+
+    pub(crate) fn read(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |error| Self::Read { path: path.to_owned(), reason: error.to_string() }
+    }
 }

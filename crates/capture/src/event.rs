@@ -18,7 +18,6 @@ pub enum LogCommand {
     Connect,
     /// Reset the session, with the same user and schema.
     Reset,
-    /// Disconnected.
     Quit,
     /// Changed the default schema.
     InitDb,
@@ -63,29 +62,21 @@ impl LogCommand {
 /// An event of a log. Times are microseconds since 1970 in UTC. What the log does not tell is None or empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event {
-    /// The server's connection number.
     pub connection: Option<u64>,
-    /// When the statement began.
     pub start_us: Option<i64>,
-    /// When it ended.
     pub end_us: Option<i64>,
-    /// Its duration [µs].
+    /// How long it took [µs].
     pub query_us: Option<u64>,
-    /// The part of its duration spent waiting for locks [µs].
+    /// How long of that it waited for locks [µs].
     pub lock_us: Option<u64>,
-    /// The default schema.
     pub schema: Vec<u8>,
     /// `user@host`.
     pub user: Vec<u8>,
-    /// What the connection did.
     pub command: LogCommand,
     /// The statement, the name of an administrator command, or a new schema.
     pub sql: Vec<u8>,
-    /// Rows sent to the client.
     pub rows_sent: Option<u64>,
-    /// Rows read.
     pub rows_examined: Option<u64>,
-    /// Rows changed.
     pub rows_affected: Option<u64>,
     /// The server's error number, or 0.
     pub errno: Option<u32>,
@@ -154,7 +145,6 @@ pub trait LogReader {
     fn finish(&mut self, sink: &mut dyn Sink);
 }
 
-/// Removes `\n`, and `\r` before it.
 pub(crate) fn without_line_end(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
@@ -181,7 +171,6 @@ pub(crate) fn number(text: &[u8]) -> Option<u64> {
 /// Microseconds of a second. Times are microseconds since 1970.
 pub(crate) const SECOND_US: i64 = 1_000_000;
 
-/// Returns the days from 1970-01-01 to a Gregorian date.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     // Howard Hinnant's days_from_civil: years begin in March, so the leap day comes last.
     let year = if month <= 2 { year - 1 } else { year };
@@ -201,11 +190,9 @@ fn fraction_us(text: &[u8]) -> (u32, usize) {
 /// A time in a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// Microseconds since 1970, read as UTC if there is no zone.
+    /// Microseconds since 1970. Read as UTC if it has no zone.
     pub(crate) us: i64,
-    /// Length of its text in bytes.
     pub(crate) len: usize,
-    /// Whether the text names a time zone.
     pub(crate) zoned: bool,
 }
 
@@ -224,7 +211,6 @@ impl Clock<'_> {
         rest[..count].iter().try_fold(0, |sum, digit| Some(sum * 10 + i64::from(digit - b'0'))).filter(|_| count > 0)
     }
 
-    /// Reads one of these characters.
     fn any(&mut self, of: &[u8]) -> Option<u8> {
         let found = self.text.get(self.at).copied().filter(|byte| of.contains(byte))?;
         self.at += 1;
@@ -261,7 +247,7 @@ impl Clock<'_> {
         valid.then(|| (hour * 3600 + minute * 60 + second) * SECOND_US + micros)
     }
 
-    /// Reads `Z`, `UTC`, `+02:00` or ` +0200`. Returns seconds east of UTC, or None if there is no zone.
+    /// Reads `Z`, `UTC`, `+02:00` or ` +0200`. Returns seconds east of UTC, or None without a zone.
     fn zone(&mut self) -> Option<i64> {
         let begin = self.at;
         while self.any(b" ").is_some() {}

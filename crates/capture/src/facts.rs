@@ -10,7 +10,7 @@ use crate::lexer::{Kind, Token, is_one_of};
 pub struct Facts {
     /// The dialect in which its texts end.
     pub(crate) dialect: Dialect,
-    /// Its first keyword, or 0.
+    /// The first keyword, or 0.
     pub(crate) first: Id,
     /// It has no tokens, or only comments.
     pub empty: bool,
@@ -44,12 +44,9 @@ pub(crate) struct Watch {
     pub(crate) facts: Facts,
     /// The first keyword of the current statement, or 0.
     first: Id,
-    /// The current statement is not the text's first one.
     several: bool,
     before: Id,
-    /// The keyword or symbol before `before`.
     earlier: Id,
-    /// Open parentheses.
     depth: i32,
 }
 
@@ -104,7 +101,7 @@ impl Watch {
             // The statements within a definition do not run with it.
             Kind::Symbol if text == b";" && !is_definition(self.first) => (self.first, self.several) = (0, true),
             Kind::Symbol if text == b"=" && self.before == named.CONNECTION => {
-                facts.secret |= is_definition(self.first)
+                facts.secret |= is_definition(self.first);
             }
             _ => {}
         }
@@ -112,7 +109,6 @@ impl Watch {
     }
 }
 
-/// Whether a word makes the statement drop or rename accounts.
 fn drops_account(first: Id, before: Id, id: Id) -> bool {
     let named = &*NAMED;
     id == named.USER && before == first && (first == named.DROP || first == named.RENAME)

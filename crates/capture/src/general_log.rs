@@ -23,7 +23,6 @@ const COMMANDS: [&str; 36] = [
     "clone", "Group Replication Data Stream subscription",
 ];
 
-/// The state of an open connection.
 #[derive(Debug, Default)]
 struct Connection {
     schema: Vec<u8>,

@@ -36,9 +36,6 @@ impl<R: Read> Read for Counted<R> {
 }
 
 /// Opens a file, or standard input for `-`, and decompresses gzip, zstd and xz, recognised by content.
-///
-/// # Errors
-/// The file cannot be opened or its beginning cannot be read.
 pub fn open(path: &Path, progress: &ReadProgress) -> io::Result<Box<dyn Read + Send>> {
     let raw: Box<dyn Read + Send> =
         if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };

@@ -4,7 +4,6 @@
 
 use std::sync::LazyLock;
 
-/// Number of a keyword, symbol or digest token.
 pub(crate) type Id = u16;
 
 /// The first keyword. Lower numbers are symbols and the digest's own tokens.
@@ -113,7 +112,6 @@ fn id(word: &str) -> Id {
     keyword(word.as_bytes(), true).unwrap_or_else(|| panic!("{word} is not a keyword"))
 }
 
-/// Returns how a keyword is printed.
 pub(crate) fn text(id: Id) -> &'static str {
     TABLE.words.get(usize::from(id.saturating_sub(FIRST))).map_or("", |word| word.text)
 }
@@ -131,7 +129,6 @@ pub(crate) fn symbol(text: &[u8]) -> Id {
     SYMBOLS_FROM + Id::try_from(found).unwrap_or(0)
 }
 
-/// Declares [`Named`].
 macro_rules! named {
     ($($name:ident),* $(,)?) => {
         /// Numbers of the keywords that this crate uses by name.

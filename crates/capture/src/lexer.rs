@@ -37,29 +37,15 @@ pub enum Kind {
 /// A token and its place in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
-    /// Its kind.
     pub kind: Kind,
-    /// Offset of its first byte.
     pub start: usize,
     /// Offset behind its last byte.
     pub end: usize,
 }
 
-/// Bytes of unquoted names and keywords.
-const IDENT: [bool; 256] = {
-    let mut of = [false; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        #[expect(clippy::cast_possible_truncation, reason = "below 256")]
-        let is = matches!(byte as u8, b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' | 0x80..);
-        of[byte] = is;
-        byte += 1;
-    }
-    of
-};
-
+/// Whether unquoted names and keywords can contain the byte.
 pub(crate) fn is_ident(byte: u8) -> bool {
-    IDENT[usize::from(byte)]
+    byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
 }
 
 fn is_space(byte: u8) -> bool {
@@ -212,9 +198,9 @@ impl<'a> Lexer<'a> {
     fn symbol(&mut self) -> Token {
         let len = match (self.peek(0), self.peek(1), self.peek(2)) {
             (b'<', b'=', b'>') | (b'-', b'>', b'>') => 3,
-            (b'<' | b'>' | b'!' | b':', b'=', _)
-            | (b'<', b'>' | b'<', _)
-            | (b'>', b'>', _)
+            (b'!' | b':', b'=', _)
+            | (b'<', b'=' | b'>' | b'<', _)
+            | (b'>', b'=' | b'>', _)
             | (b'&', b'&', _)
             | (b'|', b'|', _)
             | (b'-', b'>', _)

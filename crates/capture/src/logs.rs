@@ -19,11 +19,8 @@ const HEAD: u64 = 1 << 20;
 /// The format of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// A slow query log.
     Slow,
-    /// A general query log.
     General,
-    /// A file of SQL.
     Sql,
     /// The digests of a running server, written as a slow log. Never detected by content.
     Digests,
@@ -40,7 +37,6 @@ impl Format {
         }
     }
 
-    /// Creates a reader.
     pub fn reader(self) -> Box<dyn LogReader> {
         match self {
             Self::Slow | Self::Digests => Box::<SlowLog>::default(),
@@ -63,7 +59,6 @@ struct Feed<'a> {
 }
 
 impl Feed<'_> {
-    /// Fills the buffer. Returns how many bytes were read.
     fn fill(&mut self, input: &mut dyn Read) -> io::Result<usize> {
         input.take((BUFFER - self.buffer.len()) as u64).read_to_end(&mut self.buffer)
     }
@@ -91,7 +86,6 @@ impl Feed<'_> {
         self.buffer.drain(..at);
     }
 
-    /// Gives the reader a line without an end.
     fn end_line(&mut self) {
         if let Some(reader) = self.reader.as_mut().filter(|_| !self.buffer.is_empty()) {
             reader.piece(&self.buffer, self.begins, self.sink);
@@ -111,9 +105,6 @@ impl Feed<'_> {
 /// Reads the logs as if they were one file and gives every event to the sink. Returns the formats in order.
 ///
 /// A log may be split into files anywhere. The format changes at a file whose content shows another one.
-///
-/// # Errors
-/// [`Error::Open`], [`Error::Read`], [`Error::Unknown`].
 pub fn read_logs(
     paths: &[PathBuf],
     format: Option<Format>,
@@ -123,11 +114,10 @@ pub fn read_logs(
     let mut formats: Vec<Format> = Vec::new();
     let mut feed = Feed { sink, reader: None, buffer: Vec::with_capacity(BUFFER), begins: true, is_windows: false };
     for path in paths {
-        let open_error = |error: io::Error| Error::Open { path: path.clone(), reason: error.to_string() };
-        let read_error = |error: io::Error| Error::Read { path: path.clone(), reason: error.to_string() };
-        let mut input = as_utf8(open(path, progress).map_err(open_error)?).map_err(read_error)?;
+        let read_error = Error::read(path);
+        let mut input = as_utf8(open(path, progress).map_err(Error::open(path))?).map_err(&read_error)?;
         let mut head = Vec::new();
-        input.by_ref().take(HEAD).read_to_end(&mut head).map_err(read_error)?;
+        input.by_ref().take(HEAD).read_to_end(&mut head).map_err(&read_error)?;
         match (format.or_else(|| detect(&head)), formats.last()) {
             _ if head.is_empty() => continue,
             (None, None) => return Err(Error::Unknown { path: path.clone() }),
@@ -145,7 +135,7 @@ pub fn read_logs(
         }
         feed.is_windows = has_windows_lines(&head) && formats.last() != Some(&Format::Sql);
         let mut input = io::Cursor::new(head).chain(input);
-        while feed.fill(&mut input).map_err(read_error)? > 0 {
+        while feed.fill(&mut input).map_err(&read_error)? > 0 {
             feed.pass_on();
         }
     }

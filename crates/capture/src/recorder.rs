@@ -48,9 +48,6 @@ pub struct CaptureJob {
 }
 
 /// Reads the logs and writes the capture, which gets its name only when it is complete.
-///
-/// # Errors
-/// A log cannot be read or has no known format, or the capture cannot be written.
 pub fn capture(job: &CaptureJob, progress: &ReadProgress) -> Result<Summary, Error> {
     let cannot_write = |error: io::Error| Error::Write { path: job.output.clone(), reason: error.to_string() };
     let header = Header { r#type: "bakeoff-capture".to_owned(), version: VERSION, redacted: job.redact };
@@ -123,10 +120,6 @@ pub struct Recorder<W: Write + Send + 'static> {
 }
 
 impl<W: Write + Send + 'static> Recorder<W> {
-    /// Begins a capture.
-    ///
-    /// # Errors
-    /// The header cannot be written.
     pub fn new(out: W, header: &Header, redactor: Option<Redactor>) -> io::Result<Self> {
         Ok(Self {
             lines: Lines::new(out, header)?,
@@ -139,9 +132,6 @@ impl<W: Write + Send + 'static> Recorder<W> {
     }
 
     /// Writes the totals and ends the capture.
-    ///
-    /// # Errors
-    /// The capture cannot be written.
     pub fn finish(self, formats: &[Format]) -> io::Result<(W, Vec<DigestTotals>, Overall)> {
         let (digests, mut overall) = self.totals.finish();
         overall.formats = formats.iter().map(|format| format.name().to_owned()).collect();
@@ -243,7 +233,6 @@ struct Group {
     times: Histogram<u64>,
 }
 
-/// The totals so far.
 #[derive(Default)]
 struct Totals {
     groups: Vec<Group>,
@@ -274,7 +263,7 @@ impl Totals {
         overall.events += 1;
         overall.count = overall.count.saturating_add(weight);
         let sum = |total: &mut u64, value: Option<u64>| {
-            *total = total.saturating_add(value.unwrap_or(0).saturating_mul(weight))
+            *total = total.saturating_add(value.unwrap_or(0).saturating_mul(weight));
         };
         let is_slowest = totals.events == 0 || event.query_us.is_some_and(|took| took > totals.max_us);
         totals.events += 1;
@@ -328,7 +317,7 @@ impl Totals {
         self.groups.len() - 1
     }
 
-    /// Sorts the digests by total time, or by frequency if there are no times.
+    /// Sorts the digests by total time, or by frequency if no times are known.
     fn finish(mut self) -> (Vec<DigestTotals>, Overall) {
         let mut digests: Vec<DigestTotals> = self.groups.into_iter().map(Group::finish).collect();
         digests.sort_by(|one, other| {

@@ -25,7 +25,6 @@ pub(crate) fn strike_out(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
     });
 }
 
-/// Copies a statement without its comments.
 pub(crate) fn without_comments(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
     copy(sql, dialect, out, |token, _, _, out| match token.kind {
         Kind::Comment => keep_frame(sql, token, out),
@@ -74,10 +73,6 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// Draws a random key.
-    ///
-    /// # Errors
-    /// `/dev/urandom` cannot be read.
     pub fn new() -> std::io::Result<Self> {
         let mut key = [0; 32];
         std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut key)?;
@@ -101,7 +96,7 @@ impl Redactor {
             match kind {
                 Kind::Comment => keep_frame(sql, token, out),
                 Kind::Text | Kind::Cut if !sets_variables => {
-                    self.replace_text(text, kind == Kind::Text, multi_byte, out)
+                    self.replace_text(text, kind == Kind::Text, multi_byte, out);
                 }
                 Kind::Number if !sets_variables && !defines && !is_one_of(before, &["limit", "offset"]) => {
                     self.replace(text, multi_byte, out);
@@ -130,7 +125,6 @@ impl Redactor {
         ChaCha8Rng::from_seed(Sha256::new().chain_update(self.key).chain_update(content).finalize().into())
     }
 
-    /// Replaces the digits of a hexadecimal or binary literal.
     fn replace_digits(&self, digits: &[u8], binary: bool, out: &mut Vec<u8>) {
         let mut random = self.random(digits);
         let allowed: &[u8] = if binary { b"01" } else { b"0123456789abcdef" };

@@ -34,7 +34,7 @@ const WITH_ANSI_QUOTES: [&str; 7] = ["ANSI_QUOTES", "ANSI", "DB2", "MAXDB", "MSS
 #[derive(Debug, Clone, Default)]
 pub struct SessionState {
     values: BTreeMap<&'static str, String>,
-    /// The values as a JSON object. None while there are none.
+    /// The values as a JSON object. None if no value is known.
     json: Option<Box<RawValue>>,
     dialect: Dialect,
 }
@@ -161,7 +161,6 @@ fn dialect(values: &BTreeMap<&'static str, String>) -> Dialect {
     }
 }
 
-/// Returns a word or a literal without its quotes.
 fn plain(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let inner = text.strip_prefix(['\'', '"', '`']).and_then(|rest| rest.strip_suffix(['\'', '"', '`']));

@@ -33,7 +33,6 @@ const WARNINGS_MAX: usize = 1 << 20;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
-    /// Before the first head.
     #[default]
     Outside,
     /// In the `# ` lines.
@@ -48,7 +47,6 @@ struct Warnings {
     text: Vec<u8>,
     /// Bytes since the last warning began.
     since: usize,
-    /// One of the lines could begin an event.
     has_head: bool,
 }
 
@@ -60,7 +58,6 @@ pub struct SlowLog {
     /// This head had `# User@Host:` and `# Query_time:`. A second one begins the next event.
     has_user: bool,
     has_times: bool,
-    /// `SET timestamp=` [µs].
     timestamp_us: Option<i64>,
     /// `SET timestamp=` of the previous event [µs]. MariaDB omits `# Time:` within the same second.
     last_us: Option<i64>,
@@ -68,7 +65,6 @@ pub struct SlowLog {
     local_us: Option<i64>,
     /// The schema of the last `use` of any connection.
     schema: Vec<u8>,
-    /// The head names the schema itself.
     has_schema: bool,
     /// The schema's name reached the end of its line, so it may contain a newline.
     schema_is_open: bool,
@@ -126,7 +122,7 @@ impl LogReader for SlowLog {
             self.drop_begun_head();
             self.end_event(false, sink);
         } else if self.event.sql.trim_ascii_end().ends_with(b";") {
-            self.end_event(true, sink); // there was no `SET timestamp`
+            self.end_event(true, sink); // it lacks `SET timestamp`
         } else {
             sink.skipped(self.event.sql.len() as u64);
         }
@@ -163,7 +159,6 @@ impl SlowLog {
         }
     }
 
-    /// Whether this line begins the head of another event.
     fn begins_event(&self, line: &[u8]) -> bool {
         if !line.starts_with(b"# ") {
             return false;
@@ -433,7 +428,6 @@ struct Key {
     value: usize,
 }
 
-/// Finds the first known key at or after `from`.
 fn next_key(line: &[u8], from: usize) -> Option<Key> {
     let mut begin = from;
     loop {
@@ -446,7 +440,6 @@ fn next_key(line: &[u8], from: usize) -> Option<Key> {
     }
 }
 
-/// Returns the known key before a word's `:`.
 fn key_of(word: &[u8]) -> Option<&'static str> {
     let name = &word[..memchr::memchr(b':', word)?];
     KEYS.into_iter().find(|known| name.eq_ignore_ascii_case(known.as_bytes()))
@@ -456,7 +449,6 @@ fn first_word(text: &[u8]) -> &[u8] {
     &text[..text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len())]
 }
 
-/// Returns the value of a key in a line.
 fn value_of<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut at = 0;
     while let Some(key) = next_key(line, at) {

@@ -1,6 +1,6 @@
 //! Reads files of SQL as the `mysql` client does, with `DELIMITER`, `USE` without an end, and `\G`.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use bakeoff_wire::dialect::{Dialect, Opaque, code_comment, opening};
@@ -21,9 +21,7 @@ const LONGEST: usize = b"/*M!999999".len();
 #[derive(Debug)]
 pub struct SqlFile {
     event: Event,
-    /// The quoted text or comment that is being read.
     inside: Option<Opaque>,
-    /// Within `/*! … */` or `/*M! … */`.
     in_code_comment: bool,
     delimiter: Vec<u8>,
     schema: Vec<u8>,
@@ -114,7 +112,6 @@ impl SqlFile {
         is_use
     }
 
-    /// Reads a line or a part of one.
     fn scan(&mut self, bytes: &[u8], last: bool, sink: &mut dyn Sink) {
         let mut at = 0;
         let mut kept = 0;
@@ -224,54 +221,34 @@ fn may_begin_with(line: &[u8], word: &[u8]) -> bool {
     line[..len].eq_ignore_ascii_case(&word[..len])
 }
 
-/// Returns the delimiter of `DELIMITER //`.
 fn named_delimiter(line: &[u8]) -> Option<&[u8]> {
     let (word, rest) = line.split_at_checked(DELIMITER.len())?;
     let is_command = word.eq_ignore_ascii_case(DELIMITER) && rest.first().is_some_and(u8::is_ascii_whitespace);
     rest.split(u8::is_ascii_whitespace).find(|name| !name.is_empty()).filter(|_| is_command)
 }
 
-/// A statement of a file.
-#[derive(Debug)]
-pub struct FileStatement<'a> {
-    /// Its text, which the callback may change.
-    pub sql: &'a mut Vec<u8>,
-    /// The schema of the file's last `USE`, or empty.
-    pub schema: &'a [u8],
-    /// The line on which it begins, from 1.
-    pub line: u64,
-    /// The file ends within it, or it is longer than any server accepts.
-    pub cut: bool,
-    /// The session's dialect.
-    pub dialect: Dialect,
-}
-
 /// The longest statement that any server accepts (`max_allowed_packet`).
 const SERVER_MAX: usize = 1 << 30;
-/// Bytes of a line read at once.
 const PIECE: u64 = 1 << 20;
 
 /// Calls `see` with every statement of a file of SQL, plain or compressed, until it returns false.
 ///
+/// `see` may change the text. A statement is cut if the file ends within it, or if it is longer than any server accepts.
 /// `delimiter` ends statements until the file sets another one. In mydumper's files it is `;` and a newline.
-///
-/// # Errors
-/// [`Error::Open`], [`Error::Read`].
 pub fn read_statements(
     path: &Path,
     delimiter: &str,
     progress: &ReadProgress,
-    see: &mut dyn FnMut(FileStatement<'_>) -> bool,
+    see: &mut dyn FnMut(&mut Event) -> bool,
 ) -> Result<(), Error> {
-    let open_error = |error: io::Error| Error::Open { path: path.to_owned(), reason: error.to_string() };
-    let read_error = |error: io::Error| Error::Read { path: path.to_owned(), reason: error.to_string() };
-    let mut input = BufReader::new(input::open(path, progress).map_err(open_error)?);
+    let read_error = Error::read(path);
+    let mut input = BufReader::new(input::open(path, progress).map_err(Error::open(path))?);
     let mut reader = SqlFile { limit: SERVER_MAX, delimiter: delimiter.as_bytes().to_vec(), ..SqlFile::default() };
     let mut sink = Statements { see, ended: false };
     let (mut piece, mut begins) = (Vec::new(), true);
     while !sink.ended {
         piece.clear();
-        if input.by_ref().take(PIECE).read_until(b'\n', &mut piece).map_err(read_error)? == 0 {
+        if input.by_ref().take(PIECE).read_until(b'\n', &mut piece).map_err(&read_error)? == 0 {
             reader.finish(&mut sink);
             break;
         }
@@ -281,24 +258,14 @@ pub fn read_statements(
     Ok(())
 }
 
-/// Turns events into statements.
 struct Statements<'a> {
-    see: &'a mut dyn FnMut(FileStatement<'_>) -> bool,
+    see: &'a mut dyn FnMut(&mut Event) -> bool,
     ended: bool,
 }
 
 impl Sink for Statements<'_> {
     fn event(&mut self, event: &mut Event) {
-        if self.ended {
-            return;
-        }
-        self.ended = !(self.see)(FileStatement {
-            sql: &mut event.sql,
-            schema: &event.schema,
-            line: event.line.unwrap_or(1),
-            cut: event.cut,
-            dialect: event.dialect,
-        });
+        self.ended = self.ended || !(self.see)(event);
     }
 
     fn skipped(&mut self, _bytes: u64) {}

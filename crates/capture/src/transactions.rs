@@ -1,4 +1,4 @@
-//! Follows the transactions of one captured connection: the replay and the front end's plan need the same answer.
+//! Follows the transactions of a captured connection, for the replay and for the front end's plan.
 
 use crate::class::{Class, Effect, Statement};
 
@@ -6,9 +6,9 @@ use crate::class::{Class, Effect, Statement};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TransactionState {
     open: bool,
-    /// Opened by a statement, not because autocommit is off.
+    /// A statement opened it, not a disabled autocommit.
     explicit: bool,
-    /// Tables are locked, which the end of a transaction does not unlock.
+    /// Tables are locked. The end of a transaction does not unlock them.
     locked: bool,
 }
 

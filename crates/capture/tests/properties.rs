@@ -30,7 +30,7 @@ fn read(format: Format, bytes: &[u8]) -> Vec<Event> {
     kept.0
 }
 
-/// Writes an event with a statement, in a second of its own: an event of the same second may continue a cut head's warnings.
+/// Writes an event with a statement, in another second: an event of the same second may continue a cut head's warnings.
 fn logged(format: Format, number: usize, sql: &str) -> String {
     match format {
         Format::Slow | Format::Digests => format!(

@@ -89,6 +89,11 @@ pub enum Answer {
         id: u64,
         cache_line_ns: Option<u64>,
     },
+    Probed {
+        id: u64,
+        rtt_ns: u64,
+        bytes_per_s: f64,
+    },
     Pong {
         id: u64,
     },

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::io::BufRead;
 use std::process::ExitCode;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bakeoff_load::failure::{Code, Failure};
 use bakeoff_load::lock;
@@ -22,19 +23,19 @@ use crate::arm::{OpenArm, open};
 use crate::command::command;
 use crate::load::load;
 use crate::measure::{Contender, Job, measure};
+use crate::probe::probe;
 use crate::request::{Body, Measure, ReplayWork, Request, Work};
 use crate::scripts::settings;
 
 /// Requests received and not yet answered, in order.
-#[derive(Default)]
 struct Queue {
     state: Mutex<QueueState>,
     changed: Condvar,
 }
 
-#[derive(Default)]
 struct QueueState {
     waiting: VecDeque<Line>,
+    heard_at: Instant,
     running: Option<Arc<CancelToken>>,
     ended: bool,
 }
@@ -48,8 +49,13 @@ struct Line {
 /// Serves requests from `input` until it ends, or until a failure is fatal (exit status 1).
 ///
 /// If the input ends while a request runs, the whole process ends at once, after thawing every frozen server. Nobody is left to read an
-/// answer, and the kernel closes the connections.
-pub fn drive(input: impl BufRead + Send + 'static, writer: &MessageWriter) -> ExitCode {
+/// answer, and the kernel closes the connections. The same happens when no line arrives for `silence_limit`: an input that comes over a
+/// network may stay open although the other side is gone.
+pub fn drive(
+    input: impl BufRead + Send + 'static,
+    writer: &MessageWriter,
+    silence_limit: Option<Duration>,
+) -> ExitCode {
     allow_many_files();
     writer.send(&Answer::Hello {
         contract: CONTRACT,
@@ -57,12 +63,17 @@ pub fn drive(input: impl BufRead + Send + 'static, writer: &MessageWriter) -> Ex
         build: Build::current(),
         pid: std::process::id(),
     });
-    let queue = Arc::new(Queue::default());
+    let queue = Arc::new(Queue::new());
     let reader = Arc::clone(&queue);
-    let spawned = std::thread::Builder::new().name("reader".into()).spawn(move || read(input, &reader));
-    if let Err(error) = spawned {
-        let failure = Failure::new(Code::Internal, format!("cannot start the reader thread: {error}"));
-        writer.send(&Answer::error(None, failure.fatal()));
+    let spawned = spawn("reader", move || read(input, &reader)).and_then(|()| match silence_limit {
+        Some(limit) => {
+            let queue = Arc::clone(&queue);
+            spawn("silence", move || queue.exit_when_silent(limit))
+        }
+        None => Ok(()),
+    });
+    if let Err(failure) = spawned {
+        writer.send(&Answer::error(None, failure));
         return ExitCode::FAILURE;
     }
     let mut arms = Vec::new();
@@ -81,6 +92,13 @@ pub fn drive(input: impl BufRead + Send + 'static, writer: &MessageWriter) -> Ex
         }
     }
     ExitCode::SUCCESS
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    match std::thread::Builder::new().name(name.into()).spawn(work) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::new(Code::Internal, format!("cannot start the {name} thread: {error}")).fatal()),
+    }
 }
 
 /// Carries out one request and returns its last answer. A panic is a failure of this request, not of the engine.
@@ -105,6 +123,9 @@ fn serve(
             Work::Script(script) => measure_scripts(id, &request, script, (arms, unique), writer, cancel),
             Work::Replay(work) => measure_replay(id, &request, work, arms, writer, cancel),
         },
+        Body::Probe(request) => {
+            probe(&request).map(|found| Answer::Probed { id, rtt_ns: found.rtt_ns, bytes_per_s: found.bytes_per_s })
+        }
         Body::Cpus => Ok(Answer::Cpus { id, cache_line_ns: between_cpus().map(|time| time.as_nanos() as u64) }),
         // The reader obeys a cancel when it comes in and queues none.
         Body::Ping | Body::Cancel => Ok(Answer::Pong { id }),
@@ -204,6 +225,7 @@ fn measure_replay(
 fn read(input: impl BufRead, queue: &Queue) {
     for line in input.split(b'\n') {
         let Ok(line) = line else { break };
+        queue.lock().heard_at = Instant::now();
         let line = String::from_utf8_lossy(&line);
         if line.trim().is_empty() {
             continue;
@@ -217,6 +239,11 @@ fn read(input: impl BufRead, queue: &Queue) {
 }
 
 impl Queue {
+    fn new() -> Self {
+        let state = QueueState { waiting: VecDeque::new(), heard_at: Instant::now(), running: None, ended: false };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, QueueState> {
         lock(&self.state)
     }
@@ -250,6 +277,18 @@ impl Queue {
         let oldest = state.running.as_ref().or_else(|| state.waiting.front().map(|line| &line.cancel));
         if let Some(token) = oldest {
             token.cancel();
+        }
+    }
+
+    /// Ends the process when no line has come in for `limit`.
+    fn exit_when_silent(&self, limit: Duration) {
+        loop {
+            let silent = self.lock().heard_at.elapsed();
+            let Some(rest) = limit.checked_sub(silent).filter(|rest| !rest.is_zero()) else {
+                eprintln!("bakeoff-engine: nothing was heard for {} s", limit.as_secs_f64());
+                std::process::exit(1);
+            };
+            std::thread::sleep(rest);
         }
     }
 

@@ -7,7 +7,8 @@
 //! drive ─► arm                    open: where the servers are
 //!      ├─► command                a script's command on one arm
 //!      ├─► load ─► dump_sql       a dump into one arm
-//!      └─► measure                the arms of a cell in turn, slice by slice
+//!      ├─► measure                the arms of a cell in turn, slice by slice
+//!      └─► probe                  the network to the servers' host
 //! captures                        query logs into captures, by `bakeoff-capture`
 //! request, answer                 the JSON lines read and written
 //! ```
@@ -20,5 +21,6 @@ pub mod drive;
 pub mod dump_sql;
 pub mod load;
 pub mod measure;
+pub mod probe;
 pub mod request;
 pub mod scripts;

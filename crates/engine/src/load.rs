@@ -182,15 +182,15 @@ impl Loading<'_> {
         let outcome = match &file.rows {
             None => read_statements(&file.path, &file.delimiter, &progress, &mut |statement| {
                 let whole = !statement.cut;
-                (self.line, self.dialect) = (statement.line, statement.dialect);
-                let reason = left_out(statement.sql, statement.schema);
+                (self.line, self.dialect) = (statement.line.unwrap_or(1), statement.dialect);
+                let reason = left_out(&statement.sql, &statement.schema);
                 let wanted = match reason {
                     Some(reason) => {
                         self.shared.leave_out(reason);
                         Ok(())
                     }
-                    None if whole => self.step(statement.sql),
-                    None => Err(self.at("the file ends within the statement", statement.sql)),
+                    None if whole => self.step(&mut statement.sql),
+                    None => Err(self.at("the file ends within the statement", &statement.sql)),
                 };
                 self.keep(wanted)
             })

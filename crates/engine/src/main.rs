@@ -3,6 +3,7 @@
 use std::io::{self, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use bakeoff_capture::{ReadProgress, input};
 use bakeoff_engine::answer::{Build, MessageWriter};
@@ -25,7 +26,11 @@ struct Cli {
 #[derive(Subcommand)]
 enum Mode {
     /// Read requests on standard input and answer on standard output, one JSON object per line (docs/reference/engine.md).
-    Drive,
+    Drive {
+        /// End the engine when no line has come in for this many seconds; an empty line counts.
+        #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+        silence_limit: Option<u64>,
+    },
     /// Drop-in for sysbench on MySQL and MariaDB (docs/reference/sysbench.md); `sysbench --help` lists its options.
     #[command(disable_help_flag = true)]
     Sysbench {
@@ -66,10 +71,11 @@ fn main() -> ExitCode {
         return sysbench(&arguments);
     }
     match Cli::parse().mode {
-        Mode::Drive => {
+        Mode::Drive { silence_limit } => {
             // Before any thread exists, so that no signal arrives without the handlers.
             undo_when_ended(SignalEnd::Status);
-            drive::drive(BufReader::new(io::stdin()), &MessageWriter::new(io::stdout()))
+            let writer = MessageWriter::new(io::stdout());
+            drive::drive(BufReader::new(io::stdin()), &writer, silence_limit.map(Duration::from_secs))
         }
         Mode::Sysbench { arguments } => sysbench(&arguments),
         Mode::Capture(arguments) => captures::run(arguments),

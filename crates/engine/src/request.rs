@@ -30,6 +30,7 @@ pub enum Body {
     Command(CommandRequest),
     Load(LoadDump),
     Measure(Box<Measure>),
+    Probe(Probe),
     Cpus,
     Ping,
     Cancel,
@@ -89,6 +90,16 @@ pub struct DumpRows {
     pub functions: Vec<String>,
 }
 
+/// `probe`: measure the network to an echo on the servers' host.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "docs/engine.md explains the fields")]
+pub struct Probe {
+    pub host: String,
+    pub port: u16,
+    pub token: String,
+}
+
 fn one() -> usize {
     1
 }
@@ -109,9 +120,8 @@ impl Request {
             }
             None => return Err(bad(None, "request has no id".into())),
         };
-        let kind = match fields.remove("type") {
-            Some(Value::String(kind)) => kind,
-            _ => return Err(bad(Some(id), "request has no type".into())),
+        let Some(Value::String(kind)) = fields.remove("type") else {
+            return Err(bad(Some(id), "request has no type".into()));
         };
         Self::body(&kind, fields).map(|body| Self { id, body }).map_err(|failure| (Some(id), failure))
     }
@@ -142,11 +152,12 @@ impl Request {
                 Ok(Body::Load(load))
             }
             "measure" => Ok(Body::Measure(Box::new(read::<MeasureFields>(kind, fields)?.try_into()?))),
+            "probe" => read(kind, fields).map(Body::Probe),
             "cpus" => read::<Nothing>(kind, fields).map(|_| Body::Cpus),
             "ping" => read::<Nothing>(kind, fields).map(|_| Body::Ping),
             "cancel" => read::<Nothing>(kind, fields).map(|_| Body::Cancel),
             _ => Err(Failure::bad_request(format!(
-                "unknown request type {kind:?}; known are open, command, load, measure, cpus, ping, cancel"
+                "unknown request type {kind:?}; known are open, command, load, measure, probe, cpus, ping, cancel"
             ))),
         }
     }

@@ -118,7 +118,7 @@ fn set_distribution(rand: &mut RandSettings, name: &str, value: &OptionValue) ->
     match name {
         "rand_type" => rand.kind = RandKind::from_name(&text)?,
         "rand_spec_iter" => {
-            rand.spec_iter = text.parse().ok().filter(|iterations| (1..=10_000).contains(iterations))?
+            rand.spec_iter = text.parse().ok().filter(|iterations| (1..=10_000).contains(iterations))?;
         }
         "rand_spec_pct" => rand.spec_pct = number(0.0, 100.0)?,
         "rand_spec_res" => rand.spec_res = number(0.0, 100.0)?,

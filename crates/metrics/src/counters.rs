@@ -21,7 +21,6 @@ impl Sum {
         self.0.store(self.0.load(Relaxed).wrapping_add(amount), Relaxed);
     }
 
-    /// Returns the current sum.
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)

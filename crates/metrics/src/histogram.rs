@@ -40,8 +40,6 @@ impl Default for LatencyHistogram {
 }
 
 impl LatencyHistogram {
-    /// Creates an empty histogram.
-    ///
     /// # Panics
     /// Never: the bounds are valid constants.
     pub fn new() -> Self {
@@ -84,7 +82,6 @@ impl LatencyHistogram {
         }
     }
 
-    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.buckets.len()
     }
@@ -100,7 +97,6 @@ impl LatencyHistogram {
     }
 
     /// Returns the exact mean [ns], or 0 if empty.
-    #[expect(clippy::cast_precision_loss, reason = "2^53 ns are 104 days of summed latency before a digit is lost")]
     pub fn mean_ns(&self) -> f64 {
         if self.count() == 0 { 0.0 } else { self.sum_ns as f64 / self.count() as f64 }
     }

@@ -19,14 +19,10 @@ pub fn now_ns() -> u64 {
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-/// Converts nanoseconds to seconds.
-#[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
 pub fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// Converts nanoseconds to milliseconds.
-#[expect(clippy::cast_precision_loss, reason = "2^53 ns are a hundred days")]
 pub fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }

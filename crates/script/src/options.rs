@@ -172,8 +172,8 @@ fn leading_number(text: &str) -> f64 {
     if let Some(number) = leading_hex(text.trim_start()) {
         return number;
     }
-    let ends = (0..=text.len()).rev().filter_map(|end| text.get(..end));
-    ends.filter_map(|start| start.trim_start().parse().ok()).next().unwrap_or(0.0)
+    let mut ends = (0..=text.len()).rev().filter_map(|end| text.get(..end));
+    ends.find_map(|start| start.trim_start().parse().ok()).unwrap_or(0.0)
 }
 
 fn leading_hex(text: &str) -> Option<f64> {

@@ -155,7 +155,7 @@ pub(crate) fn with_random<T>(body: impl FnOnce(&mut Random) -> T) -> T {
 /// If no script is running on this thread.
 pub fn reseed(key_seed: u64, block: u64, thread: u32) {
     with_random(|random| {
-        random.generator = Generator::for_stream(key_seed, StreamKind::Block, u64::from(thread), block)
+        random.generator = Generator::for_stream(key_seed, StreamKind::Block, u64::from(thread), block);
     });
 }
 

@@ -165,6 +165,7 @@ pub(crate) fn max_prime(number: &str) -> Result<u64, String> {
 }
 
 /// Runs one event of `cpu`: counts the primes from 3 to `max_prime` by dividing each number by all up to its square root.
+#[expect(clippy::maybe_infinite_iter, reason = "`take_while` ends it")]
 fn count_primes(max_prime: u64) -> u64 {
     let max_prime = std::hint::black_box(max_prime);
     let is_prime = |number: u64| {

@@ -18,7 +18,6 @@ use crate::reply::ServerError;
 pub enum Channel {
     /// TCP without encryption.
     Plain,
-    /// A unix socket.
     UnixSocket,
     /// TLS over TCP or a unix socket.
     Tls,
@@ -27,15 +26,11 @@ pub enum Channel {
 /// Why a login failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
-    /// The server refused it.
     #[error(transparent)]
     Server(#[from] ServerError),
     /// TLS is required and the server does not offer it.
     #[error("TLS is required, but the server ({version}) does not offer it")]
-    TlsNotOffered {
-        /// The server's version.
-        version: String,
-    },
+    TlsNotOffered { version: String },
     /// The server asks for a plugin that [`Plugin`] does not list.
     #[error("the server asks for authentication plugin '{0}', which bakeoff does not support")]
     UnknownPlugin(String),

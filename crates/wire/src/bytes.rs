@@ -45,7 +45,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips the next byte if it is `expected`.
     pub(crate) fn skip_byte(&mut self, expected: u8) -> bool {
         match self.rest.split_first() {
             Some((&byte, rest)) if byte == expected => {

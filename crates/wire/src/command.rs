@@ -18,7 +18,6 @@ const COM_STMT_CLOSE: u8 = 0x19;
 /// A parameter value for COM_STMT_EXECUTE.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Parameter<'a> {
-    /// SQL NULL.
     Null,
     /// BIGINT.
     Int(i64),
@@ -138,7 +137,7 @@ pub fn execute<'a>(
             out[types_at] = 1;
             // The second byte marks unsigned integers.
             let types = types.codes.iter().flat_map(|&code| [code, 0]);
-            out.splice(types_at + 1..types_at + 1, types);
+            out.splice(types_at + 1..=types_at, types);
         }
     }
     packet::finish(out, header_at, 0)

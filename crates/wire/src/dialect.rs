@@ -120,11 +120,8 @@ pub enum MultiByte {
     Safe,
     /// sjis and cp932.
     Sjis,
-    /// gbk.
     Gbk,
-    /// big5.
     Big5,
-    /// gb18030.
     Gb18030,
 }
 

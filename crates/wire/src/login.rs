@@ -15,38 +15,22 @@ use crate::reply::ServerError;
 ///
 /// Source: MySQL internals manual, "Capability Flags" and "Status Flags".
 pub mod capability {
-    /// Longer password hashes. Every server since 4.1 requires it.
     pub const LONG_PASSWORD: u32 = 1;
-    /// Longer column flags.
     pub const LONG_FLAG: u32 = 1 << 2;
-    /// The login names a database.
     pub const CONNECT_WITH_DB: u32 = 1 << 3;
-    /// The protocol of 4.1 and later.
     pub const PROTOCOL_41: u32 = 1 << 9;
-    /// The connection switches to TLS before the login.
     pub const SSL: u32 = 1 << 11;
-    /// Replies carry transaction status.
     pub const TRANSACTIONS: u32 = 1 << 13;
-    /// Authentication of 4.1 and later.
     pub const SECURE_CONNECTION: u32 = 1 << 15;
-    /// Several statements in one COM_QUERY.
     pub const MULTI_STATEMENTS: u32 = 1 << 16;
-    /// Several results for one COM_QUERY.
     pub const MULTI_RESULTS: u32 = 1 << 17;
-    /// Several results for one COM_STMT_EXECUTE.
     pub const PS_MULTI_RESULTS: u32 = 1 << 18;
-    /// Authentication by named plugins.
     pub const PLUGIN_AUTH: u32 = 1 << 19;
-    /// The length of the authentication response is length-encoded.
     pub const PLUGIN_AUTH_LENENC: u32 = 1 << 21;
-    /// Result sets end with an OK packet instead of EOF, and the column definitions with nothing.
     pub const DEPRECATE_EOF: u32 = 1 << 24;
 
-    /// A transaction is open.
     pub const STATUS_IN_TRANSACTION: u16 = 1;
-    /// Another result follows this one.
     pub const STATUS_MORE_RESULTS: u16 = 1 << 3;
-    /// The server treats a backslash as an ordinary character.
     pub const STATUS_NO_BACKSLASH_ESCAPES: u16 = 1 << 9;
 }
 
@@ -127,7 +111,6 @@ const NATIVE: &[u8] = b"mysql_native_password";
 /// Whether to switch to TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsWish {
-    /// Never.
     Never,
     /// If the server offers it.
     IfOffered,
@@ -149,11 +132,9 @@ pub fn collation_id(name: &str) -> Option<u8> {
 /// Who logs in, and how.
 #[derive(Clone)]
 pub struct LoginOptions {
-    /// Account name.
     pub user: String,
     /// The password. Empty if the account has none.
     pub password: String,
-    /// Default database.
     pub database: Option<String>,
     /// Number of the session's first collation. The server also decodes the user and database names with it.
     pub collation: u8,
@@ -181,7 +162,6 @@ pub enum LoginStep {
 /// What the login negotiated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Negotiated {
-    /// The server's greeting.
     pub greeting: Greeting,
     /// The flags that both sides use.
     pub capabilities: u32,
@@ -261,9 +241,6 @@ impl Login {
     }
 
     /// Writes the login packet to `out`, to be sent through TLS.
-    ///
-    /// # Errors
-    /// The login packet cannot be written, or [`LoginStep::StartTls`] was not the last step.
     pub fn tls_started(&mut self, out: &mut Vec<u8>) -> Result<(), LoginError> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Tls(greeting) => {

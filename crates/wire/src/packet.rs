@@ -4,13 +4,11 @@
 
 use crate::bytes::Malformed;
 
-/// Bytes of a packet header.
 pub const HEADER_BYTES: usize = 4;
 
 /// Longest payload of one packet. A packet of exactly this length is always followed by another one, even if that is empty.
 pub const MAX_PAYLOAD_BYTES: usize = 0xff_ffff;
 
-/// A packet header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Length of the payload, at most [`MAX_PAYLOAD_BYTES`].
@@ -20,7 +18,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Decodes the header at the start of `bytes`. None while it is incomplete.
+    /// Decodes the header at the start of `bytes`. Returns None if it is incomplete.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let header = u32::from_le_bytes(*bytes.first_chunk()?);
@@ -84,7 +82,6 @@ pub(crate) struct Payload<'a> {
     /// The first packet's bytes: the whole payload unless `continued`.
     pub(crate) first: &'a [u8],
     pub(crate) continued: bool,
-    /// Length of all its packets with their headers.
     pub(crate) total_bytes: usize,
 }
 
@@ -107,7 +104,6 @@ pub(crate) fn payload_at(bytes: &[u8]) -> Result<Payload<'_>, Malformed> {
     Ok(Payload { first, continued, total_bytes })
 }
 
-/// Joins the packets of a continued payload.
 pub(crate) fn join(mut packets: &[u8], joined: &mut Vec<u8>) {
     joined.clear();
     while let Some(header) = Header::decode(packets) {

@@ -12,9 +12,7 @@ use crate::packet::{HEADER_BYTES, Header, MAX_PAYLOAD_BYTES};
 /// The command that the reply answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answering {
-    /// COM_STMT_PREPARE.
     Prepare,
-    /// Any other command.
     Statement,
 }
 
@@ -90,9 +88,6 @@ impl ReplyScanner {
     }
 
     /// Continues scanning. `bytes` is everything received since the first byte of this reply. None if more must be received.
-    ///
-    /// # Errors
-    /// The reply breaks the protocol. The connection cannot be used any more.
     #[inline]
     pub fn scan(&mut self, bytes: &[u8]) -> Result<Option<Outcome>, Malformed> {
         if bytes.is_empty() {
@@ -362,7 +357,6 @@ fn malformed(why: &'static str) -> Malformed {
 pub enum Outcome {
     /// A statement without a result set.
     Done(Done),
-    /// A result set.
     ResultSet(ResultSet),
     /// The answer to COM_STMT_PREPARE.
     Prepared(Prepared),
@@ -373,13 +367,11 @@ pub enum Outcome {
 /// An OK packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
-    /// Rows changed.
     pub affected_rows: u64,
     /// AUTO_INCREMENT value generated, or 0.
     pub last_insert_id: u64,
     /// Flags of [`crate::capability`].
     pub status: u16,
-    /// Number of warnings.
     pub warnings: u16,
 }
 
@@ -388,17 +380,13 @@ pub struct Done {
 pub struct ResultSet {
     /// Number of columns, at least 1.
     pub columns: u32,
-    /// Number of rows.
     pub rows: u64,
-    /// Where the column definitions begin.
     pub columns_at: usize,
-    /// Where the rows begin.
     pub rows_at: usize,
     /// False if rows were dropped by [`ReplyScanner::forget_rows`].
     pub rows_kept: bool,
     /// Flags of [`crate::capability`].
     pub status: u16,
-    /// Number of warnings.
     pub warnings: u16,
 }
 
@@ -455,7 +443,6 @@ impl Done {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code} ({sqlstate}): {message}")]
 pub struct ServerError {
-    /// The server's error number.
     pub code: u16,
     /// Five characters; `HY000` if the server gave none.
     pub sqlstate: String,
@@ -465,9 +452,6 @@ pub struct ServerError {
 
 impl ServerError {
     /// Parses an ERR packet's payload, with or without SQLSTATE (there is none before the login).
-    ///
-    /// # Errors
-    /// The packet is not an ERR packet or ends before the error number.
     pub fn parse(payload: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(payload, "error packet");
         if reader.u8()? != 0xff {

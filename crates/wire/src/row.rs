@@ -50,7 +50,6 @@ impl RowCursor {
         self.rows_left = 0;
     }
 
-    /// Returns the current result set.
     pub fn result(&self) -> Option<&ResultSet> {
         self.current.as_ref().map(|(result, _)| result)
     }
@@ -58,9 +57,6 @@ impl RowCursor {
     /// Parses the next row into `row`, reusing its memory: one entry per column, None for NULL. Returns false after the last row.
     ///
     /// `reply` is what the scanner was given.
-    ///
-    /// # Errors
-    /// The row breaks the protocol, or the rows were dropped.
     pub fn next(&mut self, reply: &[u8], row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, Malformed> {
         let Some((result, encoding)) = self.current.filter(|_| self.rows_left > 0) else {
             return Ok(false);
@@ -116,7 +112,7 @@ fn binary_row(payload: &[u8], formats: &[ColumnFormat], row: &mut [Option<Vec<u8
         if nulls[bit / 8] >> (bit % 8) & 1 == 1 {
             *value = None;
         } else {
-            to_text(format, &mut reader, emptied(value))?;
+            to_text(*format, &mut reader, emptied(value))?;
         }
     }
     if reader.is_empty() { Ok(()) } else { Err(reader.malformed("it has more values than columns")) }
@@ -181,7 +177,6 @@ fn formats(reply: &[u8], result: &ResultSet) -> Result<Vec<ColumnFormat>, Malfor
 struct ColumnFormat {
     type_code: u8,
     flags: u16,
-    /// Display width in bytes.
     length: u32,
     /// Digits after the point, or [`NOT_FIXED`].
     decimals: u8,
@@ -196,8 +191,7 @@ const FLOAT_DIGITS: usize = 6;
 /// Longest display width of a zero-filled number that is accepted.
 const MAX_ZEROFILL_WIDTH: u32 = 255;
 
-/// Appends the text of the next value.
-fn to_text(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
+fn to_text(format: ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
     let unsigned = format.flags & UNSIGNED != 0;
     match format.type_code {
         // TINY; SHORT and YEAR; LONG and INT24; LONGLONG.
@@ -243,14 +237,14 @@ fn put(text: &mut Vec<u8>, arguments: std::fmt::Arguments<'_>) {
     let _ = text.write_fmt(arguments);
 }
 
-fn integer(format: &ColumnFormat, value: impl std::fmt::Display, text: &mut Vec<u8>) {
+fn integer(format: ColumnFormat, value: impl std::fmt::Display, text: &mut Vec<u8>) {
     let from = text.len();
     put(text, format_args!("{value}"));
     zero_fill(format, from, text);
 }
 
 /// Pads the number at `from` with zeros if its column is ZEROFILL.
-fn zero_fill(format: &ColumnFormat, from: usize, text: &mut Vec<u8>) {
+fn zero_fill(format: ColumnFormat, from: usize, text: &mut Vec<u8>) {
     if format.flags & ZEROFILL == 0 {
         return;
     }
@@ -260,7 +254,7 @@ fn zero_fill(format: &ColumnFormat, from: usize, text: &mut Vec<u8>) {
 }
 
 /// `scientific` formats the value as `d.ddde±x`.
-fn float(format: &ColumnFormat, value: f64, scientific: impl Fn(f64) -> String, text: &mut Vec<u8>) {
+fn float(format: ColumnFormat, value: f64, scientific: impl Fn(f64) -> String, text: &mut Vec<u8>) {
     let from = text.len();
     if format.decimals < NOT_FIXED {
         put(text, format_args!("{value:.*}", usize::from(format.decimals)));
@@ -273,7 +267,7 @@ fn float(format: &ColumnFormat, value: f64, scientific: impl Fn(f64) -> String, 
 }
 
 /// Formats like the server: without an exponent if that is between -15 and 14 or if the point falls within the digits.
-/// There are no trailing zeros.
+/// Trailing zeros are dropped.
 fn general(scientific: &str, text: &mut Vec<u8>) {
     const PLAIN: std::ops::RangeInclusive<i32> = -15..=14;
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
@@ -303,7 +297,7 @@ fn general(scientific: &str, text: &mut Vec<u8>) {
     }
 }
 
-fn fraction(format: &ColumnFormat, microseconds: u32, text: &mut Vec<u8>) {
+fn fraction(format: ColumnFormat, microseconds: u32, text: &mut Vec<u8>) {
     match format.decimals {
         0 => {}
         digits @ 1..=6 => {
@@ -333,7 +327,7 @@ fn date(reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
     Ok(())
 }
 
-fn date_time(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
+fn date_time(format: ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
     let bytes = reader.u8()?;
     if !matches!(bytes, 0 | 4 | 7 | 11) {
         return Err(reader.malformed("a date has an invalid length"));
@@ -349,7 +343,7 @@ fn date_time(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>)
     Ok(())
 }
 
-fn time(format: &ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
+fn time(format: ColumnFormat, reader: &mut Reader<'_>, text: &mut Vec<u8>) -> Result<(), Malformed> {
     let bytes = reader.u8()?;
     if !matches!(bytes, 0 | 8 | 12) {
         return Err(reader.malformed("a time has an invalid length"));

@@ -31,7 +31,6 @@ impl Template {
         Self { sql: sql.into(), parameters_at: parameters_at.into() }
     }
 
-    /// The number of parameters.
     pub fn parameters(&self) -> usize {
         self.parameters_at.len()
     }
@@ -101,8 +100,8 @@ fn put_integer(integer: i64, out: &mut Vec<u8>) {
 const CHUNK_BYTES: usize = 16;
 
 /// Whether `chunk` needs no escaping in any dialect. Characters of several bytes begin above ASCII in all of them.
+#[expect(clippy::needless_bitwise_bool, reason = "no early exit, so that the compiler can vectorise it")]
 fn is_plain(chunk: &[u8; CHUNK_BYTES]) -> bool {
-    // No early exit, so that the compiler can vectorise it.
     chunk.iter().fold(true, |plain, &byte| plain & (byte != b'\'') & (byte != b'\\') & (byte != 0) & byte.is_ascii())
 }
 

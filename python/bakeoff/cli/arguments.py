@@ -1,15 +1,16 @@
 """Option groups that several commands share. Fields of a study itself are declared in `bakeoff.spec.fields`."""
 
 import math
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from bakeoff.cluster import RUNNING, Wanted
+from bakeoff import features
 from bakeoff.errors import SpecError
-from bakeoff.spec import Apart, Frozen
+from bakeoff.spec import Frozen
 from bakeoff.spec.factors import DEFAULT
 from bakeoff.spec.fields import RATE_MAX, Option
 from bakeoff.spec.study import CONNECTION_WORDS
@@ -33,11 +34,6 @@ class FailOn(StrEnum):
 
 
 def parse_fail_on(text: str) -> frozenset[FailOn]:
-    """Read the kinds of differences that fail a run: `slower,rows`.
-
-    Raises:
-        SpecError: a word is unknown.
-    """
     words = [word.strip() for word in text.split(",")]
     if odd := [word for word in words if word not in list(FailOn)]:
         raise SpecError(f"{odd[0]!r} is not one of {', '.join(FailOn)}.", hint="Write --fail-on slower.")
@@ -45,11 +41,6 @@ def parse_fail_on(text: str) -> frozenset[FailOn]:
 
 
 def parse_rate(text: str) -> float:
-    """Read a number of events per second.
-
-    Raises:
-        SpecError: not a number, not above zero, or too many.
-    """
     try:
         rate = float(text)
     except ValueError:
@@ -61,11 +52,7 @@ def parse_rate(text: str) -> float:
 
 
 def parse_slowdown(text: str) -> float:
-    """Read an injected slowdown: uncounted events per 100 counted.
-
-    Raises:
-        SpecError: not a percentage, or outside 0 % to 100 %.
-    """
+    """Read an injected slowdown: uncounted events per 100 counted."""
     share = parse_percent(text)
     if not 0 <= share <= 1:
         meant = f"{text.strip()}%" if 1 < share <= 100 and "%" not in text else ""
@@ -163,6 +150,21 @@ class DataOptions(Frozen):
         return found | ({"charset": DEFAULT} if self.charset == "server" else {})
 
 
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of a Ray cluster that measure.
+
+    Attributes:
+        address: `HOST:PORT`, `ray://HOST:PORT`, `auto` ($RAY_ADDRESS, else a cluster of this machine), or `local`.
+        hosts: how many nodes; None for all that fit.
+        resource: only nodes that offer it, and one of it is taken; empty for nodes that offer a CPU.
+    """
+
+    address: str = "auto"
+    hosts: int | None = None
+    resource: str = ""
+
+
 class Where(Frozen):
     """The hosts that measure."""
 
@@ -178,58 +180,27 @@ class Where(Frozen):
     ] = None
     hosts: Annotated[int | None, Field(ge=1), Option("With --ray: on this many nodes.", "N")] = None
     on: Annotated[str | None, Option("With --ray: on nodes that offer this resource.", "RESOURCE")] = None
-    client: Annotated[str | None, Option("The client on this node of a Ray cluster, with --servers.", "NODE")] = None
-    servers_on: Annotated[
-        str | None, Option("The servers on this node of a Ray cluster.", "NODE", flags="--servers")
-    ] = None
-    interface: Annotated[
-        str | None, Option("With --servers: an interface of that node or its address, where they listen.", "NAME")
+    client: Annotated[
+        str | None,
+        Option("Send the load from this host, reached by ssh; the servers stay on this machine.", "[USER@]HOST"),
     ] = None
 
-    def apart(self) -> Apart | None:
-        """The two nodes of client and servers; None if they are one machine.
-
-        Raises:
-            SpecError: one of the three options is missing, or both nodes are one.
-        """
-        given = {"--client": self.client, "--servers": self.servers_on, "--interface": self.interface}
-        if not any(given.values()):
+    def nodes(self, explain_budget_s: float | None = None) -> Nodes | None:
+        """Return the nodes of a cluster that measure; None for this machine."""
+        if self.ray is None:
+            for option, value in (("--hosts", self.hosts), ("--on", self.on)):
+                if value is not None:
+                    raise SpecError(f"{option}: it chooses nodes of a cluster.", hint=f"Write --ray {option} {value}.")
             return None
-        if not self.client or not self.servers_on or not self.interface:
-            missing = " and ".join(option for option, value in given.items() if not value)
-            raise SpecError(
-                f"{missing}: missing; client and servers on hosts of their own take --client, --servers and "
-                "--interface.",
-                hint="Write --client NODE --servers NODE --interface ADDRESS, an address of the servers' node.",
-            )
-        if self.client == self.servers_on:
-            raise SpecError(
-                f"--client {self.client} --servers {self.servers_on}: both are one node.",
-                hint="Name two, or leave the options out.",
-            )
-        return Apart(client=self.client, servers=self.servers_on, interface=self.interface)
-
-    def nodes(self, explain_budget_s: float | None = None, apart: Apart | None = None) -> Wanted | None:
-        """The nodes of a cluster that measure; None for this machine.
-
-        Raises:
-            SpecError: an option of a cluster without one, or of one machine with one.
-        """
-        chosen = [
-            (option, value) for option, value in (("--hosts", self.hosts), ("--on", self.on)) if value is not None
-        ]
-        if apart and chosen:
-            option = chosen[0][0]
-            raise SpecError(f"{option}: --client and --servers name the nodes.", hint=f"Leave {option} out.")
-        address = self.ray or (RUNNING if apart else None)
-        if address is not None and explain_budget_s is not None:
+        if features.part("cluster", "commands") is None:
+            raise SpecError("--ray: the cluster feature is not installed.", hint="Leave --ray out.")
+        if self.client is not None:
+            raise SpecError("--client and --ray cannot be combined.", hint="Leave one out.")
+        if explain_budget_s is not None:
             raise SpecError(
                 "--explain-budget: differences are explained on one machine.", hint="Leave it or --ray out."
             )
-        if address is None and chosen:
-            option, value = chosen[0]
-            raise SpecError(f"{option}: it chooses nodes of a cluster.", hint=f"Write --ray {option} {value}.")
-        return None if address is None else Wanted(address, self.hosts, self.on or "")
+        return Nodes(self.ray, self.hosts, self.on or "")
 
 
 class Output(Frozen):

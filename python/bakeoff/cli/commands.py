@@ -33,7 +33,6 @@ class Command(click.Command):
     """A command whose help shows its options in sections, each with its default and range in one bracket."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the arguments, then the options by section."""
         sections: dict[str, list[tuple[str, str]]] = {title: [] for title in _SECTIONS}
         for parameter in self.get_params(ctx):
             record = getattr(parameter, "record", None) or parameter.get_help_record(ctx)
@@ -63,11 +62,9 @@ class Commands(Group):
         self.commands: Any = dict.fromkeys(sources)  # names, for suggestions after a typo
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Names in the order of the help."""
         return list(self.sources)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command; None if there is no such."""
         source = self.sources.get(cmd_name)
         if source is None:
             return None
@@ -77,7 +74,6 @@ class Commands(Group):
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the summaries by section."""
         for title in dict.fromkeys(source.section for source in self.sources.values()):
             with formatter.section(title):
                 rows = [(name, each.summary) for name, each in self.sources.items() if each.section == title]

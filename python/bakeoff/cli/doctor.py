@@ -93,7 +93,6 @@ def doctor(
 
 
 def _prove(findings: list[Finding], server: str | None, seed: int, threads: int, output: Format) -> int:
-    """Run the duels whose answers are known, and print a table of them."""
     if server is None:
         raise HostError("doctor: no server is here to try.", hint="Name one: --server mysql:8.0.")
     proofs: list[Proof] = []

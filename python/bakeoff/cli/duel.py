@@ -74,31 +74,26 @@ def duel(
         workloads=workloads,
         capture_database=conditions.given().get("database", ""),
     )
-    apart = output.apart()
-    study = study.placed_apart(apart) if apart else study
+    study = study if output.client is None else study.loaded_from(output.client)
     options = RunOptions.of(
         output,
         verdict,
         passwords=passwords_of(arms, duel.servers, own),
         publish=duel.publish,
         explaining=explaining(verdict, of_s=study.budget_s),
-        cluster=output.nodes(verdict.explain_budget, apart),
+        cluster=output.nodes(verdict.explain_budget),
     )
     return check_and_run(study, options, no_verdict=verdict.no_verdict, dry_run=duel.dry_run)
 
 
 def study_of(database: str, sizes: Sizes, conditions: Conditions, **fields: Any) -> Study:  # noqa: ANN401
-    """Make a study of what was typed; `database`: of the data, unless another one was typed."""
+    """Make a study of what was typed; `database` is that of the data, unless another one was typed."""
     typed = sizes.given() | ({"database": database} if database else {}) | conditions.given()
     return Study(**typed | {"has_target": "precision" in typed, "seed": conditions.seed} | fields)
 
 
 def refuse_twins(servers: list[ServerSpec], command: str, *, hint: str, with_database: bool) -> None:
-    """Refuse a running server that is given twice; `with_database`: two databases of one server may be compared.
-
-    Raises:
-        SpecError: it is.
-    """
+    """Refuse a running server that is given twice; `with_database` allows two databases of one server."""
     places: set[tuple[str | int, ...]] = set()
     for server in (each for each in servers if each.origin is Origin.URL):
         place = running_at(server, with_database=with_database)
@@ -108,7 +103,6 @@ def refuse_twins(servers: list[ServerSpec], command: str, *, hint: str, with_dat
 
 
 def arm_of(at: int, servers: list[ServerSpec], data: Data, connection: Connection) -> Arm:
-    """Make an arm of one of the servers; its label has the arm's name when the server is given more than once."""
     name, server = ascii_uppercase[at], servers[at]
     label = str(server) if servers.count(server) == 1 else f"{server} ({name})"
     return Arm(name=name, label=label, server=server, data=data, connection=connection)
@@ -122,11 +116,7 @@ def passwords_of(arms: Sequence[Arm], servers: list[str], own: OwnData) -> dict[
 
 
 def parse_servers(texts: list[str], command: str) -> list[ServerSpec]:
-    """Parse the servers to compare; `command` begins the example in an error.
-
-    Raises:
-        SpecError: one cannot be understood, or there are too few or too many.
-    """
+    """Parse the servers to compare, at least two; `command` begins the example in an error."""
     name = command.partition(" ")[0]
     if len(texts) < 2:
         example = f"Example: bakeoff {command} mysql:5.7 mysql:8.0"
@@ -137,13 +127,7 @@ def parse_servers(texts: list[str], command: str) -> list[ServerSpec]:
 
 
 def data_and_connection(options: DataOptions) -> tuple[OwnData, Data, Connection]:
-    """Look at what `--data` names, and apply the options of tables and connection.
-
-    Raises:
-        SpecError: an unknown word, a collation of another charset, texts that do not fit, not a dump, or a URL without
-            a database.
-        HostError: a dump cannot be read.
-    """
+    """Look at what `--data` names, and apply the options of tables and connection."""
     own = own_data(options.data) if options.data else OwnData()
     settings = options.settings() | ({"data": own.source} if own.source else {})
     for name, value in settings.items():
@@ -154,11 +138,7 @@ def data_and_connection(options: DataOptions) -> tuple[OwnData, Data, Connection
 
 
 def workloads_of(options: WorkloadOptions) -> tuple[Workload, ...]:
-    """Return the workloads that were named, with the options of their scripts.
-
-    Raises:
-        SpecError: a name is empty or repeated, an option is not NAME=VALUE, or --warehouses has no workload.
-    """
+    """Return the workloads that were named, with the options of their scripts."""
     parsed = _parse_options(options.option)
     warehouses = options.warehouses
     try:
@@ -197,7 +177,6 @@ def _has_warehouses(script: str) -> bool:
 
 
 def _size_of(script: str, warehouses: int | None) -> tuple[tuple[str, OptionValue], ...]:
-    """Return the option that sizes a script's data: what was asked for, else what keeps it small."""
     if warehouses and _has_warehouses(script):
         return (("scale", warehouses),)
     return kind_of(script).small_options(script)

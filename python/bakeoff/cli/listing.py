@@ -32,8 +32,6 @@ from bakeoff.units import format_bytes, format_duration
 
 
 class Kind(StrEnum):
-    """What can be listed."""
-
     STUDIES = "studies"
     SERVERS = "servers"
     WORKLOADS = "workloads"
@@ -52,7 +50,6 @@ def list_things(
 
 
 def print_list(kind: Kind, output: Format, *, name: str | None = None, runs: Path | None = None) -> None:
-    """Print a list; `name` is a workload whose options are listed."""
     if name is not None and kind is not Kind.WORKLOADS:
         raise SpecError(f"list {kind} takes no name.", hint=f"Try `bakeoff list {kind}`.")
     listers = {Kind.STUDIES: _studies, Kind.SERVERS: _servers, Kind.WORKLOADS: _workloads}
@@ -99,7 +96,6 @@ def _short_run(before: int, run: dict[str, Any]) -> dict[str, Any]:
 
 
 def _age(seconds: float) -> str:
-    """`5 min`, `26 h`, `3 d`."""
     return f"{seconds / 86400:.0f} d" if seconds > 2 * 86400 else " ".join(format_duration(seconds).split()[:2])
 
 

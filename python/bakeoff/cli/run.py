@@ -12,12 +12,11 @@ from types import FrameType
 from typing import Annotated, Any, Self
 
 from bakeoff import features
-from bakeoff.cli.arguments import ClusterOutput, FailOn, Format, Output, Verdict
+from bakeoff.cli.arguments import ClusterOutput, FailOn, Format, Nodes, Output, Verdict
 from bakeoff.cli.options import Take, command
 from bakeoff.cli.plan import Scale, show
 from bakeoff.cli.printing import console
 from bakeoff.cli.study_request import naming_the_line, request_study
-from bakeoff.cluster import Wanted
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.plan.workloads import kind_of
 from bakeoff.report import build_view, render_html, render_json, render_terminal
@@ -30,9 +29,9 @@ from bakeoff.run.forecast import forecast, require_budget, require_disk
 from bakeoff.run.kept_loads import kept_bytes
 from bakeoff.run.own_data import with_expected_sizes
 from bakeoff.run.resume import resumed_study
-from bakeoff.run.runner import AfterVerdict, run_study
+from bakeoff.run.runner import AfterVerdict, Invocation, run_study
 from bakeoff.run.workload_checks import check_workloads
-from bakeoff.spec import Apart, Frozen, Origin, Study
+from bakeoff.spec import Frozen, Study
 from bakeoff.spec.fields import Argument, Conditions, Option, Sizes
 from bakeoff.stats.model import Analysis, Word
 from bakeoff.stats.progress import Listener
@@ -45,12 +44,11 @@ class RunOptions:
 
     Attributes:
         passwords: by arm name; never written anywhere. Those not in it come from MYSQL_PWD or ~/.my.cnf.
-        resume: a run to go on with.
         publish: also write the files to be published, and fail when the control does not hold.
         fail_on: what makes the exit code 1.
-        samples: of a replay, by digest a statement with its literals; empty unless they may be shown.
+        samples: a replay's statements with their literals, by digest; empty unless they may be shown.
         explaining: how differences are explained; None if they are not.
-        cluster: where it is measured; None: on this machine.
+        cluster: the nodes that measure; None for this machine.
     """
 
     runs_root: Path
@@ -64,11 +62,10 @@ class RunOptions:
     fail_on: frozenset[FailOn] | None = None
     samples: Mapping[str, str] = field(default_factory=dict)
     explaining: AfterVerdict | None = None
-    cluster: Wanted | None = None
+    cluster: Nodes | None = None
 
     @classmethod
     def of(cls, output: Output, verdict: Verdict | None = None, **others: Any) -> Self:  # noqa: ANN401
-        """Combine the options that were typed with others."""
         return cls(
             runs_root=runs_root(output.runs),
             quiet=output.quiet,
@@ -78,20 +75,19 @@ class RunOptions:
             **others,
         )
 
+    def invocation(self) -> Invocation:
+        return Invocation(self.command_line, self.passwords, self.resume, self.explaining)
+
 
 def explaining(verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
-    """How differences with a verdict are explained after a run of `of_s` seconds; None if they are not.
-
-    Raises:
-        SpecError: `--explain-budget` and `--no-explain` are both given, or explain is not installed.
-    """
+    """Return how differences are explained after a run of `of_s` seconds; None if they are not."""
     explain = features.part("explain", "after_verdict")
     if explain is None:
         if verdict.explain_budget is not None:
             raise SpecError("--explain-budget: explain is not installed.", hint="Leave the option out.")
         return None
-    asked: AfterVerdict | None = explain.asked(verdict.explain_budget, none=verdict.no_explain, of_s=of_s)
-    return asked
+    after: AfterVerdict | None = explain.asked(verdict.explain_budget, none=verdict.no_explain, of_s=of_s)
+    return after
 
 
 def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_run: bool = False) -> int:
@@ -101,18 +97,13 @@ def check_and_run(study: Study, options: RunOptions, *, no_verdict: bool, dry_ru
 
 
 def check_study(study: Study, options: RunOptions, *, no_verdict: bool, shows: bool = False) -> None:
-    """Check that a study can be run here; `shows` prints what it would take.
-
-    Raises:
-        SpecError: a workload or an option is unknown, or the budget is too small for a verdict.
-        HostError: the disk is too small.
-    """
+    """Check that a study can be run here; `shows` prints what it would take."""
     check_workloads(study)
     _check_fail_on(study, options)
     seen = forecast(with_expected_sizes(study, options.passwords), elsewhere=options.cluster is not None)
     if shows:
         show(seen, Format.JSON if options.json else Format.TEXT)
-    if not options.cluster:  # each node looks at its own
+    if not options.cluster:  # each node checks its own
         require_disk(seen)
     if not no_verdict:
         require_budget(seen)
@@ -130,9 +121,8 @@ def run_and_report(study: Study, options: RunOptions) -> int:
 def _run_and_report(study: Study, options: RunOptions, finish: Finish) -> int:
     stop = threading.Event()
     with live_for(study, quiet=options.quiet, json=options.json) as live, ending_in_order(stop):
-        running = [str(arm.server) for arm in study.arms if arm.server.origin is Origin.URL]
-        if running:
-            them = " and ".join(dict.fromkeys(running))
+        if study.has_running_server:
+            them = " and ".join(dict.fromkeys(str(arm.server) for arm in study.arms if arm.server.is_running))
             live.note(f"{them}: a running server is not restarted, so there will be an interval and no verdict")
         run, analysis = _run(study, options, live, stop)
         live.stage("writing the report")
@@ -142,8 +132,7 @@ def _run_and_report(study: Study, options: RunOptions, finish: Finish) -> int:
     show_report(run, view, options)
     if published:
         print(f"bakeoff: to be published: {published}", file=sys.stderr)
-        reason = objection(analysis)
-        if reason:
+        if reason := objection(analysis):
             print(f"bakeoff: not yet: {reason}", file=sys.stderr)
             return ExitCode.INTERRUPTED if stop.is_set() else ExitCode.DIFFERENCE
     finish(run, view)
@@ -155,33 +144,18 @@ def _run_and_report(study: Study, options: RunOptions, finish: Finish) -> int:
 
 
 def _run(study: Study, options: RunOptions, live: Listener, stop: threading.Event) -> tuple[RunDirectory, Analysis]:
-    """Run a study here or on the nodes of a cluster."""
-    if options.cluster:
-        from bakeoff.cluster.driver import run_over_cluster
-
-        return run_over_cluster(
-            study,
-            options.runs_root,
-            wanted=options.cluster,
-            listener=live,
-            stop=stop,
-            command_line=options.command_line,
-            resume=options.resume,
-        )
-    return run_study(
-        study,
-        options.runs_root,
-        listener=live,
-        stop=stop,
-        passwords=options.passwords,
-        command_line=options.command_line,
-        resume=options.resume,
-        after_verdict=options.explaining,
+    root, invocation = options.runs_root, options.invocation()
+    if not options.cluster:
+        return run_study(study, root, invocation, listener=live, stop=stop)
+    driver = features.part("cluster", "driver")
+    assert driver, "`Where.nodes` has found it"
+    measured: tuple[RunDirectory, Analysis] = driver.run_over_cluster(
+        study, root, invocation, wanted=options.cluster, listener=live, stop=stop
     )
+    return measured
 
 
 def show_report(run: RunDirectory, view: ReportView, options: RunOptions) -> None:
-    """Print a report, and open its page when that was asked for."""
     if options.json:
         print(render_json(view))
     else:
@@ -259,15 +233,10 @@ def run(
 ) -> int:
     """Run a study: every arm in every cell, until the intervals are narrow enough or the budget is spent."""
     begun = open_run(options.resume, output.runs) if options.resume is not None else None
-    apart = output.apart()
-    if begun and not apart:
-        apart = begun.study().apart
-    run_options = RunOptions.of(
-        output, verdict, publish=options.publish, cluster=output.nodes(verdict.explain_budget, apart)
-    )
+    run_options = RunOptions.of(output, verdict, publish=options.publish, cluster=output.nodes(verdict.explain_budget))
     changes = sizes.given() | conditions.given()
     if begun is not None:
-        _refuse_changes(options, changes, begun.study(), apart)
+        _refuse_changes(options, changes, begun.study(), output.client)
         of_s = sizes.budget_s if "budget_s" in changes else begun.study().budget_s
         run_options = replace(run_options, explaining=_explaining_begun(begun, verdict, of_s=of_s))
         return _resume(options, changes, begun, run_options)
@@ -278,7 +247,7 @@ def run(
     request = request_study(options.study, scale=options.scale, changes=changes)
     run_options = replace(run_options, explaining=explaining(verdict, of_s=request.study.budget_s))
     with naming_the_line(request):
-        study = request.study.placed_apart(apart) if apart else request.study
+        study = request.study if output.client is None else request.study.loaded_from(output.client)
         return check_and_run(study, run_options, no_verdict=verdict.no_verdict)
 
 
@@ -297,8 +266,8 @@ def _resume(asked: StudyOptions, changes: Mapping[str, Any], run: RunDirectory, 
     controlled = control_name(begun) is not None
     if options.publish and not controlled:
         raise SpecError(
-            f"run: {run.name} was begun without a control, so it cannot be published.",
-            hint="Begin it anew with --publish.",
+            f"run: {run.name} was started without a control, so it cannot be published.",
+            hint="Start a new run with --publish.",
         )
     named = None
     if asked.study is not None:
@@ -313,7 +282,6 @@ def _resume(asked: StudyOptions, changes: Mapping[str, Any], run: RunDirectory, 
 
 
 def _explaining_begun(run: RunDirectory, verdict: Verdict, *, of_s: float) -> AfterVerdict | None:
-    """How differences of a resumed run are explained; a gate or a bisection explains none."""
     begun = run.study()
     if begun.question.is_verdict:
         return explaining(verdict, of_s=of_s)
@@ -324,14 +292,14 @@ def _explaining_begun(run: RunDirectory, verdict: Verdict, *, of_s: float) -> Af
     return None
 
 
-def _refuse_changes(asked: StudyOptions, changes: Mapping[str, Any], begun: Study, apart: Apart | None) -> None:
+def _refuse_changes(asked: StudyOptions, changes: Mapping[str, Any], begun: Study, client: str | None) -> None:
     """Refuse changes to a resumed run, except of its budget; --scale and --precision may describe the given study."""
     changed = {
         "--scale": asked.study is None and bool(asked.scale),
         "--precision": asked.study is None and "precision" in changes,
         "--seed": changes.get("seed", begun.seed) != begun.seed,
         "--control": asked.control and control_name(begun) is None,
-        "--client, --servers and --interface": apart != begun.apart,
+        "--client": client not in (None, begun.client),
     }
     if any(changed.values()):
         options = " and ".join(option for option, is_changed in changed.items() if is_changed)

@@ -67,7 +67,7 @@ def start_server(
         downloads.say("stop     Ctrl-C")
         while not ended.wait(0.5):
             if not box.instance.running:
-                downloads.say(f"{box.instance.installation.name} ended by itself. Its log says:")
+                downloads.say(f"{box.instance.installation.name} has stopped. Its log says:")
                 downloads.say(visible(box.instance.error_log_tail()))
                 return ExitCode.NOT_READY
     return ExitCode.DONE
@@ -124,13 +124,11 @@ class _Downloads:
         self._progress.stop()
 
     def see(self, what: str, done: int, total: int | None) -> None:
-        """Show the progress of one download, in bytes."""
         if what not in self._tasks:
             self._tasks[what] = self._progress.add_task(what, total=total)
         self._progress.update(self._tasks[what], completed=done, total=total)
 
     def say(self, line: str) -> None:
-        """Print a line above the bars."""
         if not self._progress.disable:
             self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:

@@ -22,13 +22,7 @@ class StudyRequest:
 def request_study(
     name: str, *, scale: str = "", changes: Mapping[str, Any] | None = None, servers: Sequence[str] = ()
 ) -> StudyRequest:
-    """Read a study file, with other values for some of its keys.
-
-    `servers`, the baseline first, replace those in the file.
-
-    Raises:
-        SpecError: a mistake in the file or on the command line.
-    """
+    """Read a study file, with other values for some of its keys; `servers`, the baseline first, replace those in it."""
     loaded = read_study(find_study(name), scale=scale, installed=_installed)
     loaded = replace(loaded, form=loaded.form.model_copy(update=changes))
     if servers:
@@ -41,7 +35,7 @@ def _installed(named: Sequence[str]) -> list[str]:
 
     A name with options stands for another setup, not for the installed server itself.
     """
-    from bakeoff.servers import Catalog, is_installed  # a tenth of a second that `bakeoff report` does without
+    from bakeoff.servers import Catalog, is_installed  # importing it takes a tenth of a second
 
     catalog = Catalog.load()
     known = set()
@@ -68,7 +62,6 @@ def naming_the_line(request: StudyRequest) -> Iterator[None]:
 
 
 def _place_of(field: KeyPath, request: StudyRequest) -> KeyPath:
-    """Return the place in the study file that sets a field of the study."""
     loaded, design = request.loaded, request.study.design
     match field:
         case ("arms", str(name), *rest) if design and name in design.levels:

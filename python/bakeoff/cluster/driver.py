@@ -1,6 +1,6 @@
 """Run a study over the nodes of a cluster: one worker a node, whole epochs given out and taken back as they end.
 
-The loop, the plan and the stopping rule are those of one machine (`bakeoff.run.runner.StudyRun`); here are its hosts.
+The loop, the plan and the stopping rule are those of one machine (`bakeoff.run.study_run`); here are its hosts.
 A node is a block: all arms of an epoch are measured on it. An epoch that is lost with its node is a discarded epoch.
 """
 
@@ -16,8 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from bakeoff.cluster import Wanted
-from bakeoff.cluster.client_node import EngineHost
+from bakeoff.cli.arguments import Nodes
 from bakeoff.cluster.nodes import (
     Node,
     alive_nodes,
@@ -28,15 +27,12 @@ from bakeoff.cluster.nodes import (
     get,
     last_words,
     on_node,
-    one_machine,
-    pair,
     require_same_programs,
 )
 from bakeoff.cluster.worker import Answer, Parcel, Preparation, Ready, Reports, Worker, unpack
 from bakeoff.errors import BakeoffError, HostError, ResultsError, RunInvalid, ServerError, SpecError
 from bakeoff.results import Outcome, RunDirectory
 from bakeoff.results.epoch_data import EpochWriter, arm_directory_name
-from bakeoff.results.manifest import NETWORK
 from bakeoff.run.arms import MemoryShare
 from bakeoff.run.data_check import other_answers
 from bakeoff.run.epoch import Interrupted
@@ -54,7 +50,8 @@ from bakeoff.run.resume import (
     read_before,
     script_digests,
 )
-from bakeoff.run.runner import StudyRun, begin_notes
+from bakeoff.run.runner import Invocation, begin_notes
+from bakeoff.run.study_run import StudyRun
 from bakeoff.run.workload_checks import check_workloads
 from bakeoff.servers.paths import work_root
 from bakeoff.spec import Origin, Study
@@ -72,28 +69,17 @@ _CLOSE_S = 60.0
 def run_over_cluster(
     study: Study,
     runs_root: Path,
+    asked: Invocation,
     *,
-    wanted: Wanted,
+    wanted: Nodes,
     listener: Listener,
     stop: threading.Event,
-    command_line: Sequence[str],
-    resume: RunDirectory | None = None,
 ) -> tuple[RunDirectory, Analysis]:
-    """Run a study on the nodes of a cluster to its end; otherwise as `bakeoff.run.runner.run_study`.
+    """Run a study on the nodes of a cluster to its end, otherwise as `bakeoff.run.runner.run_study`.
 
-    Args:
-        study: the question, without running servers.
-        runs_root: where a new run directory is made, on this machine.
-        wanted: which cluster and nodes.
-        listener: receives what happens, with the node's name.
-        stop: set it to end in order.
-        command_line: for the manifest.
-        resume: a run to go on with, on whatever nodes there are.
-
-    Raises:
-        BakeoffError: as `run_study`; a node is unfit, or all are lost.
-        KeyboardInterrupt: `stop` was set before an epoch was finished.
+    A new run directory is made in `runs_root` on this machine; a resumed run continues on whatever nodes there are.
     """
+    resume = asked.resume
     refuse_running_servers(study)
     study = resolved(study)
     check_workloads(study)
@@ -101,16 +87,13 @@ def run_over_cluster(
         require_cluster_run(resume)
     listener.stage("connecting to the cluster")
     with connected(wanted.address) as ray, ExitStack() as workers:
-        alive = alive_nodes(ray)
-        nodes = ask_facts(ray, pair(alive, study.apart) if study.apart else choose(alive, wanted), study)
+        nodes = ask_facts(ray, choose(alive_nodes(ray), wanted), study)
         require_same_programs(nodes)
         if resume:
             _check_machines(resume, nodes)
-        measuring, client = (nodes[:1], nodes[1]) if study.apart else (nodes, None)
-        share = kept_share(resume, measuring) or smallest_share(measuring)
-        # With the engine of the client's node, where that is apart.
+        share = kept_share(resume, nodes) or smallest_share(nodes)
         run = resume or RunDirectory.create(
-            runs_root, study, command=command_line, engine=nodes[-1].facts["engine"], data_path=work_root()
+            runs_root, study, command=asked.command_line, engine=nodes[0].facts["engine"], data_path=work_root()
         )
         with keeping(run, is_new=resume is None, again="bakeoff run --ray --resume"):
             before = read_before(run)
@@ -119,12 +102,12 @@ def run_over_cluster(
             for node in nodes:
                 run.write_json(f"hosts/{arm_directory_name(node.name)}.json", node.host)
             begin_notes(study, listener)
-            for sentence in one_machine(nodes) if client else differences(nodes):
+            for sentence in differences(nodes):
                 listener.note(sentence)
             begin = time.monotonic()
             hosts = RayHosts(ray, run, study, share, listener, stop, before, resource=wanted.resource)
             workers.callback(hosts.close)
-            builds = hosts.prepare(measuring, client)
+            builds = hosts.prepare(nodes)
             return run, StudyRun(
                 study,
                 run,
@@ -272,16 +255,13 @@ class RayHosts:
     _remotes: list[_Remote] = field(default_factory=list)
     _waiting: dict[Any, tuple[_Remote, str]] = field(default_factory=dict)
     _first: Ready | None = None
-    _client: _Remote | None = None  # when client and servers are apart
-    _client_lost: BakeoffError | None = None
 
     # ---- workers -------------------------------------------------------------------------------------------------
 
-    def prepare(self, nodes: Sequence[Node], client: Node | None = None) -> int:
-        """Start a worker on each node; returns the builds, once a first host has loaded its data.
+    def prepare(self, nodes: Sequence[Node]) -> int:
+        """Start a worker on each node; return the builds, once a first host has loaded its data.
 
-        With a `client` there is one node, and the client's sends its load. The first decides how many builds fit into
-        the budget; the others load as many while it measures its pilot.
+        The first decides how many builds fit into the budget; the others load as many while it measures its pilot.
 
         Raises:
             BakeoffError: the data cannot be loaded, or no node is left.
@@ -291,8 +271,6 @@ class RayHosts:
             self._remotes.append(_Remote(node, self._actor(Worker, node)))
         for remote in self._remotes:
             get(self.ray, remote.node.name, remote.actor.pid.remote(), what=f"no worker starts{_taken(self.resource)}")
-        if client:
-            self._connect_client(client, self._remotes[0])
         known = self.before.plan is not None
         waiting = list(self._remotes)
         while self._first is None:
@@ -318,30 +296,6 @@ class RayHosts:
         except ValueError:  # the name is taken
             raise HostError(f"node {node.name}: another bakeoff measures there.") from None
 
-    def _connect_client(self, client: Node, servers: _Remote) -> None:
-        """Connect the client's node with that of the servers, and measure the network between them."""
-        assert self.study.apart
-        self.listener.stage("measuring the network between client and servers")
-        self._client = _Remote(client, self._actor(EngineHost, client))
-        certificate = get(self.ray, client.name, self._client.actor.certificate.remote(), what="no client starts")
-        listening = self._ask_now(servers, servers.actor.listen.remote(self.study.apart.interface, certificate))
-        serving = self._client.actor.serve.remote(listening.address, listening.port, listening.certificate)
-        self._waiting[serving] = (self._client, "client")
-        try:
-            network = self._ask_now(servers, servers.actor.measure_network.remote())
-        except HostError:
-            if self.ray.wait([serving], timeout=0)[0]:  # it says why
-                self._ask_now(self._client, serving)
-            raise
-        self.run.write_json(NETWORK, network)
-
-    def _ask_now(self, remote: _Remote, reference: Any) -> Any:  # noqa: ANN401
-        """What a node's method answers; its error is raised, with the node's name."""
-        answer: Answer = get(self.ray, remote.node.name, reference, what="it does not work")
-        if answer.error:
-            raise _named(answer.error, remote.node.name)
-        return answer.value
-
     def _prepare(self, remote: _Remote, *, first: bool) -> None:
         study = self.study
         if self._first:
@@ -351,25 +305,24 @@ class RayHosts:
 
     def close(self) -> None:
         """End every worker: servers stop, files go. One that does not answer is killed, and its servers with it."""
-        ours = [*self._remotes, *([self._client] if self._client else [])]
-        closing = [(remote, remote.actor.close.remote()) for remote in ours]
+        closing = [(remote, remote.actor.close.remote()) for remote in self._remotes]
         self.ray.wait([reference for _, reference in closing], num_returns=len(closing), timeout=_CLOSE_S)
         for remote, _ in closing:
             with suppress(self.ray.exceptions.RayError):  # the cluster itself may be lost
                 self.ray.kill(remote.actor)
 
-    # ---- as `bakeoff.run.runner.Hosts` -----------------------------------------------------------------------------
+    # ---- `bakeoff.run.study_run.Hosts` ------------------------------------------------------------------------------
 
     def free(self) -> int:
         """Workers that are ready and measure nothing."""
-        return 0 if self._client_lost else sum(1 for remote in self._remotes if self._is_free(remote))
+        return sum(1 for remote in self._remotes if self._is_free(remote))
 
     def _is_free(self, remote: _Remote) -> bool:
         return remote.ready and not remote.left_out and remote.order is None
 
     def busy(self) -> bool:
-        """Whether a worker loads or measures, or the loss of the client is still to be reported."""
-        return bool(self._client_lost) or any(what in ("prepare", "measure") for _, what in self._waiting.values())
+        """Whether a worker loads or measures."""
+        return any(what in ("prepare", "measure") for _, what in self._waiting.values())
 
     def begin(self, order: EpochOrder) -> None:
         """Give an epoch to the free worker that has measured the fewest."""
@@ -386,11 +339,9 @@ class RayHosts:
 
         Raises:
             Interrupted: the user ended the run.
-            BakeoffError: what would be the same in every epoch; the client's node is lost.
+            BakeoffError: what would be the same in every epoch.
         """
         while True:
-            if self._client_lost and not any(remote.order for remote in self._remotes):
-                raise self._client_lost  # what was measured meanwhile has come back as a discarded epoch
             if self.stop.is_set():
                 for remote in self._remotes:
                     remote.actor.end.remote()
@@ -404,17 +355,12 @@ class RayHosts:
                 except self.ray.exceptions.RayError as error:
                     if what == "report":
                         continue
-                    if what == "client":
-                        self._client_lost = HostError(f"node {remote.node.name} was lost: {last_words(error)}.")
-                        continue
                     return self._lose(remote, f"node {remote.node.name} was lost: {last_words(error)}")
                 if what == "report":
                     self._relay(remote, value)
                 elif what == "prepare":
                     self._welcome(remote, value)
                     return None
-                elif what == "client":  # without an error the servers' node has ended it, and reports why
-                    self._client_lost = value.error and _named(value.error, remote.node.name)
                 else:
                     return self._receive(remote, value)
 

@@ -17,10 +17,11 @@ from typing import Any
 
 import psutil
 
-from bakeoff.cluster import RUNNING, Wanted, worker
+from bakeoff.cli.arguments import Nodes
+from bakeoff.cluster import RUNNING, worker
 from bakeoff.errors import HostError, SpecError
 from bakeoff.results.manifest import Host, bakeoff_version
-from bakeoff.spec import Apart, Study
+from bakeoff.spec import Study
 from bakeoff.units import format_bytes
 
 LOCAL = "local"
@@ -96,7 +97,7 @@ def connected(address: str) -> Iterator[Any]:
     """Be a driver of a cluster; one that is started here ends with the block, and its files are removed.
 
     Args:
-        address: as in `Wanted`.
+        address: as in `Nodes`.
 
     Raises:
         HostError: no Ray, or no cluster there.
@@ -224,7 +225,7 @@ def _own_name(node: Mapping[str, Any]) -> str:
     return given if given and given != node["NodeManagerAddress"] else str(node["NodeManagerHostname"])
 
 
-def choose(nodes: Sequence[Node], wanted: Wanted) -> list[Node]:
+def choose(nodes: Sequence[Node], wanted: Nodes) -> list[Node]:
     """The nodes that measure: without a resource all that offer a CPU (a head with `--num-cpus 0` only leads).
 
     Raises:
@@ -243,19 +244,6 @@ def choose(nodes: Sequence[Node], wanted: Wanted) -> list[Node]:
         are = "1 node offers" if len(fitting) == 1 else f"{len(fitting)} nodes offer"
         raise SpecError(f"ray: {are} {resource}, and --hosts asks for {wanted.hosts}.", hint="Start more, or ask less.")
     return fitting[: wanted.hosts]
-
-
-def pair(nodes: Sequence[Node], apart: Apart) -> tuple[Node, Node]:
-    """The servers' node and the client's.
-
-    Raises:
-        SpecError: there is no such node, or both are one.
-    """
-    known = {node.name: node for node in nodes}
-    for option, name in (("--client", apart.client), ("--servers", apart.servers)):
-        if name not in known:
-            raise SpecError(f"{option} {name}: ray has no node of that name.", hint=f"It has {', '.join(known)}.")
-    return known[apart.servers], known[apart.client]
 
 
 def on_node(ray: ModuleType, node: Node, **more: Any) -> dict[str, Any]:  # noqa: ANN401

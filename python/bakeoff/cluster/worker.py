@@ -13,7 +13,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from secrets import token_hex
 from typing import Any, TypeVar
@@ -21,13 +21,12 @@ from typing import Any, TypeVar
 import psutil
 from pydantic import ValidationError
 
-from bakeoff.cluster.apart import ClientLink
 from bakeoff.engine import Engine
 from bakeoff.errors import BakeoffError, RunInvalid
 from bakeoff.files import sync_file_system
 from bakeoff.results import RunDirectory
 from bakeoff.results.manifest import bakeoff_version, checkout_commit, gather_host
-from bakeoff.run.arms import MemoryShare, prepare_arms, servers_by_aio, share_memory
+from bakeoff.run.arms import MemoryShare, max_servers_for_aio, prepare_arms, share_memory
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.loading import Loader
@@ -38,7 +37,6 @@ from bakeoff.run.resume import script_digests, setup_digests, versions_of
 from bakeoff.run.runner import LOADING_SHARE, before_epochs, builds_of, load
 from bakeoff.run.workload_checks import check_workloads
 from bakeoff.servers import ServerPool
-from bakeoff.servers.client import THIS_MACHINE
 from bakeoff.servers.paths import boot_id, work_root
 from bakeoff.servers.profile import OF_THE_MACHINE
 from bakeoff.spec import Study
@@ -96,7 +94,7 @@ def facts(study: str | None = None) -> dict[str, Any]:
         found["problem"] = str(error)
     if study is not None:
         try:
-            share = share_memory(Study.model_validate_json(study), at_most=servers_by_aio())
+            share = share_memory(Study.model_validate_json(study), at_most=max_servers_for_aio())
             found["share"] = asdict(share)
         except ValidationError:
             pass  # it is of another bakeoff, and this node is refused for that
@@ -141,15 +139,6 @@ class Preparation:
     name: str
     share: MemoryShare
     first: bool
-
-
-@dataclass(frozen=True)
-class Listening:
-    """Where the client's node finds this one, and the certificate that it is to know it by (PEM)."""
-
-    address: str
-    port: int
-    certificate: str
 
 
 @dataclass(frozen=True)
@@ -223,7 +212,6 @@ class Worker:
         self._open = contextlib.ExitStack()
         self._tools: EpochTools | None = None
         self._run: RunDirectory | None = None
-        self._link: ClientLink | None = None
         # The kernel would take servers first when memory is short: Ray raises it for its workers.
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("0", encoding="ascii")
@@ -231,15 +219,6 @@ class Worker:
     def pid(self) -> int:
         """This process: the parent of the node's servers."""
         return os.getpid()
-
-    def listen(self, interface: str, client_certificate: str) -> Answer:
-        """Wait for the client's node, which measures from there; the value is `Listening`."""
-        return self._answer(lambda: self._listen(interface, client_certificate))
-
-    def measure_network(self) -> Answer:
-        """Measure the network to the client's node, which knows where to connect; the value is a `Network`."""
-        assert self._link
-        return self._answer(self._link.measure)
 
     def prepare(self, preparation: Preparation) -> Answer:
         """Install the servers and load the data; the value is `Ready`."""
@@ -271,11 +250,6 @@ class Worker:
             return Answer(stopped=True)
         return Answer(stopped=True) if value is None else Answer(value)
 
-    def _listen(self, interface: str, client_certificate: str) -> Listening:
-        link = self._link = ClientLink(interface, client_certificate)
-        self._open.callback(link.close)
-        return Listening(link.address, link.port, link.certificate)
-
     def _prepare(self, given: Preparation) -> Ready:
         reports, stop = self._reports, self._stop
         study = resolved(given.study)
@@ -289,15 +263,12 @@ class Worker:
         setups = prepare_arms(
             study, given.share.memory, passwords={}, on_progress=download_reporter(reports, stop), stop=stop
         )
-        access = self._link.access if self._link else THIS_MACHINE
-        pool = self._open.enter_context(ServerPool(work_root(), access=access))
+        pool = self._open.enter_context(ServerPool(work_root()))
         with Engine(stop=stop, on_log=reports.note) as engine:
             run = RunDirectory.create(pool.work / "run", study, engine=engine.hello, data_path=work_root())
             limit_s = study.budget_s * LOADING_SHARE if given.first else math.inf
             loader = Loader(study, pool, run, reports, engine, stop)
             tools = load(loader, setups, given.share, limit_s=limit_s, host=given.name)
-        if self._link:
-            tools = replace(tools, engine=self._link.engine)
         if given.first:
             before_epochs(tools, run)
         self._tools, self._run = tools, run

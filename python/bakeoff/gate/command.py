@@ -14,9 +14,8 @@ from bakeoff.cli.options import Take, command
 from bakeoff.cli.run import RunOptions, check_study, run_and_report
 from bakeoff.cli.study_request import naming_the_line, request_study
 from bakeoff.errors import BakeoffError, ExitCode, SpecError
-from bakeoff.gate.outputs import codes_for, errors_in, writable
+from bakeoff.gate.outputs import codes_for, errors_in, history_command, writable
 from bakeoff.gate.rule import DEFAULT_NAME, OnUnclear, as_gate, as_question
-from bakeoff.history.history_file import History
 from bakeoff.report.live import live_for
 from bakeoff.run.machine_check import Severity, examine
 from bakeoff.run.reporters import download_reporter
@@ -72,7 +71,7 @@ def gate(
         _check_name(options.name)
         limit = _share(options.max_slowdown)
         if options.history:
-            History(options.history).check()
+            history_command().History(options.history).check()
         ask = partial(
             as_gate,
             max_slowdown=limit,

@@ -5,11 +5,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import ModuleType
 
+from bakeoff import features
 from bakeoff.errors import BakeoffError, EngineError, ExitCode, HostError, RunInvalid, ServerError, SpecError
 from bakeoff.gate.ci import annotations, gate_markdown, junit, junit_of_error
 from bakeoff.gate.rule import Answer, Gate, GateQuestion, OnUnclear
-from bakeoff.history.command import add_run
 from bakeoff.redaction import without_url_passwords
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory
@@ -98,9 +99,17 @@ def _without_changing_the_answer() -> Iterator[None]:
         print(f"bakeoff: not written: {error}", file=sys.stderr)
 
 
+def history_command() -> ModuleType:
+    """Return the module of `bakeoff history`; SpecError if that feature is not installed."""
+    found = features.part("history", "command")
+    if found is None:
+        raise SpecError("--history: bakeoff's history is not installed.", hint="Leave the option out.")
+    return found
+
+
 def remember(run: RunDirectory, history: Path, *, series: str) -> None:
     """Add a run to a history; a failure does not change the gate's answer."""
     try:
-        add_run(run, history, series=series)
+        history_command().add_run(run, history, series=series)
     except BakeoffError as error:
         print(f"bakeoff: not in the history: {error}", file=sys.stderr)

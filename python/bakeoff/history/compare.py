@@ -232,8 +232,7 @@ def _differences(one: Study, other: Study) -> list[str]:
 
 
 def _places(study: Study) -> str:
-    apart = study.apart
-    return f"client on {apart.client} and servers on {apart.servers}" if apart else "client and servers on one machine"
+    return f"client on {study.client}" if study.client else "client and servers on one machine"
 
 
 def _arms(measured: _Measured) -> str:

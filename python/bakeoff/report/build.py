@@ -125,7 +125,7 @@ def _others(context: Context) -> float | None:
 def _conditions(context: Context) -> str:
     """How busy the machine was while measuring, and with what."""
     known = context.processors.rows(~np.isnan(context.processors["user"]))
-    places = "; ".join(context.apart or ())
+    places = "; ".join(context.hosts_and_network or ())
     where = f"{places[0].upper()}{places[1:]}. " if places else ""
     if not len(known):
         return where.rstrip()
@@ -133,7 +133,7 @@ def _conditions(context: Context) -> str:
     busy, steal = (float(np.average(part, weights=known["seconds"])) for part in parts)
     others = _others(context)
     by_others = "" if others is None else f", {numbers.share(others)} with work that was not part of the measurement"
-    whose = f" of {context.study.apart.client}" if context.study.apart else ""
+    whose = f" of {context.study.client}" if context.study.client else ""
     return (
         f"{where}While measuring the processors{whose} were {numbers.share(busy)} busy{by_others}; the hypervisor took "
         f"{numbers.share(steal)} (steal).{_moved_cpus(context)}"

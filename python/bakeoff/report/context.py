@@ -284,14 +284,14 @@ class Context:
         return next(iter(self.machines.values()), self.manifest.host)
 
     @cached_property
-    def apart(self) -> tuple[str, str] | None:
-        """Where client and servers were, and the network between them; None if on one machine."""
-        apart, network = self.study.apart, self.run.network()
-        if not apart or not network:
+    def hosts_and_network(self) -> tuple[str, str] | None:
+        """Where client and servers were, and the network between them; None if they shared a machine."""
+        network = self.run.network()
+        if not self.study.client or not network:
             return None
         return (
-            f"client on {apart.client} ({network.client_address}), servers on {apart.servers} "
-            f"({network.servers_address})",
+            f"client on {self.study.client} ({network.client_address}; {network.client_machine}), servers at "
+            f"{network.servers_address}",
             f"round trip {format_ns(network.rtt_ns)}, {format_bytes(network.bytes_per_s)} a second from servers to "
             "client",
         )

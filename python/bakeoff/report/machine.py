@@ -235,8 +235,8 @@ def _by_kind(context: Context) -> Table:
 
 
 def machine_section(context: Context) -> Section | None:
-    """Processors, every server, and the whole machine while measuring."""
-    whose = f" of {context.study.apart.client}, the client's host" if context.study.apart else ""
+    """Processors, every server and the whole machine while measuring."""
+    whose = f" of {context.study.client}, the client's host" if context.study.client else ""
     return Section.of(
         "The machine meanwhile",
         Section.of(

@@ -382,7 +382,7 @@ def environment_section(context: Context) -> Section | None:
         ("engine", f"{manifest.engine.get('engine', 'unknown')}{profile}"),
         ("profile of settings", study.profile.value),
         ("data", _data_text(context, builds)),
-        *zip(("hosts", "network"), context.apart or (), strict=False),
+        *zip(("hosts", "network"), context.hosts_and_network or (), strict=False),
         ("threads of a connection", _placement(context)),
         ("seed", str(manifest.seed)),
         ("started", f"{manifest.created_at:%Y-%m-%d %H:%M:%S} UTC"),

@@ -68,12 +68,14 @@ class Network(Frozen):
 
     Attributes:
         client_address, servers_address: of the two hosts, on that way.
+        client_machine: its CPUs and memory, as `str(Host)`.
         rtt_ns: of small messages there and back, the median.
         bytes_per_s: from the servers to the client, over one connection.
     """
 
     client_address: str
     servers_address: str
+    client_machine: str
     rtt_ns: float
     bytes_per_s: float
 

@@ -14,7 +14,7 @@ from bakeoff.results import RunDirectory
 from bakeoff.run.arms import settings_of, share_memory
 from bakeoff.run.forecast import forecast, require_disk
 from bakeoff.run.reporters import download_reporter
-from bakeoff.run.runner import run_study
+from bakeoff.run.runner import Invocation, run_study
 from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, differing, search_study
 from bakeoff.search.model import SERVER, Setting
 from bakeoff.servers import ServerPool, install
@@ -84,7 +84,7 @@ def _search(
 ) -> None:
     names = ", ".join(each.name for each in asked.settings)
     listener.note(f"searching among {names}; at most {format_duration(study.budget_s)}")
-    found, _ = run_study(study, run.path / FOLDER, listener=listener, stop=stop, passwords={}, command_line=command)
+    found, _ = run_study(study, run.path / FOLDER, Invocation(command), listener=listener, stop=stop)
     found.write_json(DOCUMENT, asked)
 
 

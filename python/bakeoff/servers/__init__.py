@@ -1,23 +1,8 @@
 """Real servers: found by name, fetched, initialised, started, made ready and stopped.
 
-    installation = install(spec, progress)                      # binaries; SpecError, HostError, ServerError
-    memory = ServerMemory(buffer_pool_bytes=512 << 20, redo_bytes=256 << 20)
-    settings = settings_for(installation, spec, profile, data, memory, connections=64)
-    with ServerPool(work_root) as pool:                         # first removes what killed bakeoffs left behind
-        instance = pool.create("A", installation, settings, cpus=..., padding_bytes=...)
-        pool.start_all([instance, ...])                         # in parallel; or instance.start()
-        readiness.analyze(instance, database)                   # once, after loading
-        instance.stop(slow=True)
-        snapshot = pool.snapshot(instance, "build-0")
-        again = pool.create("A", installation, settings, snapshot=snapshot, padding_bytes=...)
-        again.start()
-        warmth = readiness.warm(again, database)
-        readiness.finish_pending_work(again, deadline_s, warmth)   # -> Readiness, for outcome.json
-    # leaving the block kills every server and removes every file
-
-    remote = RemoteServer(spec, name, password)                 # queried and measured; never started or changed
-
-The package prints nothing: progress goes to a callback `(what, done_bytes, total_bytes)`.
+`install` finds the binaries, `settings_for` the options, and a `ServerPool` makes, snapshots and removes instances
+(`RemoteServer` is one that runs already). The package prints nothing: progress goes to a callback
+`(what, done_bytes, total_bytes)`.
 """
 
 from bakeoff.servers import readiness

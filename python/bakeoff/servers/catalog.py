@@ -1,4 +1,4 @@
-"""The catalogue of known servers (catalog.toml): versions, sources and capabilities. Also what a binary reports."""
+"""The catalogue of known servers (catalog.toml), and what a server binary reports about itself."""
 
 import difflib
 import re
@@ -24,7 +24,7 @@ Version = tuple[int, ...]
 
 
 def parse_version(text: str) -> Version:
-    """Parse the leading numbers of a version: `10.11.19-MariaDB-0+deb12u1` is (10, 11, 19); ValueError without any."""
+    """Parse the leading numbers: `10.11.19-MariaDB-0+deb12u1` is (10, 11, 19). Raise ValueError if there are none."""
     found = re.match(r"\d+(?:\.\d+)*", text.strip())
     if not found:
         raise ValueError(f"{text!r} does not start with a version number")
@@ -32,20 +32,18 @@ def parse_version(text: str) -> Version:
 
 
 def version_text(version: Version) -> str:
-    """Format `(8, 0, 15)` as `8.0.15`."""
     return ".".join(str(part) for part in version)
 
 
 @dataclass(frozen=True)
 class VersionRange:
-    """Versions from `since` on and below `until`; None is open. `never` holds none."""
+    """Versions from `since` up to but not including `until`. None leaves an end open."""
 
     since: Version | None = None
     until: Version | None = None
     never: bool = False
 
     def __contains__(self, version: object) -> bool:
-        """(8, 0) is below (8, 0, 1)."""
         if self.never or not isinstance(version, tuple):
             return False
         return (self.since is None or version >= self.since) and (self.until is None or version < self.until)
@@ -59,7 +57,7 @@ class VersionRange:
 
 
 def parse_range(text: str | None) -> VersionRange:
-    """Parse `5.6.4-`, `-8.0`, `5.5.7-9.0` or `*`; None or an empty text is never. Raise ValueError otherwise."""
+    """Parse `5.6.4-`, `-8.0`, `5.5.7-9.0` or `*`; None or an empty text is never."""
     if not text:
         return VersionRange(never=True)
     if text == "*":
@@ -76,7 +74,7 @@ def family_of(flavour: str) -> str:
 
 
 def flavour_and_version(text: str) -> tuple[str, str]:
-    """Parse the output of `mysqld --version`; raise ServerError if it is not one, or a debug build."""
+    """Parse the output of `mysqld --version`. Raise ServerError for debug builds."""
     found = re.search(r"Ver\s+(.+?)\s+for\s+\S+\s+on\s+\S+(.*)", text)
     if not found:
         raise ServerError(f"not the version line of a MySQL or MariaDB server: {text.strip()[:120]!r}.")
@@ -89,10 +87,7 @@ def flavour_and_version(text: str) -> tuple[str, str]:
 
 
 def options_in_help(help_text: str) -> frozenset[str]:
-    """Parse the option names in the output of `mysqld --verbose --help`, with underscores; empty for other texts.
-
-    They are described at the top and listed in the table at the end.
-    """
+    """Parse the option names, with underscores, in the output of `mysqld --verbose --help`."""
     described = re.findall(r"^ +(?:-\S, +)?--([a-z][A-Za-z0-9-]+)", help_text, re.MULTILINE)
     _, _, table = help_text.partition("\n----")
     listed = re.findall(r"^([a-z][A-Za-z0-9-]+)(?:\s|$)", table.partition("\n\n")[0], re.MULTILINE)
@@ -101,13 +96,11 @@ def options_in_help(help_text: str) -> frozenset[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Places of the parts of one server.
+    """Where the parts of one server are.
 
     Attributes:
         argv: the mysqld command, through its own ELF loader if `own_loader`.
         share: folder of the messages and the system table scripts.
-        environment: variables that the binary needs (`LD_LIBRARY_PATH`).
-        base_options: `--basedir` and the like, for initialising and starting.
     """
 
     basedir: Path
@@ -120,20 +113,17 @@ class Layout:
 
     @property
     def daemon(self) -> Path:
-        """Path of mysqld or mariadbd."""
         return Path(self.argv[-1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Installation(Layout):
-    """Server binaries on this machine: what `install` returns.
+    """Server binaries on this machine.
 
     Attributes:
-        version_text: as the binary prints it (`10.11.19-MariaDB-0+deb12u1`).
-        sha256: of the binary, which distinguishes builds of one version.
-        known_options: every option of the binary, names with underscores; empty if unknown.
-        engines: storage engines, lower case (`innodb`, `rocksdb`).
-        container_image: image that it runs in, for `docker:`.
+        sha256: of the binary, to tell builds of one version apart.
+        known_options: names with underscores; empty if unknown.
+        engines: storage engines, lower case.
     """
 
     flavour: str
@@ -145,22 +135,19 @@ class Installation(Layout):
 
     @property
     def version(self) -> Version:
-        """Version as numbers."""
         return parse_version(self.version_text)
 
     @property
     def name(self) -> str:
-        """`mysql-8.0.15`."""
         return f"{self.flavour}-{version_text(self.version)}"
 
     @property
     def family(self) -> str:
-        """See `family_of`."""
         return family_of(self.flavour)
 
     @property
     def initialises(self) -> bool:
-        """Whether it has `--initialize` (MySQL from 5.7.6 on); otherwise SQL scripts are piped to `--bootstrap`."""
+        """Whether it has `--initialize`. Older servers and MariaDB read SQL scripts through `--bootstrap`."""
         return self.family == "mysql" and self.version >= (5, 7, 6)
 
 
@@ -192,7 +179,6 @@ class Source(Frozen):
 
     @property
     def kind(self) -> str:
-        """Name of the field that is set."""
         return next(name for name, value in self.__dict__.items() if value is not None)
 
     def __str__(self) -> str:
@@ -230,12 +216,10 @@ class Entry(Frozen):
 
     @property
     def numbers(self) -> Version:
-        """Version as numbers."""
         return parse_version(self.version)
 
     @property
     def family(self) -> str:
-        """See `family_of`."""
         return family_of(self.flavour)
 
     @property
@@ -245,8 +229,6 @@ class Entry(Frozen):
 
 
 class Capability(Frozen):
-    """Something that only some versions of each family can do."""
-
     name: str
     about: str
     mysql: str = ""
@@ -259,23 +241,16 @@ class Capability(Frozen):
         return text
 
     def range_for(self, family: str) -> VersionRange:
-        """Return the versions of a family that have it."""
         return parse_range(self.mariadb if family == "mariadb" else self.mysql)
 
 
 class Catalog(Frozen):
-    """All known servers."""
-
     entries: tuple[Entry, ...]
     capabilities: tuple[Capability, ...] = ()
 
     @classmethod
     def load(cls, user_file: Path | None = None) -> "Catalog":
-        """Read bakeoff's catalogue and the user's entries, which replace those of the same name.
-
-        Raises:
-            SpecError: the user's file (default `$XDG_CONFIG_HOME/bakeoff/servers.toml`) is not a catalogue.
-        """
+        """Read bakeoff's catalogue and the user's, whose entries replace those of the same name. Raise SpecError."""
         built_in = _read(files("bakeoff.servers").joinpath("catalog.toml").read_text("utf-8"), "catalog.toml")
         file = user_file or user_catalog_file()
         if not file.is_file():
@@ -285,13 +260,9 @@ class Catalog(Frozen):
         return Catalog(entries=tuple(merged.values()), capabilities=(*built_in.capabilities, *own.capabilities))
 
     def resolve(self, spec: ServerSpec, is_here: Callable[[Entry], bool] = lambda entry: False) -> Entry:
-        """Find the entry for `FLAVOUR[:VERSION]`, whose version may be a prefix.
+        """Find the entry for `FLAVOUR[:VERSION]`, whose version may be a prefix, or raise SpecError.
 
-        In the newest matching release series (8.0, 10.11) it is the newest that `is_here`, else the newest of at most
-        100 MB, else the newest.
-
-        Raises:
-            SpecError: no such entry; the hint has similar names.
+        In the newest matching series: the newest that `is_here`, else the newest of at most 100 MB, else the newest.
         """
         if spec.origin is not Origin.CATALOG:
             raise SpecError(f"server {spec}: only FLAVOUR:VERSION is looked up in the catalogue.")
@@ -318,16 +289,14 @@ class Catalog(Frozen):
         return max([entry for entry in found if is_here(entry)] or small or found, key=lambda entry: entry.numbers)
 
     def has(self, capability: str, family: str, version: Version) -> bool:
-        """Return whether servers of this family and version have a capability; KeyError if it does not exist."""
+        """Return whether servers of this family and version have a capability."""
         return version in self.range_of(capability, family)
 
     def range_of(self, capability: str, family: str) -> VersionRange:
-        """Return the versions of a family that have a capability."""
         return {each.name: each for each in self.capabilities}[capability].range_for(family)
 
 
 def _nearest_names(entries: Iterable[Entry], wanted: Version) -> list[str]:
-    """Return the names of up to four entries, nearest version first."""
     padded = (*wanted, 0, 0, 0)
 
     def distance(entry: Entry) -> tuple[int, ...]:

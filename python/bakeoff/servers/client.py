@@ -43,11 +43,9 @@ class Connection(pymysql.connections.Connection):  # type: ignore[misc]  # PyMyS
     """A PyMySQL connection whose limits and text handling can be changed once it is open."""
 
     def limit_reads(self, seconds: float) -> None:
-        """Fail if the server sends nothing for this long."""
         self._read_timeout = seconds
 
     def lift_limits(self) -> None:
-        """Let this session read for as long as it takes."""
         for setting in ("max_execution_time = 0", "max_statement_time = 0", "net_write_timeout = 3600"):
             try:
                 with self.cursor() as cursor:
@@ -57,26 +55,22 @@ class Connection(pymysql.connections.Connection):  # type: ignore[misc]  # PyMyS
                     raise
 
     def use_bytes(self) -> None:
-        """Return values as bytes from now on."""
         self.decoders: dict[int, Any] = {}
         self.use_unicode = False
 
     def allow_several_statements(self) -> None:
-        """Let a query hold several statements; MySQLError if the server refuses."""
+        """Let one query hold several statements."""
         self._execute_command(COMMAND.COM_SET_OPTION, _SEVERAL_STATEMENTS)
         self._read_packet()
 
     def drop(self) -> None:
-        """Close the connection without a word to the server."""
+        """Close the connection without telling the server."""
         self._force_close()
 
     def raw_rows(
         self, sql: str, arguments: tuple[Any, ...] = (), at_once: int = 1000
     ) -> Iterator[Sequence[tuple[bytes | None, ...]]]:
-        """Yield the rows of a statement as they arrive, in bytes, `at_once` of them together.
-
-        The connection cannot be used any more unless all rows are taken.
-        """
+        """Yield batches of rows as they arrive, in bytes. Unless all are taken, the connection is unusable."""
         kept = self.decoders, self.use_unicode
         self.use_bytes()
         try:
@@ -97,11 +91,10 @@ class StreamCursor(SSCursor):  # type: ignore[misc]
 
     @property
     def warnings(self) -> int:
-        """Number of warnings of the statement, once all rows have been fetched."""
         return int(self._result.warning_count)
 
     def abandon(self) -> None:
-        """Leave the remaining rows unread; closing would read them all, even from a broken connection."""
+        """Leave the remaining rows unread; closing would read them all."""
         if self._result:
             self._result.unbuffered_active = False
 
@@ -119,12 +112,7 @@ ROOT = Account("root")
 
 @dataclass(frozen=True)
 class Access:
-    """Access to our servers over TCP.
-
-    Attributes:
-        address: where they listen besides their sockets.
-        clients: hosts that an account for TCP may connect from.
-    """
+    """Where our servers listen besides their sockets, and the hosts that may connect from there."""
 
     address: str = "127.0.0.1"
     # Which one matches depends on whether the server resolves names.
@@ -135,12 +123,7 @@ THIS_MACHINE = Access()
 
 
 class Server(ABC):
-    """A server that can be connected to. Each query opens a new connection, so none is open while measuring.
-
-    Attributes:
-        name: name of the arm.
-        ours: whether bakeoff started it and may change its settings.
-    """
+    """A server to connect to. Each query opens a new connection, so none is open while measuring."""
 
     name: str
     ours: bool = False
@@ -150,12 +133,11 @@ class Server(ABC):
         """Open a connection with autocommit on; the caller closes it.
 
         Args:
-            database: the default database.
             own_settings: set SQL mode, time zone and limits so that no option of the server changes the answers to
                 bakeoff's own queries. Otherwise the session is like an application's.
 
         Raises:
-            ServerError, UnreachableError: nothing answers, or the server refuses.
+            ServerError, UnreachableError: the server refuses, or nothing answers.
         """
 
     @abstractmethod
@@ -168,7 +150,7 @@ class Server(ABC):
 
     @abstractmethod
     def data_bytes(self, database: str) -> int:
-        """Return the bytes of data and indexes of a database on disk."""
+        pass
 
     def query(
         self, sql: str, arguments: tuple[Any, ...] = (), database: str | None = None, *, limited: bool = True
@@ -193,27 +175,24 @@ class Server(ABC):
 
     @property
     def scan_limit_s(self) -> float:
-        """Seconds in which any table can be read; a server that takes longer is stuck."""
+        """Seconds in which any table can be read; a slower server is stuck."""
         return _SCAN_LIMIT_S
 
     def variables(self) -> dict[str, str]:
-        """Return the rows of SHOW GLOBAL VARIABLES."""
         return {str(name): str(value) for name, value in self.query("SHOW GLOBAL VARIABLES")}
 
     def status(self) -> dict[str, str]:
-        """Return the rows of SHOW GLOBAL STATUS."""
         return {str(name): str(value) for name, value in self.query("SHOW GLOBAL STATUS")}
 
     @property
     def version_string(self) -> str:
-        """Result of SELECT VERSION()."""
         return str(self.query("SELECT VERSION()")[0][0])
 
 
 def open_connection(
     where: dict[str, Any], account: Account, database: str | None, connect_timeout_s: int, *, own_settings: bool
 ) -> Connection:
-    """Connect to `{"unix_socket": PATH}` or `{"host": H, "port": P}` as described in `Server.connect`."""
+    """Connect to `{"unix_socket": PATH}` or `{"host": H, "port": P}`, as `Server.connect` does."""
     connection = Connection(
         user=account.user,
         password=account.password.encode(),  # PyMySQL would send latin-1
@@ -230,12 +209,11 @@ def open_connection(
 
 
 def _is_of_tls(problem: Exception) -> bool:
-    """Return whether a server answered but client and server did not agree on TLS."""
     return isinstance(getattr(problem, "original_exception", None), ssl.SSLError)
 
 
 def scan_seconds(data_bytes: int) -> float:
-    """Return the seconds in which this much data can be read beside other scans from the slowest disk."""
+    """Return the time to read this much data from the slowest disk, beside other scans."""
     return _STATEMENT_LIMIT_S + data_bytes / _SCANNED_BYTES_PER_S
 
 
@@ -245,16 +223,7 @@ def make_tcp_account(
     *,
     encrypted: bool = False,
 ) -> Account:
-    """Make or replace an account with all privileges, a random password and the server's default plugin.
-
-    Args:
-        connection: as root.
-        clients: hosts that the account may connect from.
-        encrypted: require TLS.
-
-    Raises:
-        ServerError: the server refuses.
-    """
+    """Make or replace an account with all privileges and a random password; TLS is required if `encrypted`."""
     account = Account(TCP_USER, secrets.token_hex(16))
     try:
         with connection.cursor() as cursor:
@@ -272,7 +241,6 @@ def make_tcp_account(
 
 
 def _require_tls(cursor: pymysql.cursors.Cursor, host: str) -> None:
-    """Require TLS by ALTER USER, or in MySQL 5.6 and MariaDB before 10.2 by GRANT."""
     try:
         cursor.execute("ALTER USER %s@%s REQUIRE SSL", (TCP_USER, host))
     except pymysql.ProgrammingError as problem:
@@ -282,16 +250,14 @@ def _require_tls(cursor: pymysql.cursors.Cursor, host: str) -> None:
 
 
 class RemoteServer(Server):
-    """A running server, by URL (`mysql://user@host:3306/` or `?socket=PATH`): never started, stopped or reconfigured.
+    """A running server, by URL: never started, stopped or reconfigured.
 
     Args:
-        spec: of origin URL, without mysqld options.
-        name: name of the arm.
-        password: from the URL (`spec.server_name.url_password`); None takes MYSQL_PWD, then `[client]` of ~/.my.cnf.
+        password: None takes MYSQL_PWD, then `[client]` of ~/.my.cnf.
         encrypted: require TLS even if the server has only versions of it that are too old for this machine.
 
     Raises:
-        SpecError: not a URL, or options were given.
+        SpecError: not a URL, or with mysqld options.
     """
 
     def __init__(
@@ -313,19 +279,12 @@ class RemoteServer(Server):
         self.name = name or spec.location
 
     def address(self, transport: str = "socket") -> dict[str, Any]:
-        """Return the URL's socket, or its host and port, for any transport."""
         return {"socket": self.socket} if self.socket else {"host": self.host, "port": self.port}
 
     def account(self, transport: str = "socket", *, encrypted: bool = False) -> Account:
-        """Return the URL's account."""
         return self._account
 
     def connect(self, database: str | None = None, *, own_settings: bool = True) -> Connection:
-        """Open a connection as described in `Server.connect`.
-
-        Raises:
-            UnreachableError: nothing answers. ServerError: the server refuses.
-        """
         where = self.socket or f"{self.host}:{self.port}"
         how: dict[str, Any] = {"unix_socket": self.socket} if self.socket else {"host": self.host, "port": self.port}
         connecting = functools.partial(

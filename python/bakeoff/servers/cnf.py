@@ -1,4 +1,4 @@
-"""Reads the options for one server from my.cnf files, and writes the my.cnf of a started server."""
+"""Reads one server's options from my.cnf files, and writes the my.cnf of a started server."""
 
 import re
 from collections.abc import Mapping
@@ -20,10 +20,8 @@ class Asked:
     """Options as given, before they are translated.
 
     Attributes:
-        options: names with underscores; a repeated one has its last value, or all if mysqld collects them.
         places: `file:line` of options in files.
         left_out: options in files that bakeoff sets itself.
-        notes: other lines that were changed or skipped.
         problems: lines for which mysqld would refuse a file.
     """
 
@@ -44,7 +42,6 @@ class Asked:
         )
 
     def all_notes(self) -> list[str]:
-        """Return the notes, and one that lists what was left out."""
         if not self.left_out:
             return self.notes
         names = ", ".join(dict.fromkeys(self.left_out))
@@ -86,12 +83,9 @@ def server_groups(family: str, version: Version) -> frozenset[str]:
 
 
 def read_cnf(file: Path, target: Target) -> Asked:
-    """Read the options for one server from a cnf file and the files that it includes.
+    """Read the options for one server from a cnf file and the files that it includes, or raise SpecError.
 
     Options that bakeoff sets itself, and passwords for other servers, are left out.
-
-    Raises:
-        SpecError: a file cannot be read.
     """
     text = read_cnf_text(file)
     found = Asked(notes=text.notes, problems=text.problems)
@@ -112,7 +106,6 @@ def read_client_group(file: Path) -> dict[str, str]:
 
 
 def write_cnf(options: Mapping[str, str], remark: str) -> str:
-    """Format options as a my.cnf."""
     lines = [f"# {remark}", "[mysqld]"]
     for name, text in options.items():
         lines += [

@@ -58,10 +58,7 @@ _MARIADB_SCRIPTS = (
 
 
 def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: float = _RECENTLY_S) -> None:
-    """Remove the least recently used templates until the rest fits into `limit_bytes`.
-
-    Templates used within `unused_s`, or in use by another bakeoff, stay.
-    """
+    """Remove the least recently used templates, except those in use, until the rest fits into `limit_bytes`."""
     found: list[tuple[float, Path]] = []
     for each in templates.iterdir():
         with suppress(FileNotFoundError):  # another bakeoff may remove them too
@@ -80,12 +77,7 @@ def prune(templates: Path, limit_bytes: int = TEMPLATES_LIMIT_BYTES, unused_s: f
 def clone_template(
     installation: Installation, init_options: Mapping[str, str], target: Path, progress: Progress = no_progress
 ) -> None:
-    """Copy a server's template to `target`, which must not exist.
-
-    Raises:
-        ServerError: the server could not initialise a data directory.
-        HostError: not enough disk space.
-    """
+    """Copy a server's template to `target`, which must not exist."""
     with locked_template(installation, init_options, progress) as home:
         copy_tree(home, target, f"a data directory for {installation.name}")
     prune(home.parent)
@@ -95,7 +87,7 @@ def clone_template(
 def locked_template(
     installation: Installation, init_options: Mapping[str, str], progress: Progress = no_progress
 ) -> Iterator[Path]:
-    """Make the template if needed and yield its folder, which nobody else copies or removes inside the block."""
+    """Make the template if needed and yield its folder, locked."""
     name = f"{installation.name}-{_key(installation, init_options)}"
     home = cache_root() / "templates" / name
     remove_unfinished(home.parent)
@@ -164,10 +156,7 @@ def _fetch_again(installation: Installation) -> str:
 
 
 def _bootstrap_sql(installation: Installation) -> bytes:
-    """Join the server's system table scripts, leaving no account but root@localhost.
-
-    Missing scripts are skipped, because MariaDB 11 renamed some.
-    """
+    """Join the server's system table scripts, which differ by version, without accounts other than root@localhost."""
     parts = [b"create database if not exists mysql;\nuse mysql;\n"]
     if installation.family == "mariadb":
         parts.append(b"SET @auth_root_socket=NULL;\nSET @skip_auth_anonymous=1;\n")
@@ -185,7 +174,7 @@ def _bootstrap_sql(installation: Installation) -> bytes:
 
 
 def require_space(folder: Path, wanted_bytes: int, what_for: str) -> None:
-    """Raise HostError unless the file system of `folder` has this much space free, plus a margin."""
+    """Raise HostError unless the file system of `folder` has this much space and a margin free."""
     status = os.statvfs(folder)
     free_bytes = status.f_bavail * status.f_frsize
     if free_bytes < wanted_bytes + _MARGIN_BYTES:
@@ -197,11 +186,7 @@ def require_space(folder: Path, wanted_bytes: int, what_for: str) -> None:
 
 
 def copy_tree(source: Path, target: Path, what_for: str) -> None:
-    """Copy the data of a stopped server with owners, modes and times; `target` must not exist, nor does it on failure.
-
-    Raises:
-        HostError: not enough disk space; the message names the copy as `what_for`.
-    """
+    """Copy the data of a stopped server with owners, modes and times. On failure there is no `target`."""
     folders, files = _contents(source)
     reflinks = bool(files) and _can_reflink(source / files[0], target.parent)
     if not reflinks:
@@ -273,7 +258,7 @@ def _copy_file(source: Path, target: Path, *, reflink: bool) -> None:
 
 
 def _copy_data(reader: int, writer: int, status: os.stat_result) -> None:
-    """Copy the data; leave holes in a sparse file, and allocate a full one at once."""
+    """Copy the data; keep the holes of a sparse file, and allocate a full one at once."""
     size = status.st_size
     if size == 0:
         return

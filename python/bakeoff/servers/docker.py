@@ -46,8 +46,6 @@ while :; do wait $server; status=$?; kill -0 $server 2>/dev/null || exit $status
 
 @dataclass(frozen=True)
 class Launch:
-    """Arguments of `process.spawn`, and the name of the container, if it is one."""
-
     argv: tuple[str, ...]
     env: Mapping[str, str]
     identity: Identity
@@ -67,15 +65,9 @@ def prepare(
     """Return the launch of one server process.
 
     Args:
-        installation: the binary.
         options: follow the binary's own arguments and `--no-defaults`.
-        env: the server's whole environment.
         folders: all that it reads and writes; the last one's path names the container.
-        cpus: CPUs that it may use; None for all.
         feeds: whether it reads a script from standard input.
-
-    Raises:
-        ServerError: a container is needed, and no engine answers.
     """
     identity = server_identity()
     argv = (*installation.argv, "--no-defaults", *installation.base_options, *options)
@@ -104,11 +96,7 @@ def prepare(
 
 
 def installation(image: str, progress: Progress) -> Installation:
-    """Examine the server in an image, which is pulled if the engine does not have it.
-
-    Raises:
-        ServerError: no engine answers, no such image, or no MySQL or MariaDB in it.
-    """
+    """Examine the server in an image, pulling the image if needed. Raise ServerError if there is none."""
     engine = find_engine(image)
     if _call(engine, "image", "inspect", image).returncode != 0:
         progress(f"pulling {image}", 0, 0)
@@ -139,11 +127,6 @@ def installation(image: str, progress: Progress) -> Installation:
 
 
 def find_engine(image: str) -> str:
-    """Return the client program of an engine that answers.
-
-    Raises:
-        ServerError: there is none; the message has what each client said.
-    """
     said: list[str] = []
     for name in _ENGINES:
         program = shutil.which(name)
@@ -161,7 +144,6 @@ def find_engine(image: str) -> str:
 
 
 def server_pid(found: Installation, name: str) -> int | None:
-    """Return the server's process id on this machine, or None if it is not visible from here."""
     engine = find_engine(found.container_image)
     answer = _call(engine, "inspect", "--format", "{{.State.Pid}}", name)
     if answer.returncode != 0 or not answer.stdout.strip().isdigit():
@@ -174,12 +156,10 @@ def server_pid(found: Installation, name: str) -> int | None:
 
 
 def kill(found: Installation, name: str) -> None:
-    """Kill a container, if there is one, and wait until it is gone."""
     _call(find_engine(found.container_image), "rm", "--force", name)
 
 
 def _copy_share(engine: str, image: str, digest: str) -> Path:
-    """Copy the system table scripts, which are piped to `--bootstrap`, out of the image."""
     name = "docker-" + re.sub(r"\W", "", digest.removeprefix("sha256:"))[:16]
     home = make_open_folder(cache_root() / "servers") / name
     remove_unfinished(home.parent)
@@ -204,7 +184,6 @@ def _inside(engine: str, image: str, script: str) -> "subprocess.CompletedProces
 
 
 def _call(engine: str, *arguments: str, watch: Callable[[], None] = lambda: None) -> "subprocess.CompletedProcess[str]":
-    """Run the engine's client; it fails if it does not answer in time."""
     command, limit_s = [engine, *arguments], _LIMITS_S.get(arguments[0], _LIMIT_S)
     try:
         return run_as_us(command, watch=watch, limit_s=limit_s)

@@ -59,15 +59,11 @@ _DAMAGE = (
 
 
 def no_progress(_what: str, _done_bytes: int, _total_bytes: int) -> None:
-    """Ignore progress."""
+    pass
 
 
 def fetch(entry: Entry, folder: Path, progress: Progress = no_progress) -> Path:
-    """Download the file of an entry into `folder` and check it; a `tarball` is the user's own file.
-
-    Raises:
-        HostError: the client program is missing. ServerError: the download failed, or is not the catalogue's file.
-    """
+    """Download the file of an entry into `folder` and check it. Raise HostError without the client, or ServerError."""
     source = entry.source
     if source.tarball:
         file = expanded(Path(source.tarball))
@@ -90,13 +86,12 @@ def fetch(entry: Entry, folder: Path, progress: Progress = no_progress) -> Path:
 
 
 def sha256_of(file: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal."""
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def need_program(name: str, package: str, what_for: str) -> str:
-    """Return the path of a client program; HostError names its Debian package if it is missing."""
+    """Return the path of a client program, or raise HostError naming its Debian package."""
     found = shutil.which(name)
     if found is None:
         raise HostError(
@@ -106,22 +101,17 @@ def need_program(name: str, package: str, what_for: str) -> str:
 
 
 def need_client(kind: str, what_for: str) -> str:
-    """Return the path of the client for a kind of source, or an empty text if none is needed; raises HostError."""
+    """Return the path of the client for a kind of source; empty if none is needed."""
     return need_program(*_CLIENTS[kind], what_for) if kind in _CLIENTS else ""
 
 
 def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes: int, progress: Progress) -> str:
-    """Run a download client and return its output.
+    """Run a download client and return its output, or raise ServerError with its error line.
 
     Args:
-        argv: absolute path of the program, and its arguments.
         what: the server, for messages.
         watch: returns the bytes on disk so far.
         total_bytes: expected; 0 if unknown.
-        progress: called four times a second; an exception from it ends the client.
-
-    Raises:
-        ServerError: the client failed; the message has its error line.
     """
 
     def report() -> None:
@@ -137,7 +127,7 @@ def run_client(argv: list[str], what: str, watch: Callable[[], int], total_bytes
 
 
 def _maven(entry: Entry, coordinate: str, folder: Path, progress: Progress) -> Path:
-    """Copy one Maven artifact, and remove Maven's own copy in ~/.m2 unless it was there before."""
+    """Copy one Maven artifact; remove Maven's own copy in ~/.m2 unless it was there before."""
     program = need_client("maven", entry.name)
     group, artifact, version = coordinate.split(":")[:3]
     kept = Path.home() / ".m2" / "repository" / Path(*group.split(".")) / artifact / version
@@ -162,11 +152,6 @@ def _npm(entry: Entry, package: str, folder: Path, progress: Progress) -> Path:
 
 
 def download(name: str, address: str, folder: Path, progress: Progress = no_progress) -> Path:
-    """Download a URL of the user's.
-
-    Raises:
-        SpecError: see `file_name`. ServerError: not reachable, not found or cut short.
-    """
     target = folder / file_name(name, address)
     try:
         with urllib.request.urlopen(address, timeout=60) as answer, target.open("wb") as file:
@@ -188,9 +173,7 @@ def download(name: str, address: str, folder: Path, progress: Progress = no_prog
 def file_name(name: str, address: str) -> str:
     """Return the file name in a URL.
 
-    Raises:
-        SpecError: not a URL, or one with an account or a query. These may be secret, and the URL appears in the run
-            directory and in reports, so the message leaves them out.
+    Raise SpecError for a URL with an account or a query. Its message leaves these out, since they may be secret.
     """
     try:
         parts = urlsplit(address)
@@ -223,9 +206,6 @@ def fetch_packages(name: str, source: DebianSource, folder: Path, total_bytes: i
 
     An empty package status makes apt list and verify everything down to the C library, so that the server can run
     through its own loader. The mirror comes from this machine's apt sources.
-
-    Raises:
-        HostError: no apt here, or no Debian mirror in its sources. ServerError: the suite no longer has them.
     """
     apt = need_client("debian", name)
     options = _configuration(name, source.suite, folder / "apt")
@@ -254,7 +234,7 @@ def fetch_packages(name: str, source: DebianSource, folder: Path, total_bytes: i
 
 
 def _names_and_versions(print_uris: str) -> list[str]:
-    """Return `name=version` of the files that `apt-get --print-uris install` lists, without what no daemon needs."""
+    """Return `name=version` of the files that `apt-get --print-uris install` lists, except those no daemon needs."""
     found = []
     for line in print_uris.splitlines():
         if not line.startswith("'"):
@@ -266,7 +246,7 @@ def _names_and_versions(print_uris: str) -> list[str]:
 
 
 def _configuration(name: str, suite: str, base: Path) -> list[str]:
-    """Return apt-get options that replace the machine's sources, lists, cache and status with those below `base`."""
+    """Return apt-get options that keep sources, lists, cache and status below `base`."""
     for each in ("lists/partial", "cache/archives/partial"):
         (base / each).mkdir(parents=True, exist_ok=True)
     (base / "empty.status").touch()
@@ -285,11 +265,7 @@ def _configuration(name: str, suite: str, base: Path) -> list[str]:
 
 
 def debian_mirrors(name: str, apt: Path = _APT) -> tuple[str, str | None]:
-    """Return the Debian mirror in this machine's apt sources, and the security mirror if they have one.
-
-    Raises:
-        HostError: there is no Debian mirror to fetch `name` from.
-    """
+    """Return the Debian mirror in this machine's apt sources, and the security mirror if there is one."""
     found = _own_mirrors(apt)
     main = _mirror_of("debian", found)
     if main is None:
@@ -308,7 +284,6 @@ def _mirror_of(archive: str, addresses: list[str]) -> str | None:
 
 
 def _own_mirrors(apt: Path) -> list[str]:
-    """Return the URLs in this machine's apt sources, without a slash at the end."""
     found: list[str] = []
     for pattern in ("sources.list.d/*.sources", "sources.list.d/*.list", "sources.list*"):
         for file in sorted(apt.glob(pattern)):
@@ -320,7 +295,7 @@ def _own_mirrors(apt: Path) -> list[str]:
 
 
 def is_needed(name: str) -> bool:
-    """Return whether initialising and running a server needs a file, by its path below the basedir."""
+    """Return whether a server needs a file, by its path below the basedir."""
     if any(fnmatch.fnmatchcase(name, pattern) for pattern in _NOT_NEEDED):
         return False
     parts = PurePosixPath(name).parts
@@ -331,11 +306,7 @@ def is_needed(name: str) -> bool:
 
 
 def unpack(packing: str, file: Path, target: Path) -> None:
-    """Unpack an archive into the empty folder `target`, readable to all.
-
-    Raises:
-        ServerError: the archive is damaged, or has no server.
-    """
+    """Unpack an archive into the empty folder `target`, readable to all."""
     try:
         _PACKINGS[packing](file, target)
     except _DAMAGE as problem:
@@ -345,7 +316,6 @@ def unpack(packing: str, file: Path, target: Path) -> None:
 
 
 def unpack_packages(packages: Sequence[Path], target: Path) -> None:
-    """Unpack Debian packages into `target` as one root file system, without documentation."""
     for package in packages:
         with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE) as reader:
             excluded = [f"--exclude=./usr/share/{each}" for each in ("doc", "man", "locale", "lintian", "bug")]
@@ -359,7 +329,6 @@ def unpack_packages(packages: Sequence[Path], target: Path) -> None:
 
 
 def open_to_all(folder: Path) -> None:
-    """Let every account read a tree and run its programs."""
     for path, _, names in os.walk(folder):
         Path(path).chmod(0o755)
         for name in names:
@@ -406,7 +375,7 @@ def _zip(file: Path, target: Path) -> None:
 
 
 def _tarball(file: Path, target: Path) -> None:
-    """Unpack an official tarball, with or without a top folder, in one pass since .tar.xz rewinds slowly."""
+    """Unpack an official tarball in one pass, since .tar.xz rewinds slowly."""
     with tarfile.open(file, mode="r|*") as tar:
         _from_tar(tar, target, _without_top)
 

@@ -88,11 +88,7 @@ _RENAMED = {"libaio1": " (on Debian 13 and Ubuntu 24.04: libaio1t64, then link l
 
 
 def detect(path: Path) -> Layout:
-    """Find the parts of a server in a basedir, an unpacked root file system, or around a mysqld binary.
-
-    Raises:
-        SpecError: no complete server at `path`.
-    """
+    """Find the parts of a server in a basedir, an unpacked root file system, or around a binary, or raise SpecError."""
     path = expanded(path).absolute()
     if not path.exists():
         raise SpecError(f"path {path} does not exist.", hint="Name a basedir (path:/opt/mysql) or a mysqld.")
@@ -170,21 +166,16 @@ def installed() -> dict[str, int]:
 
 
 def find_entry(spec: ServerSpec) -> Entry:
-    """Find a name in the catalogue, preferring an installed server; raise SpecError if there is none."""
+    """Find a name in the catalogue, preferring an installed server."""
     return Catalog.load().resolve(spec, is_installed)
 
 
 def is_installed(entry: Entry) -> bool:
-    """Return whether an entry is in the cache, from its current source."""
     return _recorded(cache_root() / "servers" / entry.name, str(entry.source)) is not None
 
 
 def remove(name: str) -> int:
-    """Remove a server and its templates from the cache and return the bytes freed.
-
-    Raises:
-        SpecError: not in the cache. ServerError: another bakeoff uses it.
-    """
+    """Remove a server and its templates from the cache and return the bytes freed."""
     folder = cache_root() / "servers" / name
     with locked(name):
         if not folder.is_dir():
@@ -203,11 +194,7 @@ def remove(name: str) -> int:
 
 
 def free_cache(*, servers: bool) -> None:
-    """Remove from the cache what can be made again, and `servers` too, unless another bakeoff uses it.
-
-    Raises:
-        ServerError: another bakeoff uses a server to be removed.
-    """
+    """Remove from the cache what can be made again, and `servers` too, unless another bakeoff uses it."""
     remove_stale(RUNTIME_ROOT, work_root(), kept_s=0.0)
     for folder in (cache_root() / "servers", cache_root() / "templates"):
         remove_unfinished(folder)
@@ -282,7 +269,7 @@ def _fetch_and_unpack(entry: Entry, home: Path, progress: Progress) -> None:
 
 
 def _write_record(entry: Entry, home: Path, hashes: dict[str, str]) -> None:
-    """Examine and record an unpacked server; raise ServerError if it is not the catalogue's version."""
+    """Examine and record an unpacked server."""
     found = _examine(home.resolve(), entry.name)
     if not _as_promised(entry, found):
         series = version_text(found.version[:2])
@@ -320,12 +307,10 @@ def _remove_unused(home: Path) -> None:
 
 
 def _in_use(home: Path) -> str:
-    """Return the name of the lock that every bakeoff that uses this server shares."""
     return f"{home.name}.in-use"
 
 
 def _recorded(home: Path, source: str = "") -> dict[str, Any] | None:
-    """Read the record of a server, if it came from `source` or that is empty."""
     try:
         record: dict[str, Any] = json.loads((home / RECORD).read_text("utf-8"))
     except (OSError, ValueError):
@@ -334,7 +319,6 @@ def _recorded(home: Path, source: str = "") -> dict[str, Any] | None:
 
 
 def _tarball_entry(spec: ServerSpec) -> Entry:
-    """Make an entry for a tarball, named by the file's content or the URL."""
     where = spec.location
     if "://" in where:
         last_part = re.sub(r"[^A-Za-z0-9.]+", "-", fetch.file_name("tarball", where))
@@ -375,7 +359,6 @@ def _installation(layout: Layout, flavour: str, text: str, sha256: str, options:
 
 
 def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = True) -> str:
-    """Run the daemon as the servers' account and return its output."""
     identity = server_identity()
     with tempfile.TemporaryDirectory(prefix="bakeoff-ask-") as folder:
         temporary = Path(folder)

@@ -63,14 +63,6 @@ def environment(installation: Installation, asked: Mapping[str, str], padding_by
 
     The size of the environment moves the stack, which changes the speed by several percent (Mytkowicz et al., 2009).
     So it is the same for every start, except for a padding variable whose length the caller draws at random.
-
-    Args:
-        installation: may need variables.
-        asked: the spec's `env.NAME=value`; `LD_PRELOAD` may name libraries without their folder.
-        padding_bytes: length of the padding.
-
-    Raises:
-        SpecError: bakeoff sets the variable itself. HostError: a library to preload is not on this machine.
     """
     for name in _REFUSED:
         if name in asked:
@@ -91,11 +83,7 @@ def environment(installation: Installation, asked: Mapping[str, str], padding_by
 
 
 def preload_libraries(value: str) -> list[Path]:
-    """Return the files of `LD_PRELOAD=value`: absolute paths, or names found on the system's library path.
-
-    Raises:
-        HostError: one does not exist; the hint names its Debian package.
-    """
+    """Return the files of `LD_PRELOAD=value`, found on the system's library path, or raise HostError."""
     found: list[Path] = []
     for name in re.findall(r"[^:\s]+", value):
         file = Path(name).absolute() if "/" in name else _find_library(name)
@@ -110,11 +98,7 @@ def preload_libraries(value: str) -> list[Path]:
 
 
 def check_preloaded(installation: Installation, pid: int, env: Mapping[str, str], errors: str) -> None:
-    """Check that a running server has loaded what LD_PRELOAD names; the loader only warns if it cannot.
-
-    Raises:
-        ServerError: it has not; the message has the loader's reason from `errors`, the process's standard error.
-    """
+    """Raise ServerError unless a server has loaded what LD_PRELOAD names; the loader only warns."""
     if not env.get("LD_PRELOAD"):
         return
     mapped = Path(f"/proc/{pid}/maps").read_text("utf-8", "replace")
@@ -193,17 +177,14 @@ class Instance(Server):
 
     @property
     def datadir(self) -> Path:
-        """Data directory."""
         return self.home / "data"
 
     @property
     def error_log(self) -> Path:
-        """Error log of all starts."""
         return self.home / "error.log"
 
     @property
     def pid(self) -> int:
-        """Process id; raises ServerError if the server is not running."""
         if self._child is None or not self.running:
             raise self._failure("is not running")
         if not self._container:
@@ -215,21 +196,16 @@ class Instance(Server):
 
     @property
     def running(self) -> bool:
-        """Whether the process is alive."""
         return self._child is not None and self._child.poll() is None
 
     @property
     def my_cnf(self) -> str:
-        """All options as a my.cnf, for the run directory."""
         return write_cnf(self._options(), f"{self.installation.name}, as bakeoff started it")
 
     def start(self, timeout_s: float = 120.0) -> float:
         """Start, wait for the first answered `SELECT 1`, and return the seconds since the fork.
 
-        Another port is tried if someone else takes the chosen one meanwhile.
-
-        Raises:
-            ServerError: it exits or does not answer in time; the error has the end of its log.
+        Another port is tried if someone else takes the chosen one meanwhile. Raise ServerError with the end of the log.
         """
         if self.running:
             raise ServerError(f"server {self.name} is already running.")
@@ -250,7 +226,6 @@ class Instance(Server):
         """Shut down cleanly (SIGTERM) and return the seconds that took; an open connection costs MySQL up to 2 s.
 
         Args:
-            timeout_s: when to kill it.
             slow: purge and merge everything first (innodb_fast_shutdown=0), so that a snapshot has no pending work.
 
         Raises:
@@ -274,7 +249,6 @@ class Instance(Server):
         return time.monotonic() - began
 
     def kill(self) -> None:
-        """Kill the server (SIGKILL) if it is running."""
         if self._child is not None and self.running:
             if self._container:
                 with contextlib.suppress(ServerError):  # the engine is gone with its containers
@@ -292,14 +266,12 @@ class Instance(Server):
         self.removed = True  # the pool may reuse its folder's number
 
     def connect(self, database: str | None = None, *, own_settings: bool = True) -> Connection:
-        """Open a connection as root over the socket, as described in `Server.connect`."""
         try:
             return self._connect(database, own_settings=own_settings)
         except (MySQLError, OSError) as problem:
             raise self._failure(f"does not answer: {problem.args[-1]}") from None
 
     def address(self, transport: str = "socket") -> dict[str, Any]:
-        """Return `{"socket": PATH}` or `{"host": ADDRESS, "port": P}`."""
         if transport == "socket":
             return {"socket": str(self.socket_path)}
         return {"host": self.access.address, "port": self.port}

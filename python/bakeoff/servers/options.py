@@ -71,13 +71,6 @@ _FALSE = ("0", "off", "false", "no")
 
 @dataclass(frozen=True)
 class Target:
-    """The server that options are for.
-
-    Attributes:
-        name: for messages (`mysql-5.7.22`).
-        known: every option of the binary; empty if unknown, so that options.toml decides.
-    """
-
     name: str
     family: str
     version: Version
@@ -85,22 +78,17 @@ class Target:
 
     @classmethod
     def of(cls, installation: Installation) -> "Target":
-        """Describe an installation."""
         return cls(installation.name, installation.family, installation.version, installation.known_options)
 
     def mysql_before(self, *version: int) -> bool:
-        """Return whether it is MySQL before this version."""
         return self.family == "mysql" and self.version < version
 
     def mysql_from(self, *version: int) -> bool:
-        """Return whether it is MySQL from this version on."""
         return self.family == "mysql" and self.version >= version
 
 
 @dataclass
 class Translation:
-    """Options that the target understands, those that matter at initialisation, notes on changes, and errors."""
-
     options: dict[str, str] = field(default_factory=dict)
     init_options: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -108,7 +96,6 @@ class Translation:
 
     @contextmanager
     def collecting(self) -> Iterator[None]:
-        """Collect a SpecError of the block."""
         try:
             yield
         except SpecError as error:
@@ -117,8 +104,6 @@ class Translation:
 
 @dataclass(frozen=True)
 class OptionFact:
-    """One row of options.toml."""
-
     name: str
     obeyed: Mapping[str, VersionRange]
     ignored: Mapping[str, VersionRange]
@@ -127,13 +112,11 @@ class OptionFact:
     reason: str
 
     def ignored_by(self, target: Target) -> bool:
-        """Return whether the target accepts the option and does nothing."""
         return target.version in self.ignored[target.family] and target.version not in self.obeyed[target.family]
 
 
 @cache
 def option_facts() -> Mapping[str, OptionFact]:
-    """Read options.toml, by name."""
     rows = tomllib.loads(files("bakeoff.servers").joinpath("options.toml").read_text("utf-8"))["option"]
     return {
         row["name"]: OptionFact(
@@ -167,7 +150,6 @@ def translate(
     """Translate options for the target.
 
     Args:
-        target: the server.
         asked: names with underscores, values as typed; an empty value is a bare flag.
         places: `file:line` of options, for messages.
         problems: errors from reading the options, reported with those found here.
@@ -222,13 +204,11 @@ def _all_in_one(target: Target, wrong: Sequence[SpecError], places: Mapping[str,
 
 
 def _named_at_init(target: Target, name: str) -> str:
-    """Remove a needless `loose_` from an option that matters at initialisation."""
     plain = name.removeprefix("loose_")
     return plain if plain in (*_COUNTING_AT_INIT, *_REDO_FILES) and understands(target, plain) else name
 
 
 def counting_at_init(target: Target, options: Mapping[str, str]) -> dict[str, str]:
-    """Select the options that matter when a data directory is initialised."""
     names = [*_COUNTING_AT_INIT]
     if target.mysql_before(5, 6, 8):  # refuses to start on redo files of another size
         names += _REDO_FILES
@@ -241,12 +221,11 @@ def is_true(value: str) -> bool:
 
 
 def is_false(value: str) -> bool:
-    """Return whether a value switches an option off."""
     return value.lower() in _FALSE
 
 
 def whole_number(target: Target, name: str, value: str) -> int:
-    """Parse a value as mysqld does (`500`, `1k`); raise SpecError if it is not a whole number."""
+    """Parse a value as mysqld does (`500`, `1k`), or raise SpecError."""
     try:
         return parse_bytes(value)
     except SpecError:
@@ -259,17 +238,15 @@ def _refuse(target: Target, name: str, value: str, why: str, hint: str = "") -> 
 
 
 def option_text(name: str, value: str) -> str:
-    """Format an option as `name=value`, or its bare name."""
     return f"{name}={', '.join(values_of(name, value))}" if value else name
 
 
 def is_password(name: str) -> bool:
-    """Return whether an option is a password for other servers."""
     return stem(name) in _PASSWORDS
 
 
 def refuse_passwords(server: str, names: Iterable[str]) -> None:
-    """Raise SpecError if one of a server's options is a password for other servers, without showing its value."""
+    """Raise SpecError if an option is a password for other servers, without showing its value."""
     for name in names:
         if is_password(name):
             raise _password_error(server, name)
@@ -284,7 +261,7 @@ def _password_error(server: str, name: str) -> SpecError:
 
 
 def own_option(name: str, value: str) -> tuple[str, str] | None:
-    """Return why bakeoff sets an option itself and what to do instead; None for all others."""
+    """Return why bakeoff sets an option itself and what to do instead, or None."""
     plain = stem(name)
     if plain in OURS:
         return f"bakeoff gives every server {OURS[plain]}", "Leave it out."
@@ -298,12 +275,11 @@ def own_option(name: str, value: str) -> tuple[str, str] | None:
 
 
 def file_name(name: str, value: str) -> str:
-    """Return the file name in an option's value without its folder; empty for options that name no file."""
+    """Return the file name in an option's value without its folder, or an empty text."""
     return value.rpartition("/")[2] if stem(name) in _FILES and ":" not in value else ""
 
 
 def _refuse_ours(target: Target, asked: dict[str, str], done: Translation) -> None:
-    """Remove and refuse passwords and options that bakeoff sets itself."""
     for name, value in [*asked.items()]:
         if is_password(name):
             error = _password_error(target.name, name)
@@ -452,14 +428,12 @@ def _tls(target: Target, rest: dict[str, str], done: Translation) -> None:
 
 
 def no_tls(target: Target) -> dict[str, str]:
-    """Return the target's options that turn TLS off."""
     if understands(target, "ssl"):
         return {"skip_ssl": ""}
     return {"tls_version": ""} if understands(target, "tls_version") else {}
 
 
 def _plugin(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """Turn `plugin=rocksdb` into `plugin_load_add` of its library."""
     if "plugin" in rest:
         value = rest.pop("plugin")
         library = myrocks_library(target) if value.lower() in ("rocksdb", "myrocks") else value
@@ -472,7 +446,6 @@ def myrocks_library(target: Target) -> str:
 
 
 def _page_size(target: Target, rest: dict[str, str], done: Translation) -> None:
-    """Refuse page sizes for which MySQL 5.6 would silently use 16k."""
     value = rest.get("innodb_page_size")
     if value is None:
         return
@@ -517,7 +490,6 @@ def _pass_or_refuse(target: Target, name: str, value: str, done: Translation) ->
 
 
 def _check_value(target: Target, name: str, value: str) -> None:
-    """Refuse values that only other versions know."""
     lowered = value.lower()
     if name == "innodb_flush_method" and lowered == "o_direct_no_fsync" and target.mysql_before(5, 6, 7):
         raise _refuse(target, name, value, "O_DIRECT_NO_FSYNC came with MySQL 5.6.7", "Use O_DIRECT.")

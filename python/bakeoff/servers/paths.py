@@ -38,7 +38,6 @@ BLOCK_BYTES = 512  # unit of st_blocks
 
 
 def cache_root() -> Path:
-    """Return the cache folder, which may not exist yet."""
     named = os.environ.get("XDG_CACHE_HOME")
     if named:
         return Path(named).absolute() / "bakeoff"
@@ -49,23 +48,17 @@ def cache_root() -> Path:
 
 
 def work_root() -> Path:
-    """Return the default folder of instances, their data and snapshots."""
     return cache_root() / "work"
 
 
 def user_catalog_file() -> Path:
-    """Return the user's own catalogue, which may not exist."""
     named = os.environ.get("XDG_CONFIG_HOME")
     base = Path(named).absolute() if named else Path.home() / ".config"
     return base / "bakeoff" / "servers.toml"
 
 
 def make_open_folder(folder: Path) -> Path:
-    """Make a folder and its missing parents with mode 755.
-
-    Raises:
-        HostError: permission denied, or a file is in the way.
-    """
+    """Make a folder and its missing parents with mode 755."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         for each in reversed(missing):
@@ -82,7 +75,7 @@ def make_open_folder(folder: Path) -> Path:
 
 
 def require_reachable(folder: Path, uid: int, gid: int) -> None:
-    """Check that an account may enter `folder` and its parents; raise HostError if not."""
+    """Raise HostError unless an account may enter `folder` and its parents."""
     for step in reversed([folder, *folder.parents]):
         status = step.stat()
         others = stat.S_IXGRP if status.st_gid == gid else stat.S_IXOTH
@@ -132,10 +125,7 @@ def locked(name: str, on_wait: Callable[[], None] | None = None) -> Iterator[Non
 
 @contextmanager
 def locked_if_free(name: str) -> Iterator[bool]:
-    """Hold a lock if no other bakeoff holds or shares it, and yield whether it is held.
-
-    This process stops sharing it, unless another bakeoff shares it too.
-    """
+    """Hold a lock if no other bakeoff holds or shares it, and yield whether it is held."""
     file = _lock_file(name)
     shared = file in _shared
     if shared:
@@ -151,7 +141,7 @@ def locked_if_free(name: str) -> Iterator[bool]:
 
 
 def share(name: str) -> None:
-    """Share a lock with other bakeoffs until this process ends; nobody can hold it alone meanwhile."""
+    """Share a lock with other bakeoffs until this process ends."""
     file = _lock_file(name)
     if file not in _shared:
         descriptor = _open(file)
@@ -207,34 +197,29 @@ class Owner:
 
     @classmethod
     def current(cls, servers: tuple[ProcessId, ...], *, kept_for: str = "") -> "Owner":
-        """Return this process as an owner."""
         process = ProcessId.of(os.getpid())
         assert process is not None
         return cls(boot_id(), process, servers, kept_for)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the content of owner.json."""
         return asdict(self)
 
     @classmethod
     def read(cls, folder: Path) -> "Owner | None":
-        """Read the owner of a folder; None without a readable owner.json."""
         try:
             return TypeAdapter(cls).validate_json((folder / OWNER_FILE).read_bytes())
         except (OSError, ValueError):
             return None
 
     def dead(self) -> bool:
-        """Return whether the owner has ended."""
         return self.boot != boot_id() or not self.process.alive()
 
 
 def remove_stale(*roots: Path, kept_s: float = _KEPT_S) -> None:
     """Remove the folders of dead bakeoffs below `roots`, and kill their servers.
 
-    A folder is removed if it is ours, and its owner is dead and no longer shares its lock: an owner in another
-    container or on another machine with the same cache only seems dead. A folder kept for a run stays for `kept_s`
-    while the run's directory exists.
+    The owner's shared lock decides too: an owner in another container, or on another machine with the same cache, only
+    seems dead. A folder kept for a run stays for `kept_s` while the run's directory exists.
     """
     with locked("stale-cleanup"):
         for root in roots:
@@ -256,7 +241,7 @@ def other_bakeoffs(root: Path) -> list[int]:
 
 
 def _starters(folders: list[Path]) -> set[int]:
-    """Find who started the servers whose sockets are in other users' folders, which are closed to us."""
+    """Find who started the servers whose sockets are in other users' closed folders."""
     found: set[int] = set()
     for process in psutil.process_iter(["cmdline", "ppid"]) if folders else ():
         words = process.info["cmdline"] or []
@@ -276,7 +261,7 @@ def unfinished(parent: Path, lock: str) -> Iterator[Path]:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove from a folder of the cache what killed bakeoffs left unfinished."""
+    """Remove what killed bakeoffs left unfinished in a folder of the cache."""
     for each in sorted(folder.iterdir()) if folder.is_dir() else ():
         made_under = _UNFINISHED.fullmatch(each.name)
         if made_under:
@@ -314,5 +299,4 @@ def _stale(folder: Path, kept_s: float) -> bool:
 
 
 def boot_id() -> str:
-    """Return the kernel's boot id, which identifies the machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()

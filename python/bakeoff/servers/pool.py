@@ -50,11 +50,7 @@ _STOP_POLL_S = 0.5  # longer than what sees the stop flag by itself takes to end
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Data directory of a cleanly stopped server, owned by a `ServerPool`.
-
-    Attributes:
-        installation_name: the server that made it; another version must not start on it.
-    """
+    """Data directory of a cleanly stopped server, owned by a `ServerPool`."""
 
     label: str
     path: Path
@@ -67,8 +63,6 @@ class ServerPool:
 
     Args:
         root: folder for the data, on the disk to measure; None for `$XDG_CACHE_HOME/bakeoff/work`.
-        progress: called while initialising and copying.
-        access: who can reach the servers over TCP.
     """
 
     def __init__(
@@ -122,10 +116,6 @@ class ServerPool:
         """Make a server, not started, with a fresh data directory or a copy of a snapshot.
 
         `home`, in a folder of `keep`, holds its files; data that is there is used as it is.
-
-        Raises:
-            HostError: not enough disk space, or no such library to preload.
-            ServerError: the server cannot be initialised, or the snapshot is from another version.
         """
         if snapshot and snapshot.installation_name != installation.name:
             raise ServerError(
@@ -165,9 +155,6 @@ class ServerPool:
         """Take over a cleanly stopped server's data until the pool closes; the instance can then only be removed.
 
         Data in a folder of `keep` stays where it is.
-
-        Raises:
-            ServerError: it is running, or was killed.
         """
         if instance.running or not instance.stopped_cleanly:
             raise ServerError(
@@ -190,7 +177,6 @@ class ServerPool:
 
         Args:
             key: 8 hexadecimal digits, the same whenever the run is continued.
-            run: the run's directory.
         """
         folder = self._root / f"load-{key}"
         share(folder.name)
@@ -204,15 +190,11 @@ class ServerPool:
         self._for_all(instances, Instance.start)
 
     def remove_all(self, instances: Iterable[Instance]) -> None:
-        """Kill several servers and delete their files in parallel."""
         self._for_all(instances, Instance.remove)
 
     @contextmanager
     def killed_once(self, stop: threading.Event) -> Iterator[None]:
-        """Kill every server once `stop` is set inside the block, so that threads that wait for one fail at once.
-
-        A scan, a start or a shutdown may take an hour.
-        """
+        """Kill every server once `stop` is set inside the block, so that threads waiting for one fail at once."""
         ended = threading.Event()
 
         def watch() -> None:
@@ -272,19 +254,13 @@ def _write_owner(folder: Path, owner: Owner) -> None:
 
 @dataclass(frozen=True)
 class Sandbox:
-    """A running server to try out (`bakeoff server start NAME`).
-
-    Attributes:
-        tcp_account: has all privileges from 127.0.0.1.
-        notes: options that were translated, left out or ignored.
-    """
+    """A running server to try out (`bakeoff server start NAME`). Its TCP account has all privileges."""
 
     instance: Instance
     tcp_account: Account
     notes: tuple[str, ...]
 
     def lines(self) -> list[str]:
-        """Return the lines to print: version, socket, port, and commands to paste into a shell."""
         program = next((name for name in ("mysql", "mariadb") if shutil.which(name)), "mysql")
         client = [program, "--no-defaults"]
         at_socket = [*client, "--user=root", f"--socket={self.instance.socket_path}"]
@@ -307,7 +283,6 @@ class Sandbox:
 def sandbox(
     spec: ServerSpec, *, profile: Profile = Profile.STOCK, progress: Progress = no_progress
 ) -> Iterator[Sandbox]:
-    """Download, initialise and start one server, and remove it with its data after the block."""
     installation = install(spec, progress)
     memory = ServerMemory(buffer_pool_bytes=128 * 2**20, redo_bytes=96 * 2**20)
     settings = settings_for(installation, spec, profile, Data(), memory, connections=100)

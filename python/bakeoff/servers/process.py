@@ -56,7 +56,6 @@ class Identity:
     switch: bool
 
     def own(self, *paths: Path) -> None:
-        """Change the owner of files to this account, if we are root."""
         if self.switch:
             for path in paths:
                 os.chown(path, self.uid, self.gid, follow_symlinks=False)
@@ -68,9 +67,6 @@ def server_identity(*, make: bool = True) -> Identity:
 
     mysqld refuses to run as root. The system account `bakeoff` is made on first use; without `make` its number is -1
     until then.
-
-    Raises:
-        HostError: the account named by BAKEOFF_SERVER_USER does not exist or is root, or none can be made.
     """
     wanted = os.environ.get("BAKEOFF_SERVER_USER")
     if os.geteuid() != 0:
@@ -125,7 +121,6 @@ class ProcessId(NamedTuple):
 
     @classmethod
     def of(cls, pid: int) -> "ProcessId | None":
-        """Return the process that has this id now, or None."""
         fields = _stat_fields(pid)
         return cls(pid, int(fields[19])) if fields else None
 
@@ -136,7 +131,7 @@ class ProcessId(NamedTuple):
 
 
 def _stat_fields(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state on; empty if there is no such process."""
+    """Return the fields of /proc/PID/stat from the state on, if there is such a process."""
     try:
         return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
     except OSError:
@@ -157,14 +152,10 @@ def spawn(
     """Start a child that dies with us, in a new session so that Ctrl-C in the terminal reaches only bakeoff.
 
     Args:
-        argv: absolute path of the program, and its arguments.
-        identity: account that it runs as.
+        argv: begins with an absolute path.
         env: its whole environment.
-        cwd: its working directory.
-        log: receives standard output and error.
-        error_log: receives standard error instead.
+        log: receives standard output, and errors too unless there is an `error_log`.
         stdin: an open file, or subprocess.PIPE, which ends when we do.
-        cpus: CPUs that it may run on; None for all.
 
     Raises:
         ServerError: the program cannot be started.
@@ -210,11 +201,7 @@ def run(
     stdin: Path | None = None,
     timeout_s: float = 120,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a child to its end; it dies with us, or after `timeout_s`. Standard error goes to `log` with `.err` added.
-
-    Raises:
-        ServerError: it cannot be started, or does not end in time.
-    """
+    """Run a child to its end; it dies with us, or after `timeout_s`. Standard error goes to `log` with `.err` added."""
     # Two files, because an unbuffered error may land in the middle of a buffered line.
     error_log = log.with_name(f"{log.name}.err")
     with (stdin or Path(os.devnull)).open("rb") as opened:
@@ -235,12 +222,10 @@ def run_as_us(
     """Run a program as ourselves to its end; it dies with us.
 
     Args:
-        argv: absolute path of the program, and its arguments.
         watch: called four times a second; an exception from it ends the program.
-        limit_s: longest time that it may take.
 
     Raises:
-        subprocess.TimeoutExpired: it took longer. ServerError: it cannot be started.
+        subprocess.TimeoutExpired: it took longer than `limit_s`. ServerError: it cannot be started.
     """
     us = Identity(os.geteuid(), os.getegid(), switch=False)
     with tempfile.TemporaryDirectory(prefix="bakeoff-client-") as folder:
@@ -252,7 +237,6 @@ def run_as_us(
 
 
 def _wait(child: subprocess.Popen[bytes], limit_s: float, watch: Callable[[], None] = lambda: None) -> int:
-    """Return the status of a child; if waiting fails, kill the child and its children."""
     began_s = time.monotonic()
     try:
         while True:
@@ -287,13 +271,13 @@ def last_line(text: str) -> str:
 
 
 def advice(log: str, folder: Path) -> str:
-    """Return what to do about the usual complaints in the log of a mysqld with files in `folder`, or an empty text."""
+    """Return what to do about the usual complaints in the log of a mysqld, or an empty text."""
     return next((hint.format(folder=folder) for complaint, hint in _ADVICE.items() if complaint in log), "")
 
 
 @contextlib.contextmanager
 def in_memory(text: str) -> Iterator[int]:
-    """Yield a descriptor from which we or a child can read a text that is never on disk."""
+    """Yield a descriptor to read a text from, which is never on disk."""
     with os.fdopen(os.memfd_create("bakeoff"), "w+", encoding="utf-8") as file:
         file.write(text)
         file.seek(0)

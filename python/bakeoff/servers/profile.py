@@ -72,10 +72,8 @@ class Settings:
     """How to start one server.
 
     Attributes:
-        options: mysqld options in order, names with underscores; an empty value is a bare flag.
+        options: in order, names with underscores; an empty value is a bare flag.
         init_options: those that matter when the data directory is initialised; they key the template.
-        notes: what was translated or left out and why, for the report.
-        env: the spec's `env.NAME=value`.
         from_files: `name=value` of the options that cnf files set, for the report.
     """
 
@@ -96,20 +94,13 @@ def settings_for(
     connections: int,
     tls: bool = False,
 ) -> Settings:
-    """Return all options for one arm's server.
+    """Return all options for one arm's server, or raise SpecError if it lacks something.
 
     Args:
-        installation: the binaries.
-        spec: has the user's options, cnf files and environment.
-        profile: `matched` or `stock`.
         memory: the same for every arm; `stock` ignores it. A buffer pool that the user sets becomes the cache of the
             tables' engine, unless the user also sets that cache.
-        data: the tables; some charsets, row formats and engines need options, or do not exist in every server.
         connections: largest number that the load will hold open at once.
         tls: False turns TLS off in the server.
-
-    Raises:
-        SpecError: an option, charset, row format or engine that this server does not have.
     """
     target = Target.of(installation)
     read = _asked(spec, target)
@@ -148,7 +139,7 @@ def settings_for(
 
 
 def table_engine(spec: ServerSpec, data: Data, installation: Installation | None = None) -> str:
-    """Return the storage engine of the arm's tables in lower case: the data's, or the one in the server's options.
+    """Return the storage engine of the arm's tables in lower case.
 
     Without an `installation`, cnf files are not allowed, because their groups may apply to some versions only.
     """
@@ -221,7 +212,7 @@ def _matched(target: Target, memory: ServerMemory, engine: str, redo_files: int)
 
 
 def _for_own_cache(user: Mapping[str, str], engine: str) -> tuple[Mapping[str, str], list[str]]:
-    """Give the buffer pool in the user's options to the cache of an engine that has its own, with a note."""
+    """Give the user's buffer pool to the cache of an engine that has its own."""
     cache, named = _OWN_CACHE.get(engine), {stem(name): name for name in user}
     if cache is None or cache in named or _POOL not in named:
         return user, []
@@ -231,7 +222,7 @@ def _for_own_cache(user: Mapping[str, str], engine: str) -> tuple[Mapping[str, s
 
 
 def _for_barracuda(target: Target, data: Data) -> dict[str, str]:
-    """Set the file format Barracuda where its row formats need it; old servers would use COMPACT rows."""
+    """Set the file format Barracuda where row formats need it; old servers would use COMPACT rows."""
     by_default_since = (10, 2) if target.family == "mariadb" else (5, 7, 7)
     asked = any(word in data.table_options.lower() for word in ("compressed", "dynamic", "key_block_size"))
     if not asked or target.version >= by_default_since:
@@ -251,7 +242,7 @@ def _check_engine(installation: Installation, asked: Mapping[str, str], engine: 
 
 
 def check_collations(name: str, family: str, version: Version, data: Data, of_server: str | None = None) -> None:
-    """Raise SpecError if a version of a server does not have a collation of the data or of the server's options."""
+    """Raise SpecError if a server does not have a collation of the data or of its own options."""
     named: dict[KeyPath, str | None] = {("server", "options", "collation_server"): of_server}
     named |= {("data", each): getattr(data, each) for each in ("collation", "table_collation", "column_collation")}
     for at, collation in named.items():
@@ -309,7 +300,6 @@ def _check_connections(target: Target, options: Mapping[str, str], connections: 
 
 
 def _override(base: Mapping[str, str], user: Mapping[str, str]) -> dict[str, str]:
-    """Override our options with the user's; `log_bin=x` replaces `skip_log_bin` and vice versa."""
     taken = {stem(name) for name in user if not is_limit(name)}
     if "character_set_server" in taken:  # our collation may belong to another
         taken.add("collation_server")
@@ -322,10 +312,9 @@ def _catalog() -> Catalog:
 
 
 def ignored_options(asked: Mapping[str, str], variables: Mapping[str, str]) -> list[str]:
-    """Compare options with SHOW GLOBAL VARIABLES; return a line for each whose variable has another value.
+    """Return a line for each option whose variable in SHOW GLOBAL VARIABLES has another value.
 
-    Many options have no variable (`default_time_zone`, `binlog_do_db`). Only for `loose_` options does a missing
-    variable show that the server ignored them.
+    Many options have no variable. Only for `loose_` options does a missing one show that the server ignored them.
     """
     found = []
     for name, value in asked.items():
@@ -346,7 +335,7 @@ def ignored_options(asked: Mapping[str, str], variables: Mapping[str, str]) -> l
 
 
 def same_value(asked: str, has: str) -> bool:
-    """Return whether two spellings of a value mean the same: `64M` and `67108864`, `1` and `ON`, `a,b` and `B,A`."""
+    """Return whether `64M` and `67108864`, `1` and `ON`, or `a,b` and `B,A` mean the same."""
     left, right = asked.strip().lower(), has.strip().lower()
     if left == right or (is_true(left) and is_true(right)) or (is_false(left) and is_false(right)):
         return True

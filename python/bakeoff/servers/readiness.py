@@ -36,11 +36,7 @@ _FAST_FLUSH = (  # in this order, so that none contradicts the one before
 
 @dataclass(frozen=True)
 class Warmth:
-    """Result of `warm`.
-
-    Attributes:
-        warm: whether the last pass over every index read nothing from disk; None if the engine does not count reads.
-    """
+    """Result of `warm`: whether the last pass read nothing from disk; None if the engine does not count reads."""
 
     warm: bool | None
     notes: tuple[str, ...] = ()
@@ -62,11 +58,7 @@ class Readiness:
 
 
 def analyze(server: Server, database: str) -> None:
-    """Run ANALYZE TABLE on all tables, once after loading and before the snapshot.
-
-    Raises:
-        ServerError: a table cannot be analysed.
-    """
+    """Run ANALYZE TABLE on all tables, once after loading and before the snapshot."""
     for table in tables_of(server, database):
         for row in server.query(f"ANALYZE TABLE {quoted(database)}.{quoted(table)}"):
             if str(row[2]).lower() == "error":
@@ -74,12 +66,9 @@ def analyze(server: Server, database: str) -> None:
 
 
 def warm(server: Server, database: str, stop: threading.Event | None = None) -> Warmth:
-    """Read every primary and secondary index from end to end until a whole pass reads nothing from disk.
+    """Read every index from end to end until a whole pass reads nothing from disk, or `stop` is set.
 
-    Setting `stop` ends it before the next index. The result is not warm if the data does not fit into the buffer pool.
-
-    Raises:
-        ServerError: a table or the server is gone.
+    The result is not warm if the data does not fit into the buffer pool.
     """
     stop = stop or threading.Event()
     names = tables_of(server, database)
@@ -113,12 +102,9 @@ def finish_pending_work(
     Our own servers flush faster meanwhile; a remote one is only watched.
 
     Args:
-        deadline_s: longest wait.
-        warmth: from `warm`, for the record.
         patience_s: longest wait without progress, because an idle server may keep its history a little above the limit
             forever; None waits for the deadline.
         dirty_limit: number of pages that may stay dirty.
-        stop: ends the wait when set.
     """
     stop = stop or threading.Event()
     began = time.monotonic()
@@ -143,11 +129,7 @@ def finish_pending_work(
 
 
 def finish_rocksdb(server: Server, limit_s: float, stop: threading.Event) -> list[str]:
-    """Write MyRocks' memtable and wait for compactions, if the server is ours and has MyRocks.
-
-    Returns:
-        A note if compactions are still pending after `limit_s` or when `stop` is set.
-    """
+    """Write MyRocks' memtable and wait for compactions; return a note if some are still pending."""
     deadline = time.monotonic() + limit_s
     if not server.ours or "rocksdb_block_cache_size" not in server.variables():
         return []
@@ -179,7 +161,6 @@ def flushing_fast(server: Server) -> Iterator[None]:
 
 
 def tables_of(server: Server, database: str) -> list[str]:
-    """Return the names of a database's tables that hold rows."""
     rows = server.query(
         "SELECT table_name FROM information_schema.tables "
         f"WHERE table_schema=%s AND table_type IN {TABLE_TYPES} ORDER BY 1",
@@ -233,7 +214,6 @@ def _counter(server: Server, name: str) -> int:
 
 
 def _reads_of_a_pass(server: Server, scans: Sequence[str], stop: threading.Event) -> int:
-    """Run all scans and return the number of pages read from disk."""
     before = _counter(server, "Innodb_pages_read")
     _run_all(server, scans, stop)
     return _counter(server, "Innodb_pages_read") - before

@@ -15,7 +15,7 @@ _ALWAYS_ON = "memory/performance_schema/"
 
 
 def ignored_by(server: Server, asked: Mapping[str, str]) -> list[str]:
-    """Ask a running server about its instruments, consumers and plugins; return a line for each option it ignored."""
+    """Return a line for each instrument, consumer or plugin option that a running server ignored."""
     found = []
     by_stem = {stem(name): (name, value) for name, value in asked.items()}
     if _INSTRUMENTS in by_stem:
@@ -36,7 +36,7 @@ def ignored_by(server: Server, asked: Mapping[str, str]) -> list[str]:
 
 
 def ignored_instruments(patterns: list[str], enabled: Mapping[str, bool]) -> list[str]:
-    """Compare `PATTERN=VALUE` of performance_schema_instrument with the state of every instrument.
+    """Compare performance_schema_instrument with the state of every instrument.
 
     mysqld applies the longest pattern that matches an instrument, and the last one of equal length.
     """
@@ -61,7 +61,6 @@ def ignored_instruments(patterns: list[str], enabled: Mapping[str, bool]) -> lis
 
 
 def _like(pattern: str) -> re.Pattern[str]:
-    """Compile the pattern of an instrument's name: % matches any text, ? one character."""
     return re.compile(re.escape(pattern).replace("%", ".*").replace(r"\?", "."), re.IGNORECASE)
 
 

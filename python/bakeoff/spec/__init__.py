@@ -2,9 +2,9 @@
 
 from bakeoff.spec.fields import Frozen, Placement, Profile
 from bakeoff.spec.server_name import Origin, ServerSpec, parse_server
-from bakeoff.spec.study import Apart, Arm, Connection, Data, Question, Study, Workload, control_of
+from bakeoff.spec.study import Arm, Connection, Data, Question, Study, Workload, control_of
 
 __all__ = [
-    "Apart", "Arm", "Connection", "Data", "Frozen", "Origin", "Placement", "Profile", "Question", "ServerSpec", "Study",
+    "Arm", "Connection", "Data", "Frozen", "Origin", "Placement", "Profile", "Question", "ServerSpec", "Study",
     "Workload", "control_of", "parse_server",
 ]  # fmt: skip

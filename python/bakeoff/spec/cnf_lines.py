@@ -34,7 +34,6 @@ class CnfLine:
 
     @property
     def is_text(self) -> bool:
-        """Whether name and value are UTF-8."""
         return not _NOT_UTF_8.search(self.name + self.value)
 
 
@@ -42,10 +41,7 @@ class CnfLine:
 class CnfText:
     """The options in a cnf file and in the files that it includes, in the order in which mysqld reads them.
 
-    Attributes:
-        problems: lines for which mysqld would refuse the file.
-        notes: lines that mysqld ignores.
-        included: number of included files.
+    `problems` are lines for which mysqld would refuse the file, `notes` lines that it ignores.
     """
 
     lines: list[CnfLine] = field(default_factory=list)
@@ -92,7 +88,6 @@ def _read_into(found: CnfText, path: Path, shown: str, level: int) -> None:
 
 
 def _include(found: CnfText, folder: Path, line: str, place: str, level: int) -> None:
-    """Follow `!include FILE` or `!includedir FOLDER`."""
     keyword, *rest = line[1:].strip(_BLANKS).split(maxsplit=1) or [""]
     named = "".join(rest).partition("#")[0].strip(_BLANKS)
     if keyword not in ("include", "includedir"):

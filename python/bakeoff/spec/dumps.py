@@ -57,12 +57,7 @@ class Dump:
 
 
 def read_dump(source: str) -> Dump:
-    """Recognise a dump and list its files.
-
-    Raises:
-        SpecError: there is nothing, or nothing that is known as a dump.
-        HostError: it cannot be read.
-    """
+    """Recognise a dump and list its files. HostError if it cannot be read."""
     path = Path(source)
     try:
         if path.is_dir():
@@ -228,7 +223,6 @@ def _shell_rows(path: Path, schema: str, table: str, options: dict[str, Any]) ->
 
 
 def quoted(name: str) -> str:
-    """Put a name in backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 

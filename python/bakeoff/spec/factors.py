@@ -88,11 +88,7 @@ def client_charset(charset: str) -> str:
 
 
 def spoken_charset(connection: Connection) -> str | None:
-    """Return the character set that a connection is given; None for that of the texts.
-
-    Raises:
-        SpecError: its collation belongs to another character set.
-    """
+    """Return the character set that a connection is given; None for that of the texts."""
     charset, collation = connection.charset, connection.collation
     if charset and collation and not of_charset(collation, charset):
         raise SpecError(
@@ -104,11 +100,7 @@ def spoken_charset(connection: Connection) -> str | None:
 
 
 def check_texts(data: Data, connection: Connection) -> None:
-    """Check that the texts fit into their columns, and that columns and connection can encode their content.
-
-    Raises:
-        SpecError: with the value to change as its field.
-    """
+    """Check that the texts fit into their columns, and that columns and connection can encode their content."""
     options = _DEFAULTS | dict(data.options)
     length, column_length = int(options["text_length"]), int(options["column_length"])
     if length > column_length:
@@ -205,11 +197,6 @@ _POOL_STEP_BYTES = 2**20
 
 
 def part_of(name: str) -> Part:
-    """Whether a setting belongs to the server, the data or the client.
-
-    Raises:
-        SpecError: there is no such setting; with the nearest known name.
-    """
     return _PARTS[str(_field_of(name)[0])]
 
 
@@ -227,11 +214,7 @@ def _field_of(name: str) -> KeyPath:
 
 
 def settings_behind(field: KeyPath) -> tuple[str, ...]:
-    """Return the settings that can give a field of an arm its value.
-
-    Args:
-        field: path inside `Arm`, as `("server", "options", "innodb_page_size")` or `("data", "collation")`.
-    """
+    """Return the settings that can give a field of an arm (a path inside `Arm`) its value."""
     found = [name for name, target in _FIELDS.items() if target == field]
     for kind, path in _OPEN.items():
         if field[:2] == path:
@@ -245,9 +228,9 @@ def settings_behind(field: KeyPath) -> tuple[str, ...]:
 
 
 def fields_set_by(name: str, value: str) -> tuple[KeyPath, ...]:
-    """Return the fields of an arm that a setting gives their values, the same ones whatever the setting is called.
+    """Return the fields of an arm (paths inside `Arm`) that a setting sets, whatever name it goes by.
 
-    Paths are inside `Arm`. The setting `default` sets none, and a server those of its options and its environment.
+    The value `default` sets none; a server sets those of its options and its environment.
     """
     if name == "server":
         server = parse_server(value)
@@ -273,11 +256,7 @@ def _option_field(name: str) -> KeyPath:
 
 
 def check_level(name: str, level: str) -> None:
-    """Check that a level can be the value of a setting.
-
-    Raises:
-        SpecError: it cannot; with the values that can.
-    """
+    """Check that a level can be the value of a setting; SpecError names the values that can."""
     _field_of(name)
     if name == "server":
         parse_server(level)
@@ -321,9 +300,8 @@ def check_source_url(url: str) -> None:
 class ArmParts:
     """Server, data and connection of an arm while its settings are applied.
 
-    Attributes:
-        folder: folder of the server's @FILEs.
-        data_bytes: expected size of the tables, for a buffer pool given as a ratio of the data; None if unknown.
+    `folder` is that of the server's @FILEs. `data_bytes` is the expected size of the tables, None if unknown; a buffer
+    pool may be a ratio of it.
     """
 
     folder: Path = Path()
@@ -333,13 +311,9 @@ class ArmParts:
     connection: Connection = field(default_factory=Connection)
 
     def apply(self, settings: Mapping[str, str]) -> None:
-        """Apply settings: the server first, then its options; a collation wins over a charset.
-
-        Raises:
-            SpecError: a collation of another charset than the one set beside it, or texts that do not fit.
-        """
+        """Apply settings: the server first, then its options; a collation wins over a charset."""
         texts = [name for name in settings if name in _FIELDS and name.endswith(("charset", "collation"))]
-        settings = {**settings, **{name: settings[name].lower() for name in texts}}  # servers do not mind the case
+        settings = {**settings, **{name: settings[name].lower() for name in texts}}  # case does not matter to servers
         if "server" in settings:
             self.server = parse_server(settings["server"], self.folder)
         for name, value in sorted(settings.items(), key=lambda setting: setting[0] in _COLLATIONS):
@@ -405,7 +379,6 @@ class ArmParts:
         self.data = self.data.model_copy(update={"table_options": f"{self.data.table_options} {text}".strip()})
 
     def _collation(self, name: str, collation: str, settings: Mapping[str, str]) -> None:
-        """Set a collation of the database, the tables or the columns, with its character set."""
         charset_name = name.replace("collation", "charset")
         stated = settings.get(charset_name, DEFAULT)
         charset = charset_of(collation) or (stated if stated != DEFAULT else self.data.charset or "utf8mb4")

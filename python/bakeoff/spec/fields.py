@@ -36,8 +36,6 @@ class Option:
     """What the help and the schema say about a field, and how to read its text.
 
     Attributes:
-        help: one sentence.
-        metavar: stands for the value in the help.
         parse: reads the value from text; raises SpecError. By default the field's type decides.
         flags: names on the command line, as `--workload -w`; by default made from the field's name.
         default: words that the help shows for a default that is computed.
@@ -52,12 +50,13 @@ class Option:
     section: str = ""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401
-        """Parse text; check everything else as it is."""
         parse, schema = self.parse, handler(source)
         if parse is None:
             return schema
 
         def read(value: object, info: ValidationInfo) -> object:
+            if info.context is IN_FILE and type(value) is int:  # `budget: 60`; units are optional
+                value = str(value)
             try:
                 return parse(value) if isinstance(value, str) else value
             except SpecError as error:
@@ -69,7 +68,6 @@ class Option:
         return core_schema.with_info_before_validator_function(read, schema, json_schema_input_schema=either)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Add the help as the description."""
         return handler(schema) | ({"description": self.help} if self.help else {})
 
 
@@ -109,12 +107,11 @@ def typed(text: str) -> Any:  # noqa: ANN401 — the type is the field's
 
 
 def split_list(text: str) -> list[str]:
-    """Split text at commas."""
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
         raise SpecError(f"an entry of {text!r} is empty.", hint="Write a,b,c.")
     if len(set(parts)) < len(parts):
-        raise SpecError(f"an entry comes twice in {text!r}.", hint="Leave one out.")
+        raise SpecError(f"an entry appears twice in {text!r}.", hint="Leave one out.")
     return parts
 
 
@@ -125,14 +122,13 @@ def parse_threads(text: str) -> tuple[int, ...]:
         raise SpecError(f"{odd!r} is not a whole number above zero.", hint="Write --threads 1,4,16.")
     counts = tuple(map(int, parts))
     if len(set(counts)) < len(counts):
-        raise SpecError(f"a number comes twice in {text!r}.", hint="Leave one out.")
+        raise SpecError(f"a number appears twice in {text!r}.", hint="Leave one out.")
     if max(counts) > THREADS_MAX:
         raise SpecError(f"{max(counts)} is more than {THREADS_MAX}.", hint="Write --threads 1,16,64.")
     return counts
 
 
 def parse_database(text: str) -> str:
-    """Check the name of a database."""
     if not re.fullmatch(DATABASE_PATTERN, text):
         raise SpecError(
             f"{text!r} is not a database name (1 to 64 letters, digits, _, $ and -).",

@@ -20,8 +20,6 @@ from bakeoff.spec.fields import Frozen
 
 
 class Origin(StrEnum):
-    """The source of the binaries."""
-
     CATALOG = "catalog"
     PATH = "path"
     TARBALL = "tarball"
@@ -33,13 +31,11 @@ class ServerSpec(Frozen):
     """One server setup. Equality is by value, so two arms may share binaries, templates and data.
 
     Attributes:
-        flavour: `mysql`, `mariadb` or `percona` for CATALOG; else empty.
-        version: a full version or a prefix of one (`8.0`); empty for the newest.
+        flavour, version: for CATALOG, else empty; the version may be a prefix (`8.0`), or empty for the newest.
         location: directory, file, image, or URL without its password, for the other origins.
         options: mysqld options in the order typed; names have underscores and no leading dashes.
         cnf_files: my.cnf files that are read before `options`; absolute, or with a leading `~`.
         cnf_options: names of the options in all groups of these files.
-        env: environment of the server process (`LD_PRELOAD`).
     """
 
     origin: Origin
@@ -68,11 +64,10 @@ class ServerSpec(Frozen):
 
     @property
     def is_running(self) -> bool:
-        """Whether it is a running server, named by URL, which bakeoff neither starts nor stops."""
+        """Whether it is named by URL; bakeoff neither starts nor stops it."""
         return self.origin is Origin.URL
 
     def with_options(self, **options: str) -> Self:
-        """Return the same server with options added or replaced."""
         merged = dict(self.options) | options
         return self.model_copy(update={"options": tuple(merged.items())})
 
@@ -99,11 +94,7 @@ _PREFIXES = ("loose_", "skip_", "enable_", "disable_", "maximum_")
 
 
 def parse_server(text: str, folder: Path = Path()) -> ServerSpec:
-    """Parse a server of the command line or a study; its @FILEs are relative to `folder`.
-
-    Raises:
-        SpecError: it is empty, an option has no name, or the form is unknown.
-    """
+    """Parse a server of the command line or a study; its @FILEs are relative to `folder`."""
     if odd := UNWRITABLE.search(text):
         raise SpecError(f"server: a control character (U+{ord(odd[0]):04X}) is in its name.", hint="Remove it.")
     head, *rest = _split_commas(text.strip())
@@ -128,7 +119,7 @@ def parse_server(text: str, folder: Path = Path()) -> ServerSpec:
         else:
             name = name.replace("-", "_")
             if name in options and _joint(name) is None:
-                raise SpecError(f"server {_shown(text)}: {name} comes twice.", hint="Leave one out.")
+                raise SpecError(f"server {_shown(text)}: {name} appears twice.", hint="Leave one out.")
             options[name] = joined(options.get(name), name, value)
     base = _parse_head(head, text)
     return base.model_copy(
@@ -153,7 +144,6 @@ def values_of(name: str, value: str) -> list[str]:
 
 
 def _joint(name: str) -> str | None:
-    """Return what joins the values of an option that mysqld collects, or None if it keeps the last one."""
     return _COLLECTED.get(name.removeprefix("loose_"))
 
 

@@ -1,5 +1,6 @@
 """The data model of a study: arms, workloads, concurrencies, data, a stopping rule. A duel is the smallest study."""
 
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from itertools import combinations
@@ -61,7 +62,6 @@ class Fraction(Frozen):
 
     @property
     def resolution(self) -> int:
-        """Length of the shortest word."""
         return min(map(len, self.words))
 
     def mixed_pairs(self) -> tuple[tuple[tuple[str, str], ...], ...]:
@@ -73,7 +73,6 @@ class Fraction(Frozen):
         return tuple(tuple(group) for group in groups.values())
 
     def mixed_with(self, first: str, second: str) -> tuple[tuple[str, str], ...]:
-        """Return the two-factor interactions confounded with that of these factors."""
         pair = {first, second}
         group = next((group for group in self.mixed_pairs() if any(set(each) == pair for each in group)), ())
         return tuple(each for each in group if set(each) != pair)
@@ -96,14 +95,12 @@ class Design(Frozen):
     """The factors and levels behind the arms of a study.
 
     Attributes:
-        question: in words.
         about: where the question comes from.
         scale: `demo`, `small`, `paper`, or empty for what the file itself says.
         levels: arm -> level of each factor, in the order of the factors; the control has its baseline's.
         excluded: combinations left out by `where`.
         fraction: how the combinations were chosen; None for all that `where` leaves.
-        together: measure an arm until its cell is finished, even when its own ratio is settled. Effects need epochs
-            that have every arm.
+        together: measure an arm until its cell is finished; effects need epochs that have every arm.
     """
 
     question: str = ""
@@ -160,7 +157,6 @@ class Data(Frozen):
 
     @property
     def declared_table_options(self) -> str:
-        """Table options of CREATE TABLE, character set included."""
         words = [f"DEFAULT CHARACTER SET {self.table_charset}"] if self.table_charset else []
         words += [f"COLLATE {self.table_collation}"] if self.table_collation else []
         return " ".join([*words, self.table_options]).strip()
@@ -256,7 +252,6 @@ class Question(Frozen):
 
     @property
     def is_verdict(self) -> bool:
-        """Whether it is the core's own: FASTER, SLOWER or EQUIVALENT."""
         return self.kind == "verdict"
 
     def map_arms(self, _change: Callable[[tuple[Arm, ...]], tuple[Arm, ...]]) -> "Question":
@@ -275,14 +270,6 @@ def _as_question(value: object) -> object:
     return module.QUESTION.record.model_validate(value)
 
 
-class Apart(Frozen):
-    """Client and servers on two nodes of a cluster; servers listen at `interface`, a name or an address."""
-
-    client: str
-    servers: str
-    interface: str
-
-
 class Study(Sizes, Conditions):
     """Everything that a run needs to know.
 
@@ -295,7 +282,7 @@ class Study(Sizes, Conditions):
         question: what is asked of the arms: a verdict, unless a feature asks something else.
         builds: independent loads of the data per arm, rotated over epochs.
         design: the factors and levels behind the arms, and published figures; None for a duel.
-        apart: client and servers on two nodes of a cluster; None: both on the machine that measures.
+        client: host of the client, as ssh knows it; None: client and servers share this machine.
     """
 
     title: str
@@ -306,21 +293,19 @@ class Study(Sizes, Conditions):
     question: Annotated[SerializeAsAny[Question], BeforeValidator(_as_question)] = Question()
     seed: int = 0
     design: Design | None = None
-    apart: Apart | None = Field(default=None, exclude_if=lambda apart: apart is None)
+    client: str | None = Field(default=None, pattern=r"^[^\s-]\S*$", exclude_if=lambda client: client is None)
 
     @property
     def baseline(self) -> Arm:
-        """The arm that every ratio is over."""
         return self.arms[0]
 
     @property
     def starting_arms(self) -> tuple[Arm, ...]:
-        """The arms that are there from the start: all, unless arms join while it is measured."""
         return self.arms[:2] if self.question.adds_arms else self.arms
 
     @property
     def has_running_server(self) -> bool:
-        """A server among them was running already: it is not restarted, and its tables outlive the run."""
+        """A running server is not restarted, and its tables outlive the run."""
         return any(arm.server.origin is Origin.URL for arm in self.arms)
 
     @model_validator(mode="after")
@@ -336,25 +321,29 @@ class Study(Sizes, Conditions):
             raise SpecError("study: it takes at least one workload.")
         return self
 
-    def placed_apart(self, apart: Apart) -> "Study":
-        """Return this study with client and servers on two hosts.
+    def loaded_from(self, client: str) -> "Study":
+        """Return this study with its client on another host.
 
         Raises:
-            SpecError: it asks for what needs both on one machine.
+            SpecError: the study asks for something that needs client and servers on one machine.
         """
-        both = "client and servers are on different hosts"
+        if not re.fullmatch(r"[^\s-]\S*", client):
+            raise SpecError(f"--client {client!r}: expected [USER@]HOST.")
+        why = "client and servers are on different hosts"
         if self.has_running_server:
-            raise SpecError(f"--client: {both}, and a running server is where it is.", hint="Leave --client out.")
+            raise SpecError(
+                f"--client: {self.title} has a running server, which --client does not reach.",
+                hint="Run bakeoff on the client's host, and name all servers by URL.",
+            )
         if self.placement is Placement.PAIRED:
-            raise SpecError(f"--placement: {both}, so no threads of both can share a CPU.", hint="Leave it out.")
+            raise SpecError(f"--placement paired: {why}, so their threads cannot share a CPU.", hint="Leave it out.")
         if self.freeze:
-            raise SpecError(f"--freeze: {both}, and the client cannot stop a server there.", hint="Leave it out.")
+            raise SpecError(f"--freeze: {why}, and the client cannot stop a server.", hint="Leave it out.")
         if self.design and "transport" in [factor.name for factor in self.design.factors]:
-            raise SpecError(f"factor transport: {both}, so all connections are TCP.", hint="Leave the factor out.")
-        return self.model_copy(update={"apart": apart})
+            raise SpecError(f"factor transport: {why}, so all connections are TCP.", hint="Leave the factor out.")
+        return self.model_copy(update={"client": client})
 
     def _check_sources(self) -> None:
-        """Own data is loaded on every arm or on none, and never into a running server."""
         with_source = [arm for arm in self.arms if arm.data.source]
         if remote := next((arm for arm in with_source if arm.server.origin is Origin.URL), None):
             raise SpecError(

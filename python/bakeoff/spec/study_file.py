@@ -80,6 +80,12 @@ class StudyFile(Sizes, Conditions):
     scales: dict[str, Scale] = Field(default={}, description="demo, small, paper: sizes of the same question.")
     published: PublishedForm | None = None
 
+    @property
+    def varied(self) -> dict[str, Levels]:
+        """The factors, `servers` included."""
+        servers: dict[str, Levels] = {"server": self.servers} if self.servers else {}
+        return servers | self.factors
+
 
 @dataclass(frozen=True)
 class LoadedStudy:
@@ -88,7 +94,6 @@ class LoadedStudy:
     Attributes:
         path: the file; paths in it are relative to its folder.
         written: the form as it is in the file, with all levels.
-        scale: name of the scale, or empty.
         levels: factor -> level -> settings, in the file's order.
         cnf_folder: folder of the servers' @FILEs.
     """
@@ -102,7 +107,6 @@ class LoadedStudy:
     cnf_folder: Path
 
     def place_of(self, factor: str, level: str) -> KeyPath:
-        """Return the place in the file that defines a level."""
         if factor == "server" and "server" not in self.written.factors:
             return ("servers", (self.written.servers or []).index(level))
         levels = self.written.factors[factor]
@@ -124,26 +128,18 @@ class LoadedStudy:
         return ("factors",)
 
     def with_servers(self, servers: Sequence[str]) -> "LoadedStudy":
-        """Ask the same question about other servers, which become its only factor.
-
-        Raises:
-            SpecError: one is given twice, or the file varies something else.
-        """
+        """Ask the same question about other servers, which become its only factor."""
         odd = [name for name, levels in self.levels.items() if name != "server" and len(levels) > 1]
         if odd:
-            hint = "Leave the servers out, or take the factor out of the study."
-            raise self.error(
-                "factors", odd[0], reason=f"{odd[0]} varies beside the servers that were named.", hint=hint
-            )
+            reason = f"{odd[0]} varies beside the servers that were named."
+            raise self.error("factors", odd[0], reason=reason, hint="Leave the servers out, or take the factor out.")
         if len(set(servers)) < len(servers):
             raise SpecError("study: a server was named twice.", hint="Name each once.")
-        settings = dict(self.form.settings)
-        settings.pop("server", None)
+        settings = {name: value for name, value in self.form.settings.items() if name != "server"}
         for factor, levels in self.levels.items():  # a factor that a scale has left one level
             settings |= next(iter(levels.values())) if factor != "server" else {}
-        changes = {"servers": list(servers), "settings": settings}
         nothing: dict[str, object] = {"factors": {}, "baseline": {}, "where": [], "published": None}
-        form = self.form.model_copy(update=changes | nothing)
+        form = self.form.model_copy(update=nothing | {"servers": list(servers), "settings": settings})
         named = {each: {"server": each} for each in servers}
         return replace(self, form=form, written=form, levels={"server": named}, cnf_folder=Path())
 
@@ -157,8 +153,6 @@ class LoadedStudy:
         return self.lines.error(place, reason, hint=hint)
 
 
-_WITH_UNITS = ("precision", "equivalence", "budget", "warm_up", "table_size")
-
 INSTALLED = "installed"
 """Stands in `servers` for every installed server that is not named."""
 
@@ -167,11 +161,7 @@ Installed = Callable[[Sequence[str]], Sequence[str]]
 
 
 def read_study(path: Path, *, scale: str = "", installed: Installed = lambda named: ()) -> LoadedStudy:
-    """Read a study file and apply one of its scales.
-
-    Raises:
-        SpecError: anything wrong with it; with file, line, reason and remedy.
-    """
+    """Read a study file and apply one of its scales; SpecError names file, line, reason and remedy."""
     try:
         with path.open("rb") as file:
             content = file.read(4 * CHARACTERS_MAX + 1)
@@ -186,7 +176,7 @@ def read_study(path: Path, *, scale: str = "", installed: Installed = lambda nam
         hint = "It begins with `title: …`; see docs/reference/studies.md."
         raise lines.error((), "a study is a mapping of keys.", hint=hint)
     try:
-        form = StudyFile.model_validate(_as_written(_with_installed(document, installed)), context=IN_FILE)
+        form = StudyFile.model_validate(_with_installed(document, installed), context=IN_FILE)
     except ValidationError as error:
         raise _first_mistake(error, lines) from None
     whole = LoadedStudy(path, form, form, lines, "", _all_levels(form, lines, varied=True), path.parent)
@@ -204,38 +194,11 @@ def read_study(path: Path, *, scale: str = "", installed: Installed = lambda nam
 
 
 def _with_installed(document: dict[str, Any], installed: Installed) -> dict[str, Any]:
-    """Replace `installed` among the servers by the names of the installed ones."""
     servers = document.get("servers")
     if not isinstance(servers, list) or INSTALLED not in servers:
         return document
     more = installed([name for name in servers if isinstance(name, str) and name != INSTALLED])
     return document | {"servers": [each for name in servers for each in (more if name == INSTALLED else [name])]}
-
-
-def _as_written(document: dict[str, Any]) -> dict[str, Any]:
-    """Turn numbers into text where a unit may stand: `budget: 60`, `precision: 0.01`."""
-    parts = {
-        key: str(value) if key in _WITH_UNITS and type(value) in (int, float) else value
-        for key, value in document.items()
-    }
-    scales = parts.get("scales")
-    if isinstance(scales, dict):
-        parts["scales"] = {
-            name: _as_written(scale) if isinstance(scale, dict) else scale for name, scale in scales.items()
-        }
-    shares: dict[str, Any] = _shares_as_text(parts)
-    return shares
-
-
-def _shares_as_text(node: Any, name: str = "") -> Any:  # noqa: ANN401 — whatever YAML holds
-    """Turn numbers below `compressibility` into text; elsewhere they are refused, since YAML reads 8.10 as 8.1."""
-    if isinstance(node, dict):
-        return {
-            key: _shares_as_text(value, str(key) if name != "compressibility" else name) for key, value in node.items()
-        }
-    if isinstance(node, list):
-        return [_shares_as_text(value, name) for value in node]
-    return str(node) if name == "compressibility" and isinstance(node, float) else node
 
 
 def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
@@ -245,27 +208,21 @@ def _scaled(form: StudyFile, scale: str, lines: Lines) -> StudyFile:
     chosen = form.scales[scale]
     changed = chosen.given()
     changed.pop("keep", None)
-    factors, servers = dict(form.factors), form.servers
+    factors = form.varied
     for name, levels in chosen.keep.items():
-        known = servers if name == "server" and servers else factors.get(name)
-        if known is None:
-            raise lines.error(("scales", scale, "keep", name), f"factor {name} is unknown.", hint=_names(form))
+        place = ("scales", scale, "keep", name)
+        if name not in factors:
+            raise lines.error(place, f"factor {name} is unknown.", hint=_names(form))
         if not levels:
-            raise lines.error(("scales", scale, "keep", name), "a factor needs a level.", hint="Leave one of them.")
+            raise lines.error(place, "a factor needs a level.", hint="Leave one of them.")
+        known = factors[name]
         for index, level in enumerate(levels):
             if level not in known:
-                raise lines.error(
-                    ("scales", scale, "keep", name, index),
-                    f"factor {name} has no level {level!r}.",
-                    hint=f"It has {', '.join(known)}.",
-                )
-        if name == "server" and servers:
-            servers = [level for level in servers if level in levels]
-        elif isinstance(known, dict):
-            factors[name] = {level: known[level] for level in known if level in levels}
-        else:
-            factors[name] = [level for level in known if level in levels]
-    changed |= {"factors": factors, "servers": servers, "settings": form.settings | chosen.settings}
+                reason, hint = f"factor {name} has no level {level!r}.", f"It has {', '.join(known)}."
+                raise lines.error((*place, index), reason, hint=hint)
+        kept = [level for level in known if level in levels]
+        factors[name] = {level: known[level] for level in kept} if isinstance(known, dict) else kept
+    changed |= {"factors": factors, "servers": None, "settings": form.settings | chosen.settings}
     return form.model_copy(update=changed)
 
 
@@ -273,10 +230,8 @@ def _all_levels(form: StudyFile, lines: Lines, *, varied: bool) -> dict[str, dic
     """Return every factor with its levels as settings, each checked; `varied`: each needs two levels."""
     if form.servers and "server" in form.factors:
         raise lines.error(("servers",), "servers and factors.server say the same.", hint="Keep one of them.")
-    factors: dict[str, Levels] = {"server": form.servers} if form.servers else {}
-    factors |= form.factors
     found: dict[str, dict[str, dict[str, str]]] = {}
-    for factor, levels in factors.items():
+    for factor, levels in form.varied.items():
         place: KeyPath = ("servers",) if factor == "server" and form.servers else ("factors", factor)
         if not levels:
             raise lines.error(place, "a factor needs a level.", hint="Write at least two, or move it to settings.")
@@ -290,7 +245,7 @@ def _all_levels(form: StudyFile, lines: Lines, *, varied: bool) -> dict[str, dic
             continue
         for index, value in enumerate(levels):
             if value in levels[:index]:
-                raise lines.error((*place, index), f"level {value!r} comes twice.", hint="Leave one out.")
+                raise lines.error((*place, index), f"level {value!r} appears twice.", hint="Leave one out.")
             _checked(lines, (*place, index), factor, value)
         found[factor] = {value: {factor: value} for value in levels}
     return found
@@ -308,11 +263,12 @@ def _check_part(
                 raise lines.error(here, f"factor {factor} varies it already.", hint="Keep one of the two.")
     for index, count in enumerate(part.threads):
         if count in part.threads[:index]:
-            raise lines.error((*place, "threads", index), f"{count} comes twice.", hint="Leave one out.")
+            raise lines.error((*place, "threads", index), f"{count} appears twice.", hint="Leave one out.")
     for index, script in enumerate(part.workloads or []):
         if not (script if isinstance(script, str) else script.script).strip():
-            reason, hint = "a workload needs a name.", "See `bakeoff list workloads`."
-            raise lines.error((*place, "workloads", index), reason, hint=hint)
+            raise lines.error(
+                (*place, "workloads", index), "a workload needs a name.", hint="See `bakeoff list workloads`."
+            )
 
 
 def _checked(lines: Lines, place: KeyPath, name: str, value: str) -> None:
@@ -323,7 +279,6 @@ def _checked(lines: Lines, place: KeyPath, name: str, value: str) -> None:
 
 
 def _check(loaded: LoadedStudy) -> None:
-    """Check references between parts of the file."""
     form, levels = loaded.form, loaded.levels
     if "server" not in form.settings and not any(
         "server" in settings for bundles in levels.values() for settings in bundles.values()
@@ -346,7 +301,6 @@ def _check_baseline(loaded: LoadedStudy) -> None:
 
 
 def _refer(loaded: LoadedStudy, place: KeyPath, factor: str, wanted: Sequence[str]) -> None:
-    """Check that a factor and its levels exist."""
     if factor not in loaded.levels:
         raise loaded.error(*place, reason=f"factor {factor} is unknown.", hint=_names(loaded.form))
     for level in wanted:
@@ -356,8 +310,7 @@ def _refer(loaded: LoadedStudy, place: KeyPath, factor: str, wanted: Sequence[st
 
 
 def _names(form: StudyFile) -> str:
-    names = (["server"] if form.servers else []) + list(form.factors)
-    return f"This study has {', '.join(names)}." if names else "Write factors: {NAME: [LEVEL, LEVEL]}."
+    return f"This study has {', '.join(form.varied)}." if form.varied else "Write factors: {NAME: [LEVEL, LEVEL]}."
 
 
 _REMEDIES = {
@@ -365,7 +318,6 @@ _REMEDIES = {
     "missing": "Write it.",
     "list_type": "Write a list: [4], or a line with - for each.",
     "tuple_type": "Write a list: [4], or a line with - for each.",
-    "string_type": "Write it in quotes: YAML reads 8.10 as the number 8.1.",
 }
 
 _REASONS = {"extra_forbidden": "there is no such key", "missing": "it is missing", "tuple_type": "it is not a list"}
@@ -438,11 +390,7 @@ def shipped_studies() -> dict[str, Path]:
 
 
 def find_study(text: str) -> Path:
-    """Find the file of a study: a path, or the name of a study that ships.
-
-    Raises:
-        SpecError: it is neither; with the nearest known name.
-    """
+    """Find the file of a study: a path, or the name of a study that ships."""
     path = Path(text)
     if path.is_file():
         return path

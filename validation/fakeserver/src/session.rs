@@ -193,9 +193,9 @@ impl Session {
                 let known = self.slot(id).is_some_and(|slot| slot.is_some());
                 let mut writer = PacketWriter::new(out, 1);
                 if known {
-                    put_ok(&mut writer, 0, self.status())
+                    put_ok(&mut writer, 0, self.status());
                 } else {
-                    put_error(&mut writer, &unknown_statement(id))
+                    put_error(&mut writer, &unknown_statement(id));
                 }
             }
             Some(command::INIT_DB) => {

@@ -104,7 +104,7 @@ fn column(item: &str) -> Column {
     } else if upper == "ID"
         || upper == "K"
         || upper.starts_with("COUNT(")
-        || upper.starts_with("M") && upper.contains('(')
+        || upper.starts_with('M') && upper.contains('(')
     {
         Kind::Integer
     } else {

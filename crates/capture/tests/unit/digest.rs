@@ -1,4 +1,4 @@
-//! Tests of digests against texts of MySQL 9.7 (tests/capture compares hundreds more).
+//! Tests of digests against texts of MySQL 9.7 (tests/replay compares hundreds more).
 
 use super::*;
 

@@ -11,8 +11,11 @@ use super::harness::{Engine, FakeServer, measure};
 const LONG: &str = r#"{"seconds": 600.0, "blocks": null}"#;
 
 fn frozen_duel() -> (Engine, FakeServer, FakeServer) {
+    frozen_duel_of(Engine::start())
+}
+
+fn frozen_duel_of(mut engine: Engine) -> (Engine, FakeServer, FakeServer) {
     let (a, b) = (FakeServer::start(&[]), FakeServer::start(&[]));
-    let mut engine = Engine::start();
     engine.line();
     engine.open(&[a.arm("A"), b.arm("B")]);
     engine.send(measure(&["A", "B"], json!({"seconds": 600.0, "blocks": null, "freeze": true})));
@@ -99,4 +102,17 @@ fn signals_thaw_and_end() {
         assert_eq!((status.code(), status.signal()), (code, by_signal));
         assert_thawed([&a, &b]);
     }
+}
+
+#[test]
+fn silence_thaws_and_exits_and_an_empty_line_breaks_it() {
+    let (mut engine, a, b) = frozen_duel_of(Engine::start_with(&["--silence-limit", "2"]));
+    for _ in 0..6 {
+        std::thread::sleep(Duration::from_millis(500));
+        engine.write("");
+    }
+    let heard = Instant::now();
+    assert_eq!(engine.wait().code(), Some(1));
+    assert!(heard.elapsed() > Duration::from_secs(1), "{:?}", heard.elapsed());
+    assert_thawed([&a, &b]);
 }

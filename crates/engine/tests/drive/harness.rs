@@ -23,8 +23,13 @@ pub(crate) struct Engine {
 
 impl Engine {
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    pub(crate) fn start_with(options: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_bakeoff-engine"))
             .arg("drive")
+            .args(options)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -75,7 +80,7 @@ impl Engine {
                 continue;
             }
             assert_eq!(line["id"], id, "{line}");
-            let last = ["done", "opened", "pong", "error"].contains(&line["type"].as_str().unwrap());
+            let last = ["done", "opened", "probed", "pong", "error"].contains(&line["type"].as_str().unwrap());
             answers.push(line);
             if last {
                 return answers;

@@ -1,5 +1,8 @@
 //! Hello, open, ping, commands, and lines that are not requests.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
 use serde_json::json;
 
 use super::harness::{Engine, FakeServer};
@@ -73,4 +76,38 @@ fn prepare_runs_in_parallel_and_tells_how_far_it_is() {
         let done: Vec<_> = progress.iter().filter(|line| line["label"] == label).map(|l| l["done"].as_u64()).collect();
         assert!(done.is_sorted() && done.len() <= 40, "{done:?}");
     }
+}
+
+#[test]
+fn a_probe_measures_the_network() {
+    let peer = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = peer.local_addr().unwrap().port();
+    let answering = std::thread::spawn(move || {
+        let (mut peer, _) = peer.accept().unwrap();
+        let mut token = [0; 6];
+        peer.read_exact(&mut token).unwrap();
+        assert_eq!(&token, b"secret");
+        let mut byte = [0];
+        let mut pings = 0;
+        loop {
+            peer.read_exact(&mut byte).unwrap();
+            if &byte == b"b" {
+                break;
+            }
+            peer.write_all(&byte).unwrap();
+            pings += 1;
+        }
+        peer.write_all(&vec![0; 1 << 20]).unwrap();
+        pings
+    });
+    let mut engine = Engine::start();
+    engine.line();
+    let found = engine.outcome(json!({"type": "probe", "host": "127.0.0.1", "port": port, "token": "secret"}));
+    assert_eq!(found["type"], "probed", "{found}");
+    assert!((1_000..1_000_000_000).contains(&found["rtt_ns"].as_u64().unwrap()), "{found}");
+    assert!(found["bytes_per_s"].as_f64().unwrap() > 1e6, "{found}");
+    assert!((1..=300).contains(&answering.join().unwrap()));
+    let refused = engine.outcome(json!({"type": "probe", "host": "127.0.0.1", "port": port, "token": "secret"}));
+    assert_eq!((&refused["type"], &refused["code"]), (&json!("error"), &json!("connect_failed")));
+    assert!(refused["message"].as_str().unwrap().starts_with(&format!("127.0.0.1 port {port} cannot be reached: ")));
 }

@@ -445,7 +445,7 @@ impl Reader {
             }
         });
         if connection.state.schema != event.schema || connection.session_json != json {
-            connection.session_json = json.to_owned();
+            json.clone_into(&mut connection.session_json);
             connection.state = Arc::new(State {
                 schema: event.schema.clone().into_owned(),
                 session: SessionState::from_json(event.session),

@@ -53,10 +53,7 @@ fn log_in(stream: &mut TcpStream) {
 
 fn refused(address: ServerAddress) -> SqlError {
     let began = Instant::now();
-    let error = match Client::connect(&Arc::new(address)) {
-        Ok(_) => panic!("there was nothing to connect to"),
-        Err(error) => error,
-    };
+    let Err(error) = Client::connect(&Arc::new(address)) else { panic!("there was nothing to connect to") };
     assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
     assert!(error.fatal);
     error

@@ -72,7 +72,7 @@ fn floats_of_every_size_read_alike() {
         );
         let digits = [1.0, 1.5, 9.999_999, 1.234_567_8, 1.234_567_890_123_456_7, 8.765_432_1];
         let values: Vec<String> = (-37..38)
-            .flat_map(|exponent| digits.map(|digits| format!("({0}e{exponent}, -{0}e{exponent})", digits)))
+            .flat_map(|exponent| digits.map(|digits| format!("({digits}e{exponent}, -{digits}e{exponent})")))
             .collect();
         run(&mut client, &[&format!("INSERT INTO bakeoff_test.floats (f, d) VALUES {}", values.join(","))]);
         let sql = "SELECT f, d, f + 0, d * 3 FROM bakeoff_test.floats ORDER BY id";

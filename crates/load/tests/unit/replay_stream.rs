@@ -400,7 +400,9 @@ fn connections_are_replayed_several_times_when_sessions_are_more_and_all_are_rea
     assert_eq!(busy(&found), 7);
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for (session, texts) in found.iter().enumerate() {
-        texts.iter().for_each(|text| *counts.entry(text).or_default() += 1);
+        for text in texts {
+            *counts.entry(text).or_default() += 1;
+        }
         for table in ["c1", "c2", "c3"] {
             let of_one: Vec<&String> = texts.iter().filter(|text| text.ends_with(table)).collect();
             assert!(of_one.is_sorted(), "session {session}: {of_one:?}");

@@ -56,7 +56,9 @@ proptest! {
     #[test]
     fn merging_equals_counting_all(parts in prop::collection::vec(prop::collection::vec(step(), 0..50), 1..6)) {
         let mut merged = SliceTotals::default();
-        parts.iter().for_each(|part| merged.merge(&run(part)));
+        for part in &parts {
+            merged.merge(&run(part));
+        }
         prop_assert_eq!(merged, run(&parts.concat()));
     }
 }

@@ -6,7 +6,9 @@ use proptest::prelude::*;
 
 fn recorded(values: &[u64]) -> LatencyHistogram {
     let mut histogram = LatencyHistogram::new();
-    values.iter().for_each(|&value| histogram.record(value));
+    for &value in values {
+        histogram.record(value);
+    }
     histogram
 }
 
@@ -19,7 +21,9 @@ proptest! {
     fn merging_equals_recording_all(parts in prop::collection::vec(prop::collection::vec(latency(), 0..40), 1..6)) {
         let together = recorded(&parts.concat());
         let mut merged = LatencyHistogram::new();
-        parts.iter().for_each(|part| merged.merge(&recorded(part)));
+        for part in &parts {
+            merged.merge(&recorded(part));
+        }
         prop_assert_eq!(merged.buckets, together.buckets);
         prop_assert_eq!(
             (merged.sum_ns, merged.min_ns, merged.max_ns, merged.clipped),

@@ -180,7 +180,7 @@ fn bulk_inserts_are_sent_when_full_and_at_the_end() {
     );
     let sent = world.statements();
     assert!(sent.len() > 2 && sent.iter().all(|sql| sql.len() <= 2000 && sql.starts_with("INSERT INTO t VALUES(")));
-    assert_eq!(sent.iter().map(|sql| sql.matches("(").count()).sum::<usize>(), 300);
+    assert_eq!(sent.iter().map(|sql| sql.matches('(').count()).sum::<usize>(), 300);
     assert_eq!(world.replies("write"), sent.len() as u64);
 }
 

@@ -29,7 +29,9 @@ fn loaded(threads: u32) -> BTreeMap<String, Vec<String>> {
         let progress = world.progress.borrow();
         assert!(progress["rows"].0 <= progress["rows"].1);
     }
-    by_table.values_mut().for_each(|statements| statements.sort());
+    for statements in by_table.values_mut() {
+        statements.sort();
+    }
     by_table
 }
 

@@ -102,9 +102,10 @@ impl Talk<'_> {
 
     fn send(&mut self, bytes: &[u8]) {
         let encrypted = self.heard.windows(10).any(|window| window == b"PUBLIC KEY");
-        match encrypted {
-            true => self.line(format_args!("C~ {}", bytes.len())),
-            false => self.line(format_args!("C {}", hex(bytes))),
+        if encrypted {
+            self.line(format_args!("C~ {}", bytes.len()));
+        } else {
+            self.line(format_args!("C {}", hex(bytes)));
         }
         self.peer.send(bytes);
     }

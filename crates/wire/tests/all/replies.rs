@@ -232,7 +232,7 @@ fn a_servers_goodbye_may_be_out_of_order() {
     }
     match scanner.scan(stream) {
         Ok(Some(Outcome::Failed(error))) => {
-            assert_eq!((error.code, &*error.message), (4031, "gone now"))
+            assert_eq!((error.code, &*error.message), (4031, "gone now"));
         }
         other => panic!("{other:?}"),
     }

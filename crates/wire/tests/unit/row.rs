@@ -5,7 +5,7 @@ use super::*;
 fn text_of(type_code: u8, flags: u16, length: u32, decimals: u8, bytes: &[u8]) -> String {
     let mut text = Vec::new();
     let mut reader = Reader::new(bytes, "test");
-    to_text(&ColumnFormat { type_code, flags, length, decimals }, &mut reader, &mut text).unwrap();
+    to_text(ColumnFormat { type_code, flags, length, decimals }, &mut reader, &mut text).unwrap();
     assert!(reader.is_empty(), "the whole value is read");
     String::from_utf8(text).unwrap()
 }
@@ -29,11 +29,11 @@ fn floats() {
     assert_eq!(double(0.1 + 0.2), "0.30000000000000004");
     assert_eq!(double(1e14), "100000000000000");
     assert_eq!(double(1e15), "1e15");
-    assert_eq!(double(1234567890123456.0), "1.234567890123456e15");
+    assert_eq!(double(1_234_567_890_123_456.0), "1.234567890123456e15");
     assert_eq!(double(1_234_567_890_123_456.8), "1234567890123456.8");
     assert_eq!(double(1.25e-15), "0.00000000000000125");
     assert_eq!(double(1e-16), "1e-16");
-    assert_eq!(double(-1.7976931348623157e308), "-1.7976931348623157e308");
+    assert_eq!(double(-1.797_693_134_862_315_7e308), "-1.7976931348623157e308");
     let float = |value: f32| text_of(4, 0, 12, NOT_FIXED, &value.to_le_bytes());
     assert_eq!(float(0.1), "0.1");
     assert_eq!(float(16_777_216.0), "16777200");
@@ -57,7 +57,7 @@ fn truncated_values_do_not_panic() {
         for length in 0..3 {
             let bytes = [11_u8, 0, 0];
             let format = ColumnFormat { type_code, flags: 0, length: 0, decimals: 0 };
-            let _ = to_text(&format, &mut Reader::new(&bytes[..length], "test"), &mut Vec::new());
+            let _ = to_text(format, &mut Reader::new(&bytes[..length], "test"), &mut Vec::new());
         }
     }
 }

@@ -9,7 +9,7 @@ import pytest
 from bakeoff import servers
 from bakeoff.engine import engine_path
 from bakeoff.spec import parse_server
-from tests.capture.captured import capture
+from tests.replay.captured import capture
 
 LOGS = "slow_query_log=1,long_query_time=0,general_log=1,slow_query_log_file=slow.log,general_log_file=general.log"
 

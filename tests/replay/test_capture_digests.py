@@ -8,8 +8,8 @@ import pytest
 
 from bakeoff import servers
 from bakeoff.spec import parse_server
-from tests.capture.captured import capture
-from tests.capture.corpus import statements
+from tests.replay.captured import capture
+from tests.replay.corpus import statements
 
 DELIMITER = "$%$"
 AGREEMENT = 0.99

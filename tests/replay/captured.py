@@ -5,7 +5,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from bakeoff.engine import capture_totals, engine_path, make_capture
+from bakeoff.captures import capture_totals, make_capture
+from bakeoff.engine import engine_path
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import pytest
 from bakeoff import servers
 from bakeoff.replay import kept_statements
 from bakeoff.spec import parse_server
-from tests.capture.captured import capture, read
-from tests.capture.test_servers import check, run_statements, versions
+from tests.replay.captured import capture, read
+from tests.replay.test_capture_servers import check, run_statements, versions
 
 IN_TABLES = "slow_query_log=1,long_query_time=0,log_output=TABLE,performance_schema=1"
 # Without bakeoff's own and what has `mysql` as its default schema.

@@ -10,7 +10,7 @@ import pytest
 
 from bakeoff.replay.capture_view import REASONS
 from bakeoff.replay.sections import LEFT_OUT
-from tests.capture.test_command import LOG
+from tests.replay.test_capture_command import LOG
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "capture.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^\$ (bakeoff capture .*)$", PAGE, re.MULTILINE)

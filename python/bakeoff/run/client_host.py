@@ -1,0 +1,386 @@
+"""Run the engine that measures on another host, over ssh (docs/how-to/client-on-another-host.md).
+
+The engine's binary is copied there once. `bakeoff-engine drive` then runs at the other end of an ssh connection, and
+`bakeoff.engine.Engine` drives it as if it ran here. Passwords travel in the engine's standard input, inside ssh.
+"""
+
+import contextlib
+import os
+import platform
+import secrets
+import shlex
+import socket
+import subprocess
+import tarfile
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, cast
+
+import psutil
+
+from bakeoff.engine import Engine, engine_path
+from bakeoff.errors import EngineError, HostError
+from bakeoff.results import RunDirectory
+from bakeoff.results.manifest import NETWORK, Network
+from bakeoff.servers.client import THIS_MACHINE, Access
+from bakeoff.servers.paths import boot_id
+from bakeoff.spec import Study
+from bakeoff.stats.progress import Listener
+from bakeoff.units import format_bytes
+
+SSH_VARIABLE = "BAKEOFF_SSH"
+"""The ssh command to use, with its options. Default: `ssh`."""
+
+_BUNDLED = Path(__file__).resolve().parents[1] / "workloads"
+_COMPLETE = ".complete"
+_CONNECT_S, _ALIVE_S, _ALIVE_COUNT = 10, 5, 4
+_SILENCE_S = _ALIVE_S * _ALIVE_COUNT
+_SSH_FAILED = 255
+_POLL_S = 0.05
+_BULK_S = 1.5
+_PROBE_S = 30.0
+_CHUNK_BYTES = 1 << 18
+_ANSWER = "bakeoff:"  # a login script may print lines of its own
+# One line without `!`: the login shell may be any, and csh expands an exclamation mark even in quotes.
+_LOOK = (
+    f'cache="${{XDG_CACHE_HOME:-$HOME/.cache}}/bakeoff/client"; echo "{_ANSWER}cache $cache"; '
+    f'echo "{_ANSWER}connection $SSH_CONNECTION"; echo "{_ANSWER}system $(uname -sm)"; '
+    f'echo "{_ANSWER}boot $(cat /proc/sys/kernel/random/boot_id)"; '
+    f'echo "{_ANSWER}cpus $(getconf _NPROCESSORS_ONLN)"; '
+    f'echo "{_ANSWER}model $(sed -n "s/^model name[^:]*: *//p" /proc/cpuinfo | head -n 1)"; '
+    f'echo "{_ANSWER}memory_kib $(sed -n "s/^MemTotal: *\\([0-9]*\\).*/\\1/p" /proc/meminfo)"; '
+    f'for each in "$@"; do if test -e "$cache/$each/{_COMPLETE}"; then echo "{_ANSWER}$each there"; fi; done'
+)
+# `.complete` is the archive's last file: a broken connection may leave an archive that looks whole.
+_UNPACK = (
+    'set -e; umask 077; mkdir -p "$1"; part="$1/.$2.$$"; mkdir "$part"; trap "rm -rf \\"$part\\"" EXIT; '
+    f'tar -x -f - -C "$part"; test -e "$part/{_COMPLETE}"; '
+    f'test -e "$1/$2/{_COMPLETE}" || mv "$part" "$1/$2"'
+)
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """Files that lie together in the other host's cache, under a name made of their content."""
+
+    name: str
+    files: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, kind: str, files: Iterable[Path]) -> "_Folder":
+        digest, files = sha256(), tuple(files)
+        for path in files:
+            with path.open("rb") as file:
+                digest.update(f"{path.name}\0{os.fstat(file.fileno()).st_size}\0".encode("utf8", "surrogateescape"))
+                while chunk := file.read(1 << 20):
+                    digest.update(chunk)
+        return cls(f"{kind}-{digest.hexdigest()[:24]}", files)
+
+    def write(self, out: IO[bytes], on_bytes: Callable[[int], None]) -> None:
+        with tarfile.open(fileobj=cast(IO[bytes], _Counted(out, on_bytes)), mode="w|", bufsize=_CHUNK_BYTES) as archive:
+            for path in self.files:
+                archive.add(path.resolve(), arcname=path.name, filter=_plain)
+            archive.addfile(tarfile.TarInfo(_COMPLETE))
+
+
+class _Counted:
+    """Reports how many bytes were written to an output."""
+
+    def __init__(self, out: IO[bytes], on_bytes: Callable[[int], None]) -> None:
+        self._out = out
+        self._on_bytes = on_bytes
+        self._done = 0
+
+    def write(self, data: bytes) -> int:
+        self._out.write(data)
+        self._done += len(data)
+        self._on_bytes(self._done)
+        return len(data)
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    member.mode = 0o700
+    return member
+
+
+class ClientHost:
+    """The host that sends the load. `connect` makes one and measures the network between client and servers."""
+
+    network: Network
+
+    def __init__(self, name: str, listener: Listener, stop: threading.Event) -> None:
+        self.name = name
+        self._listener = listener
+        self._stop = stop
+        self._cache = ""
+        self._engine = ""
+        self._paths: dict[str, str] = {}
+        self._lua_path = ""
+
+    @classmethod
+    def connect(cls, study: Study, listener: Listener, stop: threading.Event) -> "ClientHost":
+        """Copy the engine and the study's own files to the host, and measure the network to it.
+
+        HostError if ssh cannot reach the host, or the engine does not run there or cannot reach this machine.
+        """
+        assert study.client
+        client = cls(study.client, listener, stop)
+        listener.stage(f"connecting to {client.name}")
+        engine = _Folder.of("engine", [engine_path().resolve()])
+        own = _own_files(study)
+        facts = client._look([engine, *own.values()])
+        address = client._servers_address(facts)
+        client._check_system(facts)
+        client._cache = facts["cache"]
+        for folder in (engine, *own.values()):
+            if facts.get(folder.name) != "there":
+                client._copy(folder)
+        client._engine = client._path(engine, engine.files[0].name)
+        client._paths = {path: client._path(folder, Path(path).name) for path, folder in own.items()}
+        client._lua_path = "".join(f"{facts['cache']}/{folder.name}/?.lua;" for folder in own.values())
+        client.network = client._measure_network(address, facts)
+        if facts.get("boot") == boot_id():
+            listener.note(f"{client.name} is this machine: client and servers share its CPUs")
+        return client
+
+    @property
+    def access(self) -> Access:
+        """Servers listen at the address that the client reaches, and let only the client in."""
+        address, client = self.network.servers_address, self.network.client_address
+        return Access(address, THIS_MACHINE.clients if client == THIS_MACHINE.address else (client,))
+
+    def engine(self, *, stop: threading.Event, on_log: Callable[[str], None]) -> Engine:
+        """Start an engine on the host."""
+        command = f"exec {shlex.quote(self._engine)} drive --silence-limit {_SILENCE_S}"
+        if self._lua_path:
+            command = f"LUA_PATH={shlex.quote(f'{self._lua_path};')}; export LUA_PATH; {command}"
+        process = subprocess.Popen(
+            self._ssh(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,  # Ctrl-C at the terminal must not reach ssh
+        )
+        return Engine(stop=stop, on_log=on_log, process=process, heartbeat_s=_ALIVE_S, paths=self._paths)
+
+    def keep_network(self, run: RunDirectory) -> None:
+        """Store what was measured; HostError if a resumed run's client was another machine."""
+        before = run.network()
+        if before and before.client_machine != self.network.client_machine:
+            raise HostError(
+                f"--client {self.name}: it is {self.network.client_machine}, and the run's client was "
+                f"{before.client_machine}.",
+                hint="Start a new run.",
+            )
+        run.write_json(NETWORK, self.network)
+
+    # ---- ssh -------------------------------------------------------------------------------------------------------
+
+    def _ssh(self, script: str, *arguments: str, compressed: bool = False) -> list[str]:
+        remote = shlex.join(["sh", "-c", script, "sh", *arguments])
+        options = {
+            "BatchMode": "yes",
+            "ConnectTimeout": _CONNECT_S,
+            "ServerAliveInterval": _ALIVE_S,
+            "ServerAliveCountMax": _ALIVE_COUNT,
+            "Compression": "yes" if compressed else "no",
+        }
+        given = [f"-o{name}={value}" for name, value in options.items()]
+        return [*ssh_command(), "-T", *given, "--", self.name, remote]
+
+    def _run(
+        self, script: str, *arguments: str, write: Callable[[IO[bytes]], None] | None = None, what: str = ""
+    ) -> str:
+        command = self._ssh(script, *arguments, compressed=write is not None)
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            stdin = subprocess.PIPE if write else subprocess.DEVNULL
+            try:
+                process = subprocess.Popen(command, stdin=stdin, stdout=out, stderr=err, start_new_session=True)
+            except OSError as error:
+                raise HostError(
+                    f"--client {self.name}: {command[0]} cannot be run: {error.strerror}.",
+                    hint=f"Install an ssh client, or name another one in {SSH_VARIABLE}.",
+                ) from None
+            try:
+                if write:
+                    assert process.stdin
+                    with contextlib.suppress(BrokenPipeError), process.stdin:
+                        write(process.stdin)
+                while process.poll() is None:
+                    self._heed_stop()
+                    time.sleep(_POLL_S)
+            finally:
+                process.kill()
+                process.wait()
+            out.seek(0)
+            err.seek(0)
+            said = err.read().decode("utf8", "replace")
+            if process.returncode:
+                raise self._failure(process.returncode, said, what)
+            return out.read().decode("utf8", "replace")
+
+    def _failure(self, status: int, said: str, what: str) -> HostError:
+        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        reason = lines[-1].removeprefix("ssh: ").rstrip(".") if lines else f"ssh ended with status {status}"
+        if status != _SSH_FAILED:
+            return HostError(f"--client {self.name}: {what}: {reason}.")
+        if "Host key verification failed" in said:
+            hint = f"Run `ssh {self.name}` once and check its key."
+        elif "Permission denied" in said:
+            hint = "bakeoff asks for no password: set up a key, with ssh-agent if it has a passphrase."
+        else:
+            hint = f"Does `ssh {self.name} true` work?"
+        return HostError(f"--client {self.name}: {reason}.", hint=hint)
+
+    def _heed_stop(self) -> None:
+        if self._stop.is_set():
+            raise KeyboardInterrupt
+
+    # ---- finding the host ------------------------------------------------------------------------------------------
+
+    def _look(self, folders: Iterable[_Folder]) -> dict[str, str]:
+        names = dict.fromkeys(folder.name for folder in folders)
+        said = self._run(_LOOK, *names, what="its machine could not be examined")
+        lines = (line.removeprefix(_ANSWER) for line in said.splitlines() if line.startswith(_ANSWER))
+        facts = {name: value.strip() for name, _, value in (line.partition(" ") for line in lines)}
+        if not facts.get("cache", "").startswith("/"):
+            raise HostError(f"--client {self.name}: its shell does not run commands.", hint="Use an account with sh.")
+        return facts
+
+    def _check_system(self, facts: dict[str, str]) -> None:
+        ours = f"{platform.system()} {platform.machine()}"
+        if (there := facts.get("system", "")) != ours:
+            raise HostError(
+                f"--client {self.name}: it runs {there or 'an unknown system'}, and this machine {ours}: the engine "
+                "does not run there.",
+                hint="Name a host with the same system and processor architecture.",
+            )
+
+    def _servers_address(self, facts: dict[str, str]) -> str:
+        """The address of this machine that the host sees the ssh connection come from."""
+        address = facts.get("connection", "").partition(" ")[0]
+        ours = {each.address for every in psutil.net_if_addrs().values() for each in every}
+        if not address or "%" in address or address not in ours:
+            raise HostError(
+                f"--client {self.name}: ssh reaches it from {address or 'an unknown address'}, at which no server of "
+                "this machine can listen.",
+                hint="Connect directly: not through a jump host, address translation or a link-local address.",
+            )
+        return address
+
+    def _path(self, folder: _Folder, name: str) -> str:
+        return f"{self._cache}/{folder.name}/{name}"
+
+    def _copy(self, folder: _Folder) -> None:
+        total, label = sum(path.stat().st_size for path in folder.files), f"copying to {self.name}"
+        self._listener.stage(label)
+
+        def count(done: int) -> None:
+            self._heed_stop()
+            self._listener.progress(label, min(done, total), total, "bytes")
+
+        self._run(
+            _UNPACK,
+            self._cache,
+            folder.name,
+            write=lambda out: folder.write(out, count),
+            what=f"{', '.join(path.name for path in folder.files[:3])} could not be copied",
+        )
+
+    # ---- the network -----------------------------------------------------------------------------------------------
+
+    def _measure_network(self, address: str, facts: dict[str, str]) -> Network:
+        self._listener.stage(f"measuring the network to {self.name}")
+        token = secrets.token_hex(16)
+        try:
+            with _Echo(address, token) as echo, self.engine(stop=self._stop, on_log=self._listener.note) as engine:
+                found = engine.probe(address, echo.port, token, limit_s=_PROBE_S)
+        except EngineError as error:
+            self._heed_stop()
+            if error.code == "connect_failed":
+                raise HostError(
+                    f"--client {self.name}: from there {error.message.rstrip('.')}.",
+                    hint="The client connects to ports of this machine that are chosen at random: let it through the "
+                    "firewall.",
+                ) from None
+            raise HostError(f"--client {self.name}: {error.message.rstrip('.')}.") from None
+        memory = format_bytes(1024 * int(facts.get("memory_kib") or 0))
+        return Network(
+            client_address=echo.client,
+            servers_address=address,
+            client_machine=f"{facts.get('cpus', '?')} × {facts.get('model') or 'unknown'}, {memory}",
+            rtt_ns=found.rtt_ns,
+            bytes_per_s=found.bytes_per_s,
+        )
+
+
+def ssh_command() -> list[str]:
+    """Return `$BAKEOFF_SSH`, split as a shell splits words, or `ssh`."""
+    return shlex.split(os.environ.get(SSH_VARIABLE, "")) or ["ssh"]
+
+
+class _Echo:
+    """Listens for one probe (`crates/engine/src/probe.rs`): echoes its pings, then sends for a while."""
+
+    def __init__(self, address: str, token: str) -> None:
+        self.client = ""
+        self._token = token.encode("ascii")
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        self._listener = socket.create_server((address, 0), family=family)
+        self._listener.settimeout(_PROBE_S)
+        self.port: int = self._listener.getsockname()[1]
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def __enter__(self) -> "_Echo":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # or `accept` keeps waiting
+        self._listener.close()
+        self._thread.join(timeout=5)
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while not self.client:
+                peer, (address, *_) = self._listener.accept()
+                with peer, contextlib.suppress(OSError):
+                    peer.settimeout(_CONNECT_S)
+                    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    if secrets.compare_digest(b"".join(_bytes(peer, len(self._token))), self._token):
+                        self.client = address
+                        self._answer(peer)
+
+    def _answer(self, peer: socket.socket) -> None:
+        while peer.recv(1) == b"p":
+            peer.sendall(b"p")
+        chunk, end_s = bytes(_CHUNK_BYTES), time.monotonic() + _BULK_S
+        while time.monotonic() < end_s:
+            peer.sendall(chunk)
+
+
+def _bytes(peer: socket.socket, count: int) -> Iterator[bytes]:
+    for _ in range(count):
+        yield peer.recv(1)
+
+
+def _own_files(study: Study) -> dict[str, _Folder]:
+    """Workloads that are files, by path; with a Lua script the ones beside it, which it may require."""
+    found: dict[str, _Folder] = {}
+    for name in dict.fromkeys(workload.script for workload in study.workloads):
+        path = Path(name)
+        if path.is_file() and not (_BUNDLED / f"{name}.lua").exists():  # a bundled name wins, as in the engine
+            beside = path.absolute().parent.glob("*.lua") if path.suffix == ".lua" else ()
+            files = {each.name: each for each in sorted(beside) if each.is_file()} | {path.name: path}
+            found[name] = _Folder.of("workload", files.values())
+    return found
