@@ -37,7 +37,7 @@ def searched(study: Study, measure: Callable[[Arm], float]) -> Bisected:
             return Bisected(believed.named, epochs)
         arm = next_arm(study, believed, values)
         if arm not in study.arms:
-            study = study.model_copy(update={"arms": (*study.arms, arm)})
+            study = study.with_arms((*study.arms, arm))
         values.setdefault(arm.name, []).append(measure(arm))
     return Bisected(None, _EPOCHS_MAX)
 

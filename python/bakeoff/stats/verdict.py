@@ -8,7 +8,7 @@ from functools import partial
 from statistics import fmean
 
 from bakeoff.plan import Cell, Plan
-from bakeoff.spec import Origin, Study, Workload
+from bakeoff.spec import Study, Workload
 from bakeoff.stats import diagnostics, hosts
 from bakeoff.stats import interval as iv
 from bakeoff.stats.estimate import PairEstimate
@@ -141,7 +141,7 @@ def _obstacle(found: Sequence[PairEstimate], contender: str, context: AnalysisCo
     if len(kinds) > 1:
         why = f"the hosts are unlike machines ({'; '.join(kinds)}); combine_hosts in the study combines them."
         return Obstacle.UNLIKE_MACHINES, why
-    if any(arm.server.origin is Origin.URL for arm in study.arms if arm.name in (study.baseline.name, contender)):
+    if any(arm.server.is_running for arm in study.arms if arm.name in (study.baseline.name, contender)):
         return Obstacle.NOT_RESTARTED, "a server was running already and was measured without restarts."
     return None, ""
 
