@@ -2,8 +2,7 @@
 
 from bakeoff.gate.rule import Answer, Gate, GateQuestion, judge, limit_text, reach_of
 from bakeoff.report import numbers
-from bakeoff.report.context import Context
-from bakeoff.report.sections import Place, SectionSource
+from bakeoff.report.context import Context, Place, SectionSource
 from bakeoff.report.view import Column, Section, Table
 from bakeoff.stats.interval import standard_deviation
 from bakeoff.stats.model import Comparison, Estimate
@@ -20,7 +19,7 @@ def gate_of(context: Context) -> Gate:
 
 
 def question(context: Context) -> str:
-    """Return `Is path:pr at most 2% slower than path:main?`."""
+    """`Is path:pr at most 2% slower than path:main?`."""
     names = [context.labels[name] for name in context.analysis.contenders]
     which = names[0] if len(names) == 1 else f"each of {', '.join(names)}"
     return f"Is {which} at most {_allowed(context)} slower than {context.labels[context.analysis.baseline]}?"
@@ -50,20 +49,23 @@ def _section(context: Context) -> Section | None:
     if not isinstance(context.study.question, GateQuestion):
         return None
     several = len(context.analysis.contenders) > 1
-    judged = zip(context.primary, gate_of(context).cells, strict=True)
     table = Table.of(
         "gate",
-        [(each, each.estimate, found.answer) for each, found in judged],
-        Column("cell", lambda row: context.cell_title(row[0].cell)),
-        Column("contender", lambda row: context.labels[row[0].contender] if several else ""),
-        Column("throughput", lambda row: _change(row[1]) if row[1].n else "n/a"),
-        Column("interval", lambda row: numbers.change_interval(row[1].interval) or "none yet"),
-        Column("answer", lambda row: row[2].value),
-        Column("restarts", lambda row: row[1].n),
-        slot=lambda row: context.slots[row[0].contender],
+        zip(context.primary, gate_of(context).cells, strict=True),
+        Column("cell", lambda pair: context.cell_title(pair[0].cell)),
+        Column("contender", lambda pair: (several and context.labels[pair[0].contender]) or None),
+        Column("throughput", lambda pair: _change(pair[0].estimate)),
+        Column("interval", lambda pair: numbers.change_interval(pair[0].estimate.interval) or "none yet"),
+        Column("answer", lambda pair: pair[1].answer.value),
+        Column("restarts", lambda pair: pair[0].estimate.n),
+        slot=lambda pair: context.slots[pair[0].contender],
         note=_reach(context),
     )
     return Section.of("Gate", table, anchor=ANCHOR, nav="Gate", in_terminal=True)
+
+
+def _change(estimate: Estimate) -> str:
+    return numbers.change(estimate.mean, estimate.interval.half_width) if estimate.n else "n/a"
 
 
 def _allowed(context: Context) -> str:
@@ -71,17 +73,11 @@ def _allowed(context: Context) -> str:
 
 
 def _named(context: Context, comparison: Comparison) -> str:
-    several = len(context.analysis.contenders) > 1
-    where = context.cell_title(comparison.cell) + (f", {context.labels[comparison.contender]}" if several else "")
-    estimate = comparison.estimate
-    if not estimate.n:
-        return f"{where}, not measured"
-    within = numbers.change_interval(estimate.interval) or "no interval yet"
-    return f"{where}, {_change(estimate)} ({within})"
-
-
-def _change(estimate: Estimate) -> str:
-    return numbers.change(estimate.mean, estimate.interval.half_width)
+    """`oltp_read_only · 4 threads, −5.1% (−5.9% to −4.2%)`."""
+    if not comparison.estimate.n:
+        return f"{context.titled(comparison)}, not measured"
+    within = numbers.change_interval(comparison.estimate.interval) or "no interval yet"
+    return f"{context.titled(comparison)}, {_change(comparison.estimate)} ({within})"
 
 
 def _reach(context: Context) -> str:

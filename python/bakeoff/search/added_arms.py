@@ -36,7 +36,7 @@ class Joining:
     reloads: set[str] = field(default_factory=set)
 
     def with_arm(self, tools: EpochTools, study: Study) -> EpochTools:
-        """Install the study\'s last arm and return the tools with it."""
+        """Install the study's last arm and return the tools with it."""
         alone = study.with_arms(study.arms[-1:])
         reporter = download_reporter(tools.listener, tools.stop)
         setups = prepare_arms(alone, self.memory, passwords={}, on_progress=reporter, stop=tools.stop)

@@ -1,13 +1,10 @@
-"""Report what a search has found: the first bad build, or the settings that explain a difference."""
+"""What a search found: the first bad build, or the settings that explain a difference."""
 
-import re
 from collections.abc import Iterator
-from operator import itemgetter
 
 from bakeoff.errors import SpecError
 from bakeoff.report import numbers
-from bakeoff.report.context import Context
-from bakeoff.report.sections import Place, SectionSource
+from bakeoff.report.context import Context, Place, SectionSource
 from bakeoff.report.view import Column, Fold, Prose, Section, Table
 from bakeoff.results import RunDirectory, list_runs
 from bakeoff.search.attribution import DOCUMENT, FOLDER, Attribution, differing
@@ -30,7 +27,6 @@ class Bisected(Frozen):
     Attributes:
         named: the first changed build, or the options that matter; None if not decided.
         nothing: good and bad do not differ.
-        probabilities: of every build or option.
     """
 
     named: tuple[str, ...] | None
@@ -39,7 +35,7 @@ class Bisected(Frozen):
 
 
 def believed_of(context: Context) -> Believed | None:
-    """Return what a search's run says of its builds or settings; None if nothing was measured."""
+    """Return the beliefs about builds or options; None if nothing was measured."""
     last_tried = bool(context.outcomes) and context.study.arms[-1].name in context.outcomes[-1].start_order
     skipped = skipped_arms(context.study, context.values, last_tried=last_tried)
     return beliefs_of(context.study, context.values, skipped=skipped)
@@ -89,6 +85,7 @@ def _probability(share: float) -> str:
 
 
 def _whole(believed: Believed) -> str:
+    """`−3.1% (−3.9% to −2.3%)`."""
     interval = believed.whole.interval
     whole = numbers.change(believed.whole.mean, interval.half_width)
     within = numbers.change_interval(interval)
@@ -121,35 +118,30 @@ def _of_builds(context: Context, search: Search, believed: Believed) -> str:
     for number in sorted(range(len(shares)), key=lambda each: -shares[each]):
         if sum(shares[each] for each in likely) < _LIKELY:
             likely.append(number)
-    first, last = labels[min(likely)], labels[max(likely)]
-    which = first if first == last else f"one from {first} to {last}"
+    likely.sort()
+    which = f"one from {labels[likely[0]]} to {labels[likely[-1]]}" if len(likely) > 1 else labels[likely[0]]
     return f"Not decided: with a probability of {_probability(_LIKELY)} the first changed build is {which}."
 
 
 def _builds_table(context: Context, search: Search, believed: Believed) -> Table:
-    of_builds = by_build(search, context.values)
+    values = {number: found for number, found in by_build(search, context.values).items() if found}
+    shares = believed.probabilities
+    shown = [at for at in range(len(search.builds)) if not at or at in values or shares[at] >= _ROWS_LEAST]
 
-    def throughput(number: int) -> str:
-        if not number:
-            return "good"
-        if number not in of_builds:
-            return "–"
-        estimate = iv.estimate_of(of_builds[number], iv.live_interval)
-        return numbers.change(estimate.mean, estimate.interval.half_width)
+    def throughput(at: int) -> str:
+        estimate = iv.estimate_of(values.get(at, []), iv.live_interval)
+        return numbers.change(estimate.mean, estimate.interval.half_width) if estimate.n else "–"
 
-    everyone = range(len(search.builds))
-    shown = [at for at in everyone if not at or at in of_builds or believed.probabilities[at] >= _ROWS_LEAST]
-    left_out = len(everyone) - len(shown)
-    note = f"In the order given, without {left_out} builds that were not measured and are not likely."
+    left_out = len(search.builds) - len(shown)
     return Table.of(
         "bisection",
         shown,
         Column("build", lambda at: search.builds[at].label),
-        Column("throughput", throughput),
-        Column("restarts", lambda at: len(of_builds.get(at, ())) if at else context.analysis.epochs_used),
-        Column("first changed", lambda at: _probability(believed.probabilities[at]) if at else "–"),
+        Column("throughput", lambda at: throughput(at) if at else "good"),
+        Column("restarts", lambda at: len(values.get(at, [])) if at else context.analysis.epochs_used),
+        Column("first changed", lambda at: _probability(shares[at]) if at else "–"),
         slot=lambda at: context.slots.get(search.builds[at].name),
-        note=note if left_out else "In the order given.",
+        note=f"In the order given, without unlikely builds ({left_out})." if left_out else "In the order given.",
     )
 
 
@@ -181,18 +173,19 @@ def _of_settings(context: Context, search: Search, believed: Believed) -> str:
 def _settings_table(search: Search, believed: Believed, *, name: str = "bisection") -> Table:
     shares, effects, half = believed.probabilities, believed.effects, believed.whole.interval.half_width
 
-    def answer(share: float) -> str:
-        is_out = share <= 1 - CONFIDENCE or believed.named is not None
-        return "yes" if share >= CONFIDENCE else "no" if is_out else "open"
+    def answer(at: int) -> str:
+        if shares[at] >= CONFIDENCE:
+            return "yes"
+        return "no" if shares[at] <= 1 - CONFIDENCE or believed.named is not None else "open"
 
     def effect(at: int) -> str:
         return numbers.change(effects[at] / shares[at], half) if shares[at] > 1 - CONFIDENCE else "–"
 
     return Table.of(
         name,
-        sorted(range(len(shares)), key=lambda at: -shares[at]),
+        sorted(range(len(shares)), key=lambda at: (-shares[at], at)),
         Column("setting", lambda at: search.settings[at].shown),
-        Column("matters", lambda at: answer(shares[at])),
+        Column("matters", answer),
         Column("throughput", effect),
         Column("probability", lambda at: _probability(shares[at])),
         note="Throughput: what the setting does if it does anything. Assumes that effects multiply and that few "
@@ -204,7 +197,6 @@ def _settings_table(search: Search, believed: Believed, *, name: str = "bisectio
 
 
 def attribution_section(context: Context) -> Section | None:
-    """Show which setting explains a difference, or else the settings that differ."""
     found = _searches(context)
     claimed = dict.fromkeys(each.contender for each in context.primary if each.verdict.claims)
     return Section.of(
@@ -253,20 +245,14 @@ def _searched(context: Context, run: RunDirectory, asked: Attribution) -> Sectio
     labels = context.labels[asked.baseline], context.labels[asked.contender]
     (cell,) = inner.cells
     where = f"{inner.cell_title(cell)}: " if len(context.cells) > 1 else ""
-    left_out = [(name, reason) for reason, names in asked.left_out.items() for name in names]
-    arms = re.sub("[^0-9A-Za-z]", "-", f"{asked.baseline}-{asked.contender}")
-    table = Table.of(
-        f"settings-left-out-{arms}",
-        left_out,
-        Column("setting", itemgetter(0)),
-        Column("not separated because", itemgetter(1)),
-        all_text=True,
-    )
+    rows = [(name, reason) for reason, names in asked.left_out.items() for name in names]
+    names = _id(asked.baseline, asked.contender)
+    left_out = Table.listed(f"settings-left-out-{names}", ("setting", "not separated because"), rows)
     return Section.of(
         f"{labels[1]} over {labels[0]}",
         Prose(text=where + " ".join(lead(inner))),
-        _settings_table(search_of(inner.study), believed, name=f"settings-{arms}"),
-        Fold(title=f"Settings that differ and are not separated ({len(left_out)})", content=table),
+        _settings_table(search_of(inner.study), believed, name=f"settings-{names}"),
+        Fold(title=f"Settings that differ and are not separated ({len(rows)})", content=left_out),
         in_terminal=True,
     )
 
@@ -292,7 +278,8 @@ def _not_measured(context: Context, contender: str) -> Prose | None:
     return Prose(text=text)
 
 
-SECTIONS = (
-    SectionSource(Place.ANSWER, bisection_section),
-    SectionSource(Place.CAUSES, attribution_section),
-)
+def _id(*words: str) -> str:
+    return "-".join("".join(c if c.isalnum() else "-" for c in word) for word in words)
+
+
+SECTIONS = (SectionSource(Place.ANSWER, bisection_section), SectionSource(Place.CAUSES, attribution_section))
