@@ -77,7 +77,7 @@ def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
     """
     check_source(study)
     study = resolved(study)
-    study = study.model_copy(update={"arms": study.starting_arms})  # arms that join are loaded when needed
+    study = study.with_arms(study.starting_arms)  # arms that join are loaded when needed
     if elsewhere:
         share = share_memory(study, available_bytes=sys.maxsize)
     else:

@@ -108,7 +108,7 @@ def _as_begun(asked: Study, begun: Study) -> Study:
         arm.model_copy(update={"data": own.data}) if is_url(arm.data.source) else arm
         for arm, own in zip(asked.arms, begun.arms, strict=False)
     )
-    return asked.model_copy(update={"arms": (*arms, *asked.arms[len(arms) :])})
+    return asked.with_arms((*arms, *asked.arms[len(arms) :]))
 
 
 @contextmanager

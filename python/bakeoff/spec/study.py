@@ -321,12 +321,11 @@ class Study(Sizes, Conditions):
             raise SpecError("study: it takes at least one workload.")
         return self
 
-    def loaded_from(self, client: str) -> "Study":
-        """Return this study with its client on another host.
+    def with_arms(self, arms: tuple[Arm, ...]) -> "Study":
+        return self.model_copy(update={"arms": arms})
 
-        Raises:
-            SpecError: the study asks for something that needs client and servers on one machine.
-        """
+    def loaded_from(self, client: str) -> "Study":
+        """Return this study with its client on another host; SpecError if it needs both on one machine."""
         if not re.fullmatch(r"[^\s-]\S*", client):
             raise SpecError(f"--client {client!r}: expected [USER@]HOST.")
         why = "client and servers are on different hosts"
