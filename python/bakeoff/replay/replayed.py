@@ -8,7 +8,6 @@ from bakeoff.plan import Cell
 from bakeoff.replay.answer_rules import DOCUMENT, ROWS_KINDS, Answers, Compared, DigestAnswers
 from bakeoff.replay.digests import OTHER, DigestTimes, digest_times
 from bakeoff.report.context import Context
-from bakeoff.spec import Origin
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class Replayed:
     @cached_property
     def digests(self) -> tuple[DigestTimes, ...]:
         """Times of every digest."""
-        running = [arm.name for arm in self._context.study.arms if arm.server.origin is Origin.URL]
+        running = [arm.name for arm in self._context.study.arms if arm.server.is_running]
         analysis = self._context.analysis
         found = digest_times(
             self._context.histograms,

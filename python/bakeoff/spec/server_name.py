@@ -51,7 +51,7 @@ class ServerSpec(Frozen):
         """Return text that `parse_server` reads back, without a URL's password."""
         if self.origin is Origin.CATALOG:
             head = f"{self.flavour}:{self.version}" if self.version else self.flavour
-        elif self.origin is Origin.URL:
+        elif self.is_running:
             head = self.location
         else:
             head = f"{self.origin}:{self.location}"
