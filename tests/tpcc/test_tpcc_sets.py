@@ -1,11 +1,8 @@
 """The median of three sets, as publications give it, beside all other choices."""
 
-from itertools import combinations
-from statistics import median
+import math
 
-import pytest
-
-from bakeoff.tpcc.sections import CHOICES_MAX, median_ratios
+from bakeoff.tpcc.sections import median_ratios
 
 
 def test_the_median_of_each_arm_over_every_choice_of_three():
@@ -17,10 +14,7 @@ def test_the_median_of_each_arm_over_every_choice_of_three():
     assert median_ratios({0: 1.0, 1: 1.0}, {0: 1.0, 1: 1.0}) == ()
 
 
-def test_of_many_choices_of_three_those_drawn_say_what_all_say():
+def test_of_many_epochs_the_first_are_chosen_from():
     contender, baseline = {epoch: 100.0 + epoch for epoch in range(100)}, dict.fromkeys(range(100), 100.0)
     ratios = median_ratios(contender, baseline)
-    assert (ratios[0], len(ratios)) == (1.01, CHOICES_MAX)
-    everything = median(median(contender[epoch] for epoch in chosen) for chosen in combinations(range(100), 3)) / 100
-    assert median(ratios) == pytest.approx(everything, rel=0.01)
-    assert ratios == median_ratios(contender, baseline)
+    assert (ratios[0], max(ratios), len(ratios)) == (1.01, 1.30, math.comb(32, 3))
