@@ -123,19 +123,10 @@ def test_a_run_without_an_analysis_is_not_finished_and_was_not_ended_by_hand(dam
         assert "NOT FINISHED" in out and basis in out and "ended by hand" not in out.lower()
 
 
-@pytest.mark.parametrize("what", ["contender", "arms", "mean", "value"])
-def test_an_analysis_of_another_run(damaged, capfd, tmp_path, what):
+def test_an_analysis_of_another_run(damaged, capfd, tmp_path):
     path = damaged / "victim" / "analysis.json"
     analysis = json.loads(path.read_text())
-    compared = analysis["comparisons"][0]
-    if what == "contender":
-        compared["contender"] = "Z"
-    elif what == "arms":
-        analysis["arms"] = [each for each in analysis["arms"] if each["arm"] != "B"]
-    elif what == "mean":
-        compared["estimate"]["mean"] = float("nan")
-    else:
-        compared["points"][0]["value"] = float("nan")
+    analysis["comparisons"][0]["contender"] = "Z"
     path.write_text(json.dumps(analysis))
     history = ("history", "add", "victim", "--history", str(tmp_path / "h.db"))
     for arguments in (history, ("compare", "sound", "victim"), ("report", "victim")):

@@ -1,8 +1,7 @@
 """A run's documents and measurements, read once, and the seam through which sections are made from them."""
 
-import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -35,7 +34,6 @@ BINS = 100
 DRAWN_EPOCHS = 12
 """Epochs drawn over time, each in its own frame; evenly chosen if there are more."""
 
-ByArm = TypeVar("ByArm", bound=Collection[str])
 T = TypeVar("T")
 
 CPU_KINDS = ("user", "system", "iowait", "steal", "idle")
@@ -120,24 +118,10 @@ def check_analysis(run: RunDirectory, analysis: Analysis, study: Study) -> None:
     """Check that an analysis fits the run; raise `ResultsError` if not."""
     if unknown := [arm for arm in analysis.named_arms() if arm not in {each.name for each in study.arms}]:
         raise run.damaged("analysis.json", f"the study has no arm {unknown[0]}")
-    if missing := _without_figures(analysis):
-        raise run.damaged("analysis.json", f"it has no figures of arm {missing[1]} in {missing[0]}")
+
     of, there = analysis.epochs_used + len(analysis.discarded), len(run.finished_epochs())
     if of != there and (run.path / "analysis.json").exists():
         raise run.damaged("analysis.json", f"it is of {of} epochs, and {there} are there with an outcome.json")
-
-
-def _without_figures(analysis: Analysis) -> tuple[str, str] | None:
-    """Find a compared cell and arm without a summary, or with a ratio that is not finite."""
-    summarised = {(each.cell, each.arm) for each in analysis.arms}
-    for each in analysis.comparisons:
-        ratios = [*(point.value for point in each.points), *([each.estimate.mean] if each.estimate.n else [])]
-        if not all(map(math.isfinite, ratios)):
-            return each.cell, each.contender
-        for arm in (each.baseline, each.contender) if each.estimate.n else ():
-            if (each.cell, arm) not in summarised:
-                return each.cell, arm
-    return None
 
 
 @dataclass(frozen=True)
@@ -171,13 +155,6 @@ class Context:
         )
         check_analysis(run, analysis, context.study)
         return context
-
-    def of_the_study(self, name: str, by_arm: ByArm) -> ByArm:
-        """Return `by_arm` unchanged; raise `ResultsError` if it names an arm that the study lacks."""
-        for arm in by_arm:
-            if arm not in self.arms:
-                raise self.run.damaged(name, f"the study has no arm {arm}")
-        return by_arm
 
     @cached_property
     def slots(self) -> dict[str, int]:
