@@ -1,7 +1,7 @@
-"""Explain verdicts: once they are written, measure further epochs with instruments that would spoil a measurement.
+"""Explain verdicts: after the run, measure extra epochs with instruments that would disturb the measurement.
 
-These epochs are those of the run in all else: the same study, loads, placement and slices, both arms interleaved. They
-lie in `RUN/explain/KIND/` and count for no verdict. Each kind of them has one instrument (`KINDS`).
+These epochs have the run's study, loads, placement and slices, with both arms interleaved. They lie in
+`RUN/explain/KIND/` and do not count towards a verdict. Each kind has one instrument (`KINDS`).
 """
 
 import math
@@ -21,7 +21,7 @@ from bakeoff.results import EpochWriter, RunDirectory
 from bakeoff.run.epoch import Epoch, Interrupted, Watch, broken_off
 from bakeoff.run.epoch_servers import EpochTools
 from bakeoff.run.measuring import UnreliableCountError
-from bakeoff.spec import Origin, Study
+from bakeoff.spec import Study
 from bakeoff.stats.interval import EPOCHS_MIN_PAIRED
 from bakeoff.stats.model import Analysis
 from bakeoff.stats.progress import Listener
@@ -43,12 +43,12 @@ class Kind:
 
     Attributes:
         name: of its folder.
-        watch: what surrounds the measuring of every cell, and writes what it found through the epoch's writer.
-        hindrance: why it cannot be had on this machine, in a sentence; empty: it can.
+        watch: surrounds the measuring of every cell, and writes its findings through the epoch's writer.
+        hindrance: returns why this machine cannot have it, as a sentence, or nothing.
         prepare: changes the servers of its epochs.
-        epochs: how many are of use.
-        replays: it is of use for a replay, too.
-        spare: left out where the budget does not hold it besides the others.
+        epochs: the most that are of use.
+        replays: also useful for a replay.
+        spare: left out if the budget cannot hold it besides the others.
     """
 
     name: str
@@ -70,11 +70,11 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Explaining:
-    """What is explained once a verdict is reached, and how long it may take (`bakeoff.run.runner.AfterVerdict`).
+    """What to explain after the verdict, and for how long (a `bakeoff.run.runner.AfterVerdict`).
 
     Attributes:
-        budget_s: wall seconds of all explaining epochs together.
-        arms: these two in every cell; None: every comparison whose verdict is FASTER or SLOWER.
+        budget_s: wall seconds for all explaining epochs together.
+        arms: these two in every cell; None for every comparison whose verdict is FASTER or SLOWER.
         only: measure nothing else.
     """
 
@@ -85,17 +85,11 @@ class Explaining:
     command: ClassVar[str] = "bakeoff explain"
 
     def __call__(self, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
-        """As `explain`."""
         return explain(self, run, listener, load)
 
 
 def asked(budget_s: float | None, *, none: bool, of_s: float) -> Explaining | None:
-    """Return how differences are explained after a run of `of_s` seconds, or None if they are not.
-
-    Args:
-        budget_s: `--explain-budget`.
-        none: `--no-explain`.
-        of_s: the run's own budget.
+    """Read `--explain-budget` and `--no-explain` for a run of `of_s` seconds; None means explain nothing.
 
     Raises:
         SpecError: both options are given.
@@ -108,7 +102,7 @@ def asked(budget_s: float | None, *, none: bool, of_s: float) -> Explaining | No
 
 
 def explained_pairs(analysis: Analysis) -> dict[str, tuple[str, ...]]:
-    """By cell, the contenders with a difference that was claimed."""
+    """Return the contenders that are FASTER or SLOWER, by cell."""
     found: dict[str, list[str]] = {}
     for comparison in analysis.comparisons:
         if not comparison.is_control and comparison.verdict.claims:
@@ -117,11 +111,12 @@ def explained_pairs(analysis: Analysis) -> dict[str, tuple[str, ...]]:
 
 
 def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
-    """Refuse a run in which there is nothing to explain, before anything is loaded for it.
+    """Refuse a run in which nothing can be explained, before anything is loaded for it.
 
     Raises:
-        ResultsError: it has no analysis, or nodes of a cluster measured it.
-        SpecError: no arms are named, and nothing is FASTER or SLOWER; it is a bisection; or an arm was running already.
+        ResultsError: it has no analysis, or cluster nodes measured it.
+        SpecError: nothing is FASTER or SLOWER and no arms are named, it is a bisection, or a server was not started by
+            bakeoff.
     """
     study = run.study()
     if study.question.adds_arms:
@@ -136,7 +131,7 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
         )
     # A running server gets no verdict, so only `--arms` can name one.
     in_question = [arm for arm in study.arms if arm.name in (explaining.arms or ())]
-    if running := [str(arm.server) for arm in in_question if arm.server.origin is Origin.URL]:
+    if running := [str(arm.server) for arm in in_question if arm.server.is_running]:
         raise SpecError(
             f"explain: nothing of a running server is read, logged or changed, since others use it: "
             f"{' and '.join(running)}.",
@@ -152,14 +147,12 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
 
 
 def explain(explaining: Explaining, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
-    """Measure epochs of every kind in turn within the budget; nothing when there is nothing to explain.
+    """Measure epochs of every kind in turn within the budget, if there is anything to explain.
 
-    What cannot be had is written down (`explain/notes.json`: by kind its sentences) and said; the verdicts stand.
+    What cannot be measured is announced and written to `explain/notes.json`: {kind: sentences}.
 
     Args:
-        explaining: what is explained.
-        run: it has ended.
-        listener: receives what happens.
+        run: a run that has ended.
         load: called once if anything is measured; its time is not part of the budget.
 
     Returns:
@@ -215,7 +208,7 @@ class _Explanation:
         self.run.write_json("explain/notes.json", notes)
 
     def _take_turns(self, kinds: list[Kind], notes: dict[str, list[str]]) -> None:
-        """Measure an epoch of each kind in turn, as long as another is expected to fit."""
+        """Measure an epoch of each kind in turn, as long as another one is expected to fit."""
         overhead_s = self._overhead_s()
         turns = sum(map(len, self.arms_of.values()))
         kinds = self._affordable(kinds, notes, overhead_s + turns * _ARM_MIN_S)
@@ -265,7 +258,7 @@ class _Explanation:
             notes[kind.name].append(sentence)
 
     def _overhead_s(self) -> float:
-        """Return the wall seconds of an epoch outside of measuring, from the epochs that count."""
+        """Return an epoch's wall seconds outside of measuring, from the epochs that count."""
         outcomes = [self.run.outcome(epoch) for epoch in self.run.finished_epochs()]
         spent = [each.wall_s - each.measured_s - each.phases_s.get("pilot", 0.0) for each in outcomes]
         return fmean(spent) if spent else self.plan.overhead_s

@@ -1,4 +1,4 @@
-"""What keeps explain from profiling on this machine, for `bakeoff doctor`."""
+"""Checks of `bakeoff doctor`: whether perf may profile servers here."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,6 @@ from bakeoff.run.machine_check import Finding, Severity
 
 
 def checks() -> Iterator[Finding]:
-    """Say whether perf may profile servers."""
     allowed = permission()
     if allowed.reason:
         advice = "Verdicts need no profile; only where the CPU goes will not be explained."

@@ -1,4 +1,4 @@
-"""`bakeoff explain`: measure epochs that explain a finished run's differences, and report it anew."""
+"""`bakeoff explain`: measure epochs that explain a finished run's differences, and render its report again."""
 
 from typing import Annotated
 
@@ -31,7 +31,7 @@ def explain(
         ),
     ] = False,
 ) -> int:
-    """Explain what is FASTER or SLOWER in a finished run, by epochs that count for no verdict; report it anew."""
+    """Explain what is FASTER or SLOWER in a finished run with extra epochs, and render its report again."""
     found = open_run(run, output.runs)
     study = resumed_study(found, budget_s=None)
     pair = _pair(arms, study)
@@ -60,7 +60,6 @@ def _attribute(
 
 
 def _pair(text: str | None, study: Study) -> tuple[str, str] | None:
-    """Return the two arms named by `--arms`, in the study's order."""
     if text is None:
         return None
     words = [arm.name for arm in study.arms if f",{arm.name}," in f",{text},"]

@@ -1,4 +1,4 @@
-"""Commands of this feature; `bakeoff.cli` imports each when it is called."""
+"""Commands of this feature, imported when called."""
 
 from bakeoff.cli.commands import RESULTS, CommandSource
 

@@ -1,7 +1,7 @@
-"""Costs of an event: each counter of two servers per event, with intervals, and how much of a difference it can carry.
+"""Compare counters per event between two servers, and say how much of the time difference each can explain.
 
-CPU and waiting are time itself: what they carry is measured. A count carries at most its own increase times the longest
-that one unit takes, and at most its own growth as a share of that of time (docs/explain.md).
+CPU and waiting are time itself, so their share is measured. A count explains at most its own increase times the longest
+cost of one unit, and at most its own growth relative to that of time (docs/reference/explain.md).
 """
 
 import math
@@ -63,10 +63,10 @@ class Cost(Frozen):
     """One counter per event, on a contender and the baseline in one cell.
 
     Attributes:
-        baseline, contender: per event, sums over sums; of `BUSY` the number of processors.
+        baseline, contender: per event; for `BUSY` the number of busy processors.
         estimate: log ratio over epochs, contender over baseline.
         p_adjusted: after Holm over all counters of the comparison.
-        carries: share of the time difference that it explains, or None; an upper bound except in the family `TIME`.
+        explains: share of the time difference, or None. An upper bound except in the family `TIME`.
     """
 
     counter: str
@@ -80,13 +80,13 @@ class Cost(Frozen):
 
 
 class Explanation(Frozen):
-    """What differs between a contender and the baseline in one cell, beside their time.
+    """What differs between a contender and the baseline in one cell, besides their time.
 
     Attributes:
-        time: log ratio of the time per event; its interval is that of the verdict.
+        time: log ratio of the time per event, with the verdict's interval.
         claimed: the verdict is FASTER or SLOWER.
-        costs: first those of the family `TIME`, then those that carry most.
-        causes: what is named as a cause: of each family its best counter, the first family first.
+        costs: the family `TIME` first, then those that explain most.
+        causes: the best counter of each named family, the first family first.
     """
 
     cell: str
@@ -98,7 +98,7 @@ class Explanation(Frozen):
 
 
 class Family(NamedTuple):
-    """A counter's family and how it can carry time; see families.toml."""
+    """A family of counters, and how it can explain time; see families.toml."""
 
     name: str
     ns: float = 0.0
@@ -108,11 +108,11 @@ class Family(NamedTuple):
 
 @dataclass(frozen=True)
 class _Samples:
-    """A counter's values by epoch, and in all.
+    """A counter's values per event.
 
     Attributes:
-        ratios: log ratios.
-        added: what it adds to the log ratio of time in each epoch; only of the family `TIME`.
+        ratios: log ratio of each epoch.
+        added: what it adds to each epoch's log ratio of time; only in the family `TIME`.
     """
 
     baseline: float
@@ -150,15 +150,14 @@ def explain(
     ended: Stop,
     cpus: int,
 ) -> tuple[Explanation, ...]:
-    """Compare what an event cost, for every comparison that has a ratio, and whose arms have counters.
+    """Compare costs per event for every comparison that has a ratio and counters.
 
     Args:
-        comparisons: of the analysis.
         counters: of the epochs that count.
         slices: of the same epochs, with the columns of client and server CPU.
-        exist: by arm, status variables that its server has: one that did not move is 0, not unknown.
+        exist: by arm, the status variables its server has. One that did not move is 0, not unknown.
         ended: how measuring ended.
-        cpus: processors of the machine; more connections than these wait for each other's CPU time.
+        cpus: of the machine; more connections than these wait for each other's CPU time.
     """
     sums = _slice_sums(slices)
     found = []
@@ -246,9 +245,9 @@ def _explanation(
 def _shares(
     samples: Mapping[str, _Samples], time: NDArray[np.float64], measured_by: Sequence[str]
 ) -> dict[str, float | None]:
-    """What is time itself as a share of the difference in time, over the epochs that have counters.
+    """Return each time counter's share of the difference in time, over the epochs that have counters.
 
-    Epochs count as much in both as in the mean of `time`, whatever host measured them, so that shares add up to 1.
+    Epochs have equal weight in both, whatever host measured them, so shares add up to 1.
     """
     weights = hosts.epoch_weights(time.tolist(), measured_by)
     whole = float(np.dot(weights, time))
@@ -268,7 +267,7 @@ def _judged(
     *,
     anytime: bool,
 ) -> tuple[Cost, ...]:
-    """Test every counter; `lost_ns`: the difference in time per event, as far as it is not waiting for a processor."""
+    """Test every counter. `lost_ns` is the difference in time per event, without waiting for a processor."""
     statistics = [hosts.moments(each.ratios.tolist(), measured_by) for each in samples.values()]
     costs = []
     for (counter, sample), found, claim in zip(
@@ -305,10 +304,10 @@ def _judged(
 def _time_samples(
     time: NDArray[np.float64], cells: Sequence[Sequence[CellCounters]], own: Sequence[Rows]
 ) -> dict[str, _Samples]:
-    """CPU of client and server, and processors kept busy: what they add to the log ratio of time sums to it.
+    """Return CPU of client and server, and busy processors. What they add sums to the log ratio of time.
 
-    With c the CPU time of an event and u the processors kept busy an event takes c / u, so that ln of the ratio of
-    times is ln of the ratio of c less that of u. A part of c adds its difference over the logarithmic mean of the c.
+    With CPU time c per event and u busy processors an event takes c / u, so the log ratio of times is that of c minus
+    that of u. A part of c adds its difference over the logarithmic mean of both c.
     """
     if not all(math.isfinite(row["server_cpu_ns"] + row["client_ns"]) for rows in own for row in rows):
         return {}
@@ -344,7 +343,7 @@ def _of_kind(cell: CellCounters, kind: str) -> float:
 
 
 def _cpu_parts(rows: Rows, counted: Sequence[CellCounters], *, divided: bool) -> dict[str, NDArray[np.float64]]:
-    """Return the CPU ns per event in each epoch: the sum from the slices, its division by kind from the kernel."""
+    """Return CPU ns per event in each epoch: the sum from the slices, its division by kind from the kernel."""
     per_event = np.array([row["server_cpu_ns"] / row["events"] for row in rows])
     found = {"cpu.server_ns": per_event}
     if divided:
@@ -396,7 +395,7 @@ def _compared(counts: Sequence[NDArray[np.float64]], events: Sequence[NDArray[np
 
 
 def _at_most(family: Family, sample: _Samples, log_time: float, lost_ns: float) -> float | None:
-    """Return the greatest share of the time difference that a count can explain; None if it speaks against it."""
+    """Return the largest share of the time difference that a count can explain; None if it contradicts it."""
     slower = (sample.contender, sample.baseline) if log_time > 0 else (sample.baseline, sample.contender)
     more, less = slower[::-1] if family.saves else slower
     if more <= less or not lost_ns or not family.ns:
@@ -422,16 +421,16 @@ def named(costs: Sequence[Cost]) -> tuple[Cost, ...]:
 
 
 def _rank(cost: Cost) -> tuple[float, bool, float]:
-    """What carries more; of two that can carry all of it what saves work, then the one whose own time has grown more.
+    """Sort by the explained share. Among counters that explain all of it, saved work and larger own growth come first.
 
-    That work was saved is why other counters are lower, never the other way round.
+    Saved work lowers other counters, never the other way round.
     """
     family = family_of(cost.counter) or Family("")
     return min(1.0, cost.carries or 0.0), family.saves, abs(cost.contender - cost.baseline) * family.ns
 
 
 def name_of(counter: str) -> str:
-    """What a reader calls a counter: `Handler_read_next`, `server CPU, kernel`, `server CPU, log threads`."""
+    """Return a counter's name in reports: `Handler_read_next`, `server CPU, kernel`, `server CPU, log threads`."""
     if counter.startswith("cpu.thread."):
         group = counter.removeprefix("cpu.thread.").removesuffix("_ns").replace("_", " ")
         return f"server CPU, {group} threads" if group != "connections" else "server CPU, connections"

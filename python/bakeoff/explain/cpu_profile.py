@@ -1,7 +1,7 @@
-"""Compare the CPU time of two arms per event: by function, by subsystem, and as call trees.
+"""Compare the CPU time per event of two arms: by function, by subsystem, and as call trees.
 
-A sample stands for a known CPU time, so that samples over events are nanoseconds an event. Differences are taken within
-an epoch, in which both arms were sampled in turns, and their intervals are Student's t over epochs.
+A sample stands for a known CPU time, so samples over events are nanoseconds per event. Differences are taken within an
+epoch, in which both arms were sampled in turns. Their intervals are Student's t over epochs.
 """
 
 import re
@@ -46,7 +46,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Subsystems:
-    """What `subsystems.toml` holds: groups in order, and the later names of functions."""
+    """The contents of `subsystems.toml`: groups in order, and newer names of functions."""
 
     groups: tuple[Group, ...]
     renamed: Mapping[str, str]
@@ -54,7 +54,6 @@ class Subsystems:
     @classmethod
     @cache
     def load(cls) -> "Subsystems":
-        """Read the data file."""
         document = tomllib.loads(Path(__file__).with_name("subsystems.toml").read_text("utf-8"))
 
         def made(entry: Mapping[str, Any]) -> Group:
@@ -65,7 +64,7 @@ class Subsystems:
         return cls(tuple(made(entry) for entry in document["group"]), document["renamed"])
 
     def group_of(self, function: Function) -> str:
-        """Name of the group of a function; empty: it belongs to whoever calls it."""
+        """Return the group of a function; empty if it belongs to its caller's."""
         is_kernel = function.object == KERNEL
         if not (is_kernel or is_servers(function) or _COMMON.fullmatch(function.object)):
             # Whatever its functions are called: a preloaded library may also have a `recv`.
@@ -77,20 +76,20 @@ class Subsystems:
         )
 
     def family_of(self, group: str) -> str:
-        """The DBA's word for a group; its own name when it has none, as a library has."""
+        """Return the DBA's word for a group, or the group's own name if it has none."""
         return next((each.family for each in self.groups if each.name == group), group)
 
 
 @dataclass(frozen=True)
 class Tree:
-    """One arm's calls in one cell, over several epochs; parents before children.
+    """One arm's calls in one cell, over several epochs; parents come before children.
 
     Attributes:
-        names: functions, each with its file unless that is the server.
-        parents: -1: none.
-        calls: which of `names` each node is.
-        groups: of each node: that of the innermost function, up to here, that has one.
-        own_ns, total_ns: CPU an event of the node itself and of all below it, a row a node and a column an epoch.
+        names: functions, with their file unless that is the server.
+        parents: -1 for roots.
+        calls: index into `names` of each node.
+        groups: of each node, that of its innermost function that has one.
+        own_ns: CPU per event of the node itself; rows are nodes, columns epochs. `total_ns` includes all below it.
     """
 
     names: tuple[str, ...]
@@ -101,7 +100,7 @@ class Tree:
     total_ns: Column
 
     def by_function(self) -> dict[str, tuple[Column, Column]]:
-        """Name -> own and total time an event by epoch; a function that calls itself is counted once."""
+        """Return own and total time per event and epoch by name. A recursive function is counted once."""
         found = {name: (np.zeros(self.own_ns.shape[1]), np.zeros(self.own_ns.shape[1])) for name in self.names}
         above: list[frozenset[int]] = []
         for node, (parent, call) in enumerate(zip(self.parents, self.calls, strict=True)):
@@ -114,7 +113,7 @@ class Tree:
         return found
 
     def by_group(self) -> dict[str, Column]:
-        """Group -> time an event by epoch; their sum is all."""
+        """Return the time per event and epoch by group. They sum to the whole."""
         found: dict[str, Column] = {}
         for node, group in enumerate(self.groups):
             found[group] = found.get(group, 0.0) + self.own_ns[node]
@@ -122,7 +121,7 @@ class Tree:
 
 
 def shown_name(function: Function, renamed: Mapping[str, str]) -> str:
-    """The name in tables: by its latest name, with its file unless that is the server (`memcpy (libc)`)."""
+    """Return a function's latest name, with its file unless that is the server (`memcpy (libc)`)."""
     if function.name == "[unknown]":
         return NAMELESS
     name = renamed.get(function.name, function.name)
@@ -132,12 +131,9 @@ def shown_name(function: Function, renamed: Mapping[str, str]) -> str:
 
 
 def _nameless(function: Function, group: str, caller: str) -> str:
-    """How a function without a symbol is named; empty: its caller has none either, and they are taken as one.
+    """Name a function without a symbol; empty if its caller has none either, and both count as one.
 
-    Args:
-        function: the one without a symbol.
-        group: of its file, when that alone decides it, as an allocator's does.
-        caller: name of the node that calls it; empty: it is the first of its stack.
+    `group` is its file's group if the file alone decides it, as for allocators.
     """
     if group:
         name = f"{NAMELESS} in {_SO.sub('', function.object)}"
@@ -148,7 +144,6 @@ def _nameless(function: Function, group: str, caller: str) -> str:
 
 
 def is_servers(function: Function) -> bool:
-    """Whether it is in the server's own binary."""
     return not function.object or bool(_SERVERS.fullmatch(function.object))
 
 
@@ -198,7 +193,7 @@ def tree_of(profiles: Sequence[Profile]) -> Tree:
 
 @dataclass(frozen=True)
 class FunctionCost:
-    """CPU time an event, in ns, that a function takes itself, and with all that it calls."""
+    """CPU ns per event of a function alone (`own`), and with all that it calls."""
 
     name: str
     group: str
@@ -208,15 +203,15 @@ class FunctionCost:
 
 @dataclass(frozen=True)
 class ProfileComparison:
-    """Two arms' profiles in one cell.
+    """Two arms' profiles in one cell, in CPU ns per event.
 
     Attributes:
         epochs: how many both have.
-        all: the whole CPU time of an event, in ns, as that of groups and functions.
-        groups, functions: by size of the difference, functions by their own.
+        all: the whole CPU time.
+        groups, functions: by size of the difference.
         trees: the baseline's and the contender's.
-        events: what the kernel sampled by (`cpu-clock:u`: the kernel's part is missing).
-        incomplete: share of samples whose stack does not reach its thread's beginning, of each arm.
+        events: what the kernel sampled by (`cpu-clock:u` misses the kernel's part).
+        incomplete: by arm, share of samples whose stack does not reach its thread's beginning.
     """
 
     epochs: int
@@ -229,12 +224,7 @@ class ProfileComparison:
 
 
 def compare_profiles(baseline: Mapping[int, Profile], contender: Mapping[int, Profile]) -> ProfileComparison | None:
-    """Compare two arms by the profiles of the epochs that both have; None when there are none.
-
-    Args:
-        baseline: by epoch.
-        contender: likewise.
-    """
+    """Compare two arms' profiles, each by epoch, in the epochs that both have; None if there are none."""
     both = sorted(baseline.keys() & contender.keys())
     common = [each for each in both if all(side[each].events and side[each].counts for side in (baseline, contender))]
     if not common:
@@ -275,12 +265,7 @@ def _paired(baseline: Column, contender: Column) -> Paired:
 def compare_processors(
     baseline: Mapping[int, CellCounters], contender: Mapping[int, CellCounters]
 ) -> tuple[tuple[str, Paired], ...]:
-    """What the processor counted an event, by name, and instructions per cycle; of epochs in which both arms have it.
-
-    Args:
-        baseline: by epoch, with counters `pmu.*`.
-        contender: likewise.
-    """
+    """Compare the processor's counters (`pmu.*`) per event, and instructions per cycle, in the epochs of both arms."""
     pairs = [(baseline[epoch], contender[epoch]) for epoch in sorted(baseline.keys() & contender.keys())]
     common = [pair for pair in pairs if all(side["events"] for side in pair)]
     if not common:

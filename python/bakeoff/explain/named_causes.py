@@ -1,4 +1,4 @@
-"""What explains a difference, in a sentence: what its counters, its profiles and its waits carry by their intervals."""
+"""Say in a sentence what explains a difference: counters, profiles and waits, as far as their intervals allow."""
 
 import math
 from collections.abc import Sequence
@@ -22,14 +22,10 @@ _NO_WAITS = ("stage/", "wait/io/table/")
 
 @dataclass(frozen=True)
 class Evidence:
-    """All that was found out about one comparison.
+    """All that is known about one comparison. What was not recorded is None.
 
     Attributes:
-        costs: its counters.
-        profile: None if it was not profiled.
-        waits: None if they were not recorded.
         longer_ns: how much longer an event of one connection takes on the contender.
-        off_cpu: None if it was not recorded.
     """
 
     costs: Explanation
@@ -40,10 +36,9 @@ class Evidence:
 
 
 def causes(evidence: Evidence) -> tuple[str, ...]:
-    """What is named as a cause, the first one first: families of counters, else parts of the server that take the CPU.
+    """Name the causes, the first one first: families of counters, else parts of the server that take the CPU.
 
-    The whole CPU difference must be clear before a part of it is looked at: of equal servers it is in 5 % of all runs
-    at most, and then few have a part that is clear and as large as `NAMED_FROM`.
+    Parts are looked at only if the whole CPU difference is clear. On equal servers that happens in at most 5 % of runs.
     """
     found, profile = evidence.costs, evidence.profile
     if found.causes or not found.claimed or profile is None:
@@ -55,10 +50,7 @@ def causes(evidence: Evidence) -> tuple[str, ...]:
 
 
 def sentence(evidence: Evidence, contender: str) -> str:
-    """What the intervals carry, in words: how much longer an event takes, in what, and what can be why.
-
-    `contender`: its label.
-    """
+    """Say how much longer an event takes on the contender with this label, in what, and what can be the reason."""
     found = evidence.costs
     said = [f"{contender} takes {_longer(found.time)} per event."]
     tested = [cost for cost in found.costs if cost.word != "not tested"]
@@ -74,7 +66,7 @@ def sentence(evidence: Evidence, contender: str) -> str:
 
 
 def _longer(time: Estimate) -> str:
-    """`18% (13% to 23%) more time`, `12 times (9.1 to 16) the time`; from a log ratio."""
+    """Format a log ratio as `18% (13% to 23%) more time` or `12 times (9.1 to 16) the time`."""
     ends = [end for end in (time.interval.low, time.interval.high) if end is not None]
     if time.mean > _TWICE:
         within = f" ({' to '.join(_number(math.exp(end)) for end in ends)})" if ends else ""
@@ -85,7 +77,6 @@ def _longer(time: Estimate) -> str:
 
 
 def _measured(costs: Sequence[Cost]) -> str:
-    """Divide the difference into CPU time by kind and waiting."""
     parts = [
         ("waiting" if cost.counter == BUSY else name_of(cost.counter), cost.carries)
         for cost in costs
@@ -97,7 +88,7 @@ def _measured(costs: Sequence[Cost]) -> str:
 
 
 def _counters(best: Sequence[Cost]) -> str:
-    """The two families that can carry most, each with its counter; of CPU what it carries."""
+    """Name the two families that can explain most, each with its counter."""
     said = []
     for cost in best[:2]:
         share = cost.carries or 0.0
@@ -112,7 +103,7 @@ def _counters(best: Sequence[Cost]) -> str:
 
 
 def _cpu(profile: ProfileComparison | None) -> str:
-    """How much more CPU an event takes, by samples, and which parts of the server take it, each with its function."""
+    """Say how much more CPU an event takes by samples, and which parts of the server take it."""
     if profile is None or not profile.all.is_clear:
         return ""
     text = f"By CPU samples an event takes {_more_ns(profile.all.difference)} CPU"
@@ -124,7 +115,7 @@ def _cpu(profile: ProfileComparison | None) -> str:
 
 
 def _parts(profile: ProfileComparison) -> list[tuple[str, float]]:
-    """Parts of the server whose difference is clear, with their share of the whole one, the largest first."""
+    """Return the parts of the server whose difference is clear, with their share of the whole, the largest first."""
     if not profile.all.is_clear:
         return []
     whole = profile.all.difference.mean
@@ -133,7 +124,7 @@ def _parts(profile: ProfileComparison) -> list[tuple[str, float]]:
 
 
 def _function(profile: ProfileComparison, part: str) -> str:
-    """The function that takes most of a part's difference itself, where it is clear and takes `NAMED_FROM` of it."""
+    """Name the function that clearly takes most of a part's difference itself, and at least `NAMED_FROM` of it."""
     (whole,) = [cost.difference.mean for name, cost in profile.groups if name == part]
     for each in profile.functions:  # by size
         is_most = each.own.is_clear and each.own.difference.mean / whole >= NAMED_FROM
@@ -143,7 +134,7 @@ def _function(profile: ProfileComparison, part: str) -> str:
 
 
 def _off_cpu(evidence: Evidence) -> str:
-    """How much longer a statement is off the CPU, where that is much of the difference, and what it waits in."""
+    """Say how much longer a statement is off the CPU and in what it waits, if that is much of the difference."""
     found = evidence.off_cpu
     if not found or not evidence.longer_ns or not found.all.is_clear:
         return ""
@@ -157,14 +148,14 @@ def _off_cpu(evidence: Evidence) -> str:
 
 
 def _more_ns(clear: Estimate) -> str:
-    """`1.2 µs (1 µs to 1.4 µs) more`, of a difference whose interval excludes 0."""
+    """Format a difference whose interval excludes 0: `1.2 µs (1 µs to 1.4 µs) more`."""
     low, high = sorted(abs(end) for end in (clear.interval.low, clear.interval.high) if end is not None)
     word = "more" if clear.mean > 0 else "less"
     return f"{format_ns(abs(clear.mean))} ({format_ns(low)} to {format_ns(high)}) {word}"
 
 
 def _off_cpu_carries(evidence: Evidence) -> bool:
-    """Whether statements wait longer in something by as much as names a cause."""
+    """Whether statements wait long enough in something to name it as a cause."""
     found = evidence.off_cpu
     if not found or not evidence.longer_ns or not found.all.is_clear:
         return False
@@ -173,7 +164,6 @@ def _off_cpu_carries(evidence: Evidence) -> bool:
 
 
 def _waited(each: OffCpuCost) -> str:
-    """`in redo log: files and disk`, `with no processor free`."""
     if not each.waiting.way:
         return f"with {each.waiting.part}"
     function = f" (`{each.function}`)" if each.function else ""
@@ -181,7 +171,7 @@ def _waited(each: OffCpuCost) -> str:
 
 
 def _waits(evidence: Evidence) -> str:
-    """The waits that differ, or that none does by as much as would be named."""
+    """Name the waits that differ, or say that none differs enough to be named."""
     waits = [each for each in evidence.waits or () if _is_wait(each)]
     if evidence.waits is None or not evidence.longer_ns:
         return ""
@@ -206,14 +196,13 @@ def _is_wait(each: WaitDifference) -> bool:
 
 
 def _carries(evidence: Evidence, each: WaitDifference) -> bool:
-    """Whether a wait has grown by as much as names a cause."""
+    """Whether a wait has grown enough to be named as a cause."""
     if not _is_wait(each) or not each.differs or not evidence.longer_ns:
         return False
     return each.grows == (evidence.longer_ns > 0) and each.difference.mean / evidence.longer_ns >= NAMED_FROM
 
 
 def _shares(parts: Sequence[tuple[str, float]]) -> str:
-    """`server CPU 120%, waiting 10%; against it client CPU 30%`: those from `_SAID_FROM` on."""
     for_it = [f"{name} {share:.0%}" for name, share in parts if share >= _SAID_FROM]
     against = [f"{name} {-share:.0%}" for name, share in parts if share <= -_SAID_FROM]
     if not for_it:

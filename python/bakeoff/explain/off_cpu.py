@@ -1,11 +1,10 @@
-"""Record where the threads of servers wait off the CPU, in epochs that explain (`bakeoff.explain.after_verdict`).
+"""Record where server threads wait off the CPU, in explaining epochs.
 
-The kernel notes every switch from one thread to another, and whether the thread that leaves could have run on: so how
-long threads were off the CPU is known of all. Why, the stacks say that perf keeps of some switches, each for the number
-of switches since the one before. The C library's waits for locks have no frame pointers, so that stacks are unwound
-from a copy of them (DWARF): too much for every switch.
+The kernel notes every switch between threads and whether the leaving thread could have run on, so off-CPU time is known
+exactly. The reason comes from sampled stacks, each weighted by the switches since the last sample. The C library's lock
+waits have no frame pointers, so stacks are unwound with DWARF, which is too slow for every switch.
 
-The software event `context-switches` needs no tracefs, and less permission than the tracepoints of the scheduler.
+The software event `context-switches` needs no tracefs and fewer permissions than the scheduler's tracepoints.
 """
 
 import contextlib
@@ -47,7 +46,7 @@ _HEADER = re.compile(
 
 
 def hindrance() -> str:
-    """Why the switches of servers cannot be recorded here, in a sentence; empty: they can."""
+    """Return why switches cannot be recorded here, as a sentence, or nothing."""
     return perf.permission().reason or _reason()
 
 
@@ -63,9 +62,9 @@ def _reason() -> str:
 
 
 def _sampling(connections: int, seconds: float) -> tuple[str, ...]:
-    """Return arguments of `perf record`. Each thread has its own rate, so that threads that rarely wait are seen, too.
+    """Return arguments of `perf record` for a recording of so many seconds.
 
-    `seconds`: that the recording is to hold.
+    Each thread has its own rate, so that threads that rarely wait are seen, too.
     """
     samples_a_s = min(_SAMPLES_A_S, _STACKS_BYTES / _STACK_BYTES / seconds)
     rate = max(_RATE_LEAST, int(samples_a_s / max(1, connections)))
@@ -77,17 +76,13 @@ def _sampling(connections: int, seconds: float) -> tuple[str, ...]:
 
 @cache
 def _buffer() -> tuple[str, ...]:
-    """Ask for a larger buffer than perf's default, if memory may be locked for it."""
+    """Ask for a larger buffer than perf's default, if that much memory may be locked."""
     larger = ("--mmap-pages", _BUFFER)
     return larger if perf.probe("--event", "cpu-clock:u", *larger).returncode == 0 else ()
 
 
 class OffCpu:
-    """Surrounds the measuring of a cell with a recorder; a `bakeoff.run.epoch.Watch`.
-
-    Args:
-        writer: of the epoch; each arm's `profile.json.gz` grows with every cell.
-    """
+    """A `bakeoff.run.epoch.Watch` that records switches and adds each cell to the arm's `profile.json.gz`."""
 
     def __init__(self, writer: EpochWriter) -> None:
         self._writer = writer
@@ -95,11 +90,6 @@ class OffCpu:
 
     @contextlib.contextmanager
     def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
-        """Record every server of this round; fold what was recorded when the block ends well.
-
-        Raises:
-            HostError: perf failed.
-        """
         slices = Slices(cell.guard_ns)
         turn_s = len(servers.pids) * (cell.slices.slice_ns + cell.slices.guard_ns) / 1e9
         with recorded(servers.pids, cell.threads, self._writer.path, seconds=_TURNS * turn_s) as recording:
@@ -119,7 +109,7 @@ class Pause(NamedTuple):
 
     Attributes:
         preempted: the thread could have run.
-        stands_for: pauses of which this one has the stack; 0: no stack was kept.
+        stands_for: pauses that its stack represents; 0 if no stack was kept.
     """
 
     tid: int
@@ -130,7 +120,7 @@ class Pause(NamedTuple):
     stands_for: int
 
     def inside_ns(self, windows: Sequence[Window], ends: Sequence[int]) -> int:
-        """How much of it lies in these windows, which are ascending and have these ends."""
+        """Return how much of it lies in these ascending windows, which have these ends."""
         found = 0
         for window in windows[bisect_right(ends, self.begin_ns) :]:
             if window.begin_ns >= self.end_ns:
@@ -144,7 +134,7 @@ class Recording:
     """What was recorded of some servers.
 
     Attributes:
-        pauses: by process; those of threads that had not come back, until the end.
+        pauses: by process. Threads that had not come back are off the CPU until the end.
         end_ns: moment of the last record.
     """
 
@@ -153,11 +143,7 @@ class Recording:
     end_ns: int = 0
 
     def read(self) -> None:
-        """End recording, and read what there is.
-
-        Raises:
-            HostError: perf failed, or lost too much.
-        """
+        """Stop recording and read it; raises HostError if perf failed or lost too much."""
         self.recorder.end()
         fields = ("--show-switch-events", "--show-lost-events", "--fields", "comm,pid,tid,cpu,time,ip,sym,dso")
         with self.recorder.text(*fields) as lines:
@@ -200,12 +186,9 @@ def recorded(pids: dict[str, int], connections: int, folder: Path, *, seconds: f
 
     Args:
         pids: of the servers, by arm.
-        connections: which are at work at once.
-        folder: of perf's file, which is there as long as the block runs.
-        seconds: that the recording is to hold.
-
-    Raises:
-        HostError: perf failed.
+        connections: how many are at work at once.
+        folder: for perf's temporary file.
+        seconds: expected length of the recording.
     """
     with tempfile.TemporaryDirectory(prefix=".perf-", dir=folder) as name:
         recorder = Recorder(pids, Path(name).resolve(), _sampling(connections, seconds), whole=False)
@@ -214,13 +197,13 @@ def recorded(pids: dict[str, int], connections: int, folder: Path, *, seconds: f
 
 
 class Fold(Stacks):
-    """Off-CPU time [µs] of one arm in one cell, of all rounds, in its slices."""
+    """Off-CPU time [µs] of one arm in one cell, of all rounds, inside its slices."""
 
     def add(self, pauses: Sequence[Pause], windows: Sequence[Window]) -> None:
-        """Add what lies in these windows, which are ascending.
+        """Add what lies in these ascending windows.
 
-        The time of threads that serve connections is divided by the stacks of all of them, that of any other thread by
-        its own: most of them sleep, and few of their stacks are known.
+        Time of threads that serve connections is divided by the stacks of all of them; time of any other thread by its
+        own, because most of them sleep and few of their stacks are known.
         """
         serving = {each.tid for each in pauses if any(function.name in CONNECTION for function in each.stack)}
         ends = [window.end_ns for window in windows]

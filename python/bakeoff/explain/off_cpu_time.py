@@ -1,8 +1,8 @@
-"""Where threads of two arms wait off the CPU, per event, and what differs: by part of the server and way of waiting.
+"""Compare off-CPU time per event of two arms, by part of the server and kind of wait.
 
-Only threads that serve connections, within statements, make an event longer: their waits, and their pauses for want of
-a processor, are what is compared. Waiting for the client is apart. Of the server's other threads, which mostly sleep,
-waits for files are kept: MySQL 8.0 writes and syncs its redo log there, while connections wait for it.
+Only threads that serve connections, inside statements, make an event longer: their waits and their pauses without a
+free processor are compared. Waiting for the client is kept apart. Of the server's other threads, which mostly sleep,
+only waits for files count: MySQL 8.0 writes and syncs its redo log there while connections wait.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,8 +37,8 @@ class Waiting(NamedTuple):
 
     Attributes:
         part: of the server.
-        way: `FILES` and so on; empty with `NO_PROCESSOR`.
-        serving: it is a thread that serves a connection.
+        way: such as `FILES`; empty with `NO_PROCESSOR`.
+        serving: the thread serves a connection.
     """
 
     part: str
@@ -48,11 +48,7 @@ class Waiting(NamedTuple):
 
 @dataclass(frozen=True)
 class OffCpuCost:
-    """Time off the CPU an event, in ns.
-
-    Attributes:
-        function: the server's own in which most of it waits; empty: not known.
-    """
+    """Off-CPU ns per event. `function` is the server's own in which most of it waits, or empty."""
 
     waiting: Waiting
     function: str
@@ -61,12 +57,12 @@ class OffCpuCost:
 
 @dataclass(frozen=True)
 class OffCpuComparison:
-    """Two arms in one cell, in ns an event.
+    """Two arms in one cell, in ns per event.
 
     Attributes:
         epochs: how many both have.
-        all: of threads that serve connections, within statements; the sum of `statements`.
-        statements, others: of those threads, and files of all others, by size of the difference.
+        all: threads that serve connections, inside statements; the sum of `statements`.
+        statements, others: those threads, and file waits of all others, by size of the difference.
         client: waiting for the client, which is in neither.
     """
 
@@ -78,12 +74,7 @@ class OffCpuComparison:
 
 
 def compare_off_cpu(baseline: Mapping[int, Profile], contender: Mapping[int, Profile]) -> OffCpuComparison | None:
-    """Compare two arms by the epochs that both have; None when there are none.
-
-    Args:
-        baseline: by epoch.
-        contender: likewise.
-    """
+    """Compare two arms' profiles, each by epoch, in the epochs that both have; None if there are none."""
     both = sorted(baseline.keys() & contender.keys())
     common = [each for each in both if baseline[each].events and contender[each].events]
     if not common:
@@ -155,7 +146,7 @@ def _part(stack: Sequence[Function]) -> str:
 
 
 def _way(stack: Sequence[Function]) -> str:
-    """Say how it waits, from the kernel's functions, innermost first."""
+    """Return the kind of wait, from the kernel's functions, innermost first."""
     kernel = [each for each in reversed(stack) if each.object == KERNEL]
     for each in kernel:
         if "futex" in each.name:

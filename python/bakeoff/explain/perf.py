@@ -1,10 +1,8 @@
 """Profile the servers of an explaining epoch with Linux's perf: CPU samples with call stacks, folded at once.
 
-`perf record` runs while a cell is measured. Samples carry CLOCK_MONOTONIC, so that only those inside a server's own
-slices count: what it does while it rests, or before a slice counts, belongs to no event. Stacks are unwound by frame
-pointers, which MySQL's and MariaDB's binaries keep; DWARF would copy 8 KiB of stack a sample. Samples come by the
-kernel's clock (`cpu-clock`) also where there are hardware counters: a sample is then a time, and virtual machines
-without counters give the same.
+`perf record` runs while a cell is measured. Samples carry CLOCK_MONOTONIC, so only those inside a server's own slices
+count. Stacks are unwound by frame pointers, which MySQL's and MariaDB's binaries keep. Samples come by the kernel's
+clock (`cpu-clock`) even with hardware counters, so that a sample is a time, on virtual machines too.
 """
 
 import bisect
@@ -63,10 +61,10 @@ class Permission:
     """What perf may do here.
 
     Attributes:
-        reason: why nothing, in a sentence.
-        event: what makes the kernel sample; without idle processors, or user code only.
-        whole: the whole machine may be sampled. Otherwise the threads of servers are, whose every switch then costs
-            microseconds, most on virtual machines: the clock is set anew.
+        reason: why it may do nothing, as a sentence, or nothing.
+        event: what makes the kernel sample.
+        whole: the whole machine may be sampled. Otherwise the servers' threads are, whose every switch then costs
+            microseconds.
         hardware: the processor's counters.
     """
 
@@ -83,7 +81,7 @@ class Permission:
 
 @cache
 def permission() -> Permission:
-    """Ask perf by a few short commands; the answer is kept."""
+    """Find out with a few short perf commands, once."""
     if shutil.which("perf") is None:
         return Permission("perf is not installed, so profiles and off-CPU time cannot be had (Debian: linux-perf).")
     # Asked for both parts perf would give user code alone, and not say so: the kernel's is asked for by itself.
@@ -100,13 +98,12 @@ def permission() -> Permission:
 
 
 def probe(*sampling: str) -> subprocess.CompletedProcess[str]:
-    """Record a program that does nothing, to see whether perf may and can; the recording is deleted."""
+    """Record a program that does nothing, to see whether perf can; the recording is deleted."""
     with tempfile.TemporaryDirectory(prefix="bakeoff-perf-") as folder:
         return _ask(*_RECORD, *sampling, "--output", f"{folder}/data", "--", "true")
 
 
 def _ask(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run perf briefly. Failing to start or to end counts as failure."""
     argv = [shutil.which("perf") or "perf", *arguments]
     env = os.environ | {"LC_ALL": "C"}
     try:
@@ -116,19 +113,19 @@ def _ask(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def complaint(text: str) -> str:
-    """The line of perf's complaint that says what is wrong: the first one after its headings."""
+    """Return the line of perf's complaint that says what is wrong: the first one after its headings."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("Error:")]
     return lines[0].rstrip(".:")[:120] if lines else "it gives no reason"
 
 
 def counters_of(text: str) -> dict[str, int]:
-    """Counters of `perf stat --field-separator ,` by name; what the machine does not count is left out."""
+    """Parse the counters of `perf stat --field-separator ,` by name, without those that the machine does not count."""
     rows = [line.split(",") for line in text.splitlines()]
     return {row[2].partition(":")[0]: int(row[0]) for row in rows if len(row) > 2 and row[0].isdigit()}
 
 
 class Profiler:
-    """Surrounds the measuring of a cell with recorders; a `bakeoff.run.epoch.Watch`."""
+    """A `bakeoff.run.epoch.Watch` that samples the CPU while a cell is measured."""
 
     def __init__(self, writer: EpochWriter) -> None:
         self._writer = writer
@@ -137,11 +134,6 @@ class Profiler:
 
     @contextlib.contextmanager
     def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
-        """Record every server of this round; fold the samples when the block ends well.
-
-        Raises:
-            HostError: perf failed.
-        """
         slices = Slices(cell.guard_ns)
         with tempfile.TemporaryDirectory(prefix=".perf-", dir=self._writer.path) as name:
             allowed = permission()
@@ -187,9 +179,9 @@ class Window:
 
 
 class Slices:
-    """The slices of one measuring, and the moment from which they count their time.
+    """The slices of one measurement, and the moment from which they count their time.
 
-    A message comes after its slice's end; the one that came soonest after it gives that moment.
+    A message comes after its slice's end; the one that came soonest gives that moment.
     """
 
     def __init__(self, guard_ns: int) -> None:
@@ -198,28 +190,26 @@ class Slices:
         self._zero_ns: int | None = None
 
     def add(self, message: Message) -> None:
-        """Take a slice as it ends."""
         self._messages.append(message)
         zero_ns = time.monotonic_ns() - message["start_ns"] + self._guard_ns - message["load_ns"]
         self._zero_ns = zero_ns if self._zero_ns is None else min(self._zero_ns, zero_ns)
 
     def of(self, arm: str) -> list[Window]:
-        """An arm's slices, ascending."""
         zero_ns = (self._zero_ns or 0) - self._guard_ns
         own = [(zero_ns + each["start_ns"], each) for each in self._messages if each["arm"] == arm]
         return sorted(Window(begin_ns, begin_ns + each["load_ns"], all_events([each])) for begin_ns, each in own)
 
 
 class Recorder:
-    """One `perf record` for all servers; `count` adds a `perf stat` beside each.
+    """One `perf record` for all servers; `count` adds a `perf stat` for each.
 
-    Use as a context manager: sampling has begun when the block begins, and perf has ended after it in any case.
+    As a context manager it is sampling when the block begins, and perf has always ended after it.
 
     Args:
         pids: of the servers, by arm.
         folder: for perf's files.
         sampling: arguments of `perf record` that say what is sampled, and how much is kept.
-        whole: sample the whole machine, and not the threads of the servers.
+        whole: sample the whole machine instead of the servers' threads.
     """
 
     def __init__(self, pids: Mapping[str, int], folder: Path, sampling: Sequence[str], *, whole: bool) -> None:
@@ -253,7 +243,7 @@ class Recorder:
         )  # fmt: skip
 
     def count(self, events: Sequence[str]) -> None:
-        """Count these events of the processor for each server; none: nothing is counted."""
+        """Count these processor events for each server."""
         for arm, pid in self._pids.items() if events else ():
             self._spawn(
                 "stat", "--field-separator", ",", "--event", ",".join(events), "--pid", str(pid),
@@ -274,7 +264,6 @@ class Recorder:
         )
 
     def _wait_until_ready(self) -> None:
-        """Wait until it samples."""
         recording, until = self._running[0], time.monotonic() + _READY_S
         with contextlib.suppress(BrokenPipeError):
             assert recording.stdin
@@ -286,11 +275,7 @@ class Recorder:
             time.sleep(0.01)
 
     def end(self) -> None:
-        """End recording in order.
-
-        Raises:
-            HostError: perf has failed.
-        """
+        """Stop recording; raises HostError if perf has failed."""
         self.full = self._running[0].poll() is not None
         for process in self._running:
             process.send_signal(signal.SIGINT)
@@ -313,11 +298,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def text(self, *arguments: str) -> Iterator[Iterable[str]]:
-        """The lines of `perf script` with these arguments: samples of the servers, by time.
-
-        Raises:
-            HostError: perf cannot read its own file, or does not end.
-        """
+        """Yield the lines of `perf script` with these arguments; raises HostError if perf fails."""
         argv = [
             shutil.which("perf") or "perf", "script", "--input", str(self._data), "--no-inline", "--ns",
             "--pid", ",".join(map(str, self._pids.values())), *arguments,
@@ -341,7 +322,6 @@ class Recorder:
             raise self._failed()
 
     def counters(self, arm: str) -> dict[str, int]:
-        """The processor's counters by name; empty where it has none."""
         file = self._counted(arm)
         return counters_of(file.read_text("ascii", "replace")) if file.exists() else {}
 
@@ -373,12 +353,10 @@ class Stacks:
     incomplete: int = 0
 
     def count(self, windows: Sequence[Window]) -> None:
-        """Take the events and the time of these windows."""
         self.events += sum(window.events for window in windows)
         self.length_ns += sum(window.end_ns - window.begin_ns for window in windows)
 
     def profile(self, event: str, period_ns: int) -> Profile:
-        """All of it; a stack that was found once stands for `period_ns`."""
         return Profile.of_stacks(
             self.stacks,
             event=event,
@@ -405,14 +383,14 @@ class _Samples(Stacks):
 
 
 def samples_of(lines: Iterable[str]) -> Iterator[tuple[int, int, Stack]]:
-    """Process, moment (ns) and stack of the samples in the text of `perf script`, whose stacks begin with what runs."""
+    """Parse process, moment (ns) and stack of the samples in the output of `perf script`."""
     for header, stack in records_of(lines):
         if found := _SAMPLE.search(header):
             yield int(found[1]), int(found[2]) * 10**9 + int(found[3]), stack
 
 
 def records_of(lines: Iterable[str]) -> Iterator[tuple[str, Stack]]:
-    """Headline and stack, from the outermost function on, of all records in the text of `perf script`."""
+    """Parse the headline and stack, outermost function first, of all records in the output of `perf script`."""
     known: dict[str, Function] = {}
     header, stack = "", list[Function]()
     for line in lines:
@@ -430,7 +408,7 @@ def records_of(lines: Iterable[str]) -> Iterator[tuple[str, Stack]]:
 
 
 def without_beginning(stack: Stack) -> Stack:
-    """The stack without the functions in which every thread begins; the same object when it has none of them."""
+    """Return the stack without the functions in which every thread begins; the same object if it has none of them."""
     for place, function in enumerate(stack):
         if function.name in _BEGINNINGS:
             rest = stack[place + 1 :]
@@ -449,7 +427,7 @@ def _function(text: str) -> Function:
 
 
 def plain_name(symbol: str) -> str:
-    """A function's name without arguments, template arguments and what compilers append: `std::vector::push_back`."""
+    """Strip arguments, template arguments and compiler suffixes from a function's name."""
     symbol = _SUFFIXES.sub("", symbol)
     symbol = symbol.replace("(anonymous namespace)::", "")
     kept, depth = [], 0

@@ -1,4 +1,4 @@
-"""A profile: CPU samples of one server in one cell of an epoch, by call stack, as `profile.json.gz` keeps them."""
+"""Profiles: samples of one server in one cell of an epoch, by call stack, as `profile.json.gz` holds them."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ KERNEL = "[kernel]"
 
 
 class Function(NamedTuple):
-    """A function's name without arguments, and the file that it is in: `mysqld`, `libc.so.6`, `KERNEL`."""
+    """A function's name without arguments, and its file: `mysqld`, `libc.so.6`, `KERNEL`."""
 
     name: str
     object: str
@@ -45,19 +45,17 @@ Stack = tuple[Function, ...]
 
 
 class Profile(Frozen):
-    """Samples in the slices that counted, by call stack: a tree, in which parents come before their children.
+    """Samples in the slices that counted, as a tree of calls; parents come before their children.
 
     Attributes:
-        event: what made the kernel sample: `cpu-clock`, or `cpu-clock:u` when the kernel's part is missing;
-            `context-switches`.
-        period_ns: time that a sample stands for, of the CPU or (`OFF_CPU`) off it.
+        event: what made the kernel sample: `cpu-clock`, `cpu-clock:u` (without the kernel) or `context-switches`.
+        period_ns: time that a sample stands for, on the CPU or (`OFF_CPU`) off it.
         events: the workload's, in these slices.
         seconds: length of these slices.
         outside: samples between the slices, which are left out.
         incomplete: samples whose stack reaches neither a thread's beginning nor the C library.
-        functions: name and object of each function.
-        parents: of each node; -1: none.
-        calls: which function each node is.
+        parents: of each node; -1 for roots.
+        calls: index into `functions` of each node.
         counts: samples in which the node's function itself runs.
     """
 
@@ -84,7 +82,7 @@ class Profile(Frozen):
 
     @classmethod
     def of_stacks(cls, stacks: Mapping[Stack, int], **fields: str | float) -> "Profile":
-        """The profile of so many samples of each stack; `fields`: the first six attributes."""
+        """Build a profile from the number of samples of each stack."""
         functions: dict[Function, int] = {}
         nodes: dict[tuple[int, int], int] = {}
         counts: Counter[int] = Counter()

@@ -16,14 +16,13 @@ _LOG = "statements.log"
 
 
 def hindrance() -> str:
-    """Return why plans cannot be compared, in a sentence, or nothing."""
     return "" if features.part("replay", "log_plans") else "Plans are not compared: replay is not installed."
 
 
 class Plans:
-    """The watch around a cell (`bakeoff.run.epoch.Watch`) that records its statements and their plans.
+    """A `bakeoff.run.epoch.Watch` that records a cell's statements and their plans.
 
-    `plans.json` belongs to each round's last arm, which is in no other round. A replay has compared its plans already.
+    `plans.json` belongs to each round's last arm, which is in no other round.
     """
 
     def __init__(self, writer: EpochWriter) -> None:
@@ -32,7 +31,7 @@ class Plans:
 
     @contextlib.contextmanager
     def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
-        """Have the first arm's server log its statements meanwhile; then explain them on every arm."""
+        """Have the first arm's server log its statements meanwhile, then explain them on every arm."""
         replay = features.part("replay", "log_plans")
         if cell.fixed_work or not replay:
             yield lambda _message: None

@@ -1,7 +1,7 @@
-"""Record what servers wait for while a cell is measured, in epochs that explain (`bakeoff.explain.after_verdict`).
+"""Record what servers wait for while a cell is measured, in explaining epochs.
 
-Servers are started with the instruments of performance_schema for waits and stages, which slow them down; their
-summaries are read before and after the measuring of each cell.
+Servers start with the wait and stage instruments of performance_schema, which slow them down. Their summaries are read
+before and after each cell.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ ROW_LOCK = "innodb/row lock"
 
 
 def with_instruments(tools: EpochTools) -> EpochTools:
-    """Servers that start with the instruments of performance_schema for waits."""
+    """Have servers start with the wait instruments of performance_schema."""
     setups = []
     for setup in tools.setups:
         if setup.installation and setup.settings:
@@ -44,17 +44,13 @@ def with_instruments(tools: EpochTools) -> EpochTools:
 
 
 def _instruments(installation: Installation) -> dict[str, str]:
-    """List the instruments. MySQL 5.5 has all of them on already; stages are switched on in the running server."""
+    """List the instruments. MySQL 5.5 has all of them on; stages are switched on in the running server."""
     old = installation.family == "mysql" and installation.version < (5, 6)
     return {"performance_schema": "ON"} | ({} if old else {"performance_schema_instrument": "wait/%=ON"})
 
 
 class Waits:
-    """What surrounds the measuring of a cell (`bakeoff.run.epoch.Watch`): the servers' waits in it.
-
-    Args:
-        writer: of the epoch; each arm's `waits.json` grows with every cell.
-    """
+    """A `bakeoff.run.epoch.Watch` that adds each cell's waits to the arm's `waits.json`."""
 
     def __init__(self, writer: EpochWriter) -> None:
         self._writer = writer
@@ -62,7 +58,6 @@ class Waits:
 
     @contextlib.contextmanager
     def __call__(self, servers: EpochServers, cell: Cell) -> Iterator[Callable[[Message], None]]:
-        """Read the summaries of every server before and after."""
         for server in servers.ours.values():
             _switch_stages_on(server)
         before = {arm: _read(server) for arm, server in servers.ours.items()}
@@ -84,7 +79,6 @@ class Waits:
 
 
 def _sum(one: CellWaits, other: CellWaits) -> CellWaits:
-    """Add up two rounds of an epoch."""
     waits = dict(one.waits)
     for name, wait in other.waits.items():
         known = waits.get(name, Wait(count=0, ns=0.0))
@@ -104,10 +98,10 @@ def _switch_stages_on(server: Server) -> None:
 
 
 def _read(server: Server) -> _Reading:
-    """All waits so far.
+    """Read all waits so far.
 
-    Threads that serve connections: everything except idling. Others: only files, since the rest of what they do is
-    mostly sleeping. MySQL 5.5 does not tell them apart, so there conditions, on which threads sleep, are left out.
+    Threads that serve connections count with everything but idling, others only with files, because they mostly sleep.
+    MySQL 5.5 cannot tell them apart, so conditions, on which threads sleep, are left out there.
     """
     found: _Reading = {}
     for kind, pattern in _TABLES.items():

@@ -1,7 +1,7 @@
-"""Waits of the servers and plans of their statements, as epochs that explain have recorded them, compared between arms.
+"""Compare the waits of two arms, and the form in which explaining epochs keep waits and plans.
 
-A wait is time of a server's threads, so it is compared in ns an event of the workload. Epochs that explain are few and
-their servers carry instruments: these figures say where time goes, and the verdict comes from other epochs.
+A wait is time of a server's threads, compared in ns per event. These epochs are few and carry instruments: they say
+where time goes, while the verdict comes from other epochs.
 """
 
 import math
@@ -24,7 +24,7 @@ PLANS_DOCUMENT = "plans.json"
 
 
 class Wait(Frozen):
-    """What an instrument counted: how often, and ns in all; `ns` is 0 of what is only counted."""
+    """What an instrument counted; `ns` is 0 if it has no time."""
 
     count: int
     ns: float
@@ -34,9 +34,9 @@ class CellWaits(Frozen):
     """What an arm waited for in one cell of one epoch.
 
     Attributes:
-        events: of the workload, with those outside the connections' windows, in which the server waited as well.
-        waits: by the instrument's name; those that were used.
-        missing: what this server cannot tell, a sentence each.
+        events: of the workload, including those outside the connections' windows.
+        waits: by instrument, without those never used.
+        missing: sentences on what this server cannot tell.
     """
 
     events: float
@@ -48,12 +48,12 @@ class StatementPlans(Frozen):
     """How the arms run one statement of the workload.
 
     Attributes:
-        text: of the digest; it holds no literals.
-        plans: by arm, a line a table; of the first sample whose plans differ, else of the first. Empty: its server
-            cannot explain the statement.
+        text: of the digest, without literals.
+        plans: by arm, one line per table, of the first sample whose plans differ, else of the first. Empty if the
+            server cannot explain it.
         differs: arms whose plan is not that of the first arm that has one.
-        rows_read: by arm, of one execution, by the handler counters; empty of what writes.
-        analyzed: by arm, a line a step, of the same sample, where a plan differs.
+        rows_read: by arm, per execution, by the handler counters; empty for writes.
+        analyzed: by arm, one line per step of the same sample, if a plan differs.
     """
 
     text: str
@@ -64,12 +64,7 @@ class StatementPlans(Frozen):
 
 
 class CellPlans(Frozen):
-    """The statements of a cell.
-
-    Attributes:
-        statements: by digest, the most frequent first.
-        counts: by digest, how often it was seen.
-    """
+    """The statements of a cell by digest, the most frequent first, and how often each was seen."""
 
     statements: dict[str, StatementPlans]
     counts: dict[str, int]
@@ -83,13 +78,12 @@ _SHARE_LEAST = 0.002
 
 @dataclass(frozen=True)
 class WaitDifference(Paired):
-    """One wait of two arms in one cell: ns an event, or times an event of what is only counted (`timed` False).
+    """One wait of two arms in one cell: ns per event, or counts per event if not `timed`.
 
     Attributes:
         name: of the instrument.
-        ratio: log ratio with its interval likewise; None when one arm has none of it in some epoch.
-        p_adjusted: of no difference (of a ratio of 1 where there is a ratio), after Holm over the waits of the cell;
-            None below `EPOCHS_MIN_PAIRED` epochs.
+        ratio: log ratio; None if an arm has none of it in some epoch.
+        p_adjusted: that nothing differs, after Holm over the cell's waits; None below `EPOCHS_MIN_PAIRED` epochs.
     """
 
     name: str
@@ -99,12 +93,11 @@ class WaitDifference(Paired):
 
     @property
     def differs(self) -> bool:
-        """Whether it is longer on one of the arms."""
         return self.p_adjusted is not None and self.p_adjusted < iv.ALPHA_PRECISE
 
     @property
     def grows(self) -> bool:
-        """Whether that is the contender, by what was tested: one epoch can turn the sign of the difference."""
+        """Whether it is longer on the contender, by the tested value: one epoch can turn the sign of the difference."""
         return (self.ratio or self.difference).mean > 0
 
 
@@ -116,13 +109,10 @@ def wait_differences(
     contender: str,
     event_ns: float | None,
 ) -> tuple[WaitDifference, ...]:
-    """Compare the waits of two arms in one cell, the largest difference of time first, what is only counted last.
+    """Compare the waits of two arms in one cell, the largest difference of time first, untimed ones last.
 
     Args:
-        epochs: of each valid epoch {arm: {cell: waits}}; those without this cell on both arms are left out.
-        cell: its name.
-        baseline: name of an arm.
-        contender: name of the other.
+        epochs: {arm: {cell: waits}} of each valid epoch; those without this cell on both arms are left out.
         event_ns: time of one connection's event; if None, every wait is compared.
     """
     pairs = []
@@ -153,12 +143,7 @@ def wait_differences(
 
 
 def instruments_cost(explaining: Mapping[int, float], counted: Mapping[int, float]) -> Unpaired | None:
-    """Log ratio of an arm's throughput with instruments over that without, epochs unpaired; None without one of them.
-
-    Args:
-        explaining: epoch -> events per second with instruments.
-        counted: likewise of the epochs that count.
-    """
+    """Return the log ratio of throughput [1/s by epoch] with instruments to that without, if both are known."""
     explained, plain = (iv.moments([math.log(rate) for rate in each.values()]) for each in (explaining, counted))
     return iv.welch(explained, plain)
 
@@ -175,7 +160,7 @@ def _less(own: Sequence[float], other: Sequence[float]) -> list[float]:
 
 
 def _logs(own: Sequence[float], other: Sequence[float]) -> list[float]:
-    """Return log ratios, which vary less than differences if a whole epoch is slow; nothing if an arm has a zero."""
+    """Return log ratios, which vary less than differences if a whole epoch is slow; empty if an arm has a zero."""
     return [math.log(b / a) for a, b in zip(own, other, strict=True)] if min(*own, *other) > 0 else []
 
 

@@ -12,11 +12,11 @@ from bakeoff.plan.epochs import Cell, CellDraft, EpochDraft, Plan, Seeds, SliceL
 from bakeoff.plan.workloads import kind_of, workload_names, writes
 from bakeoff.spec import Placement, Study, Workload
 
-_NO_RECONNECT = ("0", "off", "false")  # values of the script option `reconnect` with which connections stay
+_NO_RECONNECT = ("0", "off", "false")  # values of the script option `reconnect` that keep connections
 _PAIRED_MAX = 1024  # connections: 256 are paired in half a second, and the time grows with the square of the number
 _DRAFTS_MAX = 200  # a budget of days has millions of epochs
-_PADDING_MAX_BYTES = 4096  # one page: the stack's start then takes every place that alignment allows
-_STOP_S = 0.5  # what stopping the servers will take, before the first epoch has shown it
+_PADDING_MAX_BYTES = 4096  # one page, so that the stack can start at every aligned address in it
+_STOP_S = 0.5  # time to stop the servers, before the first epoch has shown it
 
 
 @dataclass(frozen=True)
@@ -97,19 +97,15 @@ def plan_study(
     builds: int | None = None,
     pilots: Mapping[str, CellPilot] | None = None,
 ) -> Plan:
-    """Turn a study into cells, orders and seconds.
+    """Turn a study into cells, orders and seconds. The plan may not fit the budget (`fits`), which the caller reports.
 
     Args:
-        study: the question, its budget and seed.
         overhead_s: expected wall seconds of an epoch in which nothing is measured, all arms and cells together.
         load_s: expected wall seconds before the first epoch and after the last one.
         seconds_per_cell: measuring seconds of a cell and epoch; None to take them from the noise and the budget.
         turns: arms that take turns in a cell, the baseline counted once a round (`epochs.turns`); None for every arm.
         builds: loads of the data; None for the study's.
         pilots: by cell; None before the pilot.
-
-    Returns:
-        A plan; it may not fit the budget (`fits`), which is for the caller to report.
     """
     turns = len(study.arms) if turns is None else turns
     count = len(study.workloads) * len(study.threads)
@@ -183,16 +179,11 @@ def epoch_draft(
 ) -> EpochDraft:
     """Draw an epoch: start order, cells, build, padding and seeds.
 
-    Start orders come in pairs of epochs, a random one and its reverse, so that every arm is first equally often. Builds
-    rotate. Cells that only read come before those that write. Apart from that, workloads are in random order, and so
-    are a workload's cells. These follow each other because they are warmed together.
+    Start orders come in pairs of epochs, a random one and then its reverse, so that no arm is first more often than
+    another. Builds rotate. Cells that only read come before those that write. Within each group workloads are in random
+    order, and so are a workload's cells, which follow each other because they are warmed together.
 
-    Args:
-        plan: arms, cells and builds.
-        study: its seed.
-        epoch: number from 0.
-        settled: (cell, arm) pairs no longer measured; a cell with fewer than two arms left is dropped. Leaving them out
-            changes no other choice.
+    `settled` are (cell, arm) no longer measured. Leaving them out changes no other choice.
     """
     seed = study.seed
     pair, second = divmod(epoch, 2)
@@ -255,7 +246,7 @@ def _cells(study: Study, seconds: float, turns: int) -> tuple[Cell, ...]:
 
 
 def _placement(study: Study, workload: Workload, threads: int) -> Placement:
-    """Pair, unless there are too many connections or the script reconnects, which is quicker than pairing."""
+    """Pair connections, unless they are too many or the script reconnects faster than a server thread is found."""
     given = [*workload.options, *(option for arm in study.arms for option in arm.data.options)]
     reconnects = any(name == "reconnect" and str(value).lower() not in _NO_RECONNECT for name, value in given)
     return Placement.FREE if reconnects or threads > _PAIRED_MAX else Placement.PAIRED
@@ -266,7 +257,7 @@ def _is_open_loop(workload: Workload) -> bool:
 
 
 def slice_bounds(plan: Plan, cell: Cell) -> tuple[int, int]:
-    """Shortest and longest slice (ns) of a cell."""
+    """Return the shortest and longest slice (ns) that the pilot may choose for a cell."""
     seconds = plan.seconds_per_cell if cell.seconds is None else cell.seconds
     return timing.slice_bounds(
         writes=cell.writes, frozen=cell.freeze, open_loop=cell.open_loop, seconds=seconds, turns=plan.turns

@@ -14,36 +14,36 @@ _SECONDS_MIN = 2.0  # of measuring a cell in an epoch: below it a write cell has
 LATER_BOUNDS = (5.0, 120.0)
 """Measuring seconds of a cell in an epoch that its first epochs may choose; above 120 s epochs are few."""
 
-# Two blocks of the shortest slices with their guard, each arm twice in each: less is no measurement of an arm.
+# Seconds for two blocks of the shortest slices with guards, two turns an arm in each; less does not measure an arm.
 _TURN_MIN_S = 4 * 0.055
 
 WARM_MIN_S = 2.0
-"""Of warming one workload after a start."""
+"""Shortest warm-up of one workload after a start."""
 
-# What analysis and report take after the last epoch: the budget ends with the verdict.
+# Analysis and report after the last epoch count towards the budget.
 _REPORT_S, _REPORT_CELL_S, _REPORT_CELLS = 3.0, 0.5, 12
 
-_BUDGET_STEP_S = 5.0  # a budget is named in such steps
+_BUDGET_STEP_S = 5.0  # budgets are rounded up to this
 
 LONG_S = 20.0
 """As long as a cell is measured in an epoch before anything is known about the noise; writes and open loop need it."""
 
-# Of an arm that reads, in an epoch: a shorter measuring leaves much noise within the epoch, a longer one gains little,
-# because starts differ more (docs/decisions/how-long-an-epoch.md).
+# Seconds of a reading arm in an epoch. Shorter leaves much noise within the epoch; longer gains little, because
+# restarts differ more (docs/decisions/how-long-an-epoch.md).
 _TURN_COMFORTABLE_S = 2.5
 # From 6 to 8 epochs the interval's factor t/sqrt(n) still falls by a fifth, at the price of two restarts.
 _EPOCHS_AIM = 8
 # Blocks an epoch: fewer leave nothing to trim, to test for a trend, or to split the spread with.
 _BLOCKS_AIM = 4
-# Of an arm in an epoch: 50 of them lie beyond the 99th percentile.
+# Events of an arm in an epoch: 50 of them lie beyond the 99th percentile.
 _EVENTS_AIM = 5_000
 
 # Standard deviation of an epoch's ratio over the target half-width: with it six epochs reach the target three times in
-# four (the interval's factor 1.08 t(0.98, 5) / sqrt(6) is 1.22) and eight nearly always. Smaller values of it cost more
+# four (the interval's factor 1.08 t(0.98, 5) / sqrt(6) is 1.22) and eight nearly always. Smaller values cost more
 # time in every epoch than they save in epochs.
 _EPOCH_SD = 0.75
 
-# From here on a block more or less is 5 % of a measuring at most.
+# With this many blocks, one more or less is at most 5 % of a measuring.
 _BLOCKS_MANY = 20
 
 _MS = 1_000_000
@@ -59,19 +59,18 @@ def seconds_min(turns: int) -> float:
 
 
 def warm_seconds(warm_s: float) -> float:
-    """Seconds for which each workload is warmed before its cells are measured."""
     return max(WARM_MIN_S, warm_s)
 
 
 def report_seconds(cells: int) -> float:
-    """Wall seconds that analysis and report will take."""
+    """Return the wall seconds that analysis and report will take."""
     return _REPORT_S + _REPORT_CELL_S * min(cells, _REPORT_CELLS)
 
 
 def smallest_budget_s(*, load_s: float, overhead_s: float, cells: int, turns: int) -> float:
-    """The smallest budget with a verdict: loading and report, and the fewest epochs, each cell measured its least.
+    """Return the smallest budget for a verdict: loading, report, and the fewest epochs, each cell measured its least.
 
-    Rounded up, so that it is the same figure wherever it is named.
+    It is rounded up, so that it is the same figure wherever it is named.
     """
     needed_s = load_s + EPOCHS_MIN * (overhead_s + cells * seconds_min(turns))
     return math.ceil(needed_s / _BUDGET_STEP_S) * _BUDGET_STEP_S
@@ -148,19 +147,16 @@ def fit_seconds(ideal_s: float, *, rest_s: float, overhead_s: float, cells: int,
 
 
 def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, turns: int) -> dict[str, float]:
-    """The measuring seconds of an epoch shared among its cells by their noise: most where it is largest.
+    """Share the measuring seconds of an epoch among its cells by their noise: most where it is largest.
 
     A cell's variance within an epoch is its rate over its seconds, so seconds in proportion to the rates make all
-    intervals equally wide; no cell gets less than half of the mean or more than twice it, because restarts, which no
-    longer measuring averages out, are not known yet.
+    intervals equally wide. No cell gets less than half of the mean or more than twice it, because the noise of
+    restarts, which longer measuring does not average out, is not known yet.
 
     Args:
         seconds: the mean over cells.
-        noise: cell -> variance of the log ratio x seconds, from the pilot; None: not known, counts as the median.
+        noise: cell -> variance of the log ratio x seconds, from the pilot; None counts as the median.
         turns: arms that share them.
-
-    Returns:
-        Seconds by cell; their sum is that of the mean, unless the least of a cell (`seconds_min`) makes it more.
     """
     known = sorted(rate for rate in noise.values() if rate is not None and rate > 0)
     if len(noise) < 2 or not known:
@@ -168,7 +164,7 @@ def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, turns: 
     median = known[len(known) // 2]
     rates = {cell: rate if rate else median for cell, rate in noise.items()}
     low, high = 0.5, 2.0
-    # The factor at which the clamped shares have the mean 1: found by halving, since clamping makes it no formula.
+    # Bisect for the factor at which the clamped shares have the mean 1; clamping rules out a formula.
     smallest, largest = low / max(rates.values()), high / min(rates.values())
     for _ in range(60):
         factor = math.sqrt(smallest * largest)
@@ -184,8 +180,8 @@ def shared_seconds(seconds: float, noise: Mapping[str, float | None], *, turns: 
 def whole_blocks(slices: SliceLength, *, seconds: float, turns: int) -> tuple[SliceLength, int | None]:
     """Lengthen slices so that whole blocks fill a measuring; returns them and the number of blocks.
 
-    Blocks of long slices fill it badly otherwise: three of 8 s take 24 s where 17 s are planned. The number is None,
-    and the slices stay as they are, when there are so many blocks that it does not matter.
+    Three blocks of 8 s would take 24 s where 17 s are planned. With many blocks it does not matter: the number is None,
+    and the slices stay as they are.
     """
     slices_a_block = 2 * turns
     blocks = int(seconds * 1e9 / (slices_a_block * (slices.slice_ns + slices.guard_ns)) + 1e-6)
@@ -197,7 +193,7 @@ def whole_blocks(slices: SliceLength, *, seconds: float, turns: int) -> tuple[Sl
 
 
 def guard_ns(slice_ns: int) -> int:
-    """5 to 10 ms, and at most a tenth of the slice."""
+    """Return 5 to 10 ms, and at most a tenth of the slice."""
     return min(max(slice_ns // 20, 5 * _MS), 10 * _MS, slice_ns // 10)
 
 
@@ -207,7 +203,7 @@ def guarded(slice_ns: int) -> SliceLength:
 
 
 def longest_slice_ns(*, seconds: float, turns: int, blocks: int = _BLOCKS_AIM) -> int:
-    """Longest slice with which that many blocks (each arm twice, guards included) fit into one measuring; >= 5 ms."""
+    """Return the longest slice with which so many blocks (each arm twice, with guards) fit; 5 ms or more."""
     with_guard_ns = int(seconds * 1e9) // (blocks * 2 * max(turns, 1))
     return max(with_guard_ns - guard_ns(with_guard_ns), SLICE_MIN_NS)
 
@@ -219,18 +215,11 @@ def pilot_slice_max_ns(*, budget_s: float, cells: int, turns: int) -> int:
 
 
 def slice_bounds(*, writes: bool, frozen: bool, open_loop: bool, seconds: float, turns: int) -> tuple[int, int]:
-    """Shortest and longest slice (ns) that a cell may have, whatever its pilot says.
+    """Return the shortest and longest slice (ns) that a cell may have, whatever its pilot says.
 
-    Writes take 2 s at least, so that each server flushes in its own slices; 1 s where the resting server is stopped and
-    cannot flush in the other's slices (shorter ones change how often it flushes). Open loop takes 1 s, for its tail.
-    All of them may be so long that a measuring holds two blocks; reads keep four.
-
-    Args:
-        writes: the cell changes data.
-        frozen: resting servers are stopped.
-        open_loop: events come at a given rate.
-        seconds: of measuring, all arms together.
-        turns: arms that share them.
+    Writes take 2 s or more, so that each server flushes in its own slices; 1 s if the resting server is `frozen` and
+    cannot flush (shorter ones change how often it flushes). Open loop takes 1 s, for its tail. Both may be so long that
+    a measuring of `seconds` holds two blocks; reads keep four.
     """
     if writes:
         lowest = _FROZEN_WRITE_SLICE_NS if frozen else _WRITE_SLICE_NS
@@ -241,16 +230,16 @@ def slice_bounds(*, writes: bool, frozen: bool, open_loop: bool, seconds: float,
 
 
 def default_slices(*, writes: bool, frozen: bool, open_loop: bool, seconds: float, turns: int) -> SliceLength:
-    """Slice and guard before (or without) a pilot: 100 ms for reads, else the shortest allowed."""
+    """Return slice and guard before (or without) a pilot: 100 ms for reads, else the shortest allowed."""
     lowest, highest = slice_bounds(writes=writes, frozen=frozen, open_loop=open_loop, seconds=seconds, turns=turns)
     return guarded(lowest if writes or open_loop else min(_READ_SLICE_NS, highest))
 
 
 def seconds_with_hosts(hosts: int, *, epochs: int, load_s: float, epoch_s: float) -> float:
-    """Wall seconds until so many epochs are measured by hosts of a cluster, each one at a time.
+    """Return the wall seconds until hosts of a cluster have measured so many epochs, each one at a time.
 
-    The first host loads the data and measures an epoch with the pilot, from which the plan follows; the others load
-    meanwhile, and take part from then on.
+    The first host loads the data and measures an epoch with the pilot, which makes the plan. The others load meanwhile
+    and take part from then on.
     """
     first_s, others_s = load_s + epoch_s, load_s + max(epoch_s, load_s)
 
@@ -266,7 +255,7 @@ GRACE = 1.05
 """Share of the budget that may be used to complete the fewest epochs a verdict needs."""
 
 _RECENT = 3  # epochs whose overhead is averaged: restarts get slower and faster with the machine
-_SHARE_MIN = 0.4  # of the planned measuring: below it an epoch says too little for what its restart costs
+_SHARE_MIN = 0.4  # of the planned measuring; less says too little for the cost of a restart
 
 
 @dataclass(frozen=True)
@@ -275,7 +264,7 @@ class EpochCost:
 
     Attributes:
         overhead_s: everything but measuring and the pilot.
-        measured_s: inside `measure`, drains and switches included.
+        measured_s: inside `measure`, with drains and switches.
         planned_s: of measuring, as asked for.
     """
 
@@ -292,11 +281,10 @@ class EpochTime:
     wall_per_planned: float
 
     def epoch_s(self, planned_s: float) -> float:
-        """Wall seconds of an epoch that measures so long."""
         return self.overhead_s + self.wall_per_planned * planned_s
 
     def share(self, planned_s: float, *, room_s: float, epochs: int, cells: int, turns: int) -> float:
-        """The part of its measuring that the next epoch is given, so that the fewest epochs needed fit: 1 if they do.
+        """Return the part of its measuring that the next epoch is given, so that the fewest needed fit; 1 if they do.
 
         Args:
             planned_s: measuring seconds of a whole epoch.
@@ -314,7 +302,7 @@ class EpochTime:
 
 
 def epoch_time(costs: Sequence[EpochCost]) -> EpochTime | None:
-    """How long the last epochs took; None before the first."""
+    """Average what the last epochs took; None before the first."""
     recent = [cost for cost in costs[-_RECENT:] if cost.planned_s > 0]
     if not recent:
         return None

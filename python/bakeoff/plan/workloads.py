@@ -1,7 +1,7 @@
-"""What planning needs to know of a workload: its tables, its database, whether it writes.
+"""What planning needs to know about a workload: its tables, its database, whether it writes.
 
-A kind of workload is one of the core's three seams. The core knows Lua scripts. A feature adds a kind with a `WORKLOAD`
-in its `workload.py` (a `WorkloadKind`) and a `MEASURING` in its `measuring.py` (`bakeoff.run.measuring`).
+The core knows Lua scripts. A feature adds a kind with a `WORKLOAD` in its `workload.py` (a `WorkloadKind`) and a
+`MEASURING` in its `measuring.py` (`bakeoff.run.measuring`).
 """
 
 import math
@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Protocol
 
 from bakeoff import features
-from bakeoff.spec import Data, Origin, ServerSpec, Study, Workload
+from bakeoff.spec import Data, ServerSpec, Study, Workload
 from bakeoff.spec.dumps import read_dump
 from bakeoff.spec.server_name import is_url, url_database
 from bakeoff.spec.study import OptionValue
@@ -36,8 +36,8 @@ class WorkloadKind(Protocol):
 
     Attributes:
         feature: the feature that measures it; empty for the core's own.
-        fills_tables: its `prepare` command fills its tables. False if it runs on whatever tables it finds.
-        fixed_work: every pass runs the same list of events. Its slices then differ in work and none has a guard.
+        fills_tables: its `prepare` fills its tables. False if it runs on whatever tables it finds.
+        fixed_work: every pass runs the same list of events. Its slices then differ in work and have no guard.
         sized_by: which of the study's `tables` and `table_size` its script takes.
     """
 
@@ -68,23 +68,19 @@ class ScriptKind:
     sized_by: tuple[str, ...] = ("tables", "table_size")
 
     def owns(self, script: str) -> bool:
-        """Accept every script that no feature claims."""
         return bool(script)
 
     def sizes(self, options: Options) -> dict[str, int]:
-        """Return `tables` and `table_size`, by default as sysbench has them."""
         return {
             "tables": whole_number(options.get("tables"), 1),
             "table_size": whole_number(options.get("table_size"), 10_000),
         }
 
     def loaded_bytes(self, script: str, options: Options) -> int:
-        """Estimate from the rows and their texts."""
         row_bytes = _ROW_BYTES_OF_STUDIES.get(stem(script)) or _row_bytes(options)
         return math.prod(self.sizes(options).values()) * row_bytes
 
     def small_options(self, script: str) -> OptionPairs:
-        """Return none: its tables have the study's size."""
         return ()
 
 
@@ -103,7 +99,7 @@ def writes(workload: Workload) -> bool:
 
 
 def workload_names(workloads: tuple[Workload, ...]) -> tuple[str, ...]:
-    """Return a unique short name for each: its own name or its file's, with `#2` when it comes again."""
+    """Return a unique short name for each: its own name or its file's, with `#2` for the second one."""
     seen: Counter[str] = Counter()
     names = []
     for workload in workloads:
@@ -120,8 +116,8 @@ def workload_names(workloads: tuple[Workload, ...]) -> tuple[str, ...]:
 def database_of(study: Study, workload: Workload) -> str:
     """Return the database of a workload's tables.
 
-    This is the study's (`sbtest`) for own data and for scripts that share sysbench's tables, else a separate one. The
-    name is ASCII, because `Instance.data_bytes` finds folders by it.
+    This is the study's for own data and for scripts that share sysbench's tables, else a separate one. The name is
+    ASCII, because `Instance.data_bytes` finds folders by it.
     """
     shared = uses_sysbench_tables(workload) or not kind_of(workload.script).fills_tables
     if study.baseline.data.source or shared:
@@ -135,11 +131,11 @@ def uses_sysbench_tables(workload: Workload) -> bool:
 
 
 def database_on(study: Study, workload: Workload, server: ServerSpec) -> str:
-    """Like `database_of`, but a workload that finds its tables on a running server has the URL's database.
+    """Like `database_of`, but the URL's database for a workload that finds its tables on a running server.
 
     Falls back to `Study.capture_database`; empty if neither names one.
     """
-    if server.origin is Origin.URL and not kind_of(workload.script).fills_tables:
+    if server.is_running and not kind_of(workload.script).fills_tables:
         return url_database(server.location) or study.capture_database
     return database_of(study, workload)
 
@@ -148,7 +144,7 @@ def database_on(study: Study, workload: Workload, server: ServerSpec) -> str:
 
 
 def data_bytes(study: Study, data: Data) -> int:
-    """Return the bytes that one load of an arm with this data is expected to take, all workloads together."""
+    """Return the expected bytes of one load of an arm with this data, all workloads together."""
     if data.source:
         return data.source_bytes if is_url(data.source) else read_dump(data.source).server_bytes
     sizes: dict[str, int] = {}
@@ -181,7 +177,6 @@ def sized_options(workload: Workload, data: Data, **sizes: int) -> dict[str, Opt
 
 
 def stem(script: str) -> str:
-    """Return the name of a script without its folder and `.lua`."""
     return PurePath(script).name.removesuffix(".lua")
 
 

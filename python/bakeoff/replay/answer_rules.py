@@ -1,12 +1,12 @@
 """Compare what servers answer to the same statement: error, affected rows, warnings, columns, rows and their order.
 
-Rules, all stated in docs/replay.md:
+The rules, also stated in docs/reference/replay.md:
 
-- Rows are a multiset of values; texts are bytes of utf8mb4. DOUBLE may differ by 1e-12 of the value, FLOAT by 1e-5.
-- The order counts only as far as the last ORDER BY at the top level fixes it: rows of equal keys may change places.
-  Keys that differ in case, accents or trailing spaces only count as equal, since most collations take them as such.
-- Which rows LIMIT cuts off counts only where the ORDER BY decides it.
-- Volatile functions are listed and their rows not compared.
+- Rows are a multiset. Text is compared as utf8mb4 bytes. DOUBLE may differ by 1e-12 of the value, FLOAT by 1e-5.
+- Order counts only as far as the top-level ORDER BY fixes it. Keys that differ only in case, accents or trailing
+  spaces are equal, because most collations treat them so.
+- Which rows LIMIT cuts off counts only if the ORDER BY decides it.
+- Statements with volatile functions are listed; their rows are not compared.
 """
 
 import hashlib
@@ -56,7 +56,7 @@ _Row = tuple[_Cell, ...]
 
 
 class Column(Frozen):
-    """A column of a result: its kind is the family of its type, the same in all versions."""
+    """A column of a result. `kind` is a family of types that is the same in all versions."""
 
     name: str
     kind: str
@@ -71,22 +71,23 @@ _BINARY = 63  # the character set `binary`
 
 
 def kind_of(type_code: int, charset: int) -> str:
-    """The family of a column's type: integers of every width are one, texts of every length, JSON and ENUM another."""
+    """Return a column's type family: all integer widths are one family, and so are all text lengths, JSON and ENUM."""
     known = _KINDS.get(type_code)
     return known or ("bytes" if charset == _BINARY else "text")
 
 
 @dataclass
 class Reply:
-    """What one server answered to one statement.
+    """One server's reply to one statement.
 
     Attributes:
-        errno, message: of the error; 0: none. `message` has no literals.
+        errno: 0 if it succeeded.
+        message: the error without literals.
         affected: rows changed; None for a result set.
         warnings: codes, ascending.
         count: rows returned.
-        checksum: of the rows as a multiset; `sequence` of the rows in their order.
-        kept: the rows; None when they are larger than `KEPT_BYTES`.
+        checksum: of the rows as a multiset; `sequence` is that of the rows in order.
+        kept: the rows; None if they exceed `KEPT_BYTES`.
     """
 
     errno: int = 0
@@ -102,11 +103,9 @@ class Reply:
 
     @property
     def sequence(self) -> bytes:
-        """Checksum of the rows in their order."""
         return self._sequence.digest()
 
     def add(self, row: _Row) -> None:
-        """Take one more row."""
         text = _canonical(row, self.columns)
         digest = hashlib.blake2b(text, digest_size=16).digest()
         self.count += 1
@@ -137,12 +136,12 @@ def _rounded(text: bytes) -> bytes:
 
 
 def without_literals(message: str) -> str:
-    """A server's message with what it quotes replaced by ?."""
+    """Replace what a server's message quotes with `?`."""
     return _LITERAL.sub("?", _VALUE.sub(r"\1?", message))
 
 
 def volatile_words(digest_text: str) -> tuple[str, ...]:
-    """What makes the answers to a digest's statements differ by themselves: functions of time, chance and session."""
+    """Return the functions of time, chance and session that make a digest's rows vary by themselves."""
     found = (re.sub(r"[`(). ]", "", match[0]).upper() for match in _VOLATILE.finditer(digest_text))
     return tuple(dict.fromkeys(found))
 
@@ -152,9 +151,10 @@ class Shape:
     """ORDER BY and LIMIT at the top level of a statement.
 
     Attributes:
-        keys: names or positions of columns (from 1) that it is ordered by, "" for other expressions; None: by nothing.
-        limit: most rows that it returns; None: all. `offset`: rows before them are left out.
-        longer: the statement with one row more; empty without a limit.
+        keys: columns it is ordered by, as names or positions from 1; "" for other expressions. None without ORDER BY.
+        limit: None without LIMIT.
+        offset: it skips rows.
+        longer: the statement with its limit raised by one; empty without LIMIT.
     """
 
     keys: tuple[str | int, ...] | None = None
@@ -170,7 +170,7 @@ _TOKEN = re.compile(
 
 
 def shape_of(sql: bytes) -> Shape:
-    """Read ORDER BY and LIMIT of a statement; one in parentheses as a whole has neither."""
+    """Read ORDER BY and LIMIT of a statement. A statement wholly in parentheses has neither."""
     tokens: list[tuple[bytes, int]] = []
     depth = 0
     for match in _TOKEN.finditer(sql):
@@ -224,7 +224,7 @@ def _key(tokens: Sequence[bytes]) -> str | int:
 
 @dataclass(frozen=True)
 class Found:
-    """Kinds of difference between two replies, each with both sides in words; and what is listed and not flagged."""
+    """Kinds of difference between two replies, each described for both sides, and what is listed but not flagged."""
 
     differences: dict[DifferenceKind, tuple[str, str]]
     listed: tuple[str, ...] = ()
@@ -238,14 +238,11 @@ def compare_replies(
     volatile: bool = False,
     rerun: Callable[[], tuple[Reply, Reply] | None] = lambda: None,
 ) -> Found:
-    """Compare the replies of two servers to one statement.
+    """Compare two servers' replies to one statement.
 
     Args:
-        base: the baseline's.
-        other: the contender's.
-        shape: of the statement.
-        volatile: its rows may differ by themselves.
-        rerun: both servers' replies to `shape.longer`, asked where LIMIT might explain other rows.
+        volatile: its rows vary by themselves, so they are not compared.
+        rerun: returns both servers' replies to `shape.longer`. Called when LIMIT might explain different rows.
     """
     if base.errno or other.errno:
         if base.errno == other.errno:
@@ -293,7 +290,7 @@ def _codes(reply: Reply) -> str:
 
 
 def _same_columns(base: Reply, other: Reply) -> bool:
-    """Compare names and kinds. A column that is always NULL has any kind."""
+    """Compare names and kinds. A column that is always NULL matches any kind."""
     return len(base.columns) == len(other.columns) and all(
         a.name == b.name and (a.kind == b.kind or "null" in (a.kind, b.kind))
         for a, b in zip(base.columns, other.columns, strict=True)
@@ -301,7 +298,7 @@ def _same_columns(base: Reply, other: Reply) -> bool:
 
 
 def _column_texts(of: Reply, against: Reply) -> str:
-    """Describe the columns that differ, by position: a name can be an expression with literals."""
+    """Describe the differing columns by position, because a name can be an expression with literals."""
     parts = []
     for at, column in enumerate(of.columns):
         theirs = against.columns[at] if at < len(against.columns) else None
@@ -322,7 +319,6 @@ def _same_rows(base: Reply, other: Reply) -> bool:
 
 
 def _same_multiset(base: Sequence[_Row], other: Sequence[_Row], columns: Sequence[Column]) -> bool:
-    """Compare rows as multisets, with the tolerances of floating-point columns."""
     allowed = {
         at: FLOAT_TOLERANCE if column.kind == "float" else DOUBLE_TOLERANCE
         for at, column in enumerate(columns)
@@ -367,7 +363,7 @@ def _places(shape: Shape, columns: Sequence[Column]) -> list[int]:
 
 
 def _folded(cell: _Cell, kind: str) -> str | bytes | None:
-    """Return a key as most collations compare it."""
+    """Fold a key the way most collations compare it."""
     if kind in ("float", "double") and cell is not None:
         return _rounded(cell)
     if kind != "text" or cell is None:
@@ -381,7 +377,7 @@ def _key_rows(rows: Sequence[_Row], places: Sequence[int], columns: Sequence[Col
 
 
 def _same_order(base: Reply, other: Reply, shape: Shape) -> bool | None:
-    """Whether ORDER BY allows both orders of rows, or None if that cannot be decided."""
+    """Return whether ORDER BY allows both orders of rows, or None if that cannot be decided."""
     places = _places(shape, base.columns)
     if base.kept is None or other.kept is None:
         return None
@@ -391,7 +387,7 @@ def _same_order(base: Reply, other: Reply, shape: Shape) -> bool | None:
 
 
 def _limit_explains(base: Reply, other: Reply, shape: Shape, longer: tuple[Reply, Reply] | None) -> bool:
-    """Whether LIMIT was free to choose these rows: it cut some off, and these share the key at the cut."""
+    """Whether LIMIT was free to choose these rows: it cut some off, and they share the key at the cut."""
     if longer is None or any(reply.errno for reply in longer):
         return False
     cut = all(reply.count > (shape.limit or 0) for reply in longer)
@@ -420,16 +416,16 @@ DOCUMENT = "answers.json"
 
 
 class Compared(Frozen):
-    """A contender against the baseline in one digest.
+    """One digest on a contender, compared with the baseline.
 
     Attributes:
         executed: statements compared.
         differences: how many differ, by kind.
-        listed: how many are not flagged: `volatile` (not compared), `limit` (LIMIT was free to choose the rows),
-            `order` (of unknown keys), `lock wait`, `too long` (ended by the limit of time, and not compared).
-        examples: by kind what both answered the first time, without literals.
+        listed: how many are not flagged, by reason: `volatile`, `limit` (LIMIT was free to choose the rows), `order`
+            (by unknown keys), `lock wait`, `too long` (hit the time limit).
+        examples: by kind, both replies at the first difference, without literals.
         plan: one of the plans differs.
-        failed: by arm, statements that ended in an error; those that took too long did not.
+        failed: by arm, statements that ended in an error.
     """
 
     executed: int = 0
@@ -441,15 +437,15 @@ class Compared(Frozen):
 
 
 class DigestAnswers(Frozen):
-    """What was found of one digest.
+    """What the pass found for one digest.
 
     Attributes:
-        text: of the digest; it holds no literals.
-        volatile: words that make its rows differ by themselves.
+        text: of the digest, without literals.
+        volatile: functions that make its rows vary by themselves.
         compared: by contender.
-        plans: by arm, a line a table; of the first execution whose plans differ, else of the first.
-        rows_examined: by arm, rows that the server read for the statements explained, by its handler counters.
-        handlers: by arm and counter, of the same statements; those above zero.
+        plans: by arm, one line per table, for the first execution whose plans differ, else the first one.
+        rows_examined: by arm, rows read for the explained statements, by the handler counters.
+        handlers: by arm and counter, for the same statements; only those above zero.
     """
 
     text: str
@@ -461,16 +457,16 @@ class DigestAnswers(Frozen):
 
 
 class Answers(Frozen):
-    """What the pass that is not timed found for one capture (docs/results.md).
+    """What the untimed pass found for one capture.
 
     Attributes:
-        capture: path of the capture.
-        seconds: what the pass took; `limit_s` what it may take.
+        seconds: what the pass took, of at most `limit_s`.
         executed: statements run on every arm.
         skipped: statements left out, by reason.
-        not_reached: statements that were left when the time was over, or after `ended_by`.
-        ended_by: the text of a digest that took too long on some arms only, so that their data may differ after it.
-        tables: tables compared after writes, `other_tables` those that differ: {contender: {table: how}}.
+        not_reached: statements left when time ran out, or after `ended_by`.
+        ended_by: text of a digest that took too long on some arms only, so that their data may differ after it.
+        tables: tables compared after writes.
+        other_tables: those that differ: {contender: {table: how}}.
     """
 
     format: Literal[1] = 1
@@ -487,7 +483,7 @@ class Answers(Frozen):
 
 
 def merged(first: Answers, second: Answers) -> Answers:
-    """The findings of two passes over one capture with different contenders."""
+    """Combine two passes over one capture that have different contenders."""
     digests = dict(first.digests)
     for name, theirs in second.digests.items():
         ours = digests.get(name)

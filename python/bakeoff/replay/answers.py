@@ -1,7 +1,7 @@
-"""Run a capture's statements on all arms, one by one and not timed, and compare what the servers answer and plan.
+"""Run a capture's statements on all arms, one at a time and untimed, and compare replies and plans (`answers.json`).
 
-Writes `answers.json` (docs/results.md). Each captured connection has a session on every arm; a statement runs on the
-arms in turn before the next one begins, so equal data stay equal.
+Each captured connection has a session on every arm. A statement runs on all arms before the next one begins, so equal
+data stay equal.
 """
 
 import re
@@ -55,7 +55,6 @@ READ_HANDLERS = ("first", "key", "last", "next", "prev", "rnd", "rnd_next")
 
 
 def first_word(text: str) -> str:
-    """The first word of a digest's text, in capitals."""
     return text.partition(" ")[0].upper()
 
 
@@ -79,16 +78,14 @@ class _Digest:
 
 
 class AnswersPass:
-    """The pass over one capture.
+    """The untimed pass over one capture.
 
     Args:
         servers: by arm, the baseline first.
-        totals: of the capture (`bakeoff.captures.capture_totals`).
-        capture: its path.
-        databases: by arm, of statements whose schema is not known; empty: none.
-        limit_s: seconds that it may take.
-        reads_only: run only plain reads; running servers then refuse anything else.
-        stop: set it to end early.
+        databases: by arm, the default for statements whose schema is unknown; "" for none.
+        limit_s: wall seconds that the pass may take.
+        reads_only: run only plain reads, in read-only sessions.
+        stop: set it to end the pass early.
         on_progress: receives the number of statements run so far.
     """
 
@@ -127,7 +124,7 @@ class AnswersPass:
         """Digests of which every arm has said that a table is not there."""
 
     def run(self, events: Iterable[Event]) -> Answers:
-        """Run all events, or as many as the time allows.
+        """Run every event, or as many as the time allows.
 
         Raises:
             ServerError: a server is gone.
@@ -161,10 +158,10 @@ class AnswersPass:
         )
 
     def _in_turn(self, events: Iterable[Event]) -> Iterator[Event]:
-        """Yield the events in the log's order, but while a connection has tables locked only its own.
+        """Yield the events in log order, but only those of the locking connection while it has tables locked.
 
-        A general log has a statement when it arrives, before it waits. The others follow once the tables are unlocked.
-        A connection that never unlocks them, or that too many statements wait for, is closed.
+        A general log records a statement when it arrives, before it waits for a lock. The others follow after the
+        unlock. A connection that never unlocks, or that holds up too many statements, is closed.
         """
         waiting: deque[Event] = deque()
         waiting_bytes = 0
@@ -182,7 +179,6 @@ class AnswersPass:
             yield from self._allowed(waiting)
 
     def _allowed(self, waiting: deque[Event]) -> Iterator[Event]:
-        """Take the waiting events that no other connection's lock holds up, in order."""
         while waiting:
             locking = self._locking()
             free = (at for at, event in enumerate(waiting) if locking in (None, connection_of(event)))
@@ -196,12 +192,10 @@ class AnswersPass:
         return next((each.locking for each in self._arms.values() if each.locking is not None), None)
 
     def _close(self, connection: int | None) -> None:
-        """End the sessions of a connection on all arms, or of all connections."""
         for sessions in self._arms.values():
             sessions.close(connection)
 
     def _take(self, event: Event) -> None:
-        """Run an event on all arms, or count why not."""
         self._not_reached -= 1
         text = self._texts.get(event["digest"], "")
         digest = self._digests.get(event["digest"])
@@ -261,7 +255,7 @@ class AnswersPass:
             self._too_long_on_some(event, digest, in_transaction=in_transaction)
 
     def _too_long_on_some(self, event: Event, digest: _Digest, *, in_transaction: bool) -> None:
-        """End the session on all arms, and the pass if the data may differ from now on."""
+        """End the session on all arms, and the whole pass if data may differ from now on."""
         if not self._reads_only and ("writes" in event or in_transaction):
             self._ended_by = digest.text
         self._close(connection_of(event))
@@ -285,7 +279,6 @@ class AnswersPass:
         digest.other_plan |= others
 
     def _compare_tables(self) -> tuple[int, dict[str, dict[str, str]]]:
-        """Compare checksums of every table after writes, then the values of tables that differ."""
         checksums = {arm: self._checksums(sessions.server) for arm, sessions in self._arms.items()}
         base = checksums[self._baseline]
         other: dict[str, dict[str, str]] = {}

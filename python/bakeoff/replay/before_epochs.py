@@ -1,4 +1,4 @@
-"""Compare what the arms answer to every capture of a study before anything is timed."""
+"""Compare the arms' replies to every capture of a study before anything is timed."""
 
 import contextlib
 from collections import defaultdict
@@ -26,9 +26,9 @@ LIMIT_LEAST_S = 10.0
 
 
 def before_epochs(tools: EpochTools, run: RunDirectory) -> None:
-    """Run the pass for every capture of a study, on servers started from its first load, and write `answers.json`.
+    """Run the untimed pass for every capture of a study, on servers started from its first load; write `answers.json`.
 
-    Nothing is done without a capture, or when a run that is resumed has the document already.
+    Does nothing without captures, or if a resumed run has the document already.
 
     Raises:
         SpecError: every statement fails on every server.
@@ -80,7 +80,6 @@ def before_epochs(tools: EpochTools, run: RunDirectory) -> None:
 
 
 def _check_that_some_work(answers: Answers, *, on_running: bool) -> None:
-    """Refuse to time a capture whose statements all fail on all arms."""
     compared = [
         each
         for digest in answers.digests.values()

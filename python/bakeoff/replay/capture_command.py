@@ -1,4 +1,4 @@
-"""`bakeoff capture`: make a capture of logs or of a running server, and show it (docs/reference/capture.md)."""
+"""`bakeoff capture`: make a capture from logs or a running server, and show it."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -31,16 +31,12 @@ _SHOWN_AFTER_MAKING = 10
 
 
 class LogFormat(StrEnum):
-    """Formats of logs."""
-
     SLOW = "slow"
     GENERAL = "general"
     SQL = "sql"
 
 
 class ShowFormat(StrEnum):
-    """What a capture's totals are rendered as."""
-
     TEXT = "text"
     HTML = "html"
     MARKDOWN = "md"
@@ -49,7 +45,7 @@ class ShowFormat(StrEnum):
 
 
 class _MakeByDefault(Group):
-    """`bakeoff capture slow.log` is `bakeoff capture make slow.log`."""
+    """`bakeoff capture slow.log` means `bakeoff capture make slow.log`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, "--help", "-h"):
@@ -110,7 +106,7 @@ def make(
 
 @contextmanager
 def reading(page: Console) -> Iterator[Callable[[int, int | None], None]]:
-    """Show a progress bar on a terminal; yields a function that takes (bytes done, bytes in all or None)."""
+    """Show a progress bar on a terminal; yields a function that takes the bytes done and the total, if known."""
     columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, transient=True, console=page, disable=not page.is_terminal) as bars:
         task = bars.add_task("reading", total=None)
@@ -120,7 +116,6 @@ def reading(page: Console) -> Iterator[Callable[[int, int | None], None]]:
 def _of_server(
     url: str, output: Path, source: KeptIn | None, *, redact: bool, on_progress: Callable[[int, int | None], None]
 ) -> dict[str, Any]:
-    """Make a capture of what a running server has kept, and say what that is."""
     spec = parse_server(url)
     server = RemoteServer(spec, password=url_password(url))
     with kept_statements(server, url_database(spec.location), source) as kept:
@@ -157,7 +152,7 @@ def show(
 
 
 def _for_programs(summary: dict[str, Any], limit: int, *, literals: bool) -> dict[str, Any]:
-    """Return the totals as the capture has them, without samples unless literals may be shown."""
+    """Return the totals as stored in the capture, without samples unless literals may be shown."""
     hidden = () if literals else ("sample",)
     digests = [{key: each[key] for key in each if key not in hidden} for each in summary["digests"][:limit]]
     return summary | {"digests": digests}

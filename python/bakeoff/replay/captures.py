@@ -1,4 +1,4 @@
-"""What planning and measuring a replay need to know of its capture."""
+"""What planning and measuring a replay need to know about its capture."""
 
 import math
 from array import array
@@ -26,15 +26,14 @@ class CaptureFacts:
     """A capture, as far as planning needs it.
 
     Attributes:
-        statements: that can be replayed.
+        statements: those that can be replayed.
         reads: it has plain reads.
-        writes: number of statements that are not plain reads, by the reason.
-        connections: that it has, 1 at least.
-        at_once: the most connections that were at work at the same time: within a statement that can be replayed, or a
-            transaction.
+        writes: number of statements that are not plain reads, by reason.
+        connections: at least 1.
+        at_once: the most connections that were inside a statement or transaction at the same time.
         mean_s: mean time of a statement in the log, if known.
-        starts_us: when each began or one before it, whichever was later [µs since 1970]; those with a known time.
-        reads_only: whether each of them is a read.
+        starts_us: latest start so far at each statement [µs since 1970], for statements with a known time.
+        reads_only: whether each of those is a read.
     """
 
     statements: int
@@ -60,10 +59,11 @@ class CaptureFacts:
 
 @cache
 def capture_facts(path: str) -> CaptureFacts:
-    """Read a capture's totals and all of its events; needs 33 bytes of memory for each.
+    """Read a capture's totals and all of its events; needs 33 bytes of memory per event.
 
     Raises:
-        SpecError: it is not a capture, or nothing in it can be replayed. HostError: it cannot be read.
+        SpecError: not a capture, or nothing in it can be replayed.
+        HostError: it cannot be read.
     """
     totals = capture_totals(Path(path))
     reads, writes, work = False, Counter[str](), _Work()
@@ -95,7 +95,7 @@ def capture_facts(path: str) -> CaptureFacts:
 
 
 class _Work:
-    """When connections were at work: within a transaction, or a statement outside of one."""
+    """When connections were at work: inside a transaction, or a statement outside of one."""
 
     def __init__(self) -> None:
         self._begins, self._ends, self._connections = array("q"), array("q"), array("q")
@@ -143,10 +143,10 @@ class _Work:
 
 
 def chunk_events(cell: Cell, slices: SliceLength, *, reads_only: bool, events_per_s: float | None) -> int:
-    """Statements of a chunk: as many as take about as long as a slice; of a capture that writes at most an eighth.
+    """Return the statements per chunk: about a slice's worth; at most an eighth of a capture that writes.
 
-    Their number follows from `events_per_s`, measured before; None: from the times of the log. By the clock it follows
-    from the log alone, and no chunk waits for long.
+    The rate is `events_per_s` if measured, else it comes from the log. By the clock it always comes from the log, and
+    no chunk may wait for long.
     """
     facts = capture_facts(cell.script)
     if events_per_s is None or cell.speed:
@@ -163,7 +163,7 @@ def chunk_events(cell: Cell, slices: SliceLength, *, reads_only: bool, events_pe
 
 
 def _begun_in_time(moments_us: np.ndarray, mean_us: float, speed: float) -> int:
-    """Return how many statements (at least 1) begin within `mean_us` on average, and in the longest chunk anywhere."""
+    """Return how many statements (at least 1) begin within `mean_us` on average, and within the longest chunk."""
     count = len(moments_us)
     length_us = int(moments_us[-1] - moments_us[0]) if count else 0
     sizes = range(2, min(count, round(count * mean_us / max(length_us, 1))) + 1)

@@ -1,4 +1,4 @@
-"""`bakeoff replay`: compare servers by one's own statements, and judge every query (docs/reference/replay.md)."""
+"""`bakeoff replay`: compare servers with your own statements, and judge every query."""
 
 import hashlib
 import os
@@ -24,7 +24,7 @@ from bakeoff.replay.workload import is_capture
 from bakeoff.report import render_terminal
 from bakeoff.results import runs_root
 from bakeoff.servers.paths import locked, share
-from bakeoff.spec import Frozen, Origin, Workload
+from bakeoff.spec import Frozen, Workload
 from bakeoff.spec.dumps import SYSTEM_SCHEMAS
 from bakeoff.spec.fields import DATABASE_PATTERN, THREADS_MAX, Argument, Conditions, Option, Sizes
 
@@ -88,7 +88,7 @@ def replay(
     """Replay captured statements on servers with your data; judge the time, rows, errors and plan of every query."""
     specs = parse_servers(asked.servers, "replay shop.capture")
     refuse_twins(specs, "replay", hint="Name another server, or another database.", with_database=True)
-    on_running = any(spec.origin is Origin.URL for spec in specs)
+    on_running = any(spec.is_running for spec in specs)
     if data.data and on_running:
         raise SpecError("replay: a running server is used with its own data.", hint="Leave --data out.")
     _check_writes(writes=asked.writes, backup=asked.i_have_a_backup, on_running=on_running)
@@ -132,7 +132,7 @@ def replay(
 
 
 def _check_writes(*, writes: bool, backup: bool, on_running: bool) -> None:
-    """Check that `--writes` comes with `--i-have-a-backup`, and only for running servers."""
+    """Require `--i-have-a-backup` with `--writes`, and running servers for both."""
     if backup and not writes:
         raise SpecError("--i-have-a-backup: it is for --writes.", hint="Write --writes too, or leave it out.")
     if writes and not on_running:
@@ -144,7 +144,7 @@ def _check_writes(*, writes: bool, backup: bool, on_running: bool) -> None:
 
 
 def as_capture(workload: Path, root: Path, *, quiet: bool) -> Path:
-    """Return the workload if it is a capture, else make one of it in `captures` beside the runs.
+    """Return the workload if it is a capture, else make one from it in `captures` beside the runs.
 
     That capture contains the log's literals, so only its owner may read it.
 
@@ -195,7 +195,7 @@ def _make(log: Path, capture: Path) -> None:
 def _sessions(asked: int | None, facts: CaptureFacts, *, once: str, quiet: bool) -> int:
     """Choose the number of sessions, and say so on standard error if it may surprise.
 
-    `once` says why each connection is replayed only once; if it is empty, more sessions replay it several times.
+    `once` says why each connection is replayed only once; if empty, extra sessions replay it several times.
     """
     sessions = asked or min(_THREADS_MOST, facts.at_once)
     note = _ONE_SESSION if not asked and sessions == 1 and facts.connections > 1 else ""
@@ -214,7 +214,7 @@ def _sessions(asked: int | None, facts: CaptureFacts, *, once: str, quiet: bool)
 
 
 def _schema_of(totals: Mapping[str, Any]) -> str:
-    """Return the user's schema with the most time in one digest, or an empty string."""
+    """Return the user schema of the digest with the most time, or an empty string."""
     schemas = (str(each["schema"]) for each in totals["digests"] if each["schema"])
     usable = (each for each in schemas if each.lower() not in SYSTEM_SCHEMAS and re.fullmatch(DATABASE_PATTERN, each))
     return next(usable, "")
@@ -223,7 +223,6 @@ def _schema_of(totals: Mapping[str, Any]) -> str:
 def _print_capture(
     totals: dict[str, Any], capture: Path, facts: CaptureFacts, *, reads_only: bool, literals: bool
 ) -> None:
-    """Show on standard error, before anything starts, what is in the capture and what cannot be replayed."""
     page = console(stderr=True)
     render_terminal(capture_view(totals, capture, limit=_SHOWN_DIGESTS, literals=literals), page)
     if reads_only and facts.writes:

@@ -1,7 +1,7 @@
-"""Compare the times of every digest of a replay: ratio, interval and verdict over epochs, from the histograms alone.
+"""Compare the times of every digest of a replay: ratio, interval and verdict over epochs, from the histograms.
 
-A digest's ratio in an epoch is the baseline's mean time over the contender's: above 1 the contender is faster, as in
-every other ratio. Epochs are the observations, so the interval covers the luck of a restart.
+A digest's ratio in an epoch is the baseline's mean time over the contender's, so above 1 the contender is faster.
+Epochs are the observations, so the interval covers variation between restarts.
 """
 
 import math
@@ -38,13 +38,13 @@ class DigestTimes(Frozen):
 
     Attributes:
         executions: by arm, over all valid epochs.
-        share: of the baseline's time in all digests; 0 where it never ran there.
-        contender_share: likewise of the contender's time.
+        share: of the baseline's time in all digests; `contender_share` is that of the contender's.
         estimate: log ratio of speeds over the epochs that count; None without any.
-        p_value, p_adjusted: two-sided, and after Holm over all digests tested in the run; None if not tested.
-        word: the verdict; `note` says why there is none.
-        time_lost: share × (1/ratio − 1): what the contender takes longer, as a share of the baseline's whole time.
-        quantiles_ns: by arm, of all epochs' executions together, one each of `QUANTILES`.
+        p_value: two-sided; None if not tested.
+        p_adjusted: after Holm over all digests tested in the run.
+        note: why there is no verdict.
+        time_lost: share × (1/ratio − 1): the contender's extra time as a share of the baseline's total time.
+        quantiles_ns: by arm, over all epochs' executions, one per item of `QUANTILES`.
     """
 
     cell: str
@@ -64,8 +64,6 @@ class DigestTimes(Frozen):
 
 @dataclass(frozen=True)
 class _Found:
-    """A digest before the verdict: its times, the mean of its values, and why it gets no verdict, if so."""
-
     times: DigestTimes
     values: iv.Moments
     untested: str
@@ -80,18 +78,16 @@ def digest_times(
     host_of: Mapping[int, str] = MappingProxyType({}),
     kinds: hosts.Kinds = MappingProxyType({}),
 ) -> tuple[DigestTimes, ...]:
-    """Judge every digest of every cell and contender, by time lost, the most first.
+    """Judge every digest of every cell and contender, the one with the most time lost first.
 
-    A digest is tested when six epochs have `EXECUTIONS_MIN` executions of it on both arms; after an end by hand the
-    anytime-valid interval is used, and its own least number of epochs holds. One family: all that are tested.
+    A digest is tested if enough epochs have `EXECUTIONS_MIN` executions of it on both arms. All tested digests are one
+    family. A run ended by hand uses the anytime-valid interval.
 
     Args:
         histograms: the engine's messages, by epoch that counts.
-        baseline: the arm that ratios are over.
-        ended: how measuring ended.
         running: arms on servers that were not restarted; they get no verdict.
-        host_of: the host that measured each epoch; empty: the same one.
-        kinds: of machine, by host; empty where hosts are combined whatever they are.
+        host_of: the host that measured each epoch; empty if there is only one.
+        kinds: kind of machine by host; empty if hosts are combined regardless.
     """
     rows: dict[tuple[str, str], dict[str, dict[_Round, Mapping[str, Any]]]] = {}
     for epoch, messages in histograms.items():
@@ -179,7 +175,6 @@ def _judged(found: Sequence[_Found], *, ended: Stop) -> list[DigestTimes]:
 
 
 def _not_tested(found: _Found, ended: Stop) -> str:
-    """Say why a digest is not tested, or nothing."""
     times = found.times
     missing = [arm for arm, count in times.executions.items() if not count]
     if missing:

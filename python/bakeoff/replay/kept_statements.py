@@ -1,4 +1,4 @@
-"""Read the statements that a running server has kept, in `mysql.slow_log` or as digests, as a slow log."""
+"""Read the statements that a running server has kept, from `mysql.slow_log` or its digests, as a slow log."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -59,8 +59,8 @@ class KeptStatements:
 
     Attributes:
         log_format: of `text`, as the engine names it.
-        text: the log in pieces, as they come over the connection.
-        about: sentences that say what was read, and what it cannot say.
+        text: the log, piece by piece.
+        about: sentences on what was read and what it lacks.
     """
 
     log_format: str
@@ -70,15 +70,14 @@ class KeptStatements:
 
 @contextmanager
 def kept_statements(server: RemoteServer, database: str, wanted: KeptIn | None) -> Iterator[KeptStatements]:
-    """What the server has kept: `mysql.slow_log` if it has rows, else digests.
+    """Read `mysql.slow_log` if it has rows, else digests.
 
     Args:
-        server: to read.
-        database: only statements with this default schema; empty: with any but the system's.
-        wanted: read only this.
+        database: only statements with this default schema; if empty, with any but the system's.
+        wanted: read only this source.
 
     Raises:
-        HostError, ServerError: it does not answer or refuses; it has kept nothing.
+        HostError, ServerError: the server does not answer or refuses, or it has kept nothing.
     """
     connection = server.connect("information_schema")
     try:
@@ -140,14 +139,13 @@ def _in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _event(sql: bytes, schema: bytes, fields: bytes, ids: bytes = b"") -> bytes:
-    """Return an event of a slow log. `fields` is the last line of its head."""
+    """Return a slow log event. `fields` is the last line of its header."""
     name = schema.replace(b"`", b"``")
     head = b"# %b  Statement_bytes: %d\nuse `%b`;\nSET %btimestamp=DEFAULT;\n" % (fields, len(sql), name, ids)
     return head + sql + b";\n"
 
 
 def _slow_log(connection: Connection, database: str) -> KeptStatements | None:
-    """Read `mysql.slow_log`; None if it is empty."""
     version, at_least_s = _first_row(connection, "SELECT VERSION(), @@global.long_query_time")
     kinds = _columns(connection, _TABLES[KeptIn.SLOW_LOG])
     end = "ADDTIME(start_time, query_time)" if _has_start(version) else "start_time"
@@ -202,7 +200,7 @@ def _seconds(clock: bytes) -> bytes:
 
 
 def _digests(connection: Connection, database: str) -> KeptStatements | None:
-    """Return samples, or else texts, of the digests in proportion to their counts; None if there are no digests."""
+    """Return samples, or else digest texts, in proportion to their counts; None if there are no digests."""
     table = _TABLES[KeptIn.DIGESTS]
     rows = list(_rows(connection, f"SELECT * FROM {table}", _columns(connection, table), "SCHEMA_NAME", database))
     known = [row for row in rows if row["DIGEST"] and _count(row)]
@@ -226,7 +224,7 @@ def _count(row: Row) -> int:
 
 
 def _sample(row: Row) -> bytes | None:
-    """Return a whole statement; None if the server has none or cut it at performance_schema_max_sql_text_length."""
+    """Return a whole statement, or None if the server cut it at performance_schema_max_sql_text_length."""
     sample = row.get("QUERY_SAMPLE_TEXT")
     return None if not sample or sample.endswith(b"...") else sample
 

@@ -19,14 +19,13 @@ _EXPLAINED = (*READS, "UPDATE", "DELETE", "REPLACE", "INSERT")
 
 
 def plans_of(log: Path, servers: Mapping[str, Server]) -> dict[str, Any]:
-    """Explain the most frequent statements of a general log on these servers. Nothing that writes is run.
+    """Explain the most frequent statements of a general log on these servers, without running anything that writes.
 
-    Returns:
-        `statements` (by digest: `text`, `plans` and `rows_read` by arm, which arms' plans `differs` from the first one,
-        `analyzed`) and `counts`.
+    Returns `statements` and `counts` by digest, in the form of `CellPlans` of explain.
 
     Raises:
-        ServerError: a server is gone. SpecError, HostError: the log cannot be read.
+        ServerError: a server is gone.
+        SpecError, HostError: the log cannot be read.
     """
     with tempfile.TemporaryDirectory() as folder:
         capture = Path(folder) / "statements.capture"

@@ -19,10 +19,7 @@ _SILENCE_MAX_S = 30.0  # by the clock: nobody waits longer for a statement
 
 
 class CaptureMeasuring:
-    """How captures are replayed."""
-
     def declared(self, script: str) -> Message | None:
-        """Return None, because a capture has no options and no commands."""
         return None
 
     def resolved(self, study: Study, workload: Workload) -> Workload:
@@ -33,7 +30,6 @@ class CaptureMeasuring:
         return workload.model_copy(update={"writes": writes})
 
     def check(self, study: Study, workload: Workload) -> None:
-        """Refuse options, a rate, and a clock without times or with a long silence."""
         name = f"workload {workload.script}"
         if workload.options:
             raise SpecError(f"{name}: a capture has no options.", hint=f"Leave {workload.options[0][0]} out.")
@@ -44,7 +40,7 @@ class CaptureMeasuring:
             _check_clock(name, facts.moments_us(reads_only=workload.writes is False), workload.speed)
 
     def check_engine(self, workload: Workload, arm: Arm, engine: str) -> None:
-        """Accept every engine."""
+        pass
 
     def request(self, run: CellRun) -> dict[str, Any] | None:
         """Return capture, chunk size and speed; None for a warm-up of a capture without reads."""
@@ -68,7 +64,7 @@ MEASURING = CaptureMeasuring()
 
 
 def _check_clock(name: str, moments_us: np.ndarray, speed: float) -> None:
-    """Refuse a replay by the clock that has no times, or would do nothing for long."""
+    """Refuse a replay by the clock without times, or with a long silence."""
     if not len(moments_us):
         raise SpecError(f"{name}: the log has no times to replay it by.", hint="Leave the speed out.")
     silences_us = np.diff(moments_us, append=moments_us[-1])

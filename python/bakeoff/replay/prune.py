@@ -1,4 +1,4 @@
-"""What `bakeoff runs prune` may delete of replays: captures made of logs that no run uses."""
+"""What `bakeoff runs prune` may delete: captures made from logs that no run uses any more."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from bakeoff.servers.paths import locked_if_free, remove_lock
 
 
 def capture_lock(capture: Path) -> str:
-    """Return the lock that replays of a log share, by the log's digest, with which its capture's name ends."""
+    """Return the lock that replays of one log share, named by the digest that ends the capture's name."""
     return f"capture-{capture.stem.rpartition('-')[2]}"
 
 

@@ -1,6 +1,6 @@
-"""Run the statements of a capture on one server, one by one, each in the session of its captured connection.
+"""Run a capture's statements on one server, one at a time, each in the session of its captured connection.
 
-The plans of all server versions come in one form: a line a table, compared without the optimizer's estimates.
+Plans of all server versions have one form: a line per table, compared without the optimizer's estimates.
 """
 
 import base64
@@ -40,7 +40,7 @@ Explained = Sequence[Mapping[str, Any]]
 
 
 class Step(NamedTuple):
-    """How one table is read: its place in the list is its place in the join order."""
+    """How one table is read, in join order."""
 
     part: str
     table: str
@@ -50,7 +50,6 @@ class Step(NamedTuple):
     flags: tuple[str, ...]
 
     def __str__(self) -> str:
-        """`orders: ref idx_customer, 2 parts; filesort`."""
         parts = "" if not self.key_parts else f", {self.key_parts} part{'s' if self.key_parts > 1 else ''}"
         key = f" {self.key}{parts}" if self.key else ""
         part = f"{self.part}: " if self.part else ""
@@ -58,11 +57,11 @@ class Step(NamedTuple):
 
 
 def steps_of(explained: Explained, key_parts: Mapping[tuple[str, str], int]) -> tuple[Step, ...]:
-    """The steps of a plan.
+    """Return the steps of a plan.
 
     Args:
         explained: rows of the traditional EXPLAIN.
-        key_parts: by table and key, as EXPLAIN FORMAT=JSON says; empty for servers without it.
+        key_parts: by table and key, from EXPLAIN FORMAT=JSON; empty for servers without it.
     """
     return tuple(_step(row, key_parts) for row in explained if "UNION RESULT" not in _text(row, "select_type"))
 
@@ -110,7 +109,7 @@ def same_plan(base: Sequence[Step], other: Sequence[Step]) -> bool:
 
 
 def key_parts_of(document: object) -> dict[tuple[str, str], int]:
-    """Parts of the keys used, by table and key, found anywhere in the document of EXPLAIN FORMAT=JSON."""
+    """Return the used key parts by table and key, from an EXPLAIN FORMAT=JSON document."""
     found: dict[tuple[str, str], int] = {}
     waiting = [document]
     while waiting:
@@ -176,27 +175,25 @@ _PLAIN_VALUE = re.compile(r"[\w-]+(?: COLLATE \w+)?", re.IGNORECASE)
 
 
 def statement_of(event: Event) -> bytes:
-    """The statement's bytes; empty for an event without one."""
     if "sql_base64" in event:
         return base64.b64decode(event["sql_base64"])
     return str(event.get("sql", "")).encode("utf8", "surrogateescape")
 
 
 def connection_of(event: Event) -> int:
-    """The event's connection; 0 where the log does not tell it: such events share one session, as in the timed pass."""
+    """Return the event's connection; events whose connection is unknown share number 0, as in the timed pass."""
     return int(event.get("connection") or 0)
 
 
 class Sessions:
-    """The sessions of one server, one for each captured connection.
+    """The sessions of one server, one per captured connection.
 
     Args:
-        server: where they are.
-        database: of statements whose schema the capture does not know; None: none.
-        now_s: the time that statements see whose own time the capture does not know: the same on every server.
-        read_only: have the server refuse what writes, where it can (MySQL 5.6, MariaDB 10.0).
-        several: a text may hold several statements, as in the timed pass; not where a text may come to be run that was
-            to be explained.
+        database: the default for statements whose schema is unknown; None for none.
+        now_s: the time seen by statements whose own time is unknown; the same on every server.
+        read_only: have the server refuse writes, if it can (MySQL 5.6, MariaDB 10.0).
+        several: allow several statements in one text, as in the timed pass. Leave it off when explaining, so that
+            nothing runs behind an EXPLAIN.
     """
 
     def __init__(
@@ -216,7 +213,6 @@ class Sessions:
                 session.close()
 
     def in_transaction(self, event: Event) -> bool:
-        """Whether the session of the event's connection is in a transaction, as far as its server has said."""
         session = self._open.get(connection_of(event))
         return session is not None and session.in_transaction
 
@@ -226,11 +222,7 @@ class Sessions:
         return next((number for number, session in self._open.items() if session.locked), None)
 
     def run(self, event: Event, sql: bytes) -> Reply:
-        """The server's reply to a statement in the session of its connection.
-
-        Raises:
-            ServerError: the server is gone.
-        """
+        """Run a statement in its connection's session; raises ServerError if the server is gone."""
         number = connection_of(event)
         session = self._open.get(number)
         if session is None:
@@ -248,7 +240,7 @@ class Sessions:
         return reply
 
     def explain(self, event: Event, sql: bytes) -> tuple[Step, ...]:
-        """The plan of a statement; empty when the server cannot explain it."""
+        """Return a statement's plan; empty if the server cannot explain it."""
         rows = self._table(event, b"EXPLAIN FORMAT=TRADITIONAL " + sql) or self._table(event, b"EXPLAIN " + sql)
         if not rows:
             return ()
@@ -260,7 +252,7 @@ class Sessions:
         return steps_of(rows, parts)
 
     def examined(self, event: Event, sql: bytes) -> tuple[Reply, dict[str, int]]:
-        """Run a statement between two readings of the handler counters; what a reading itself adds is taken off."""
+        """Run a statement between two readings of the handler counters, and subtract what a reading itself adds."""
         idle, before = self.handlers(event), self.handlers(event)
         reply = self.run(event, sql)
         grown = {}
@@ -270,9 +262,9 @@ class Sessions:
         return reply, grown
 
     def analyzed(self, event: Event, sql: bytes) -> tuple[str, ...]:
-        """What a read does when it runs, a line a step, without times and literals; empty: the server does not say.
+        """Return what a read does when it runs, one line per step, without times and literals; empty if unsupported.
 
-        EXPLAIN ANALYZE of MySQL 8.0.18, ANALYZE of MariaDB 10.1 and later.
+        Uses EXPLAIN ANALYZE (MySQL 8.0.18) or ANALYZE (MariaDB 10.1).
         """
         if tree := self._table(event, b"EXPLAIN ANALYZE " + sql):
             text = next(iter(tree[0].values())) or b""
@@ -285,12 +277,11 @@ class Sessions:
         )
 
     def handlers(self, event: Event) -> dict[str, int]:
-        """The session's handler counters."""
         rows = self._table(event, b"SHOW SESSION STATUS LIKE 'Handler%'")
         return {(name or b"").decode(): int(value or 0) for name, value in (tuple(row.values()) for row in rows)}
 
     def _table(self, event: Event, sql: bytes) -> list[dict[str, bytes | None]]:
-        """Return rows by column in lower case, or nothing if the statement fails."""
+        """Return rows by lower-case column name, or nothing if the statement fails."""
         reply = self.run(event, sql)
         if reply.errno or reply.kept is None:
             return []
@@ -298,7 +289,7 @@ class Sessions:
 
 
 class _Session:
-    """A connection whose texts arrive as bytes of utf8mb4."""
+    """A connection that returns text as utf8mb4 bytes."""
 
     def __init__(self, server: Server, event: Event, *, read_only: bool, several: bool) -> None:
         self._server = server
@@ -328,13 +319,13 @@ class _Session:
             self._connection.close()
 
     def set_time(self, second: int) -> None:
-        """Let NOW() be this second of 1970 on: what is written with it is then the same on every server."""
+        """Fix NOW() at this second since 1970, so that the same time is written on every server."""
         if second != self._second:
             self._second = second
             self.run(f"SET timestamp={second}".encode())
 
     def use(self, schema: str | None) -> Reply | None:
-        """Change to a schema; the reply when that fails."""
+        """Change to a schema; returns the reply if that fails."""
         if not schema or schema == self._schema:
             return None
         reply = self.run(f"USE {quoted(schema)}".encode())
@@ -342,7 +333,6 @@ class _Session:
         return reply if reply.errno else None
 
     def run(self, sql: bytes) -> Reply:
-        """Run a statement and read all that it answers."""
         if self._read_only and _READ_WRITE.match(sql):
             sql = b"START TRANSACTION"
         reply = Reply()
@@ -375,7 +365,6 @@ class _Session:
         return reply
 
     def _set_own(self) -> None:
-        """Make the settings that every session has. Raises ServerError if it cannot be read-only."""
         self.run(_OWN_SETTINGS)
         if self._read_only and not self.lost:
             reply = self.run(_READ_ONLY)
@@ -383,7 +372,7 @@ class _Session:
                 raise ServerError(f"server {self._server.name}: {_READ_ONLY.decode()} failed: {reply.message}.")
 
     def _read(self, cursor: StreamCursor, reply: Reply, until: float) -> None:
-        """Read every result set; the columns are those of the first."""
+        """Read every result set. The first one gives the columns."""
         while True:
             result = cursor._result
             if result.field_count:
@@ -410,7 +399,7 @@ class _Session:
             return tuple(sorted(int(code) for _, code, _ in cursor.fetchall()))
 
     def _set(self, name: str, value: str) -> None:
-        """Make a setting of the captured session, unless the server does not know it."""
+        """Apply a setting of the captured session, unless the server does not know it."""
         plain = _PLAIN_VALUE.fullmatch(value)
         if name in ("names", "character_set"):
             sql = f"SET {'NAMES' if name == 'names' else 'CHARACTER SET'} {value}" if plain else ""

@@ -1,4 +1,4 @@
-"""A capture as a kind of workload: it runs on the tables that a dump, a script or a running server provides."""
+"""Captures as a kind of workload: they run on tables that a dump, a script or a running server provides."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -16,27 +16,21 @@ def is_capture(path: str) -> bool:
 
 
 class CaptureKind:
-    """A captured log, whose statements are replayed."""
-
     feature = "replay"
     fills_tables = False
     fixed_work = True
     sized_by: tuple[str, ...] = ()
 
     def owns(self, script: str) -> bool:
-        """Look at the file."""
         return is_capture(script)
 
     def sizes(self, options: Options) -> dict[str, int]:
-        """Return nothing: a capture makes no tables."""
         return {}
 
     def loaded_bytes(self, script: str, options: Options) -> int:
-        """Return 0: a capture loads nothing."""
         return 0
 
     def small_options(self, script: str) -> OptionPairs:
-        """Return none: a capture has no options."""
         return ()
 
 

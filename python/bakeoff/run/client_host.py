@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 import psutil
 
@@ -81,26 +81,11 @@ class _Folder:
                     digest.update(chunk)
         return cls(f"{kind}-{digest.hexdigest()[:24]}", files)
 
-    def write(self, out: IO[bytes], on_bytes: Callable[[int], None]) -> None:
-        with tarfile.open(fileobj=cast(IO[bytes], _Counted(out, on_bytes)), mode="w|", bufsize=_CHUNK_BYTES) as archive:
+    def write(self, out: IO[bytes]) -> None:
+        with tarfile.open(fileobj=out, mode="w") as archive:
             for path in self.files:
                 archive.add(path.resolve(), arcname=path.name, filter=_plain)
             archive.addfile(tarfile.TarInfo(_COMPLETE))
-
-
-class _Counted:
-    """An output that reports how many bytes were written."""
-
-    def __init__(self, out: IO[bytes], on_bytes: Callable[[int], None]) -> None:
-        self._out = out
-        self._on_bytes = on_bytes
-        self._done = 0
-
-    def write(self, data: bytes) -> int:
-        self._out.write(data)
-        self._done += len(data)
-        self._on_bytes(self._done)
-        return len(data)
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
@@ -111,12 +96,7 @@ def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 class ClientHost:
-    """The host that sends the load. Get one from `connect`.
-
-    Attributes:
-        name: as given to ssh.
-        network: the network between client and servers, measured once.
-    """
+    """The host that sends the load. `connect` makes one and measures the network between client and servers."""
 
     network: Network
 
@@ -133,9 +113,7 @@ class ClientHost:
     def connect(cls, study: Study, listener: Listener, stop: threading.Event) -> "ClientHost":
         """Copy the engine and the study's own files to the host, and measure the network to it.
 
-        Raises:
-            HostError: ssh cannot reach the host, or the engine does not run there or cannot reach this machine.
-            KeyboardInterrupt: `stop` was set.
+        HostError if ssh cannot reach the host, or the engine does not run there or cannot reach this machine.
         """
         assert study.client
         client = cls(study.client, listener, stop)
@@ -164,11 +142,7 @@ class ClientHost:
         return Access(address, THIS_MACHINE.clients if client == THIS_MACHINE.address else (client,))
 
     def engine(self, *, stop: threading.Event, on_log: Callable[[str], None]) -> Engine:
-        """Start an engine on the host.
-
-        Raises:
-            EngineError: the connection fails, or the engine does not start.
-        """
+        """Start an engine on the host."""
         command = f"exec {shlex.quote(self._engine)} drive --silence-limit {_SILENCE_S}"
         if self._lua_path:
             command = f"LUA_PATH={shlex.quote(f'{self._lua_path};')}; export LUA_PATH; {command}"
@@ -184,17 +158,13 @@ class ClientHost:
         return Engine(stop=stop, on_log=on_log, process=process, heartbeat_s=_ALIVE_S, paths=self._paths)
 
     def keep_network(self, run: RunDirectory) -> None:
-        """Write down what was measured; a resumed run goes on with the same client host.
-
-        Raises:
-            HostError: the run's client was another machine.
-        """
+        """Store what was measured; HostError if a resumed run's client was another machine."""
         before = run.network()
         if before and before.client_machine != self.network.client_machine:
             raise HostError(
                 f"--client {self.name}: it is {self.network.client_machine}, and the run's client was "
                 f"{before.client_machine}.",
-                hint="Begin a new run.",
+                hint="Start a new run.",
             )
         run.write_json(NETWORK, self.network)
 
@@ -212,25 +182,19 @@ class ClientHost:
         given = [f"-o{name}={value}" for name, value in options.items()]
         return [*ssh_command(), "-T", *given, "--", self.name, remote]
 
-    def _run(
-        self, script: str, *arguments: str, write: Callable[[IO[bytes]], None] | None = None, what: str = ""
-    ) -> str:
-        """Run a script on the host and return what it prints."""
-        command = self._ssh(script, *arguments, compressed=write is not None)
+    def _run(self, script: str, *arguments: str, stdin: IO[bytes] | None = None, what: str = "") -> str:
+        command = self._ssh(script, *arguments, compressed=stdin is not None)
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            stdin = subprocess.PIPE if write else subprocess.DEVNULL
             try:
-                process = subprocess.Popen(command, stdin=stdin, stdout=out, stderr=err, start_new_session=True)
+                process = subprocess.Popen(
+                    command, stdin=stdin or subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
+                )
             except OSError as error:
                 raise HostError(
                     f"--client {self.name}: {command[0]} cannot be run: {error.strerror}.",
                     hint=f"Install an ssh client, or name another one in {SSH_VARIABLE}.",
                 ) from None
             try:
-                if write:
-                    assert process.stdin
-                    with contextlib.suppress(BrokenPipeError), process.stdin:
-                        write(process.stdin)
                 while process.poll() is None:
                     self._heed_stop()
                     time.sleep(_POLL_S)
@@ -297,20 +261,12 @@ class ClientHost:
         return f"{self._cache}/{folder.name}/{name}"
 
     def _copy(self, folder: _Folder) -> None:
-        total, label = sum(path.stat().st_size for path in folder.files), f"copying to {self.name}"
-        self._listener.stage(label)
-
-        def count(done: int) -> None:
-            self._heed_stop()
-            self._listener.progress(label, min(done, total), total, "bytes")
-
-        self._run(
-            _UNPACK,
-            self._cache,
-            folder.name,
-            write=lambda out: folder.write(out, count),
-            what=f"{', '.join(path.name for path in folder.files[:3])} could not be copied",
-        )
+        self._listener.stage(f"copying to {self.name}")
+        what = f"{', '.join(path.name for path in folder.files[:3])} could not be copied"
+        with tempfile.TemporaryFile() as archive:
+            folder.write(archive)
+            archive.seek(0)
+            self._run(_UNPACK, self._cache, folder.name, stdin=archive, what=what)
 
     # ---- the network -----------------------------------------------------------------------------------------------
 
@@ -318,10 +274,7 @@ class ClientHost:
         self._listener.stage(f"measuring the network to {self.name}")
         token = secrets.token_hex(16)
         try:
-            with (
-                _Echo(address, token) as echo,
-                self.engine(stop=self._stop, on_log=self._listener.note) as engine,
-            ):
+            with _Echo(address, token) as echo, self.engine(stop=self._stop, on_log=self._listener.note) as engine:
                 found = engine.probe(address, echo.port, token, limit_s=_PROBE_S)
         except EngineError as error:
             self._heed_stop()
@@ -343,7 +296,7 @@ class ClientHost:
 
 
 def ssh_command() -> list[str]:
-    """The ssh command: that of `$BAKEOFF_SSH`, split as a shell splits words, or `ssh`."""
+    """Return `$BAKEOFF_SSH`, split as a shell splits words, or `ssh`."""
     return shlex.split(os.environ.get(SSH_VARIABLE, "")) or ["ssh"]
 
 
@@ -365,7 +318,7 @@ class _Echo:
 
     def __exit__(self, *_: object) -> None:
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # or `accept` goes on waiting
+            self._listener.shutdown(socket.SHUT_RDWR)  # or `accept` keeps waiting
         self._listener.close()
         self._thread.join(timeout=5)
 

@@ -23,15 +23,13 @@ class UnreliableCountError(Exception):
 
 @dataclass(frozen=True)
 class CellRun:
-    """One measurement of a cell, warm-up included.
+    """One measurement of a cell, warm-up included; everything is by arm name.
 
     Attributes:
-        arms: those measured, by name.
         engines: the storage engine of each arm's tables.
-        servers: by arm.
         changes_nothing: a warm-up, which must leave the data as they are.
         rates: events per second last seen, by cell and `reads_only`; kept for the whole run.
-        note_once: says a sentence once a run.
+        note_once: says a sentence once per run.
     """
 
     study: Study
@@ -47,12 +45,10 @@ class CellRun:
 
     @property
     def workload(self) -> Workload:
-        """The cell's workload."""
         return self.study.workloads[self.cell.workload_index]
 
     @property
     def reads_only(self) -> bool:
-        """Only what reads is run."""
         return self.changes_nothing or not self.cell.writes
 
 
@@ -79,26 +75,23 @@ class Measuring(Protocol):
 
 
 class ScriptMeasuring:
-    """How Lua scripts are measured."""
+    """How Lua scripts are measured; other kinds override what differs."""
 
     def declared(self, script: str) -> Message | None:
-        """Ask the engine."""
         return declared_by(script)
 
     def resolved(self, study: Study, workload: Workload) -> Workload:
-        """Return the workload as it is: nobody knows what a script does."""
         return workload
 
     def check(self, study: Study, workload: Workload) -> None:
-        """Check what needs no look at the script, which `bakeoff.run.workload_checks` takes."""
+        """Check the workload itself; `bakeoff.run.workload_checks` looks into the script."""
         if workload.speed is not None:
             raise SpecError(f"workload {workload.script}: a script has no speed.", hint="Give it a rate.")
 
     def check_engine(self, workload: Workload, arm: Arm, engine: str) -> None:
-        """Accept every engine."""
+        pass
 
     def request(self, run: CellRun) -> dict[str, Any] | None:
-        """Return script, options and load model."""
         workload = run.workload
         taken = takes(workload.script)
         own = {name: arm_options(arm, run.engines[name], taken) for name, arm in run.arms.items()}
@@ -113,7 +106,6 @@ class ScriptMeasuring:
         }
 
     def begin(self, run: CellRun) -> Callable[[Measurement], None]:
-        """Check the number of errors afterwards."""
         return lambda measured: check_errors(measured.slices)
 
 
@@ -129,11 +121,7 @@ def measuring_of(script: str) -> Measuring:
 
 
 def resolved(study: Study) -> Study:
-    """Return the study with `writes` set for every workload that tells.
-
-    Raises:
-        SpecError, HostError: a workload cannot be read.
-    """
+    """Return the study with `writes` set for every workload that tells."""
     known = (measuring_of(each.script).resolved(study, each) for each in study.workloads)
     return study.model_copy(update={"workloads": tuple(known)})
 
@@ -161,7 +149,7 @@ def declares(script: str, kind: str, name: str) -> bool:
 
 
 def takes(script: str) -> Callable[[str], bool]:
-    """Return whether a script may be given an option: it declares it, or none at all, like sysbench 0.5's scripts."""
+    """Whether a script may be given an option: it declares it, or none at all, like sysbench 0.5's scripts."""
     declared = measuring_of(script).declared(script)
     names = {option["name"] for option in declared["options"]} if declared else set()
     return lambda name: not names or name in names
@@ -178,7 +166,7 @@ def script_options(study: Study, workload: Workload, data: Data) -> dict[str, An
 
 
 def arm_options(arm: Arm, engine: str, taken: Callable[[str], bool]) -> dict[str, Any]:
-    """Return the options that may differ from arm to arm: how tables are made, and the options of the arm's data.
+    """Return the options that may differ between arms: how tables are made, and the options of the arm's data.
 
     `engine` is the storage engine of the arm's tables; `taken` says which options the script takes.
     """

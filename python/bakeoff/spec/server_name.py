@@ -51,7 +51,7 @@ class ServerSpec(Frozen):
         """Return text that `parse_server` reads back, without a URL's password."""
         if self.origin is Origin.CATALOG:
             head = f"{self.flavour}:{self.version}" if self.version else self.flavour
-        elif self.origin is Origin.URL:
+        elif self.is_running:
             head = self.location
         else:
             head = f"{self.origin}:{self.location}"
@@ -68,8 +68,10 @@ class ServerSpec(Frozen):
         return self.origin is Origin.URL
 
     def with_options(self, **options: str) -> Self:
-        merged = dict(self.options) | options
-        return self.model_copy(update={"options": tuple(merged.items())})
+        return self.model_copy(update={"options": tuple((dict(self.options) | options).items())})
+
+    def with_env(self, name: str, value: str) -> Self:
+        return self.model_copy(update={"env": tuple((dict(self.env) | {name: value}).items())})
 
 
 UNWRITABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -119,7 +121,7 @@ def parse_server(text: str, folder: Path = Path()) -> ServerSpec:
         else:
             name = name.replace("-", "_")
             if name in options and _joint(name) is None:
-                raise SpecError(f"server {_shown(text)}: {name} comes twice.", hint="Leave one out.")
+                raise SpecError(f"server {_shown(text)}: {name} appears twice.", hint="Leave one out.")
             options[name] = joined(options.get(name), name, value)
     base = _parse_head(head, text)
     return base.model_copy(

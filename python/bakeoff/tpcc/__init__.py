@@ -1,1 +1,1 @@
-"""TPC-C: throughput, response times and conditions of the specification (docs/tpcc.md)."""
+"""TPC-C: throughput, response times and the standard's conditions (docs/reference/tpcc.md)."""

@@ -1,4 +1,4 @@
-"""Measure TPC-C: refuse what makes its counts meaningless, and compare the counts with the server's own."""
+"""Measure TPC-C: refuse what would make its counts meaningless, and check the counts against the server's own."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,7 +20,7 @@ _WITHOUT_TRANSACTIONS = frozenset({"myisam", "memory", "heap", "archive", "csv",
 
 
 class TpccMeasuring(ScriptMeasuring):
-    """How TPC-C is measured. Scripts that only share its name are measured like any other script."""
+    """How the bundled TPC-C is measured. Scripts that only share its name are measured like any other script."""
 
     def check(self, study: Study, workload: Workload) -> None:
         """Refuse keying and think times: such terminals do next to nothing in slices of seconds."""
@@ -35,7 +35,7 @@ class TpccMeasuring(ScriptMeasuring):
             )
 
     def check_engine(self, workload: Workload, arm: Arm, engine: str) -> None:
-        """Refuse tables without transactions, which keep half of a New-Order that is rolled back."""
+        """Refuse tables without transactions, which would keep half of a rolled-back New-Order."""
         if workload.script == BUNDLED and engine in _WITHOUT_TRANSACTIONS and not arm.data.source:
             own = arm.data.engine.lower() == engine
             raise SpecError(
@@ -46,7 +46,6 @@ class TpccMeasuring(ScriptMeasuring):
             )
 
     def begin(self, run: CellRun) -> Callable[[Measurement], None]:
-        """Read the servers' counts before and after, keep them, and compare."""
         check_errors = super().begin(run)
         if run.workload.script != BUNDLED:
             return check_errors
@@ -79,16 +78,7 @@ def _read_all(run: CellRun) -> dict[str, ServerCounts]:
 
 
 def read_counts(server: Server, database: str, options: Mapping[str, Any]) -> ServerCounts:
-    """Return the transactions that an idle server has counted so far.
-
-    Args:
-        server: under no load.
-        database: of the tables.
-        options: of the script; they name the tables.
-
-    Raises:
-        ServerError: the server is gone.
-    """
+    """Return the transactions that an idle server has counted so far."""
     sets = int(options.get("tables") or 1)
     plain = sets == 1 and options.get("table_suffix", "auto") == "auto"
     districts = ["district"] if plain else [f"district{number}" for number in range(1, sets + 1)]

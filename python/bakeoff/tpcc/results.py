@@ -1,8 +1,8 @@
-"""Results of TPC-C: tpmC, response times and mix by transaction, constraints, and a check of the counts by the server.
+"""TPC-C's results: tpmC, response times and mix by transaction, constraints, and a check against the server's counts.
 
-Times come from an epoch's slices, counts and latencies from its histograms by operation, as `tpcc.lua` names them:
-`new_order` and the other types, and `new_order.rollback`, `new_order.retried`, `delivery.skipped`. Definitions: TPC-C
-revision 5.11; docs/tpcc.md says where bakeoff differs.
+Times come from an epoch's slices. Counts and latencies come from its histograms by operation, as `tpcc.lua` names them:
+`new_order` and the other types, `new_order.rollback`, `new_order.retried`, `delivery.skipped`. Definitions follow TPC-C
+revision 5.11; docs/reference/tpcc.md says where bakeoff differs.
 """
 
 import math
@@ -42,7 +42,7 @@ TYPES = tuple(_RULES)
 
 
 class Judgement(StrEnum):
-    """Whether a constraint is met. Too few: it is missed by so little that chance may explain it."""
+    """Whether a constraint is met. TOO_FEW: missed by so little that chance may explain it."""
 
     OK = "OK"
     NOT_OK = "not OK"
@@ -53,12 +53,11 @@ class TypeSummary(Frozen):
     """One transaction type of one arm in one cell.
 
     Attributes:
-        name: one of `TYPES`.
-        count: completed and counted, rollbacks included.
+        count: including rollbacks.
         share: of all transactions, 0 to 1.
-        quantiles_ns: "0.5" "0.9" "0.95" "0.99" "0.999", of all epochs together; no intervals. Of the response time:
-            from the choice of the transaction to the reply to COMMIT, retries included.
-        retried: transactions that ran more than once because of a deadlock or lock wait.
+        quantiles_ns: "0.5" "0.9" "0.95" "0.99" "0.999" of the response time over all epochs: from the choice of the
+            transaction to the reply to COMMIT, retries included.
+        retried: transactions that ran again after a deadlock or lock wait.
         response: 90th percentile within the standard's limit.
         mix: share at least the standard's; OK for New-Order, which has none.
     """
@@ -76,9 +75,9 @@ class TpccSummary(Frozen):
     """One arm in one cell, over the valid epochs.
 
     Attributes:
-        tpmc: New-Orders a minute, rollbacks included as in clause 5.4: mean of the epochs, with a 95 % t interval over
-            epochs (equal to the mean with one epoch), or over hosts where several measured (`bakeoff.stats.hosts`).
-        tpm_total: transactions of all types a minute, likewise a mean of epochs.
+        tpmc: New-Orders per minute, including rollbacks as in clause 5.4: mean of the epochs, with a 95 % t interval
+            over epochs, or over hosts if several measured. The interval is empty with one epoch.
+        tpm_total: transactions of all types per minute.
         rollback_share: share of New-Orders that ended in the standard's rollback.
         rollback: the share is 0.9 % to 1.1 %.
         skipped: at most 1 % of Deliveries found a district without an undelivered order.
@@ -131,14 +130,7 @@ class _Measured:
 
 
 def tpcc_summaries(epochs: Sequence[EpochData]) -> tuple[TpccSummary, ...]:
-    """Summarise every (cell, arm) of the valid epochs with a `new_order` operation, in the order first measured.
-
-    Args:
-        epochs: of one run; the discarded are left out.
-
-    Raises:
-        ResultsError: a histogram is damaged.
-    """
+    """Summarize every (cell, arm) of the valid epochs that ran `new_order`, in the order first measured."""
     measured: defaultdict[tuple[str, str], _Measured] = defaultdict(_Measured)
     for epoch in epochs:
         if not epoch.valid:
@@ -199,7 +191,7 @@ def _type_summary(name: str, measured: _Measured) -> TypeSummary:
 
 
 def _judge_share(count: int, of: int, *, least: float, most: float, nominal: float) -> Judgement:
-    """Judge a share. It is TOO_FEW if chance explains how far it lies outside, for a true value of `nominal`."""
+    """Judge a share. TOO_FEW if chance explains how far it lies outside, for a true value of `nominal`."""
     if of == 0:
         return Judgement.TOO_FEW
     share = count / of
@@ -213,7 +205,7 @@ def _judge_share(count: int, of: int, *, least: float, most: float, nominal: flo
 class CrossCheck(Frozen):
     """The engine's counts beside the growth of the server's own over the same time.
 
-    The server also counts what the engine leaves out (guards, ends of slices, injected slowdowns), so it may have more.
+    The server also counts what the engine leaves out, such as guards and ends of slices, so it may have more.
 
     Attributes:
         uncounted_share: share of the server's committed New-Orders that the engine did not count; 0 to 1.
@@ -235,12 +227,7 @@ class CrossCheck(Frozen):
 
 
 def compare_counts(histograms: Iterable[Mapping[str, Any]], readings: Sequence[Reading]) -> CrossCheck:
-    """Compare what one arm completed in one cell with its server's growth.
-
-    Args:
-        histograms: the engine's `histogram` messages of that arm and cell.
-        readings: several when the cell was measured in several rounds.
-    """
+    """Compare what one arm completed in one cell with its server's growth, over one reading per round."""
     counts = _counts(histograms)
     rollbacks = counts["new_order.rollback"]
     orders = counts["new_order"] - rollbacks
@@ -258,7 +245,7 @@ def compare_counts(histograms: Iterable[Mapping[str, Any]], readings: Sequence[R
 
 
 def cross_checks(epochs: Iterable[EpochData]) -> dict[tuple[str, str], list[CrossCheck]]:
-    """The checks of all epochs by (cell, arm); epochs without server counts have none."""
+    """Return the checks of all epochs by (cell, arm)."""
     found: dict[tuple[str, str], list[CrossCheck]] = {}
     for epoch in epochs:
         for arm, cells in epoch.server_counts.items():

@@ -1,12 +1,11 @@
-"""The section "TPC-C": tpmC, the standard's constraints, response times, and the usual three sets (docs/tpcc.md)."""
+"""The section "TPC-C": tpmC, the standard's constraints, response times, and the usual three sets."""
 
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bakeoff.report import numbers
-from bakeoff.report.context import Context
-from bakeoff.report.sections import Place, SectionSource
+from bakeoff.report.context import Context, Place, SectionSource
 from bakeoff.report.studies import measured
 from bakeoff.report.view import Row, Section, Table, Value
 from bakeoff.results.epoch_data import EpochData
@@ -30,7 +29,6 @@ def _summaries(context: Context) -> Sequence[TpccSummary]:
 
 
 def _section(context: Context) -> Section | None:
-    """TpmC and constraints, response times by transaction, and the median of three sets."""
     summaries = context.once(_summaries)
     if not summaries:
         return None
@@ -44,7 +42,6 @@ def _section(context: Context) -> Section | None:
 
 
 def _key_figures(context: Context) -> Iterator[str]:
-    """`tpmC, 4 threads, mysql:8.0: 19,355 (19,300 to 19,410)`, for each cell and arm."""
     summaries = context.once(_summaries)
     for summary in summaries:
         tpmc = _tpmc(summary)
@@ -53,7 +50,6 @@ def _key_figures(context: Context) -> Iterator[str]:
 
 
 def _tpmc(summary: TpccSummary) -> Value:
-    """New-Orders per minute, with their interval if there are several epochs."""
     interval = f"{format_rate(summary.tpmc_low)} to {format_rate(summary.tpmc_high)}"
     return Value(text=format_rate(summary.tpmc), sub=interval if summary.tpmc_low < summary.tpmc_high else "")
 
@@ -115,7 +111,6 @@ def _transactions_table(context: Context, summaries: Sequence[TpccSummary]) -> T
 
 
 def _server_count(checks: Sequence[CrossCheck]) -> Value:
-    """Whether the server counted at least what was measured, in every epoch."""
     if not checks:
         return Value(text="not asked")
     disagreeing = sum(not check.agrees for check in checks)
@@ -130,14 +125,13 @@ def _worst(judgements: Iterable[Judgement]) -> str:
 
 
 def _cell(context: Context, summary: TpccSummary, summaries: Sequence[TpccSummary]) -> str:
-    """The threads of a cell, and its workload if there are several."""
     if len({each.cell.rpartition("/")[0] for each in summaries}) > 1:
         return context.cell_title(summary.cell)
     return numbers.threads(int(summary.cell.rpartition("/")[2]))
 
 
 def _sets_table(context: Context) -> Table:
-    """The median of three sets as publications give it, how much it would vary with other sets, and our ratio."""
+    """Show the median of three sets as publications do, its spread over other sets, and our ratio."""
     scripts = {cell.name: cell.script for cell in context.cells_planned}
     rows = []
     for comparison in context.primary:
@@ -148,7 +142,7 @@ def _sets_table(context: Context) -> Table:
         if not ratios or scripts.get(comparison.cell) != _TPCC:
             continue
         count = math.comb(len(contender.keys() & baseline.keys()), SETS)
-        choices = f"{count} choices" if len(ratios) == count else f"{len(ratios):,} of the {count:,} choices, drawn"
+        choices = f"{count} choices" if len(ratios) == count else f"{len(ratios):,} of the {count:,} choices"
         rows.append(
             Row.of(
                 context.labels[comparison.contender],

@@ -13,16 +13,13 @@ class TpccKind(ScriptKind):
     sized_by = ()
 
     def owns(self, script: str) -> bool:
-        """Judge by the name."""
         return stem(script).startswith("tpcc")
 
     def sizes(self, options: Options) -> dict[str, int]:
-        """Return the sets of tables (`tables`) and the warehouses in each."""
         warehouses = whole_number(options.get("warehouses"), 0) or whole_number(options.get("scale"), 10)
         return {"tables": whole_number(options.get("tables"), 1), "warehouses": warehouses}
 
     def loaded_bytes(self, script: str, options: Options) -> int:
-        """Estimate from the warehouses."""
         sizes = self.sizes(options)
         return sizes["tables"] * sizes["warehouses"] * _BYTES_PER_WAREHOUSE
 
