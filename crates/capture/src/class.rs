@@ -1,8 +1,6 @@
-//! Classifies statements: a plain read, a change to its own session, or a write.
-//!
-//! In doubt a statement is a write, so a write is never taken for a read. A name before `(` must be a built-in function that is
-//! known to change nothing, because any other may be a stored function. Code in comments must be a read on servers of every
-//! version. If the statement's texts end elsewhere in another `sql_mode` or character set, it must be a read there, too.
+//! Classifies statements: a plain read, a change to its own session, or a write. In doubt a statement is a write. A
+//! name before `(` must be a built-in function that changes nothing. Code in comments, and texts that end elsewhere in
+//! another `sql_mode` or character set, must be reads on every server.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -14,10 +12,8 @@ use crate::event::number;
 use crate::keywords;
 use crate::lexer::{Kind, Lexer, code_tokens, is_ident, is_word, unquoted};
 
-/// What a statement does to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// It reads. It changes and locks nothing.
     Read,
     /// It concerns only its own session: `SET` of session variables, `USE`, the begin and end of transactions, an empty statement.
     Session,
@@ -25,7 +21,6 @@ pub enum Class {
     Write(&'static str),
 }
 
-/// What a statement does to its connection's transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// Commits the open transaction, unlocks tables and begins a transaction.
@@ -34,13 +29,11 @@ pub enum Effect {
     Lock,
     /// Unlocks tables, and ends a transaction that had them locked.
     Unlock,
-    /// Ends the transaction.
     End,
     /// Ends the transaction and begins another one (`AND CHAIN`).
     Chain,
     /// Commits the open transaction and is none of the next: `CREATE`, `FLUSH`.
     Commits,
-    /// Has no effect on the transaction.
     Inside,
 }
 
@@ -60,7 +53,6 @@ impl Statement {
     }
 }
 
-/// First words of statements that commit the open transaction.
 #[rustfmt::skip]
 const COMMITTING: [&str; 14] = [
     "ALTER", "CREATE", "DROP", "RENAME", "TRUNCATE", "GRANT", "REVOKE", "ANALYZE", "OPTIMIZE", "REPAIR", "FLUSH",
@@ -103,9 +95,8 @@ pub fn effect(sql: &[u8]) -> Effect {
     Effect::Inside
 }
 
-/// Returns the schema of `USE name`.
-///
-/// The client's own command also takes names like `my-db` without quotes, up to a space or a `;`.
+/// Returns the schema of `USE name`. The client's own command also takes names like `my-db` without quotes, up to a
+/// space or a `;`.
 pub fn used_schema(sql: &[u8], dialect: Dialect) -> Option<Cow<'_, [u8]>> {
     let mut tokens = Lexer::in_dialect(sql, dialect).code();
     if !is_word(sql, tokens.next()?, "USE") {
@@ -143,11 +134,9 @@ struct Part<'a> {
     kind: Kind,
     text: &'a [u8],
     end: usize,
-    /// The version of the comment around it.
     version: Option<u64>,
 }
 
-/// Returns what `sql` does to the server, by its text alone.
 pub fn class(sql: &[u8]) -> Class {
     let mut class = None;
     for dialect in dialects(sql) {
@@ -179,7 +168,6 @@ fn dialects(sql: &[u8]) -> impl Iterator<Item = Dialect> {
 
 struct Found {
     class: Class,
-    /// It is one statement and ends within a quote or a comment.
     cut: bool,
 }
 

@@ -1,9 +1,6 @@
-//! Digests: groups statements that differ only in literals, layout and comments, like the server's `STATEMENT_DIGEST()`.
-//!
-//! Tokens are reduced as the server does it: a literal with its sign becomes `?`, a list of them `?, ...`, a row of them `(...)`,
-//! several rows `(...) /* , ... */`, the list after `IN` `(...)`. If versions differ, this follows the newest: 9.x drops a sign
-//! after `=` and a `;` at the end, 8.0 keeps them. The server digests the first 1024 bytes (`max_digest_length`), this the whole
-//! statement.
+//! Digests: groups statements that differ only in literals, layout and comments, like the server's
+//! `STATEMENT_DIGEST()`. A literal becomes `?`, a list of them `?, ...`, a row `(...)`, several rows `(...) /* , ...
+//! */`. If versions differ, this follows the newest. The server digests the first 1024 bytes, this the whole statement.
 
 use bakeoff_wire::dialect::{Dialect, MultiByte};
 use sha2::{Digest as _, Sha256};
@@ -35,7 +32,6 @@ const CHARSETS: &[&str] = &[
     "utf16", "utf16le", "utf32", "utf8", "utf8mb3", "utf8mb4",
 ];
 
-/// Computes digests, reusing its buffer.
 #[derive(Debug, Default)]
 pub struct Digester {
     /// Two bytes per token. After [`IDENT`] and [`HINT_NAME`] follow four bytes of length and the name.
@@ -73,7 +69,6 @@ impl Digester {
         facts
     }
 
-    /// Returns the reduced tokens. Equal digests have equal keys.
     pub fn key(&self) -> &[u8] {
         &self.key
     }
@@ -156,7 +151,6 @@ impl Digester {
         self.floor = self.key.len();
     }
 
-    /// Returns the last token (0) or the one before it (1), unless a name comes between.
     fn last(&self, back: usize) -> Id {
         let Some(at) = self.key.len().checked_sub(2 * (back + 1)).filter(|&at| at >= self.floor) else {
             return NONE;

@@ -6,7 +6,6 @@ pub(crate) const MARK: &[u8] = "\u{FEFF}".as_bytes();
 
 const PIECE: u64 = 64 << 10;
 
-/// Decodes one unit in its byte order.
 type Unit = fn([u8; 2]) -> u16;
 
 /// Decodes UTF-16, which it recognises by the byte order mark or the zero bytes, and removes UTF-8's mark.
@@ -28,7 +27,6 @@ pub(crate) fn as_utf8(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Rea
     })
 }
 
-/// Decodes UTF-16. Invalid units become U+FFFD.
 struct Utf16<R> {
     inner: R,
     unit: Unit,
@@ -37,7 +35,6 @@ struct Utf16<R> {
 }
 
 impl<R: Read> Utf16<R> {
-    /// Decodes the next piece. Returns false at the end.
     fn fill(&mut self) -> io::Result<bool> {
         let mut bytes = std::mem::take(&mut self.begun);
         let is_last = self.inner.by_ref().take(PIECE).read_to_end(&mut bytes)? == 0;

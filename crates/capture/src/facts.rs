@@ -5,18 +5,13 @@ use bakeoff_wire::dialect::Dialect;
 use crate::keywords::{self, Id, NAMED, symbol};
 use crate::lexer::{Kind, Token, is_one_of};
 
-/// What the tokens of a statement tell, apart from its digest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The dialect in which its texts end.
     pub(crate) dialect: Dialect,
-    /// The first keyword, or 0.
     pub(crate) first: Id,
     /// It has no tokens, or only comments.
     pub empty: bool,
-    /// It has a `?` in place of a value.
     pub parameter: bool,
-    /// It ends within a quote or a comment.
     pub cut: bool,
     /// It contains or changes a password.
     pub secret: bool,
@@ -38,11 +33,9 @@ pub struct Facts {
 const WITH_SECRETS: [&str; 4] =
     ["rds_set_external_", "az_replication_change_", "setupExternalSource", "audit_log_encryption_password_set"];
 
-/// Collects facts from the tokens of one text.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     pub(crate) facts: Facts,
-    /// The first keyword of the current statement, or 0.
     first: Id,
     several: bool,
     before: Id,
@@ -200,7 +193,6 @@ fn gives_password(text: &[u8]) -> bool {
     })
 }
 
-/// Whether `text` contains `word`, ignoring case.
 pub(crate) fn mentions(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|each| each.eq_ignore_ascii_case(word))
 }

@@ -11,12 +11,10 @@ use liblzma::read::XzDecoder;
 
 const BUFFER: usize = 64 << 10;
 
-/// Counts the bytes read from disk, before decompression.
 #[derive(Debug, Clone, Default)]
 pub struct ReadProgress(Arc<AtomicU64>);
 
 impl ReadProgress {
-    /// Returns the bytes read so far from all files.
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -1,6 +1,5 @@
-//! Numbers the server's keywords and symbols. Synonyms (`SCHEMA`, `DATABASE`) have the same number.
-//!
-//! Source: `information_schema.KEYWORDS` and `STATEMENT_DIGEST_TEXT()` of MySQL 8.0 and 9.7.
+//! Numbers the server's keywords and symbols, from `information_schema.KEYWORDS` and `STATEMENT_DIGEST_TEXT()` of 8.0
+//! and 9.7. Synonyms have the same number.
 
 use std::sync::LazyLock;
 
@@ -33,7 +32,6 @@ const SLOTS: usize = 4096;
 struct Word {
     text: &'static str,
     id: Id,
-    /// A keyword only before `(`.
     function: bool,
 }
 
@@ -69,7 +67,6 @@ impl Table {
         table
     }
 
-    /// Returns the index of an upper-case word.
     fn find(&self, upper: &[u8]) -> Option<usize> {
         let mut slot = slot_of(upper);
         loop {
@@ -107,7 +104,6 @@ pub(crate) fn keyword(word: &[u8], before_parenthesis: bool) -> Option<Id> {
     (!found.function || before_parenthesis).then_some(found.id)
 }
 
-/// Returns the number of a word that is in the table.
 fn id(word: &str) -> Id {
     keyword(word.as_bytes(), true).unwrap_or_else(|| panic!("{word} is not a keyword"))
 }
@@ -131,7 +127,6 @@ pub(crate) fn symbol(text: &[u8]) -> Id {
 
 macro_rules! named {
     ($($name:ident),* $(,)?) => {
-        /// Numbers of the keywords that this crate uses by name.
         #[derive(Debug)]
         #[expect(non_snake_case, reason = "named like the keywords")]
         pub(crate) struct Named { $(pub(crate) $name: Id),* }

@@ -1,40 +1,30 @@
-//! Splits SQL text into tokens as MySQL's lexer does: words, literals, comments, hints, symbols.
-//!
-//! It never fails: a quote or comment that does not end becomes [`Kind::Cut`]. `"…"` is always a text, whatever the [`Dialect`].
+//! Splits SQL text into tokens as MySQL's lexer does. It never fails: a quote or comment that does not end becomes
+//! [`Kind::Cut`]. `"…"` is always a text, whatever the [`Dialect`].
 
 use std::borrow::Cow;
 
 use bakeoff_wire::dialect::{Dialect, MultiByte, Opaque, code_comment, opening};
 use memchr::memchr;
 
-/// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// An unquoted identifier or keyword.
     Word,
-    /// An identifier in backticks.
     Quoted,
-    /// A number: `1`, `1.5e3`, `0x1F`, `0b1`.
     Number,
-    /// A literal in quotes: text, `N'…'`, `x'…'`, `b'…'`.
     Text,
     /// The name of a variable or a host after a single `@`.
     Host,
-    /// The `?` of a prepared statement.
     Parameter,
     /// A comment. For code in a comment, one token is the `/*!50003` or `/*M!` and another is the `*/`.
     Comment,
     /// `/*+` after `SELECT`, `INSERT`, `REPLACE`, `UPDATE` or `DELETE`. The hint's tokens follow.
     HintBegin,
-    /// The `*/` of a hint.
     HintEnd,
-    /// An operator or punctuation.
     Symbol,
     /// A quote or comment that does not end.
     Cut,
 }
 
-/// A token and its place in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
     pub kind: Kind,
@@ -52,7 +42,6 @@ fn is_space(byte: u8) -> bool {
     byte <= b' '
 }
 
-/// Iterates over the tokens of a statement.
 #[derive(Debug)]
 pub struct Lexer<'a> {
     sql: &'a [u8],
@@ -60,7 +49,6 @@ pub struct Lexer<'a> {
     /// Inside `/*! … */` or `/*M! … */`.
     in_version: bool,
     in_hint: bool,
-    /// A hint may follow the last token.
     takes_hint: bool,
     /// The last token was a single `@`.
     after_at: bool,
@@ -89,22 +77,18 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Iterates over the tokens without comments.
     pub fn code(self) -> impl Iterator<Item = Token> + 'a {
         self.filter(|token| token.kind != Kind::Comment)
     }
 
-    /// Whether the next token belongs to a hint.
     pub fn in_hint(&self) -> bool {
         self.in_hint
     }
 
-    /// Whether the next token belongs to a hint or to code in a comment.
     pub(crate) fn is_within_comment(&self) -> bool {
         self.in_hint || self.in_version
     }
 
-    /// Reads the rest in another dialect.
     pub(crate) fn set_dialect(&mut self, dialect: Dialect) {
         self.dialect = dialect;
     }
@@ -161,7 +145,6 @@ impl<'a> Lexer<'a> {
         self.token(Kind::Word, len)
     }
 
-    /// Reads what begins with a digit, or with a point before one.
     fn number(&mut self) -> Token {
         let rest = self.rest();
         let digits =
@@ -210,7 +193,6 @@ impl<'a> Lexer<'a> {
         self.token(Kind::Symbol, len)
     }
 
-    /// Reads the token that begins here; spaces have been skipped.
     fn read(&mut self) -> Token {
         let byte = self.peek(0);
         let next = self.peek(1);
@@ -246,7 +228,6 @@ impl<'a> Lexer<'a> {
         self.at > 0 && (is_ident(self.sql[self.at - 1]) || self.sql[self.at - 1] == b'`')
     }
 
-    /// Reads the name of a variable or host.
     fn host(&mut self) -> Option<Token> {
         let len = self.length_to(|byte| !is_ident(byte) && byte != b'.');
         (len > 0).then(|| self.token(Kind::Host, len))
@@ -285,10 +266,8 @@ pub fn code_tokens(sql: &[u8]) -> impl Iterator<Item = Token> + '_ {
     Lexer::new(sql).code()
 }
 
-/// Returns the dialect, or if that leaves a text open, the first other one in which every text ends.
-///
-/// The session may have set NO_BACKSLASH_ESCAPES or a character set before the log began. Valid UTF-8 is never read as another
-/// character set.
+/// Returns the dialect, or if that leaves a text open, the first other one in which every text ends. Valid UTF-8 is
+/// never read as another character set.
 pub(crate) fn ending_texts(sql: &[u8], dialect: Dialect) -> Dialect {
     let ends = |dialect: &Dialect| !Lexer::in_dialect(sql, *dialect).any(|token| token.kind == Kind::Cut);
     if memchr(b'\\', sql).is_none() || ends(&dialect) {
@@ -321,7 +300,6 @@ pub(crate) fn unquoted(text: &[u8], multi_byte: MultiByte) -> Cow<'_, [u8]> {
     Cow::Owned(plain)
 }
 
-/// Whether the token is this word, ignoring case.
 pub fn is_word(sql: &[u8], token: Token, word: &str) -> bool {
     sql[token.start..token.end].eq_ignore_ascii_case(word.as_bytes())
 }

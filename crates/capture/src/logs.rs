@@ -16,7 +16,6 @@ const BUFFER: usize = 256 << 10;
 /// Bytes at the beginning of a file that tell its format.
 const HEAD: u64 = 1 << 20;
 
-/// The format of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Slow,
@@ -27,7 +26,6 @@ pub enum Format {
 }
 
 impl Format {
-    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Slow => "slow",
@@ -46,15 +44,12 @@ impl Format {
     }
 }
 
-/// Divides files into lines for a reader.
 struct Feed<'a> {
     sink: &'a mut dyn Sink,
     reader: Option<Box<dyn LogReader>>,
     /// A line whose end has not been read yet, perhaps because it is in the next file. At most [`BUFFER`] bytes.
     buffer: Vec<u8>,
-    /// `buffer` begins a line. False within a line longer than the buffer.
     begins: bool,
-    /// Every line of the file ends with `\r\n`.
     is_windows: bool,
 }
 
@@ -102,9 +97,7 @@ impl Feed<'_> {
     }
 }
 
-/// Reads the logs as if they were one file and gives every event to the sink. Returns the formats in order.
-///
-/// A log may be split into files anywhere. The format changes at a file whose content shows another one.
+/// Reads the logs as if they were one file. Returns the formats in order. A log may be split into files anywhere.
 pub fn read_logs(
     paths: &[PathBuf],
     format: Option<Format>,
@@ -162,7 +155,6 @@ fn begins_log(head: &[u8]) -> bool {
         || (!line.starts_with(b"\t") && general_log::prefix(line).is_some())
 }
 
-/// Detects the format of a log by its first megabyte. None if it looks like none of them.
 pub fn detect(head: &[u8]) -> Option<Format> {
     let mut header = false;
     for line in head.split_inclusive(|byte| *byte == b'\n') {

@@ -34,16 +34,11 @@ const TEXT_MAX: usize = 8192;
 /// Longest latency that is recorded, one day [µs]. Longer ones are recorded as this.
 const LONGEST_US: u64 = 86_400_000_000;
 
-/// What to capture.
 #[derive(Debug, Clone, Default)]
 pub struct CaptureJob {
-    /// The logs in order. `-` is standard input.
     pub logs: Vec<PathBuf>,
-    /// The file to write.
     pub output: PathBuf,
-    /// Replace literals.
     pub redact: bool,
-    /// The format of the logs, or None to detect it.
     pub format: Option<Format>,
 }
 
@@ -108,14 +103,12 @@ impl<W: Write + Send + 'static> Lines<W> {
     }
 }
 
-/// Writes and counts events. Memory grows only with the number of connections and digests.
 pub struct Recorder<W: Write + Send + 'static> {
     lines: Lines<W>,
     totals: Totals,
     digester: Digester,
     sessions: HashMap<u64, SessionState>,
     redactor: Option<Redactor>,
-    /// The statement as it is written, if it was changed.
     changed: Vec<u8>,
 }
 
@@ -131,7 +124,6 @@ impl<W: Write + Send + 'static> Recorder<W> {
         })
     }
 
-    /// Writes the totals and ends the capture.
     pub fn finish(self, formats: &[Format]) -> io::Result<(W, Vec<DigestTotals>, Overall)> {
         let (digests, mut overall) = self.totals.finish();
         overall.formats = formats.iter().map(|format| format.name().to_owned()).collect();
@@ -139,7 +131,6 @@ impl<W: Write + Send + 'static> Recorder<W> {
         Ok((out, digests, overall))
     }
 
-    /// Records anything other than a statement.
     fn command(&mut self, event: &mut Event) {
         self.totals.overall.commands += 1;
         if let Some(connection) = event.connection
@@ -170,7 +161,6 @@ impl<W: Write + Send + 'static> Recorder<W> {
     }
 }
 
-/// Returns why an event cannot be replayed.
 fn reason(event: &Event, facts: &Facts) -> Option<&'static str> {
     let reasons = [
         (facts.secret, "password"),
@@ -317,7 +307,6 @@ impl Totals {
         self.groups.len() - 1
     }
 
-    /// Sorts the digests by total time, or by frequency if no times are known.
     fn finish(mut self) -> (Vec<DigestTotals>, Overall) {
         let mut digests: Vec<DigestTotals> = self.groups.into_iter().map(Group::finish).collect();
         digests.sort_by(|one, other| {

@@ -1,15 +1,9 @@
-//! Reads slow query logs of MySQL 5.5 to 9.x, Percona Server and MariaDB.
-//!
-//! An event is a head of `# ` lines, `use DB;` if the schema changed, `SET timestamp=N;`, and the statement with its `;`. A head
-//! begins with `# Time:`, `# User@Host:` or, in a short log, `# Query_time:`. Each is recognised by its form alone, so a log can
-//! begin and end anywhere, but a statement that contains such lines is split there. The head's `Key: value` pairs are found by
-//! key, whatever separates them.
-//!
-//! MariaDB can write warnings at the end of the head (`log_slow_verbosity=warnings`). Their texts are data and may look like whole
-//! events. They end at the first `SET timestamp=N;` with the second in which the event was written.
-//!
-//! bakeoff writes what it reads from a running server in the same format, with three additions: `Statement_bytes: N` keeps a
-//! statement whole, `Digest_text: Yes` marks a digest, and `SET timestamp=DEFAULT;` stands for an unknown time.
+//! Reads slow query logs of MySQL 5.5 to 9.x, Percona Server and MariaDB. An event is a head of `# ` lines, `use DB;`
+//! if the schema changed, `SET timestamp=N;`, and the statement with its `;`. Each line of a head is recognised by its
+//! form alone, so a log can begin and end anywhere. MariaDB may write warnings at the end of the head, whose texts may
+//! look like whole events. They end at the first `SET timestamp=N;` with the second in which the event was written.
+//! bakeoff writes digests of running servers in this format, with `Statement_bytes: N`, `Digest_text: Yes` and `SET
+//! timestamp=DEFAULT;`.
 
 use crate::event::{
     Event, LogCommand, LogReader, Sink, handles_prepared, is_file_header, is_file_header_rest, number, without_line_end,
@@ -35,7 +29,6 @@ const WARNINGS_MAX: usize = 1 << 20;
 enum Place {
     #[default]
     Outside,
-    /// In the `# ` lines.
     Head,
     /// After `SET timestamp`, or in the statement.
     Sql,
@@ -45,12 +38,10 @@ enum Place {
 #[derive(Debug, Default)]
 struct Warnings {
     text: Vec<u8>,
-    /// Bytes since the last warning began.
     since: usize,
     has_head: bool,
 }
 
-/// Reads a slow log line by line.
 #[derive(Debug, Default)]
 pub struct SlowLog {
     event: Event,
@@ -280,9 +271,8 @@ impl SlowLog {
         }
     }
 
-    /// Whether `SET timestamp` has the second in which the event was written, which the text of a warning cannot know.
-    ///
-    /// Returns `default` if the log has not told any time yet.
+    /// Whether `SET timestamp` has the second in which the event was written. `default` if the log has not told any
+    /// time yet.
     fn is_own_time(&self, default: bool) -> bool {
         const ZONE_STEP_US: i64 = 15 * 60 * SECOND_US;
         const ZONE_MAX_US: i64 = 14 * 3600 * SECOND_US;
@@ -342,7 +332,6 @@ impl SlowLog {
         self.fields(rest.get(address_end + 1..).unwrap_or_default());
     }
 
-    /// Reads `Key: value` pairs. A key right after a key has no value.
     fn fields(&mut self, line: &[u8]) {
         let mut at = 0;
         while let Some(key) = next_key(line, at) {
@@ -421,7 +410,6 @@ impl SlowLog {
     }
 }
 
-/// A key in a line, with the offsets of its name and its value.
 struct Key {
     name: &'static str,
     begin: usize,

@@ -18,7 +18,6 @@ const STATEMENT_LIMIT: Duration = Duration::from_secs(600);
 /// Longest wait within a command: an index over a big table takes as long as it takes.
 const COMMAND_REPLY_LIMIT: Duration = Duration::from_secs(24 * 3600);
 
-/// One server setup under test.
 #[derive(Debug, Clone)]
 pub struct OpenArm {
     pub name: String,

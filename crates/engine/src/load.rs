@@ -24,17 +24,14 @@ use crate::dump_sql::{
 };
 use crate::request::{DumpFile, DumpRows, LoadDump};
 
-/// Settings of every connection before a file, whose own `SET` lines override them.
-///
-/// Like mysqldump, they turn checks off, because tables come in any order. Old rows may have zero dates, and `0` in an AUTO_INCREMENT column
-/// stays 0.
+/// Settings of every connection before a file, whose own `SET` lines override them. Like mysqldump, they turn checks
+/// off.
 const SESSION: [&str; 4] = [
     "SET SESSION sql_log_bin = 0",
     "SET SESSION foreign_key_checks = 0, unique_checks = 0",
     "SET SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
     "SET SESSION autocommit = 1",
 ];
-/// The statement is only a comment.
 const EMPTY_QUERY: u16 = 1065;
 const UNKNOWN_VARIABLE: u16 = 1193;
 const UNKNOWN_DATABASE: u16 = 1049;
@@ -50,7 +47,6 @@ const RENAMES_MAX: usize = 20;
 const DEADLOCKS_MAX: u32 = 100;
 const DEADLOCK_PAUSE: Duration = Duration::from_millis(1);
 
-/// What all files share.
 struct Shared {
     total: u64,
     address: Arc<ServerAddress>,
@@ -61,17 +57,13 @@ struct Shared {
     resumed: bool,
 }
 
-/// What was changed in the dump's statements.
 #[derive(Default)]
 struct Found {
     names: BTreeMap<String, String>,
     left_out: BTreeMap<&'static str, u64>,
 }
 
-/// Loads the dump stage by stage, the files of a stage on several connections. Sends `progress` and `translated`.
-///
-/// # Errors
-/// The first statement that fails, with its file and line, or a file that cannot be read.
+/// Loads the dump stage by stage, the files of a stage on several connections.
 pub fn load(
     id: u64,
     request: &LoadDump,
@@ -107,7 +99,6 @@ pub fn load(
 }
 
 impl Shared {
-    /// Runs one worker: file after file, each on its own connection.
     fn work(&self, context: &WorkerContext) -> Result<(), Failure> {
         let connector = Connector::new(Arc::clone(&self.address), Arc::clone(&context.canceller));
         while context.gate.failure().is_none() {
@@ -162,7 +153,6 @@ struct Loading<'a> {
     failure: Option<Failure>,
     /// Statements read, except those left out.
     statements: u64,
-    /// Line of the current statement, and how the server reads it.
     line: u64,
     dialect: Dialect,
     /// Why the session's time zone could not be set. Only events are loaded without it, because they do not run.
@@ -274,7 +264,6 @@ impl Loading<'_> {
         })
     }
 
-    /// Keeps a failure. Returns whether to go on.
     fn keep(&mut self, outcome: Result<(), Failure>) -> bool {
         self.report();
         self.failure = outcome.err();

@@ -90,7 +90,6 @@ pub struct DumpRows {
     pub functions: Vec<String>,
 }
 
-/// `probe`: measure the network to an echo on the servers' host.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "docs/engine.md explains the fields")]
@@ -289,7 +288,6 @@ impl Measure {
         }
     }
 
-    /// Whether latencies begin at intended starts.
     pub fn is_by_the_clock(&self) -> bool {
         self.load != Load::default() || self.replay().is_some_and(|replay| replay.speed.is_some())
     }

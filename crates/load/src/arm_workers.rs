@@ -1,7 +1,5 @@
-//! The workers of one measured arm, one thread per connection, and a coordinator for what the script does once for all of them.
-//!
-//! The workers set up in parallel, rest at their gate between slices, and are always joined, orderly at the end or after cutting their
-//! connections on a failure. A worker that does not end (a script that never returns) makes the failure fatal.
+//! The workers of one measured arm: one thread per connection, and a coordinator for what the script does once. They
+//! rest at their gate between slices and are always joined. If one does not end, the failure is fatal.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -40,7 +38,6 @@ pub trait Workload: Send + Sync + 'static {
     fn work(&self, host: Rc<SliceHost>) -> Result<(), Failure>;
 }
 
-/// What the workers of an arm are started with.
 pub struct ArmPlan {
     pub arm: String,
     pub address: Arc<ServerAddress>,
@@ -53,23 +50,19 @@ pub struct ArmPlan {
     pub pairing: Option<Arc<Pairing>>,
 }
 
-/// What all workers of an arm did in one slice.
 #[derive(Debug, Default)]
 pub struct SliceSum {
     pub totals: SliceTotals,
     pub connections: u64,
-    /// Workers that had counted events.
     pub active: u64,
     /// When the last of them ended its window or, without one, rested [ns of the clock].
     pub ended_ns: u64,
 }
 
-/// The running threads of one arm.
 pub struct ArmWorkers {
     arm: String,
     pool: WorkerPool<Latencies>,
     stats: Vec<Arc<WorkerStats>>,
-    /// Workers pass it when the coordinator has initialised.
     start: Arc<Barrier>,
     coordinator: Option<Coordinator>,
     slice: u32,
@@ -110,12 +103,10 @@ impl ArmWorkers {
         self.pool.gate().wait_all_resting(limit)
     }
 
-    /// Starts a slice. All workers must be at rest.
     pub fn begin(&mut self, slice: &Arc<Slice>) {
         self.slice = self.pool.gate().open(Arc::clone(slice));
     }
 
-    /// Sums up the last slice. All workers must be at rest.
     pub fn slice_sum(&self) -> SliceSum {
         let mut sum = SliceSum::default();
         let workers = self.stats.iter();
@@ -161,7 +152,6 @@ impl ArmWorkers {
         }
     }
 
-    /// Makes every blocking call of the threads return.
     fn cut(&self) {
         self.pool.cut();
         if let Some(coordinator) = &self.coordinator {
@@ -170,7 +160,6 @@ impl ArmWorkers {
         self.start.break_up();
     }
 
-    /// Waits for all threads to end, which they have been asked to. After `done_limit` the connection of `done()` is cut.
     fn join(&mut self, done_limit: Duration) -> Result<(), Failure> {
         let stuck = self.pool.gate().wait_all_gone(ENDING_LIMIT);
         if stuck > 0 {
@@ -179,7 +168,6 @@ impl ArmWorkers {
         let Some(Coordinator { thread, finish, canceller }) = self.coordinator.take() else {
             return Ok(());
         };
-        // A coordinator that has ended no longer listens.
         let _ = finish.send(());
         let began = Instant::now();
         while !thread.is_finished() {
@@ -222,7 +210,6 @@ impl ArmPlan {
 }
 
 impl Coordinator {
-    /// Starts the coordinator's thread. Returns None if it or the workers could not be started.
     fn start(
         plan: &Arc<ArmPlan>,
         workload: &Arc<dyn Workload>,
@@ -246,7 +233,6 @@ impl Coordinator {
     }
 }
 
-/// Runs the coordinator. A failure before the workers start goes to the gate, a later one is returned.
 fn coordinate(
     plan: &ArmPlan,
     context: &WorkerContext,

@@ -1,9 +1,5 @@
 //! The start gate, where the workers of one arm rest between slices and the coordinator starts them and waits for them.
-//!
-//! Workers sleep in the kernel (futex) on one word that the coordinator raises at each slice's start. The coordinator sleeps on a condition
-//! variable that the last worker to rest signals. Within a slice a worker only reads the word.
-//!
-//! Also a barrier that threads can leave and break, and a semaphore.
+//! Workers sleep on a futex that the coordinator raises at each slice's start. Also a barrier and a semaphore.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -19,7 +15,6 @@ use crate::lock;
 /// The word's value once the gate is closed for good. Slices are numbered from 1 up.
 const CLOSED: u32 = u32::MAX;
 
-/// One turn of an arm, as the coordinator hands it to the workers. Times are ns of the engine's clock.
 #[derive(Debug)]
 pub struct Slice {
     pub block: u64,
@@ -51,26 +46,19 @@ struct Word(AtomicU32);
 #[derive(Debug)]
 struct State {
     slice: Option<Arc<Slice>>,
-    /// Workers that are neither resting nor gone.
+    /// Neither resting nor gone.
     busy: usize,
-    /// Workers that are not gone.
     live: usize,
     failure: Option<Failure>,
 }
 
-/// Why a wait ended before all workers were at rest.
 #[derive(Debug)]
 pub enum WaitError {
     Failed(Failure),
-    /// The limit passed.
-    TimedOut {
-        /// Workers neither resting nor gone.
-        busy: usize,
-    },
+    TimedOut { busy: usize },
 }
 
 impl StartGate {
-    /// Creates a gate for this many workers, all of them busy setting up.
     pub fn new(workers: usize) -> Self {
         Self {
             word: Word::default(),
@@ -124,7 +112,6 @@ impl StartGate {
         }
     }
 
-    /// Worker: is gone.
     pub fn leave(&self) {
         let mut state = lock(&self.state);
         // Once the gate has closed, nobody waits for rest any more.
@@ -167,9 +154,6 @@ impl StartGate {
     }
 
     /// Coordinator: waits until every worker rests or is gone, and returns how many are left.
-    ///
-    /// # Errors
-    /// [`WaitError::Failed`] as soon as a worker fails, [`WaitError::TimedOut`] after `limit`.
     pub fn wait_all_resting(&self, limit: Duration) -> Result<usize, WaitError> {
         let state = self.wait(limit, |state| state.busy == 0 || state.failure.is_some());
         match &state.failure {
@@ -213,7 +197,6 @@ pub struct Barrier {
 struct BarrierState {
     parties: usize,
     waiting: usize,
-    /// Incremented each time all have arrived.
     round: u64,
     broken: bool,
 }
@@ -239,14 +222,12 @@ impl Barrier {
         }
     }
 
-    /// Leaves for good: the others no longer wait for this thread.
     pub fn leave(&self) {
         let mut state = lock(&self.state);
         state.parties = state.parties.saturating_sub(1);
         self.release_if_complete(&mut state);
     }
 
-    /// Releases everybody, now and in the future.
     pub fn break_up(&self) {
         lock(&self.state).broken = true;
         self.changed.notify_all();
@@ -267,10 +248,8 @@ impl Barrier {
     }
 }
 
-/// Limits how many threads load a script at a time.
-///
-/// Loading needs the CPU and leaves garbage behind. Thousands of threads at once would only wait for each other and hold all that garbage.
-/// Do not hold a place during a script's `thread_init()`, which may wait for other threads.
+/// Limits how many threads load a script at a time: loading needs the CPU and leaves garbage behind. Do not hold a
+/// place during `thread_init()`, which may wait for other threads.
 #[derive(Debug)]
 pub struct Semaphore {
     places: Mutex<usize>,
@@ -278,7 +257,6 @@ pub struct Semaphore {
 }
 
 impl Semaphore {
-    /// Creates a semaphore with two places per CPU.
     pub fn for_cpus() -> Self {
         let cpus = std::thread::available_parallelism().map_or(4, usize::from);
         Self { places: Mutex::new(2 * cpus), freed: Condvar::new() }
@@ -286,7 +264,6 @@ impl Semaphore {
 
     /// Waits for a place and keeps it while `work` runs.
     pub fn pass<T>(&self, work: impl FnOnce() -> T) -> T {
-        /// Returns the place even if `work` panics.
         struct Place<'a>(&'a Semaphore);
         impl Drop for Place<'_> {
             fn drop(&mut self) {

@@ -1,7 +1,5 @@
-//! A pool of worker threads: started together and ended together.
-//!
-//! A worker that fails closes the start gate and breaks the barrier, so the others begin nothing more. Whoever waits for the pool then cuts
-//! the others' connections, and every blocking call returns.
+//! A pool of worker threads, started and ended together. A worker that fails closes the start gate and breaks the
+//! barrier. Whoever waits for the pool then cuts the others' connections.
 
 use std::num::NonZeroU64;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +27,6 @@ pub struct CancelToken {
 }
 
 impl CancelToken {
-    /// Asks the request to end at its next boundary.
     pub fn cancel(&self) {
         self.cancelled.store(true, Relaxed);
     }
@@ -44,7 +41,6 @@ pub struct PoolOptions<'a> {
     /// The arm's name. Threads are called `name/0`, `name/1`, ….
     pub name: &'a str,
     pub threads: u32,
-    /// C stack of each worker.
     pub stack_bytes: usize,
 }
 
@@ -56,7 +52,6 @@ pub struct WorkerContext {
     pub canceller: Arc<ConnectionCanceller>,
 }
 
-/// Running worker threads. Each returns a `T` unless it fails.
 #[derive(Debug)]
 pub struct WorkerPool<T = ()> {
     gate: Arc<StartGate>,
@@ -67,7 +62,6 @@ pub struct WorkerPool<T = ()> {
 }
 
 impl<T: Send + 'static> WorkerPool<T> {
-    /// Starts all workers at a new gate. See [`WorkerPool::start_at`].
     pub fn start(
         options: PoolOptions<'_>,
         body: impl Fn(&WorkerContext) -> Result<T, Failure> + Send + Sync + 'static,
@@ -76,7 +70,7 @@ impl<T: Send + 'static> WorkerPool<T> {
         Self::start_at(gate, options, body)
     }
 
-    /// Starts all workers, each of which runs `body`. If the system has no more threads, the pool has failed ([`WorkerPool::failure`]) and the
+    /// Starts all workers, each of which runs `body`. If the system has no more threads, the pool has failed and the
     /// started workers end.
     pub fn start_at(
         gate: Arc<StartGate>,
@@ -125,7 +119,6 @@ impl<T: Send + 'static> WorkerPool<T> {
 }
 
 impl<T> WorkerPool<T> {
-    /// Creates the context of a worker, or of a coordinator beside the workers.
     pub(crate) fn context(&self, thread: u32) -> WorkerContext {
         WorkerContext {
             thread,
@@ -148,7 +141,6 @@ impl<T> WorkerPool<T> {
         self.cancellers.iter().for_each(|canceller| canceller.cut());
     }
 
-    /// Makes every blocking call of the workers return.
     pub fn cut(&self) {
         self.gate.close();
         self.cut_connections();
@@ -181,7 +173,6 @@ impl WorkerContext {
     }
 }
 
-/// Starts a thread of an arm.
 pub fn spawn<T: Send + 'static>(
     arm: &str,
     name: &str,

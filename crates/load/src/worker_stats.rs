@@ -1,4 +1,4 @@
-//! One worker's counters and latency histograms: the worker writes them, the coordinator reads them while it rests or runs.
+//! One worker's counters and latency histograms.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -9,11 +9,9 @@ use bakeoff_script::host::{Counter, QueryClass, Reply};
 
 use crate::lock;
 
-/// One worker's numbers. The start gate's lock orders its writes before the coordinator's reads between slices.
 #[derive(Debug, Default)]
 pub struct WorkerStats {
     counters: SliceCounters,
-    /// Slice of the counters, 0 before the first.
     slice: AtomicU32,
     /// When the worker ended its window or, without one, rested [ns of the clock].
     ended_ns: AtomicU64,
@@ -60,7 +58,6 @@ impl WorkerStats {
         }
     }
 
-    /// Adds to a script's own counter.
     pub fn add(&self, counter: Counter, amount: u64) {
         match self.sum(counter) {
             Some(sum) => sum.add(amount),
@@ -135,10 +132,8 @@ impl Latencies {
         }
     }
 
-    /// Swaps the histograms for the empty ones of `other`, which takes over the names. Operation numbers stay valid here. Allocates nothing.
-    ///
-    /// # Errors
-    /// How many histograms `other` needs first. Nothing was swapped.
+    /// Swaps the histograms for the empty ones of `other`. Fails with the number of histograms that `other` needs
+    /// first.
     fn swap(&mut self, other: &mut Self) -> Result<(), usize> {
         if other.named.len() < self.named.len() {
             return Err(self.named.len());

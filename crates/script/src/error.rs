@@ -1,13 +1,11 @@
-//! Errors of a script: kinds that a program can distinguish, with the place in the script and words to act on.
+//! Errors of a script, with the place in it.
 
 use std::fmt;
 
 use crate::host::{SqlCall, SqlError};
 
-/// Where in a script something happened.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Place {
-    /// File as Lua names it. A bundled script is its name with `.lua`.
     pub file: String,
     pub line: u32,
 }
@@ -18,12 +16,10 @@ impl fmt::Display for Place {
     }
 }
 
-/// A script could not be found, loaded or run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
     #[error("script {name}: no bundled script and no file has this name.{}", did_you_mean(.suggestion, ""))]
     NotFound { name: String, suggestion: Option<String> },
-    /// The file cannot be read, Lua rejected the script, or the script raised an error.
     #[error("{}{message}", prefix(.place))]
     Lua {
         place: Option<Place>,
@@ -40,14 +36,12 @@ pub enum ScriptError {
         /// The statement, cut to 1,000 bytes. Empty for a failed connect.
         query: Box<str>,
     },
-    /// Neither the script nor the engine has this option.
     #[error("invalid option: --{name}.{}", did_you_mean(.suggestion, "--"))]
     UnknownOption {
         /// With underscores.
         name: String,
         suggestion: Option<String>,
     },
-    /// An option's value does not fit its type, or the script's own check rejected it.
     #[error("invalid value for option --{name}: {value:?}. It takes {expected}.")]
     BadOption {
         name: String,
@@ -57,15 +51,13 @@ pub enum ScriptError {
     },
     #[error("script {script} has no command {command}. It has: {}.", .known.join(", "))]
     NoCommand { script: String, command: String, known: Vec<String> },
-    /// `run` was asked for, but the script has no `event()`.
     #[error("cannot find the event() function in {script}")]
     NoEvent { script: String },
-    /// The program was linked without `-rdynamic` and does not export its C symbols. A bug of its build.
+    /// The program was linked without `-rdynamic` and does not export its C symbols.
     #[error("this program does not export its C symbols to Lua ({message}). It must be linked with -rdynamic.")]
     NotExported { message: String },
 }
 
-/// The place and a colon, as Lua prefixes a message.
 fn prefix(place: &Option<Place>) -> String {
     place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default()
 }
@@ -86,7 +78,6 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 }
 
 impl From<mlua::Error> for ScriptError {
-    /// Converts an error of Lua's that did not pass our handler: syntax, memory, a conversion.
     fn from(error: mlua::Error) -> Self {
         let text = match error {
             mlua::Error::SyntaxError { message, .. } | mlua::Error::RuntimeError(message) => message,

@@ -1,6 +1,5 @@
 //! Random numbers: the generator and its streams, `sysbench.rand.unique`, sysbench's distributions, rows and texts.
-//!
-//! Everything follows from the seed. Streams are identified by numbers ([`Generator::for_stream`]), never by a clock.
+//! Everything follows from the seed.
 
 mod content;
 
@@ -22,9 +21,8 @@ pub enum StreamKind {
     Text = 5,
 }
 
-/// xoroshiro128+ 1.0 (Blackman and Vigna 2018, constants 24, 16, 37), the generator that sysbench uses.
-///
-/// The lowest bit is the weakest, so doubles and ranges are made from the high bits.
+/// xoroshiro128+ 1.0 (Blackman and Vigna 2018), sysbench's generator. Its lowest bit is the weakest, so the high bits
+/// are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Generator {
     state: [u64; 2],
@@ -58,9 +56,8 @@ impl Generator {
         (self.next_u64() >> 11) as f64 * (1.0 / (1_u64 << 53) as f64)
     }
 
-    /// Uniform in 0..`bound`, for `bound` up to 2^32. Returns 0 for a bound of 0.
-    ///
-    /// Multiplies and shifts (Lemire 2019) without the rejection step: the bias is below `bound` / 2^64.
+    /// Uniform in 0..`bound`, for `bound` up to 2^32. Returns 0 for a bound of 0. Multiplies and shifts (Lemire 2019)
+    /// without the rejection step: the bias is below `bound` / 2^64.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
@@ -90,8 +87,8 @@ impl UniquePlace {
     }
 }
 
-/// The unique numbers of one thread. Thread `t` of `n` takes places t, t+n, t+2n … of one permutation of all 32-bit numbers, so threads
-/// never collide and need not communicate.
+/// The unique numbers of one thread. Thread `t` of `n` takes places t, t+n, t+2n … of one permutation of all 32-bit
+/// numbers, so threads never collide and need not communicate.
 #[derive(Debug, Clone)]
 pub struct Unique {
     keys: [u32; Self::ROUNDS],
@@ -282,10 +279,8 @@ fn at_share(low: u32, width: u64, share: f64) -> u32 {
     low + ((width as f64 * share) as u64).min(width - 1) as u32
 }
 
-/// Ranks 1..=count with probability proportional to rank^-exponent.
-///
-/// Rejection from the inverse of the density's integral (Hörmann and Derflinger 1996, "Rejection-inversion to generate
-/// variates from monotone discrete distributions"): constant time, at least 0.9 acceptance, no table.
+/// Ranks 1..=count with probability proportional to rank^-exponent, by rejection-inversion (Hörmann and Derflinger
+/// 1996).
 #[derive(Debug, Clone)]
 pub struct Zipfian {
     count: u64,

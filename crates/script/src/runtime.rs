@@ -24,10 +24,9 @@ const FILES: &[(&str, &str)] = embedded! {
     "sysbench_sql.lua", "bakeoff_text.lua", "sysbench_cmdline.lua", "sysbench_report.lua", "sysbench_legacy.lua",
 };
 
-/// Creates a state with every library, `package.path`, the bundled modules and sysbench's API.
 pub(crate) fn new_state(source: &ScriptSource, settings: &Settings, thread: u32) -> Result<Lua, ScriptError> {
-    // SAFETY: scripts are as trusted as the person who runs them: sysbench's scripts call C through `ffi`.
-    // With `catch_rust_panics` false, mlua replaces pcall and xpcall by C functions, at which every trace ends.
+    // SAFETY: scripts are as trusted as the person who runs them: sysbench's scripts call C through `ffi`. With
+    // `catch_rust_panics` false, mlua replaces pcall and xpcall by C functions, at which every trace ends.
     let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, LuaOptions::new().catch_rust_panics(true)) };
     fill(&lua, source, settings, thread)?;
     let runtime: Table = lua.named_registry_value(REGISTRY_NAME)?;
@@ -72,7 +71,6 @@ fn fill(lua: &Lua, source: &ScriptSource, settings: &Settings, thread: u32) -> m
     load_chunk(lua, chunk_name, text.as_bytes(), DebugInfo::Stripped)?.call::<()>(runtime)
 }
 
-/// Fails with the reason if `ffi.C` does not find our symbols.
 fn check_exports(runtime: &Table) -> Result<(), ScriptError> {
     let missing: Option<String> = runtime.get::<Function>("missing_symbol").and_then(|check| check.call(()))?;
     missing.map_or(Ok(()), |message| Err(ScriptError::NotExported { message }))
@@ -84,7 +82,6 @@ pub fn luajit_version() -> String {
     version().unwrap_or_else(|_: mlua::Error| "LuaJIT 2.1".to_owned())
 }
 
-/// Calls a yes-or-no function of our Lua files.
 pub(crate) fn ask(runtime: &Table, question: &str) -> Result<bool, ScriptError> {
     Ok(runtime.get::<Function>(question)?.call(())?)
 }
@@ -131,7 +128,6 @@ fn text(table: &Table, field: &str) -> mlua::Result<String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandDecl {
     pub name: String,
-    /// Run by every worker at once, each in its own state.
     pub parallel: bool,
 }
 
@@ -142,7 +138,6 @@ pub(crate) fn commands(runtime: &Table) -> Result<Vec<CommandDecl>, ScriptError>
     list.iter().map(decl).collect()
 }
 
-/// Calls the script's own check of an option, if it has one.
 pub(crate) fn validate(
     runtime: &Table,
     lua: &Lua,
@@ -196,10 +191,8 @@ type Compiled = HashMap<(String, Vec<u8>), Arc<[u8]>>;
 /// Every file that this process has loaded.
 static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
 
-/// Returns the file's body as a function, compiled once per process and loaded from bytecode by later states.
-///
-/// Thousands of workers load the same few files. Parsing took a quarter of the time of a load and left a third of its memory behind.
-/// A first line that starts with `#` is for the shell. `text` may be bytecode.
+/// Returns the file's body as a function, compiled once per process: thousands of workers load the same few files. A
+/// first line that starts with `#` is for the shell. `text` may be bytecode.
 pub(crate) fn load_chunk(lua: &Lua, chunk_name: &str, text: &[u8], debug_info: DebugInfo) -> mlua::Result<Function> {
     let key = (chunk_name.to_owned(), text.to_vec());
     let known = COMPILED.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();

@@ -11,7 +11,6 @@ use crate::command_line::CommandLine;
 
 /// More threads than this are a typing error.
 const MOST_THREADS: i64 = 100_000;
-/// As in sysbench.
 const MOST_CHECKPOINTS: usize = 256;
 const ENDLESS: &str = "WARNING: Both event and time limits are disabled, running an endless test";
 /// Smallest C stack of a worker. LuaJIT's own data is on the heap, but its parser and connecting need this much.
@@ -19,14 +18,11 @@ const LEAST_STACK_BYTES: usize = 256 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dialect {
-    /// sysbench 1.0.20: `General statistics:`.
     V1_0,
-    /// sysbench's master: `Throughput:`.
     V1_1,
 }
 
 impl Dialect {
-    /// The sysbench version to imitate.
     pub(crate) fn version(self) -> &'static str {
         match self {
             Self::V1_0 => "1.0.20",
@@ -61,7 +57,6 @@ pub(crate) struct RunOptions {
     pub(crate) thread_init_timeout: Duration,
     pub(crate) idle_connections: u32,
     pub(crate) placement: Placement,
-    /// Events per second of all workers together.
     pub(crate) rate_per_s: Option<u32>,
     pub(crate) report_interval_s: Option<u64>,
     /// Seconds since the start, sorted, without duplicates.
@@ -146,7 +141,6 @@ impl RunOptions {
         })
     }
 
-    /// Why a thread could not be started.
     pub(crate) fn no_thread(&self, failure: &Failure) -> String {
         let words = &failure.message;
         if self.stack_bytes > LEAST_STACK_BYTES {

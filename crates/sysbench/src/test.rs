@@ -68,8 +68,8 @@ impl Test {
         }
     }
 
-    /// Runs one worker: sets up, waits for the start, runs events, tidies up. When it returns, the first failure of all workers has been
-    /// reported.
+    /// Runs one worker: sets up, waits for the start, runs events, tidies up. When it returns, the first failure of all
+    /// workers has been reported.
     pub(crate) fn work(&self, worker: &TestWorker<'_>) -> Result<(), Failure> {
         match self {
             Self::Script(test) => test.work(worker),
@@ -120,8 +120,7 @@ impl ScriptTest {
         Ok(())
     }
 
-    /// Runs a command of the script that `main` has loaded, on one thread or, if the script says so, on all at once. Returns false if it failed,
-    /// which has been reported.
+    /// Runs a command of the script that `main` has loaded. Returns false if it failed, which has been reported.
     pub(crate) fn command(
         &self,
         name: &str,
@@ -159,7 +158,6 @@ impl ScriptTest {
     }
 }
 
-/// Parses `--cpu-max-prime`.
 pub(crate) fn max_prime(number: &str) -> Result<u64, String> {
     number.parse().ok().filter(|limit| *limit > 0).ok_or_else(|| format!("Invalid value of cpu-max-prime: {number}."))
 }

@@ -1,6 +1,4 @@
 //! Authentication plugins: what to answer to a server's challenge. The cryptography is mysql_common's.
-//!
-//! Source: MySQL internals manual, "Authentication Method"; MariaDB knowledge base, "Authentication Plugin - ed25519".
 
 use base64::Engine as _;
 use mysql_common::auth::plugins::{
@@ -16,10 +14,8 @@ use crate::reply::ServerError;
 /// How bytes travel to the server. Decides whether a password may be sent in clear text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
-    /// TCP without encryption.
     Plain,
     UnixSocket,
-    /// TLS over TCP or a unix socket.
     Tls,
 }
 
@@ -28,23 +24,18 @@ pub enum Channel {
 pub enum LoginError {
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// TLS is required and the server does not offer it.
     #[error("TLS is required, but the server ({version}) does not offer it")]
     TlsNotOffered { version: String },
-    /// The server asks for a plugin that [`Plugin`] does not list.
     #[error("the server asks for authentication plugin '{0}', which bakeoff does not support")]
     UnknownPlugin(String),
-    /// `mysql_clear_password` without TLS.
     #[error(
         "the server asks for the password in clear text over a connection without TLS; set the TLS mode to required"
     )]
     ClearTextRefused,
-    /// The server broke the protocol, or it is not a MySQL server.
     #[error(transparent)]
     Malformed(#[from] Malformed),
 }
 
-/// The supported plugins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plugin {
     Native,
@@ -110,7 +101,6 @@ impl Plugin {
         }
     }
 
-    /// Answers what the server sends after [`Plugin::answer`]. None if there is nothing to send.
     pub(crate) fn continue_with(
         self,
         password: &[u8],
@@ -157,9 +147,7 @@ fn encrypt(password: &[u8], scramble: &[u8], pem: &[u8]) -> Result<Vec<u8>, Malf
     key.encrypt_block(mixed, Pkcs1OaepPadding::new(GetRandom)).map_err(|_| BAD_KEY)
 }
 
-/// Reads `-----BEGIN PUBLIC KEY-----` (SubjectPublicKeyInfo).
-///
-/// mysql_common's own reader panics on a truncated key (0.38.2).
+/// Reads `-----BEGIN PUBLIC KEY-----`. mysql_common's own reader panics on a truncated key (0.38.2).
 fn public_key(pem: &[u8]) -> Result<PublicKey, Malformed> {
     let text = std::str::from_utf8(pem).map_err(|_| BAD_KEY)?;
     let (_, body) = text.split_once("-----BEGIN PUBLIC KEY-----").ok_or(BAD_KEY)?;
@@ -182,7 +170,6 @@ fn public_key(pem: &[u8]) -> Result<PublicKey, Malformed> {
     if usable { Ok(PublicKey::new(modulus, exponent)) } else { Err(BAD_KEY) }
 }
 
-/// Returns the content of the next DER element, which must have this tag and a definite length.
 fn der_element<'a>(reader: &mut Reader<'a>, tag: u8) -> Result<Reader<'a>, Malformed> {
     if reader.u8()? != tag {
         return Err(BAD_KEY);

@@ -4,13 +4,10 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {what}: {why}")]
 pub struct Malformed {
-    /// Which packet.
     pub what: &'static str,
-    /// What is wrong with it.
     pub why: &'static str,
 }
 
-/// Reads one packet's payload from front to back.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
@@ -101,7 +98,6 @@ impl<'a> Reader<'a> {
         self.take(length)
     }
 
-    /// Reads up to a NUL, which is consumed and not returned.
     pub(crate) fn nul_terminated(&mut self) -> Result<&'a [u8], Malformed> {
         let length = self
             .rest

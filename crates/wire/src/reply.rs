@@ -1,15 +1,9 @@
-//! Scans replies in place in the receive buffer.
-//!
-//! The scanner reads packet headers and the first byte of each row, counts rows and remembers where they begin. [`crate::row`]
-//! parses only the rows that a script reads.
-//!
-//! Source: MySQL internals manual, "Protocol::OK_Packet", "Protocol::EOF_Packet", "Protocol::ERR_Packet", "COM_QUERY Response",
-//! "COM_STMT_PREPARE Response".
+//! Scans replies in place in the receive buffer: reads packet headers and the first byte of each row, counts rows and
+//! remembers where they begin. [`crate::row`] parses only the rows that a script reads.
 
 use crate::bytes::{Malformed, Reader};
 use crate::packet::{HEADER_BYTES, Header, MAX_PAYLOAD_BYTES};
 
-/// The command that the reply answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answering {
     Prepare,
@@ -27,7 +21,6 @@ enum Phase {
     PreparedEof,
 }
 
-/// Reads one reply from a growing buffer.
 #[derive(Debug)]
 pub struct ReplyScanner {
     answering: Answering,
@@ -179,9 +172,8 @@ impl ReplyScanner {
         }))
     }
 
-    /// Skips at most `limit` ordinary rows or definitions and returns how many: the hot loop of a large result.
-    ///
-    /// It stops at the first packet that may be anything else.
+    /// Skips at most `limit` ordinary rows or definitions and returns how many. Stops at the first packet that may be
+    /// anything else.
     #[inline]
     fn skip_at_most(&mut self, bytes: &[u8], limit: u64) -> u64 {
         let mut at = self.at;
@@ -204,9 +196,8 @@ impl ReplyScanner {
         skipped
     }
 
-    /// Drops the rows received so far, to keep a huge result out of memory.
-    ///
-    /// Returns the offset and the length to remove from the buffer. The length is 0 if no rows are being received.
+    /// Drops the rows received so far, to keep a huge result out of memory. Returns the offset and the length to
+    /// remove.
     pub fn forget_rows(&mut self, received_bytes: usize) -> (usize, usize) {
         if self.phase != Phase::Rows {
             return (self.at, 0);
@@ -225,8 +216,8 @@ impl ReplyScanner {
         self.continued = header.payload_bytes == MAX_PAYLOAD_BYTES;
     }
 
-    /// Only an error may be out of order: a server that ends a connection (idle too long, shutting down) numbers its packet 0,
-    /// and one that gets too large a command may answer before the last packet.
+    /// Only an error may be out of order: a server that ends a connection (idle too long, shutting down) numbers its
+    /// packet 0, and one that gets too large a command may answer before the last packet.
     #[cold]
     fn out_of_order(&mut self, header: Header, packet: &[u8]) -> Result<Option<Outcome>, Malformed> {
         if self.phase != Phase::First {
@@ -314,7 +305,6 @@ impl ReplyScanner {
         self.phase = Phase::Columns;
     }
 
-    /// Moves to the next phase after the last definition.
     #[inline]
     fn defined(&mut self) -> Option<Outcome> {
         if self.definitions_left > 0 {
@@ -352,19 +342,14 @@ fn malformed(why: &'static str) -> Malformed {
     Malformed { what: "reply", why }
 }
 
-/// A complete reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// A statement without a result set.
     Done(Done),
     ResultSet(ResultSet),
-    /// The answer to COM_STMT_PREPARE.
     Prepared(Prepared),
-    /// The server refused or aborted the statement.
     Failed(Box<ServerError>),
 }
 
-/// An OK packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
     pub affected_rows: u64,
@@ -375,10 +360,8 @@ pub struct Done {
     pub warnings: u16,
 }
 
-/// A result set. Offsets count from the first byte of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResultSet {
-    /// Number of columns, at least 1.
     pub columns: u32,
     pub rows: u64,
     pub columns_at: usize,
@@ -390,14 +373,10 @@ pub struct ResultSet {
     pub warnings: u16,
 }
 
-/// A statement prepared by the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prepared {
-    /// The server's number for it.
     pub statement: u32,
-    /// Columns of its result set, or 0.
     pub columns: u16,
-    /// Number of `?`.
     pub parameters: u16,
 }
 
@@ -439,7 +418,6 @@ impl Done {
     }
 }
 
-/// An ERR packet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code} ({sqlstate}): {message}")]
 pub struct ServerError {

@@ -1,7 +1,4 @@
-//! Measures how far apart two CPUs are: how long they take to pass a cache line back and forth.
-//!
-//! On a virtual machine whose CPUs the host moves, this changes, and with it how much equal servers differ
-//! (docs/evidence/placement.md).
+//! Measures how long two CPUs take to pass a cache line back and forth (docs/evidence/placement.md).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +14,6 @@ const TIMED: u32 = 100;
 const LIMIT: Duration = Duration::from_millis(50);
 const GIVEN_UP: u32 = u32::MAX;
 
-/// Alone in its pair of cache lines.
 #[repr(align(128))]
 struct Line(AtomicU32);
 
@@ -68,7 +64,6 @@ fn pass(line: &Line, cpu: usize, turn: u32) -> Option<Duration> {
     quickest.map(|time| time / TIMED)
 }
 
-/// Waits until the line has this number. Returns false if it takes too long.
 fn waited(line: &Line, number: u32, until: Instant) -> bool {
     for spins in 1_u32.. {
         match line.0.load(Ordering::Acquire) {

@@ -1,6 +1,5 @@
-//! A logged-in connection over clear text or TLS: the login, then one command out, one reply in.
-//!
-//! The exchange is the hot path. It allocates nothing once its buffers have grown.
+//! A logged-in connection over clear text or TLS: the login, then one command out, one reply in. The exchange allocates
+//! nothing once its buffers have grown.
 
 use std::io;
 use std::rc::Rc;
@@ -29,11 +28,9 @@ pub(super) struct Exchange {
     /// Rows of a larger reply are dropped as they arrive.
     kept_reply_bytes: usize,
     deprecate_eof: bool,
-    /// How the rows of the current reply are encoded.
     encoding: Encoding,
     status: u16,
     more_results: bool,
-    /// Why the connection is unusable.
     broken: Option<SqlError>,
 }
 
@@ -85,7 +82,6 @@ impl Exchange {
         Ok(&mut self.writer)
     }
 
-    /// Sends the writer, whose last command is a COM_STMT_PREPARE, and receives the reply.
     pub(super) fn prepare(&mut self, sequence: u8) -> Result<Prepared, SqlError> {
         self.send(Answering::Prepare, sequence)?;
         match self.receive()? {
@@ -118,8 +114,7 @@ impl Exchange {
         self.transport.socket_mut().set_read_limit(limit);
     }
 
-    /// Says goodbye and ends the connection without waiting. The server releases it even while this value lives on, because an account may
-    /// have no second connection.
+    /// Says goodbye without waiting. The server releases the connection even while this value lives on.
     pub(super) fn quit(&mut self) {
         if self.broken.is_none() {
             self.writer.clear();
@@ -265,7 +260,6 @@ pub(super) enum Transport {
 }
 
 impl Transport {
-    /// Sends all of `bytes`, within the socket's write timeout.
     #[inline]
     pub(super) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         match self {
@@ -274,7 +268,6 @@ impl Transport {
         }
     }
 
-    /// Receives at least one byte, or 0 if the server closed the connection.
     #[inline]
     pub(super) fn receive(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
@@ -305,8 +298,7 @@ pub(super) struct Connected {
     pub(super) tls_cipher: Option<String>,
 }
 
-/// Connects and logs in, announcing `collation`, within the address's connect timeout. The rest of it limits later reads until
-/// [`Exchange::set_read_limit`].
+/// Connects and logs in within the address's connect timeout.
 pub(super) fn connect(
     address: &ServerAddress,
     collation: u8,

@@ -1,7 +1,6 @@
-//! The statements of a capture as chunks of whole transactions, dealt to sessions: the same work for every arm, in the same order.
-//!
-//! A transaction belongs to the chunk in which it begins, and a connection to one session, so its order is exact. Only a few chunks are in
-//! memory. If a read-only capture has fewer connections than there are sessions, each connection is replayed several times at once.
+//! The statements of a capture as chunks of whole transactions, dealt to sessions: the same work for every arm, in the
+//! same order. A transaction belongs to the chunk in which it begins, and a connection to one session. Only a few
+//! chunks are in memory.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::BufRead;
@@ -17,7 +16,6 @@ use crate::lock;
 
 /// Digests with their own operations: those with the longest total time.
 const OPERATIONS_MAX: usize = 1_000;
-/// The operation of all other digests.
 const OTHER: &str = "other";
 /// Chunks and statements that may wait for the end of a transaction, which then continues in the next chunk.
 const CHUNKS_AHEAD: u64 = 8;
@@ -27,7 +25,6 @@ const TAIL_US: i64 = 5_000_000;
 /// Between the end of a repeating capture and its next start [µs].
 const REPEAT_GAP_US: i64 = 1_000;
 
-/// What to replay, and how to cut it.
 #[derive(Debug, Clone)]
 pub struct ReplayOrder {
     pub capture: PathBuf,
@@ -43,14 +40,12 @@ pub struct ReplayOrder {
 }
 
 impl ReplayOrder {
-    /// Copies of each of `connections` connections to replay at once, so that every session has one. Always 1 with writes.
     fn copies(&self, connections: u64) -> u64 {
         let may_repeat = self.reads_only && !self.by_clock;
         if may_repeat { (self.sessions as u64).div_ceil(connections.max(1)).max(1) } else { 1 }
     }
 }
 
-/// Session state of a connection when it sent a statement.
 #[derive(Debug, Default)]
 pub struct State {
     /// The default schema, empty if unknown.
@@ -75,13 +70,11 @@ pub struct Statement {
 #[derive(Debug)]
 pub struct Transaction {
     pub connection: u64,
-    /// Empty if an earlier chunk has them all.
     pub statements: Vec<Statement>,
     /// The connection left, or the capture ended, within it. Servers then roll back and unlock tables.
     pub abandoned: bool,
 }
 
-/// The work of one slice.
 #[derive(Debug, Default)]
 pub struct Chunk {
     /// Transactions of each session, in the order in which they began.
@@ -102,18 +95,14 @@ impl Block {
     }
 }
 
-/// A capture being replayed, with one reader for all arms.
 pub struct Replay {
     reader: Reader,
     pub block: Arc<Block>,
-    /// The block after the current one.
     next: Option<[Chunk; 2]>,
-    /// Names of operations by number: digests, then [`OTHER`].
     pub operations: Arc<Vec<String>>,
 }
 
 impl Replay {
-    /// Opens a capture and reads its first block.
     pub fn open(order: ReplayOrder) -> Result<Self, Failure> {
         let summary = read_summary(&order.capture).map_err(failure)?;
         let names = summary.digests.iter().map(|digest| digest.digest.clone());
@@ -153,7 +142,6 @@ impl Replay {
 }
 
 impl Chunk {
-    /// Appends what follows, session by session.
     fn append(&mut self, rest: Chunk) {
         let end_us = self.transactions().map(Transaction::end_us).max().unwrap_or(0);
         self.statements += rest.statements;
@@ -192,7 +180,6 @@ struct Draft {
     last_us: i64,
 }
 
-/// The server's connection number in the log, and the number of the copy.
 type ConnectionKey = (u64, u64);
 
 struct Connection {
@@ -200,11 +187,9 @@ struct Connection {
     state: Arc<State>,
     session_json: String,
     transaction: TransactionState,
-    /// Where its statements go: number of a draft and index there.
     place: Option<(usize, usize)>,
 }
 
-/// Reads events and cuts them into chunks.
 struct Reader {
     order: ReplayOrder,
     copies: u64,
@@ -359,7 +344,6 @@ impl Reader {
         Ok(())
     }
 
-    /// Handles a connection that leaves.
     fn forget(&mut self, key: ConnectionKey) {
         if let Some(connection) = self.connections.get(&key) {
             if let Some((draft, place)) = connection.place {
@@ -380,7 +364,6 @@ impl Reader {
         }
     }
 
-    /// Ends the connection's transaction.
     fn close(&mut self, key: ConnectionKey) {
         let Some(connection) = self.connections.get_mut(&key) else {
             return;
@@ -454,7 +437,6 @@ impl Reader {
         Arc::clone(&connection.state)
     }
 
-    /// Adds a statement to the connection's transaction, or to a new one.
     fn add(&mut self, key: ConnectionKey, statement: Statement) {
         let Some(connection) = self.connections.get_mut(&key) else {
             return;

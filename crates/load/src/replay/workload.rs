@@ -1,6 +1,5 @@
-//! A capture as the workload of an arm: each worker is a session and runs its part of the chunk, statement by statement.
-//!
-//! A slice ends when all sessions have finished their parts. Failed statements are counted and do not end it. A server that stays away does.
+//! A capture as the workload of an arm: each worker is a session and runs its part of the chunk. Failed statements are
+//! counted and do not end a slice. If the server stays away, the request fails.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -35,7 +34,7 @@ const CHARSET: [&str; 6] = [
     "names",
 ];
 
-/// Text before and after a literal in messages. The literal may contain quotes. An empty end means the end of the message.
+/// Text before and after a literal in messages. An empty end means the end of the message.
 const AROUND_LITERALS: [(&str, &str); 4] = [
     ("near '", "' at line"),
     ("Duplicate entry '", "' for key"),
@@ -43,16 +42,13 @@ const AROUND_LITERALS: [(&str, &str); 4] = [
     ("partition for value ", ""),
 ];
 
-/// One arm's side of a replay.
 #[derive(Debug)]
 pub struct ReplayWorkload {
     pub block: Arc<Block>,
     pub operations: Arc<Vec<String>>,
     /// Replay speed relative to the captured timing (1 = real time). None for as fast as possible.
     pub speed: Option<f64>,
-    /// Have the server refuse writes in every session, whatever the capture sets.
     pub read_only: bool,
-    /// Schema and `SET NAMES` of a connection that the capture knows nothing about.
     pub home: Home,
     pub failures: Failures,
 }
@@ -105,14 +101,13 @@ struct ReplaySession<'a> {
     numbers: Vec<Option<usize>>,
     schema: String,
     set: SessionState,
-    /// The state last asked for, which is in force.
     state: Arc<State>,
     /// Seconds since 1970 that `NOW()` returns. 0 for the server's clock.
     second: u64,
 }
 
 impl ReplaySession<'_> {
-    /// Runs a transaction. Returns false if the slice was broken off before its end.
+    /// Returns false if the slice was broken off before the transaction's end.
     fn run(&mut self, transaction: &Transaction, start_ns: u64, clock_us: u64) -> Result<bool, Failure> {
         let mut repeated: Option<&Statement> = None;
         for (index, statement) in transaction.statements.iter().enumerate() {
@@ -160,8 +155,8 @@ impl ReplaySession<'_> {
         Ok(true)
     }
 
-    /// Restores the session state in which the statement began in the log. Returns the error that lost the connection meanwhile, or (not
-    /// fatal) that refused the statement's schema, in which case it would be another statement.
+    /// Restores the session state in which the statement began in the log. Returns the error that lost the connection
+    /// meanwhile, or that refused the statement's schema (not fatal).
     fn prepare(&mut self, statement: &Statement) -> Result<Option<SqlError>, Failure> {
         match self.switch(&statement.state)? {
             Some(error) if error.fatal || needs_schema(&statement.sql) => Ok(Some(error)),
@@ -212,8 +207,8 @@ impl ReplaySession<'_> {
         Ok(lost)
     }
 
-    /// Runs the statements of a transaction again from its beginning. Returns the outcome of the last, the only one that counts, and whether its
-    /// error lost the connection, which has been replaced.
+    /// Runs the statements of a transaction again. Returns the outcome of the last, the only one that counts, and
+    /// whether its error lost the connection, which has been replaced.
     fn repeat(&mut self, statements: &[Statement]) -> Result<(Result<(), SqlError>, bool), Failure> {
         // COMMIT AND CHAIN ended what came before it, unless it is what failed.
         let before = &statements[..statements.len() - 1];
@@ -276,7 +271,6 @@ impl ReplaySession<'_> {
         *self.numbers[operation].get_or_insert_with(|| self.host.latencies().with(|all| all.operation(name)))
     }
 
-    /// Reconnects as for scripts.
     fn reconnect(&mut self, lost: &SqlError) -> Result<(), Failure> {
         let connection = &mut *self.connection;
         let mut connect = || connection.reconnect().and_then(|()| self.plan.begin(connection)).is_ok();
@@ -291,7 +285,6 @@ impl ReplaySession<'_> {
         Ok(())
     }
 
-    /// Follows what a statement changed in the session.
     fn follow(&mut self, sql: &[u8]) {
         if code_tokens(sql).next().is_some_and(|first| is_word(sql, first, "SET")) {
             self.set.set(sql);
@@ -360,7 +353,6 @@ fn needs_schema(sql: &[u8]) -> bool {
     !is_about_schema && !is_of_transaction && used_schema(sql, Dialect::default()).is_none()
 }
 
-/// Returns the `SET` statements that lead from one state to another.
 fn settings(from: &SessionState, to: &SessionState, home_names: &str) -> Vec<String> {
     let (from, to) = (from.values(), to.values());
     let names: BTreeSet<&str> = from.keys().chain(to.keys()).copied().collect();
@@ -406,7 +398,6 @@ fn scaled_ns(offset_us: u64, speed: f64) -> u64 {
     (offset_us as f64 * 1_000.0 / speed) as u64
 }
 
-/// Statements that failed alike.
 #[derive(Debug, Clone, Serialize)]
 pub struct FailureCount {
     pub operation: String,
@@ -437,9 +428,7 @@ impl Failures {
     }
 }
 
-/// Replaces literals and quoted parts of a message by `?`.
-///
-/// A literal extends to the last place where it can end, else to the end of the message.
+/// Replaces literals and quoted parts of a message by `?`. A literal extends to the last place where it can end.
 pub fn without_literals(message: &str) -> String {
     let places = AROUND_LITERALS.iter();
     let found = places.filter_map(|&(before, after)| Some((message.find(before)? + before.len(), after)));

@@ -1,7 +1,5 @@
-//! Random texts of a given content (letters of a language, words, identifiers) and compressibility, and sysbench's templates and rows.
-//!
-//! A text depends only on a random stream, its content and its length. Encoding draws no random numbers, so tables in different
-//! character sets get the same rows.
+//! Random texts of a given content and compressibility, and sysbench's templates and rows. Encoding draws no random
+//! numbers, so tables in different character sets get the same rows.
 
 use super::{Distributions, Generator, StreamKind};
 
@@ -103,7 +101,6 @@ impl Encoding {
 #[derive(Debug, Clone, Default)]
 struct Glyphs {
     bytes: Vec<u8>,
-    /// Where each character begins, and where the last one ends.
     starts: Vec<u32>,
 }
 
@@ -131,7 +128,6 @@ impl Glyphs {
     }
 }
 
-/// Draws texts of one content in one encoding.
 #[derive(Debug, Clone)]
 pub struct Texts {
     content: Content,
@@ -150,13 +146,8 @@ const ASCII_DENSITY: f64 = 0.81;
 const MATCH_BYTES: f64 = 3.0;
 
 impl Texts {
-    /// Creates texts of a content for a connection.
-    ///
-    /// `compressibility` (0 to 1) makes the end of all texts equal, so that zlib, which InnoDB uses, saves about this share of ASCII text.
-    /// Other contents get as many repeated characters. `Content::Digits` with it becomes ASCII.
-    ///
-    /// # Errors
-    /// The encoding cannot represent the content, or the share is not within 0 to 1.
+    /// Creates texts for a connection. `compressibility` (0 to 1) makes the end of all texts equal, so that zlib saves
+    /// about this share of ASCII text. `Content::Digits` with it becomes ASCII.
     pub fn new(content: Content, compressibility: Option<f64>, encoding: Encoding) -> Result<Self, String> {
         let content = match (content, compressibility) {
             (Content::Digits, Some(_)) => Content::Ascii,
@@ -190,12 +181,10 @@ impl Texts {
         Glyphs::new(drawn, encoding)
     }
 
-    /// Upper bound for the size of a text.
     pub fn max_bytes(characters: usize) -> usize {
         characters * 4
     }
 
-    /// Appends a text of exactly `characters` characters.
     pub fn draw(&self, generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
         let random = self.random_characters(characters);
         match self.content {
@@ -217,7 +206,6 @@ impl Texts {
         Generator::for_stream(0, StreamKind::Text, 1, number)
     }
 
-    /// Returns how many characters of a text are drawn. The rest is the same in every text.
     fn random_characters(&self, characters: usize) -> usize {
         match self.compressibility {
             None => characters,
@@ -383,7 +371,6 @@ fn push_decimal(out: &mut Vec<u8>, number: u64) {
     out.extend_from_slice(&digits[at..]);
 }
 
-/// Appends `(id,k,'c','pad')`. `write` appends a text, which must not need escaping.
 pub fn push_row<T>(id: u64, k: u32, texts: [T; 2], out: &mut Vec<u8>, mut write: impl FnMut(T, &mut Vec<u8>)) {
     out.push(b'(');
     push_decimal(out, id);
@@ -429,7 +416,6 @@ impl SbtestRow {
         Self { k, c, pad }
     }
 
-    /// Appends `(id,k,'c','pad')`.
     pub fn push_tuple(&self, id: u64, out: &mut Vec<u8>) {
         push_row(id, self.k, [&self.c[..], &self.pad[..]], out, |text, out| out.extend_from_slice(text));
     }
