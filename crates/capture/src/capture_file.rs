@@ -18,7 +18,6 @@ use crate::event::Event;
 /// Version of the file format. Any change that a reader could notice increases it.
 pub const VERSION: u32 = 1;
 
-/// The magic number and length of the skippable frame.
 const INDEX_HEAD: [u8; 8] = [0x5B, 0x2A, 0x4D, 0x18, 8, 0, 0, 0];
 const INDEX_BYTES: usize = 16;
 /// Compression level: as fast as the log is read. Higher levels save a tenth of the size.
@@ -28,11 +27,9 @@ const LEVEL: i32 = 1;
 pub struct Header {
     pub r#type: String,
     pub version: u32,
-    /// Literals were replaced.
     pub redacted: bool,
 }
 
-/// The line of an event. Fields that the log does not tell are left out.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct EventLine<'a> {
     #[serde(borrow)]
@@ -49,7 +46,6 @@ pub struct EventLine<'a> {
     pub lock_us: Option<u64>,
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub schema: Cow<'a, str>,
-    /// `user@host`. Left out of a redacted capture.
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub user: Cow<'a, str>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
@@ -76,7 +72,6 @@ pub struct EventLine<'a> {
     pub insert_id: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_insert_id: Option<u64>,
-    /// The number of statements it represents. Left out if 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u64>,
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
@@ -89,7 +84,6 @@ impl<'a> EventLine<'a> {
         self.connection.is_some() && matches!(&*self.command, "Quit" | "Connect" | "Reset Connection")
     }
 
-    /// Makes the line of an event with this statement, without digest, session and `not_replayable`.
     pub fn of(event: &'a Event, sql: &'a [u8]) -> Self {
         let text = std::str::from_utf8(sql).ok();
         Self {
@@ -150,13 +144,11 @@ pub struct DigestTotals {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Overall {
-    /// Formats of the logs in order; see [`crate::Format::name`].
     pub formats: Vec<String>,
     pub events: u64,
     pub count: u64,
     pub connections: u64,
     pub transactions: u64,
-    /// Everything other than statements: connects, quits, administrator commands.
     pub commands: u64,
     pub digests: u64,
     pub total_us: u64,
@@ -165,7 +157,6 @@ pub struct Overall {
     /// When the last statement ended [µs since 1970].
     pub last_us: Option<i64>,
     pub not_replayable: BTreeMap<String, u64>,
-    /// Decompressed bytes that belong to no event.
     pub skipped_bytes: u64,
 }
 
@@ -252,7 +243,6 @@ fn not_a_capture(path: &Path) -> Error {
     Error::NotACapture { path: path.to_owned() }
 }
 
-/// Opens a capture. Returns its header and a reader at its first event.
 pub fn open(path: &Path) -> Result<(Header, impl BufRead + Send + use<>), Error> {
     let file = File::open(path).map_err(Error::open(path))?;
     // The totals are in the next frame.
@@ -271,7 +261,6 @@ pub fn open(path: &Path) -> Result<(Header, impl BufRead + Send + use<>), Error>
     Ok((header, lines))
 }
 
-/// Reads the totals at the end of a capture.
 pub fn read_summary(path: &Path) -> Result<Summary, Error> {
     let (header, _) = open(path)?;
     let unfinished = |_| damaged(path, INCOMPLETE);

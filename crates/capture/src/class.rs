@@ -17,7 +17,6 @@ pub enum Class {
     Read,
     /// It concerns only its own session: `SET` of session variables, `USE`, the begin and end of transactions, an empty statement.
     Session,
-    /// Anything else. The word tells why: `INSERT`, `FOR UPDATE`, `INTO OUTFILE`, `SLEEP`, `CALL`.
     Write(&'static str),
 }
 
@@ -30,7 +29,6 @@ pub enum Effect {
     /// Unlocks tables, and ends a transaction that had them locked.
     Unlock,
     End,
-    /// Ends the transaction and begins another one (`AND CHAIN`).
     Chain,
     /// Commits the open transaction and is none of the next: `CREATE`, `FLUSH`.
     Commits,
@@ -47,7 +45,6 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// Classifies a statement by its text alone, without the session's settings or the server's objects.
     pub fn classify(sql: &[u8]) -> Self {
         Self { class: class(sql), effect: effect(sql), uses_clock: uses_clock(sql) }
     }
@@ -59,7 +56,6 @@ const COMMITTING: [&str; 14] = [
     "RESET", "INSTALL", "UNINSTALL",
 ];
 
-/// Returns what `sql` does to its connection's transaction.
 pub fn effect(sql: &[u8]) -> Effect {
     let first: Vec<Part> = code_tokens(sql)
         .take(5)
@@ -308,7 +304,6 @@ fn class_of_set(parts: &[Part]) -> Class {
     scanned.map_or(Class::Session, Class::Write)
 }
 
-/// Returns the first thing that a plain read does not have. `verbs`: names of other statements count.
 fn scan(parts: &[Part], verbs: bool) -> Option<&'static str> {
     (0..parts.len()).find_map(|at| {
         let part = &parts[at];
@@ -327,7 +322,6 @@ fn scan(parts: &[Part], verbs: bool) -> Option<&'static str> {
     })
 }
 
-/// Returns why a call is not part of a plain read. None if it is harmless or not a call.
 fn call_of(parts: &[Part], at: usize, qualified: bool, call: bool) -> Option<&'static str> {
     let text = parts[at].text;
     let bare = match text {

@@ -20,11 +20,9 @@ const IDENT: Id = 307;
 const CHARSET: Id = 308;
 const HINT_BEGIN: Id = 309;
 const HINT_END: Id = 310;
-/// The name of a hint. Encoded like an identifier, printed without quotes.
 const HINT_NAME: Id = 311;
 const NONE: Id = 0;
 
-/// Character sets of introducers: `_utf8mb4'…'`.
 const CHARSETS: &[&str] = &[
     "armscii8", "ascii", "big5", "binary", "cp1250", "cp1251", "cp1256", "cp1257", "cp850", "cp852", "cp866", "cp932",
     "dec8", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "keybcs2", "koi8r",
@@ -41,7 +39,6 @@ pub struct Digester {
 }
 
 impl Digester {
-    /// Reads a statement. [`Digester::key`] is its digest until the next call.
     pub fn read(&mut self, sql: &[u8], dialect: Dialect) -> Facts {
         self.key.clear();
         self.floor = 0;
@@ -73,7 +70,6 @@ impl Digester {
         &self.key
     }
 
-    /// Adds a token and returns its number before reduction.
     fn add(&mut self, sql: &[u8], token: Token, before: Id, in_hint: bool, multi_byte: MultiByte) -> Id {
         let text = &sql[token.start..token.end];
         match token.kind {
@@ -162,7 +158,6 @@ impl Digester {
         self.key.truncate(self.key.len() - 2 * count);
     }
 
-    /// Adds a number. It absorbs the signs before it unless they are operators between two values.
     fn push_number(&mut self) {
         while matches!(self.last(0), PLUS | MINUS) && begins_expression(self.last(1)) {
             self.pop(1);
@@ -224,14 +219,12 @@ fn begins_expression(id: Id) -> bool {
     }
 }
 
-/// Whether `NULL` after this token is a value and not part of `IS NULL`, `NOT NULL` or a column's type.
 fn is_value_after(id: Id) -> bool {
     let named = &*NAMED;
     let also = [named.WHERE, named.HAVING, named.BY, named.DISTINCT, named.ALL, named.ON, named.BINARY];
     (begins_expression(id) && id != named.NOT) || also.contains(&id) || id == symbol(b":=")
 }
 
-/// Returns the text of a key as the server writes it: ``SELECT * FROM `t` WHERE `id` = ?``.
 pub fn text_of(key: &[u8]) -> String {
     let mut text = String::with_capacity(key.len() * 2);
     let mut at = 0;

@@ -8,7 +8,6 @@ const PIECE: u64 = 64 << 10;
 
 type Unit = fn([u8; 2]) -> u16;
 
-/// Decodes UTF-16, which it recognises by the byte order mark or the zero bytes, and removes UTF-8's mark.
 pub(crate) fn as_utf8(mut input: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
     let mut head = Vec::new();
     input.by_ref().take(4).read_to_end(&mut head)?;
@@ -60,7 +59,6 @@ impl<R: Read> Read for Utf16<R> {
     }
 }
 
-/// Whether every line ends with `\r\n`. A few may in any log, within statements.
 pub(crate) fn has_windows_lines(head: &[u8]) -> bool {
     let mut ends = memchr::memchr_iter(b'\n', head).peekable();
     ends.peek().is_some() && ends.all(|end| end > 0 && head[end - 1] == b'\r')

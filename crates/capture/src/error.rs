@@ -12,12 +12,10 @@ pub enum Error {
     Unknown { path: PathBuf },
     #[error("the logs are empty")]
     Empty,
-    /// The capture cannot be written.
     #[error("{}: cannot be written: {reason}", path.display())]
     Write { path: PathBuf, reason: String },
     #[error("{}: not a capture", path.display())]
     NotACapture { path: PathBuf },
-    /// The capture is damaged, incomplete or of another version.
     #[error("{}: {reason}", path.display())]
     Capture { path: PathBuf, reason: String },
 }

@@ -8,11 +8,9 @@ use crate::lexer::{code_tokens, is_word};
 pub enum LogCommand {
     #[default]
     Query,
-    /// Ran a prepared statement. The log has its values in the text.
     Execute,
     /// Prepared a statement with `?`, or sent `PREPARE`, `EXECUTE` or `DEALLOCATE` as text. The execution is a separate event.
     Prepare,
-    /// Connected, or changed its user.
     Connect,
     Reset,
     Quit,
@@ -64,20 +62,17 @@ pub struct Event {
     pub schema: Vec<u8>,
     pub user: Vec<u8>,
     pub command: LogCommand,
-    /// The statement, the name of an administrator command, or a new schema.
     pub sql: Vec<u8>,
     pub rows_sent: Option<u64>,
     pub rows_examined: Option<u64>,
     pub rows_affected: Option<u64>,
     pub errno: Option<u32>,
-    /// `SET insert_id`: the AUTO_INCREMENT value.
     pub insert_id: Option<u64>,
     pub last_insert_id: Option<u64>,
     /// The number of events it represents: the rate limit of the log, or 1.
     pub weight: u64,
     /// The log ends within the statement, or the statement is longer than [`STATEMENT_MAX`].
     pub cut: bool,
-    /// It ran inside a stored routine, whose call is also in the log.
     pub in_routine: bool,
     /// The text is a digest, which has no values to run it with.
     pub is_digest: bool,
@@ -116,7 +111,6 @@ impl Event {
 
 pub trait Sink {
     fn event(&mut self, event: &mut Event);
-    /// Counts bytes that belong to no event, such as the rest of one whose beginning is missing.
     fn skipped(&mut self, bytes: u64);
 }
 
@@ -137,7 +131,6 @@ pub(crate) fn is_file_header(line: &[u8]) -> bool {
         && memchr::memmem::find(line, b", Version: ").is_some()
 }
 
-/// Whether this is one of the two lines after [`is_file_header`].
 pub(crate) fn is_file_header_rest(line: &[u8]) -> bool {
     let is_heading = line.starts_with(b"Time") && memchr::memmem::find(line, b"Id Command").is_some();
     is_heading || line.starts_with(b"Tcp port: ") || line.starts_with(b"TCP Port: ")

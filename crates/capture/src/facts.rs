@@ -9,15 +9,12 @@ use crate::lexer::{Kind, Token, is_one_of};
 pub struct Facts {
     pub(crate) dialect: Dialect,
     pub(crate) first: Id,
-    /// It has no tokens, or only comments.
     pub empty: bool,
     pub parameter: bool,
     pub cut: bool,
     /// It contains or changes a password.
     pub secret: bool,
-    /// A comment mentions passwords.
     pub secret_comment: bool,
-    /// It names an account: `bob@db1`.
     pub(crate) account: bool,
     /// `LOAD … LOCAL`: it needs a file of the client.
     pub local_file: bool,
@@ -25,7 +22,6 @@ pub struct Facts {
     pub for_server: bool,
     /// It takes or releases a lock that outlives transactions: `GET_LOCK`, `FLUSH TABLES WITH READ LOCK`.
     pub locks: bool,
-    /// `COMMIT`, or `ROLLBACK` without a savepoint.
     pub ends_transaction: bool,
 }
 
@@ -52,7 +48,6 @@ impl Watch {
         }
     }
 
-    /// `id` is the token's number in the digest.
     pub(crate) fn token(&mut self, id: Id, token: Token, sql: &[u8]) {
         let text = &sql[token.start..token.end];
         let named = &*NAMED;
@@ -117,7 +112,6 @@ fn takes_server_file(first: Id, before: Id, text: &[u8], next: u8) -> bool {
     }
 }
 
-/// Whether a word after `SET`, a comma or `@@` assigns a global variable.
 fn sets_global(first: Id, earlier: Id, before: Id, text: &[u8]) -> bool {
     let target = if before == symbol(b"@@") { earlier } else { before };
     first == NAMED.SET
@@ -129,7 +123,6 @@ pub(crate) fn is_definition(first: Id) -> bool {
     first == NAMED.CREATE || first == NAMED.ALTER
 }
 
-/// Whether a word gives the statement a password.
 fn is_secret(first: Id, before: Id, id: Id, text: &[u8], next: u8) -> bool {
     let named = &*NAMED;
     let changes_account =
@@ -183,7 +176,6 @@ fn is_secret_text(first: Id, before: Id, text: &[u8]) -> bool {
     is_definition(first) && (before == named.CONNECTION || mentions(text, b"identified") || gives_password(text))
 }
 
-/// Whether a text sets a password like tables of the engines SPIDER (`password "x"`) and CONNECT (`Password=x`).
 fn gives_password(text: &[u8]) -> bool {
     const WORD: &[u8] = b"password";
     let inner = &text[..text.len().saturating_sub(1)]; // a comment may end with the word, before the last quote

@@ -44,7 +44,6 @@ pub(crate) struct Prefix<'a> {
     text: &'a [u8],
 }
 
-/// Parses a line that begins an event, else None. Accepts spaces for tabs if the line has a time.
 pub(crate) fn prefix(line: &[u8]) -> Option<Prefix<'_>> {
     let (time_us, rest) = if let Some(rest) = line.strip_prefix(b"\t\t") {
         (None, rest)
@@ -176,7 +175,6 @@ impl GeneralLog {
     }
 }
 
-/// Returns the text before the server's path in a file header. The path begins in the last word before the version.
 fn before_path(header: &[u8]) -> &[u8] {
     let is_path = header.starts_with(b"/") && !header.starts_with(b"/*") || header.get(1..3) == Some(b":\\");
     if is_path {

@@ -33,7 +33,6 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Opens a file, or standard input for `-`, and decompresses gzip, zstd and xz, recognised by content.
 pub fn open(path: &Path, progress: &ReadProgress) -> io::Result<Box<dyn Read + Send>> {
     let raw: Box<dyn Read + Send> =
         if path == Path::new("-") { Box::new(io::stdin()) } else { Box::new(File::open(path)?) };

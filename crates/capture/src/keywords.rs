@@ -10,12 +10,10 @@ pub(crate) const FIRST: Id = 512;
 
 const WORDS: &str = include_str!("keywords.txt");
 
-/// Words that are keywords only directly before a `(`.
 const FUNCTIONS: &str = "ADDDATE BIT_AND BIT_OR BIT_XOR CAST COUNT CURDATE CURTIME DATE_ADD DATE_SUB EXTRACT GROUP_CONCAT \
     JSON_ARRAYAGG JSON_OBJECTAGG MAX MID MIN NOW POSITION SESSION_USER STD STDDEV STDDEV_POP STDDEV_SAMP ST_COLLECT \
     SUBDATE SUBSTR SUBSTRING SUM SYSDATE SYSTEM_USER TRIM VARIANCE VAR_POP VAR_SAMP";
 
-/// `WORD=PRINTED`: synonyms, which are printed as the second.
 const SAME: &str = "ANY=SOME BIGINT=INT8 CHAR=CHARACTER COLUMNS=FIELDS CURRENT_DATE=CURDATE CURRENT_TIME=CURTIME \
     CURRENT_TIMESTAMP=NOW DATABASE=SCHEMA DATABASES=SCHEMAS DAY=SQL_TSI_DAY DEC=DECIMAL DESCRIBE=EXPLAIN \
     DISTINCT=DISTINCTROW DOUBLE=FLOAT8 FLOAT=FLOAT4 GEOMCOLLECTION=GEOMETRYCOLLECTION HOUR=SQL_TSI_HOUR INT=INTEGER \
@@ -24,7 +22,6 @@ const SAME: &str = "ANY=SOME BIGINT=INT8 CHAR=CHARACTER COLUMNS=FIELDS CURRENT_D
     REGEXP=RLIKE SECOND=SQL_TSI_SECOND SESSION_USER=SYSTEM_USER SQL_TSI_WEEK=WEEK SQL_TSI_YEAR=YEAR STD=STDDEV_POP \
     STDDEV=STDDEV_POP SUBSTR=SUBSTRING USER=SYSTEM_USER VARCHAR=VARCHARACTER VARIANCE=VAR_POP";
 
-/// Keywords that occur only in hints.
 const IN_HINTS: &str = "DUPSWEEDOUT FIRSTMATCH INTOEXISTS LOOSESCAN MATERIALIZATION";
 
 const SLOTS: usize = 4096;
@@ -37,7 +34,6 @@ struct Word {
 
 struct Table {
     words: Vec<Word>,
-    /// Open addressing: 1 + index of a word, or 0.
     slots: Vec<u16>,
 }
 
@@ -91,7 +87,6 @@ fn slot_of(upper: &[u8]) -> usize {
 
 const LONGEST: usize = 40;
 
-/// Looks up a word. `before_parenthesis`: a `(` follows directly.
 pub(crate) fn keyword(word: &[u8], before_parenthesis: bool) -> Option<Id> {
     if word.len() < 2 || word.len() > LONGEST {
         return None;
@@ -112,7 +107,6 @@ pub(crate) fn text(id: Id) -> &'static str {
     TABLE.words.get(usize::from(id.saturating_sub(FIRST))).map_or("", |word| word.text)
 }
 
-/// The number of a symbol of several characters is this plus its index.
 pub(crate) const SYMBOLS_FROM: Id = 256;
 pub(crate) const SYMBOLS: [&str; 12] = ["<=>", "->>", "<=", ">=", "!=", "<<", ">>", "&&", "||", ":=", "->", "@@"];
 
@@ -143,7 +137,6 @@ named! {
 }
 
 impl Named {
-    /// Whether a statement that begins with this keyword is for the server itself.
     pub(crate) fn is_for_server(&self, first: Id) -> bool {
         let plain = [self.SHUTDOWN, self.RESTART, self.KILL, self.RESET, self.PURGE, self.STOP];
         plain.contains(&first) || [self.INSTALL, self.UNINSTALL, self.CLONE].contains(&first)

@@ -21,7 +21,6 @@ pub enum Kind {
     HintBegin,
     HintEnd,
     Symbol,
-    /// A quote or comment that does not end.
     Cut,
 }
 
@@ -29,11 +28,9 @@ pub enum Kind {
 pub struct Token {
     pub kind: Kind,
     pub start: usize,
-    /// Offset behind its last byte.
     pub end: usize,
 }
 
-/// Whether unquoted names and keywords can contain the byte.
 pub(crate) fn is_ident(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | 0x80..)
 }
@@ -46,7 +43,6 @@ fn is_space(byte: u8) -> bool {
 pub struct Lexer<'a> {
     sql: &'a [u8],
     at: usize,
-    /// Inside `/*! … */` or `/*M! … */`.
     in_version: bool,
     in_hint: bool,
     takes_hint: bool,
@@ -58,12 +54,10 @@ pub struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// Reads `sql` in a server's default modes.
     pub fn new(sql: &'a [u8]) -> Self {
         Self::in_dialect(sql, Dialect::default())
     }
 
-    /// Reads `sql` in a session's dialect.
     pub fn in_dialect(sql: &'a [u8], dialect: Dialect) -> Self {
         Self {
             sql,
@@ -116,7 +110,6 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Reads a comment, the opening of code in a comment, or the opening of a hint.
     fn comment(&mut self) -> Option<Token> {
         let rest = self.rest();
         if rest.starts_with(b"/*+") && self.takes_hint {
@@ -135,7 +128,6 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Returns the length up to the next single-byte character that `ends`.
     fn length_to(&self, ends: impl Fn(u8) -> bool) -> usize {
         self.dialect.multi_byte.find(self.rest(), 0, ends).unwrap_or(self.rest().len())
     }
@@ -261,7 +253,6 @@ impl Iterator for Lexer<'_> {
     }
 }
 
-/// Iterates over the tokens of a statement without its comments, in a server's default modes.
 pub fn code_tokens(sql: &[u8]) -> impl Iterator<Item = Token> + '_ {
     Lexer::new(sql).code()
 }
@@ -280,12 +271,10 @@ pub(crate) fn ending_texts(sql: &[u8], dialect: Dialect) -> Dialect {
     sets.chain([plain]).find(ends).unwrap_or(dialect)
 }
 
-/// Whether `word` is one of these, ignoring case.
 pub(crate) fn is_one_of(word: &[u8], words: &[&str]) -> bool {
     words.iter().any(|each| word.eq_ignore_ascii_case(each.as_bytes()))
 }
 
-/// Returns the name between backticks, with doubled ones made single.
 pub(crate) fn unquoted(text: &[u8], multi_byte: MultiByte) -> Cow<'_, [u8]> {
     let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
     let (mut plain, mut rest) = (Vec::new(), inner);

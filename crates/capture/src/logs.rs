@@ -58,7 +58,6 @@ impl Feed<'_> {
         input.take((BUFFER - self.buffer.len()) as u64).read_to_end(&mut self.buffer)
     }
 
-    /// Gives the reader every complete line, and a line that fills the buffer.
     fn pass_on(&mut self) {
         let Some(reader) = &mut self.reader else { return };
         let mut at = 0;
@@ -140,12 +139,10 @@ fn first_line(head: &[u8]) -> &[u8] {
     &head[..memchr::memchr(b'\n', head).unwrap_or(head.len())]
 }
 
-/// Removes the byte order mark of a log that was appended to another one.
 fn without_mark(line: &[u8]) -> &[u8] {
     line.strip_prefix(MARK).filter(|rest| begins_log(rest)).unwrap_or(line)
 }
 
-/// Whether a file begins with a log's header or with an event.
 fn begins_log(head: &[u8]) -> bool {
     let line = first_line(head);
     is_file_header(line)

@@ -12,10 +12,8 @@ use crate::facts::{Facts, is_definition, names_user};
 use crate::keywords::NAMED;
 use crate::lexer::{Kind, Lexer, Token, is_one_of};
 
-/// Replaces every literal of a statement with a password.
 const STRUCK_OUT: &[u8] = b"'***'";
 
-/// Copies a statement without its literals, accounts and comments that are not code.
 pub(crate) fn strike_out(sql: &[u8], dialect: Dialect, out: &mut Vec<u8>) {
     copy(sql, dialect, out, |token, _, of_account, out| match token.kind {
         Kind::Text | Kind::Number | Kind::Cut | Kind::Host => out.extend_from_slice(STRUCK_OUT),

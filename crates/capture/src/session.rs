@@ -9,7 +9,6 @@ use crate::lexer::{Kind, Lexer, code_tokens, is_word};
 
 const COLLATION: &str = "collation_connection";
 
-/// Variables that change what a statement does, and their names in a capture.
 const VARIABLES: [(&str, &str); 14] = [
     ("sql_mode", "sql_mode"),
     ("autocommit", "autocommit"),
@@ -30,7 +29,6 @@ const VARIABLES: [(&str, &str); 14] = [
 /// SQL modes that include ANSI_QUOTES in MariaDB or any version of MySQL.
 const WITH_ANSI_QUOTES: [&str; 7] = ["ANSI_QUOTES", "ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"];
 
-/// The known variables of one session. Values are as written, without quotes.
 #[derive(Debug, Clone, Default)]
 pub struct SessionState {
     values: BTreeMap<&'static str, String>,

@@ -10,7 +10,6 @@ use crate::event::{
 };
 use crate::event::{SECOND_US, moment, seconds_us};
 
-/// Known keys, matched ignoring case. Other keys are skipped and do not end a schema's name.
 #[rustfmt::skip]
 const KEYS: [&str; 24] = [
     "Query_time", "Lock_time", "Rows_sent", "Rows_examined", "Rows_affected", "Rows_read", "Id", "Thread_id", "Schema",
@@ -30,7 +29,6 @@ enum Place {
     #[default]
     Outside,
     Head,
-    /// After `SET timestamp`, or in the statement.
     Sql,
 }
 
@@ -54,13 +52,11 @@ pub struct SlowLog {
     last_us: Option<i64>,
     /// `# Time:` of this head, if it has no time zone [µs].
     local_us: Option<i64>,
-    /// The schema of the last `use` of any connection.
     schema: Vec<u8>,
     has_schema: bool,
     /// The schema's name reached the end of its line, so it may contain a newline.
     schema_is_open: bool,
     warnings: Option<Warnings>,
-    /// Lines that looked like warnings are being read again as ordinary lines.
     is_plain: bool,
     /// Bytes of the statement still to come, or 0 if the head does not tell.
     to_come: usize,
@@ -123,7 +119,6 @@ impl LogReader for SlowLog {
 }
 
 impl SlowLog {
-    /// Removes an incomplete last line after a `;`: the beginning of the next head.
     fn drop_begun_head(&mut self) {
         let sql = &self.event.sql;
         let begin = memchr::memrchr(b'\n', sql).map_or(0, |end| end + 1);
@@ -194,7 +189,6 @@ impl SlowLog {
         }
     }
 
-    /// Takes the text as the rest of a schema's name with a newline, if it can be one.
     fn schema_line(&mut self, text: &[u8]) -> bool {
         let goes_on = self.schema_is_open
             && self.event.schema.len() < SCHEMA_MAX
@@ -315,7 +309,6 @@ impl SlowLog {
         }
     }
 
-    /// Reads `root[root] @ localhost [127.0.0.1]  Id:     7`.
     fn user_line(&mut self, text: &[u8]) {
         let Some(at) = memchr::memmem::find(text, b"] @ ") else {
             return;
@@ -349,7 +342,6 @@ impl SlowLog {
         }
     }
 
-    /// Reads a schema's name, which may contain spaces and colons, up to the next key, and the fields after it.
     fn schema(&mut self, text: &[u8]) {
         let end = next_key(text, 0).map_or(text.len(), |key| key.begin);
         self.schema_is_open = end == text.len();

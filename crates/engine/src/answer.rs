@@ -146,9 +146,7 @@ pub struct OpenedArm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clock {
-    /// At the event's start (closed loop).
     Service,
-    /// At its intended start (open loop).
     Response,
 }
 

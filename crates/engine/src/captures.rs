@@ -147,7 +147,6 @@ struct Transactions {
 }
 
 impl Transactions {
-    /// Returns the number of a statement's transaction.
     fn take(&mut self, connection: u64, statement: Statement, autocommit: bool) -> Option<u64> {
         let (state, number) = self.open.entry(connection).or_default();
         let step = state.step(statement, autocommit);

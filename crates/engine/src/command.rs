@@ -70,7 +70,6 @@ pub(crate) fn run_to_end(
     }
 }
 
-/// Shortest time between two messages of one label.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct CommandProgress {

@@ -19,7 +19,6 @@ const WRONG_VALUE: u16 = 1231;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Renamed {
     pub from: String,
-    /// Empty if nothing took its place.
     pub to: String,
 }
 
@@ -30,7 +29,6 @@ fn first_words(sql: &[u8]) -> [String; 2] {
 
 const OBJECTS: [&str; 6] = ["TABLE", "VIEW", "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"];
 
-/// What a statement of a dump does, for a load that can be resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     Data,

@@ -41,7 +41,6 @@ const UNKNOWN_TIME_ZONE: u16 = 1298;
 /// Databases, tables, columns, keys, routines, triggers or events that exist already, or no longer.
 const DONE_BEFORE: [u16; 16] =
     [1007, 1008, 1022, 1050, 1051, 1060, 1061, 1068, 1091, 1304, 1305, 1359, 1360, 1537, 1539, 1826];
-/// Most names replaced in one statement.
 const RENAMES_MAX: usize = 20;
 /// Retries of one statement after deadlocks. Each pause is [`DEADLOCK_PAUSE`] longer than the last; together they take 5 s.
 const DEADLOCKS_MAX: u32 = 100;
@@ -63,7 +62,6 @@ struct Found {
     left_out: BTreeMap<&'static str, u64>,
 }
 
-/// Loads the dump stage by stage, the files of a stage on several connections.
 pub fn load(
     id: u64,
     request: &LoadDump,
@@ -127,7 +125,6 @@ impl Shared {
         *lock(&self.found).left_out.entry(reason).or_default() += 1;
     }
 
-    /// Records a replaced name. Returns both names, unless they mean the same.
     fn renamed(&self, renamed: Renamed) -> Option<[String; 2]> {
         let is_alias = |name: &str| name.replacen("utf8mb3", "utf8", 1);
         let Renamed { from, to } = renamed;
@@ -151,7 +148,6 @@ struct Loading<'a> {
     read: input::ReadProgress,
     reported: u64,
     failure: Option<Failure>,
-    /// Statements read, except those left out.
     statements: u64,
     line: u64,
     dialect: Dialect,
@@ -198,7 +194,6 @@ impl Loading<'_> {
         }
     }
 
-    /// Runs a statement of our own. A refusal names the file and line it was run for.
     fn run_named(&mut self, sql: &[u8]) -> Result<(), Failure> {
         self.run_one(sql).map_err(|error| self.refused(sql, &error))
     }
@@ -238,7 +233,6 @@ impl Loading<'_> {
         }
     }
 
-    /// Disables an event whose time zone the server does not know. Refuses any other data with that time zone.
     fn watch_time_zone(&mut self, sql: &mut Vec<u8>, effect: Effect) -> Result<(), Failure> {
         if effect == Effect::Session && sets_time_zone(sql) {
             self.unknown_zone = None;
@@ -342,7 +336,6 @@ impl Loading<'_> {
         self.run_together(&[sql.as_bytes()]).map_err(|error| self.refused(sql.as_bytes(), &error))
     }
 
-    /// Runs statements in one transaction: the dump's own if it has begun one.
     fn run_together(&mut self, statements: &[&[u8]]) -> Result<(), SqlError> {
         if self.client.in_transaction() {
             return statements.iter().try_for_each(|sql| self.run_one(sql));

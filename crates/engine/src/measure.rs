@@ -30,11 +30,9 @@ const QUEUE_LIMIT_NS: u64 = 30_000_000_000;
 const CHUNK_LIMIT: Duration = Duration::from_secs(600);
 /// Sets of histograms that the workers of a replay share, because there can be a thousand operations.
 const REPLAY_SHARDS: usize = 4;
-/// When the request is cancelled, give up a drain that takes longer than this.
 const CANCELLED_DRAIN_LIMIT: Duration = Duration::from_secs(5);
 /// Look at the server's threads one by one only in slices of at least this length.
 const THREADS_FROM_NS: u64 = 100_000_000;
-/// How often a wait checks for a cancelled request.
 const POLL: Duration = Duration::from_millis(20);
 
 pub struct Contender<'a> {
@@ -237,7 +235,6 @@ impl Cell<'_> {
         }
     }
 
-    /// Replay: reads what the next block runs. Returns false at the capture's end.
     fn next_chunks(&mut self) -> Result<bool, Failure> {
         self.replay.as_mut().map_or(Ok(true), Replay::advance)
     }

@@ -18,9 +18,7 @@ const CHUNK_BYTES: usize = 1 << 18;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Network {
-    /// Median of the round trips.
     pub rtt_ns: u64,
-    /// From the servers' host to here.
     pub bytes_per_s: f64,
 }
 

@@ -19,9 +19,7 @@ use crate::start_gate::{Barrier, Slice, StartGate, WaitError};
 use crate::worker_pool::{ENDING_LIMIT, PoolOptions, STACK_BYTES, WorkerContext, WorkerPool, guarded, spawn};
 use crate::worker_stats::{Latencies, LatencyShard, LatencyStore, WorkerStats};
 
-/// How long workers may take to close their connections before these are cut.
 const GOODBYE: Duration = Duration::from_secs(10);
-/// How long `done()` may take. It may drop large tables.
 const DONE_LIMIT: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(2);
 
@@ -41,7 +39,6 @@ pub trait Workload: Send + Sync + 'static {
 pub struct ArmPlan {
     pub arm: String,
     pub address: Arc<ServerAddress>,
-    /// Number of workers (at least 1), seeds and slowdown.
     pub slices: SlicePlan,
     pub environment: Arc<dyn Environment>,
     /// Histograms that workers share, in turn. Empty if each has its own.
@@ -75,7 +72,6 @@ struct Coordinator {
 }
 
 impl ArmWorkers {
-    /// Starts all threads, which set themselves up in parallel. If the system has no more threads, the workers have failed.
     pub fn start(plan: ArmPlan, workload: &Arc<dyn Workload>) -> Self {
         let (arm, threads) = (plan.arm.clone(), plan.slices.threads);
         let plan = Arc::new(plan);
@@ -123,7 +119,6 @@ impl ArmWorkers {
         self.pool.failure()
     }
 
-    /// Ends the workers in order and returns their latencies. A thread that does not end is a fatal failure.
     pub fn end(mut self) -> Result<Latencies, Failure> {
         self.pool.gate().close();
         if self.pool.gate().wait_all_gone(GOODBYE) > 0 {

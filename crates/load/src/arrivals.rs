@@ -73,7 +73,6 @@ fn draw(arrivals: Arrivals, rate_per_s: f64, length_ns: u64, key: [u64; 4]) -> V
     starts
 }
 
-/// Draws from the exponential distribution of mean 1 by inversion. `1 - u` is above 0, so the result is finite.
 fn exponential(random: &mut ChaCha8Rng) -> f64 {
     -(1.0 - random.random::<f64>()).ln()
 }
@@ -199,7 +198,6 @@ impl ArrivalSchedule {
         }
     }
 
-    /// Returns the piece to take from when this one is empty.
     fn after(&self, piece: &Piece) -> Option<Arc<Piece>> {
         let stream = self.stream.as_ref()?;
         let mut drawn = lock(&stream.drawn);
@@ -258,7 +256,6 @@ const GROUP: usize = 4;
 pub struct BlockOrders {
     arms: usize,
     random: ChaCha8Rng,
-    /// Two arms: the rest of the group, true for the reversed order.
     group: Vec<bool>,
 }
 

@@ -13,7 +13,6 @@ use crate::net::{Client, ConnectionCanceller, Endpoint, Secret, ServerAddress, T
 /// The only `thread_handling` in which a connection keeps its thread.
 const ONE_THREAD_EACH: &str = "one-thread-per-connection";
 
-/// Addresses over which all workers together distribute their connections in turn.
 #[derive(Debug)]
 pub struct Rotation {
     addresses: Vec<Arc<ServerAddress>>,
@@ -70,7 +69,6 @@ impl Connector {
         &self.traffic
     }
 
-    /// Returns the address of the next connection. Fields that the script set replace the worker's own.
     pub fn next_address(&self, target: &ConnectTarget) -> Arc<ServerAddress> {
         let address = self.rotation.next();
         if *target == ConnectTarget::default() { address } else { Arc::new(redirected(&address, target)) }

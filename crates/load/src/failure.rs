@@ -28,10 +28,8 @@ pub struct Failure {
     /// Error number of the server, or of the client (2000 to 2999).
     pub sql_errno: Option<u16>,
     pub sqlstate: Option<String>,
-    /// One line: what failed, why, what to do. `Display` prefixes the arm.
     #[serde(skip)]
     pub message: String,
-    /// The engine cannot go on and exits with status 1.
     pub fatal: bool,
 }
 

@@ -21,9 +21,7 @@ pub struct Slice {
     /// 0 is the arm's first slice of the block, where workers restart their random streams. 1 is the second, which continues them.
     pub turn: u64,
     pub start_ns: u64,
-    /// Whatever begins from here on counts.
     pub guard_end_ns: u64,
-    /// Nothing that counts begins from here on (closed loop).
     pub deadline_ns: u64,
     /// Closed loop: workers whose window has not ended. The others keep the server under load until there are none.
     pub open_windows: AtomicUsize,
@@ -46,7 +44,6 @@ struct Word(AtomicU32);
 #[derive(Debug)]
 struct State {
     slice: Option<Arc<Slice>>,
-    /// Neither resting nor gone.
     busy: usize,
     live: usize,
     failure: Option<Failure>,
@@ -140,7 +137,6 @@ impl StartGate {
         number
     }
 
-    /// Coordinator: closes the gate for good. Workers leave after their current event.
     pub fn close(&self) {
         // Under the lock, so that an opening in progress does not undo it.
         let state = lock(&self.state);
@@ -153,7 +149,6 @@ impl StartGate {
         let _ = futex::wake(&self.word.0, futex::Flags::PRIVATE, i32::MAX.cast_unsigned());
     }
 
-    /// Coordinator: waits until every worker rests or is gone, and returns how many are left.
     pub fn wait_all_resting(&self, limit: Duration) -> Result<usize, WaitError> {
         let state = self.wait(limit, |state| state.busy == 0 || state.failure.is_some());
         match &state.failure {
@@ -163,7 +158,6 @@ impl StartGate {
         }
     }
 
-    /// Coordinator: waits until every worker is gone, up to `limit`. Returns how many are not.
     pub fn wait_all_gone(&self, limit: Duration) -> usize {
         self.wait(limit, |state| state.live == 0).live
     }
@@ -186,7 +180,6 @@ impl StartGate {
     }
 }
 
-/// A reusable barrier that threads may leave for good and that anyone may break.
 #[derive(Debug)]
 pub struct Barrier {
     state: Mutex<BarrierState>,
@@ -209,7 +202,6 @@ impl Barrier {
         }
     }
 
-    /// Waits until every thread that has not left is here, or the barrier is broken.
     pub fn wait(&self) {
         let mut state = lock(&self.state);
         state.waiting += 1;
@@ -262,7 +254,6 @@ impl Semaphore {
         Self { places: Mutex::new(2 * cpus), freed: Condvar::new() }
     }
 
-    /// Waits for a place and keeps it while `work` runs.
     pub fn pass<T>(&self, work: impl FnOnce() -> T) -> T {
         struct Place<'a>(&'a Semaphore);
         impl Drop for Place<'_> {

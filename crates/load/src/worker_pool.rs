@@ -17,7 +17,6 @@ pub const STACK_BYTES: usize = 1 << 20;
 /// How long threads may take to end once their connections are cut. One that is still connecting is not cut and may take ten seconds.
 pub(crate) const ENDING_LIMIT: Duration = Duration::from_secs(12);
 const POLL: Duration = Duration::from_millis(20);
-/// With this many workers, memory freed after their set-up is worth a walk over the allocator's arenas.
 const MANY_WORKERS: usize = 256;
 
 /// Asks a request to end. Set by the reader of standard input, read by whoever carries the request out.
@@ -106,12 +105,10 @@ impl<T: Send + 'static> WorkerPool<T> {
         pool
     }
 
-    /// Why not all threads could be started, if so.
     pub fn spawn_failure(&self) -> Option<&Failure> {
         self.spawn_failure.as_ref()
     }
 
-    /// Takes what the workers returned, except for those that failed. All of them must have ended.
     pub fn take_results(&mut self) -> Vec<T> {
         let threads = self.threads.drain(..);
         threads.filter_map(|thread| thread.join().ok().flatten()).collect()
@@ -198,7 +195,6 @@ pub fn guarded<T>(body: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failur
     })
 }
 
-/// Makes this thread's sleeps end on time. Otherwise the kernel may add 50 us to each, to save wake-ups.
 fn precise_sleep() {
     // Best effort: older kernels cannot.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));

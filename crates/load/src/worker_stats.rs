@@ -24,13 +24,11 @@ impl WorkerStats {
         &self.counters
     }
 
-    /// Worker: starts a slice with all counters at zero.
     pub fn begin_slice(&self, slice: u32) {
         self.counters.reset();
         self.slice.store(slice, Relaxed);
     }
 
-    /// Worker: the last event that can count has ended.
     pub fn end_slice(&self, now_ns: u64) {
         self.ended_ns.store(now_ns, Relaxed);
     }
@@ -69,7 +67,6 @@ impl WorkerStats {
         self.sum(counter).map_or_else(|| self.counters.totals().errors.values().sum(), Sum::get)
     }
 
-    /// Returns where a script's counter is kept. None for errors, which are counted by number.
     fn sum(&self, counter: Counter) -> Option<&Sum> {
         let counters = &self.counters;
         Some(match counter {
@@ -87,7 +84,6 @@ impl WorkerStats {
 
 pub const EVENT: &str = "event";
 
-/// Histograms by operation: `event` first, then the operations that the script named, in order.
 #[derive(Debug)]
 pub struct Latencies {
     event: LatencyHistogram,
@@ -123,7 +119,6 @@ impl Latencies {
         }
     }
 
-    /// Adds what another worker recorded. Skips operations without values.
     pub fn merge(&mut self, other: &Self) {
         self.event.merge(&other.event);
         for (name, histogram) in other.named.iter().filter(|(_, histogram)| histogram.count() > 0) {
@@ -151,7 +146,6 @@ impl Latencies {
         self.named.iter_mut().for_each(|(_, histogram)| histogram.clear());
     }
 
-    /// Returns `event` first, then the named operations by name.
     pub fn by_operation(&self) -> Vec<(&str, &LatencyHistogram)> {
         let mut all: Vec<_> = self.named.iter().map(|(name, histogram)| (&**name, histogram)).collect();
         all.sort_by_key(|(name, _)| *name);
@@ -181,7 +175,6 @@ impl LatencyShard {
 
 #[derive(Debug)]
 pub enum LatencyStore {
-    /// The worker's own, taken when it has ended.
     Own(RefCell<Latencies>),
     /// Shared by several workers, so that thousands of idle workers do not cost thousands of histograms.
     Shared(Arc<LatencyShard>),

@@ -29,26 +29,11 @@ pub enum ScriptError {
     },
     /// A statement failed with an error that is not ignored, and ended the function that ran it.
     #[error("{}SQL error, errno = {}, state = '{}': {}", prefix(.place), .error.code, .error.sqlstate, .error.message)]
-    Sql {
-        place: Option<Place>,
-        call: SqlCall,
-        error: SqlError,
-        /// The statement, cut to 1,000 bytes. Empty for a failed connect.
-        query: Box<str>,
-    },
+    Sql { place: Option<Place>, call: SqlCall, error: SqlError, query: Box<str> },
     #[error("invalid option: --{name}.{}", did_you_mean(.suggestion, "--"))]
-    UnknownOption {
-        /// With underscores.
-        name: String,
-        suggestion: Option<String>,
-    },
+    UnknownOption { name: String, suggestion: Option<String> },
     #[error("invalid value for option --{name}: {value:?}. It takes {expected}.")]
-    BadOption {
-        name: String,
-        value: String,
-        /// What would be right ("a whole number", "on or off").
-        expected: String,
-    },
+    BadOption { name: String, value: String, expected: String },
     #[error("script {script} has no command {command}. It has: {}.", .known.join(", "))]
     NoCommand { script: String, command: String, known: Vec<String> },
     #[error("cannot find the event() function in {script}")]
@@ -66,7 +51,6 @@ fn did_you_mean(suggestion: &Option<String>, prefix: &str) -> String {
     suggestion.as_ref().map(|name| format!(" Did you mean {prefix}{name}?")).unwrap_or_default()
 }
 
-/// Returns the candidate nearest to `name` if it is close enough to be a typo.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let limit = (name.chars().count() / 3).max(2);
     candidates

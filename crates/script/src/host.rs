@@ -22,11 +22,9 @@ pub struct StatementId(pub u32);
 pub enum QueryClass {
     Read,
     Write,
-    /// Neither (BEGIN, COMMIT, an UPDATE that matched nothing).
     Other,
 }
 
-/// A successful reply, received to its last byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reply {
     pub class: QueryClass,
@@ -34,11 +32,9 @@ pub struct Reply {
     pub rows: u64,
     pub affected_rows: u64,
     pub last_insert_id: u64,
-    /// Fetch more results with [`Connection::next_result`].
     pub more_results: bool,
 }
 
-/// An error from the server or the connection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code} ({sqlstate}): {message}")]
 pub struct SqlError {
@@ -93,19 +89,16 @@ pub trait Connection {
 
     fn close_statement(&mut self, statement: StatementId);
 
-    /// Receives the next result of a multi-statement or a procedure; `None` when there is none.
     fn next_result(&mut self) -> Result<Option<Reply>, SqlError>;
 
     /// Parses the next row of the last reply into `row`, with None for NULL. Returns false after the last.
     fn fetch_row(&mut self, row: &mut Vec<Option<Vec<u8>>>) -> Result<bool, SqlError>;
 
-    /// Name of column `index`, from 0, of the last reply, or None if there is no such column.
     fn column_name(&self, index: u32) -> Option<&str>;
 
     /// Closes the socket and connects anew to the same server; prepared statements are prepared again on first use.
     fn reconnect(&mut self) -> Result<(), SqlError>;
 
-    /// Character set and collation as the server confirmed them, such as `utf8mb4`, `utf8mb4_general_ci`.
     fn charset(&self) -> (&str, &str);
 }
 
@@ -135,7 +128,6 @@ pub enum Counter {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventEnd {
-    /// `event()` returned: the event counts and its latency is recorded.
     Done,
     Stop,
 }
@@ -164,7 +156,6 @@ pub trait Host {
     /// A statement failed and its error is not ignored. The script may still survive it.
     fn statement_failed(&self, call: SqlCall, error: &SqlError, query: &[u8]);
 
-    /// Waits until every thread of the running command is here.
     fn barrier(&self);
 
     fn aborted(&self) -> bool;
@@ -172,7 +163,6 @@ pub trait Host {
     /// This thread finished `done` more of `total` units of `label` (rows, indexes).
     fn progress(&self, label: &str, done: u64, total: u64);
 
-    /// Shows one line to the user. A script's `print` ends up here.
     fn log(&self, level: LogLevel, message: &str);
 }
 
@@ -193,13 +183,10 @@ pub trait Events {
     /// Called once for the reply to every statement of a script.
     fn count_reply(&self, reply: &Reply);
 
-    /// The script survived (retried or ignored) a server error of this number.
     fn count_error(&self, code: u16);
 
-    /// Adds to a counter for the script (`ffi.C.sb_counter_inc` and friends).
     fn count(&self, counter: Counter, amount: u64);
 
-    /// A counter's current value for this worker.
     fn counter(&self, counter: Counter) -> u64;
 
     /// Names an operation that the current event turned out to be, such as `new_order`. Its latency is recorded under
@@ -210,7 +197,6 @@ pub trait Events {
     fn think(&self, duration_ns: u64);
 }
 
-/// What a script runs in, shared by its Lua state and the C symbols.
 #[derive(Clone)]
 pub struct HostRef {
     pub(crate) host: Rc<dyn Host>,

@@ -77,7 +77,6 @@ pub struct OptionDecl {
 }
 
 impl OptionDecl {
-    /// A given value in the form of this option's type.
     pub fn fit(&self, given: &OptionValue) -> Result<OptionValue, ScriptError> {
         fit(self.kind, given).ok_or_else(|| self.bad(given, self.kind.expected()))
     }
@@ -239,7 +238,6 @@ impl IgnoreErrors {
     }
 }
 
-/// Everything a script is run with, the same for every thread.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// The script's own options, with `-` or `_`. An undeclared name is an error, unless the script declares none at

@@ -9,13 +9,9 @@ pub use content::{Content, Encoding, SbtestRow, Texts, fill_template, fill_varie
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum StreamKind {
-    /// A worker's draws until it is reseeded, numbered (thread, 0).
     Worker = 1,
-    /// A worker's draws within a block of slices, numbered (thread, block), the same for every arm.
     Block = 2,
-    /// Rows of one piece of a table, numbered (table, piece).
     Rows = 3,
-    /// Keys of the permutation behind `sysbench.rand.unique`.
     Unique = 4,
     /// Texts that depend on a number alone, numbered (1, number). (0, 0) is the common part of all compressible texts.
     Text = 5,
@@ -29,7 +25,6 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Creates the stream of this kind with these two numbers under `seed`.
     pub fn for_stream(seed: u64, kind: StreamKind, first: u64, second: u64) -> Self {
         let mut mixed = mix(seed);
         for word in [kind as u64, first, second] {
@@ -74,7 +69,6 @@ pub(super) fn mix(word: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// How many numbers of a seed have been drawn. A run that continues from here draws none of them again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UniquePlace {
     seed: u64,
@@ -106,7 +100,6 @@ impl Unique {
         Self { keys, place: UniquePlace { next: from.next.wrapping_add(thread), ..from }, step: threads.max(1) }
     }
 
-    /// This thread's place. Another run may start at the furthest of all threads.
     pub fn place(&self) -> UniquePlace {
         self.place
     }
@@ -216,7 +209,6 @@ impl Distributions {
         }
     }
 
-    /// Draws from the distribution of `--rand-type`.
     #[inline]
     pub fn default(&mut self, generator: &mut Generator, low: u32, high: u32) -> u32 {
         match self.settings.kind {
@@ -234,7 +226,6 @@ impl Distributions {
         low + generator.below(width) as u32
     }
 
-    /// Draws from a bell around the middle: the mean of `spec_iter` uniform draws.
     pub fn gaussian(&self, generator: &mut Generator, low: u32, high: u32) -> u32 {
         let (low, width) = range(low, high);
         let draws = self.settings.spec_iter.max(1);
@@ -258,7 +249,6 @@ impl Distributions {
         at_share(low, width, generator.next_f64().powf(self.pareto_power))
     }
 
-    /// Draws the k-th value of the range with probability proportional to k^-s.
     pub fn zipfian(&mut self, generator: &mut Generator, low: u32, high: u32) -> u32 {
         let (low, width) = range(low, high);
         if self.zipfian.count != width {
@@ -268,7 +258,6 @@ impl Distributions {
     }
 }
 
-/// Returns the lower end and the number of values, up to 2^32.
 #[inline]
 fn range(low: u32, high: u32) -> (u32, u64) {
     let (low, high) = if low <= high { (low, high) } else { (high, low) };
@@ -302,7 +291,6 @@ impl Zipfian {
         zipfian
     }
 
-    /// Draws a rank, where 1 is the most frequent.
     pub fn draw(&self, generator: &mut Generator) -> u64 {
         loop {
             let area = self.integral_high + generator.next_f64() * (self.integral_low - self.integral_high);

@@ -11,14 +11,12 @@ use crate::options::{OptionDecl, OptionType, OptionValue, Settings};
 use crate::source::{ScriptSource, bundled_text, package_cpath, package_path};
 use crate::symbols;
 
-/// Registry key of the table that our Lua files share.
 pub(crate) const REGISTRY_NAME: &str = "bakeoff.runtime";
 
 macro_rules! embedded {
     ($($name:literal),* $(,)?) => { &[$((concat!("@", $name), include_str!(concat!("lua/", $name)))),*] };
 }
 
-/// Our Lua files. Later ones build on earlier ones.
 const FILES: &[(&str, &str)] = embedded! {
     "sysbench.lua", "sysbench_output.lua", "sysbench_events.lua", "sysbench_rand.lua", "sysbench_histogram.lua",
     "sysbench_sql.lua", "bakeoff_text.lua", "sysbench_cmdline.lua", "sysbench_report.lua", "sysbench_legacy.lua",
@@ -120,7 +118,6 @@ fn option_decl(table: &Table) -> mlua::Result<OptionDecl> {
     Ok(OptionDecl { name, written: text(table, "written")?, description: text(table, "description")?, default, kind })
 }
 
-/// Reads a string of a script, which may be in any character set.
 fn text(table: &Table, field: &str) -> mlua::Result<String> {
     Ok(table.get::<LuaString>(field)?.to_string_lossy())
 }
@@ -131,7 +128,6 @@ pub struct CommandDecl {
     pub parallel: bool,
 }
 
-/// Returns declared commands, then functions named like a built-in command.
 pub(crate) fn commands(runtime: &Table) -> Result<Vec<CommandDecl>, ScriptError> {
     let list: Vec<Table> = runtime.get::<Function>("commands")?.call(())?;
     let decl = |table: &Table| Ok(CommandDecl { name: text(table, "name")?, parallel: table.get("parallel")? });
@@ -176,7 +172,6 @@ pub(crate) fn lua_value(lua: &Lua, value: &OptionValue) -> mlua::Result<Value> {
     })
 }
 
-/// Whether bytecode keeps line numbers and names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DebugInfo {
     /// For users' scripts, whose errors name lines.
@@ -185,10 +180,8 @@ pub(crate) enum DebugInfo {
     Stripped,
 }
 
-/// Bytecode by a file's name in Lua and its text.
 type Compiled = HashMap<(String, Vec<u8>), Arc<[u8]>>;
 
-/// Every file that this process has loaded.
 static COMPILED: LazyLock<Mutex<Compiled>> = LazyLock::new(Mutex::default);
 
 /// Returns the file's body as a function, compiled once per process: thousands of workers load the same few files. A

@@ -55,7 +55,6 @@ impl Drop for Script {
     }
 }
 
-/// Loads a script as for `run`, without a server, and returns what it declares.
 pub fn describe(source: &ScriptSource) -> Result<Description, ScriptError> {
     let script =
         Script::load(source, &Settings::default(), ThreadRole::Main, HostRef::without_events(Rc::new(NullHost)))?;
@@ -67,7 +66,6 @@ pub fn describe(source: &ScriptSource) -> Result<Description, ScriptError> {
 }
 
 impl Script {
-    /// Executes the script's file in a new state and resolves its options.
     pub fn load(
         source: &ScriptSource,
         settings: &Settings,
@@ -108,7 +106,6 @@ impl Script {
             || self.runtime().and_then(|runtime| runtime::ask(&runtime, "thread_run_replaced")).unwrap_or(false)
     }
 
-    /// Calls `init()`, if there is one, and checks that there is something to run.
     pub fn init(&self) -> Result<(), ScriptError> {
         self.call_global("init", ())?;
         if self.has_event() {
@@ -122,7 +119,6 @@ impl Script {
         self.call_global("thread_init", self.thread)
     }
 
-    /// Runs events until the host has no more or an event asks to stop.
     pub fn run(&self) -> Result<(), ScriptError> {
         self.call_global("thread_run", self.thread)
     }
@@ -337,7 +333,6 @@ fn legacy_text(value: &OptionValue, settings: &Settings) -> String {
     }
 }
 
-/// Whether this word of a command line is the option `name`.
 fn is_option(word: &str, name: &str) -> bool {
     let option = word.strip_prefix("--").and_then(|option| option.split('=').next());
     option.is_some_and(|option| option.replace('-', "_") == name.replace('-', "_"))

@@ -22,7 +22,6 @@ pub(crate) struct Random {
     pub(crate) unique: Unique,
 }
 
-/// A failed statement, kept until it is known whether the script survives it.
 pub(crate) struct FailedStatement {
     pub(crate) error: SqlError,
     pub(crate) query: Vec<u8>,
@@ -66,7 +65,6 @@ impl ScriptSession {
         })
     }
 
-    /// Makes this the thread's current session until the guard is dropped.
     pub(crate) fn enter(&self) -> Entered {
         Entered { previous: CURRENT.replace(self) }
     }
@@ -170,7 +168,6 @@ impl SqlDriver {
     }
 }
 
-/// The fields of Lua's `sql_connection`, then ours.
 #[repr(C)]
 pub(crate) struct SqlConnection {
     pub(crate) error: c_int,
@@ -184,7 +181,6 @@ pub(crate) struct SqlConnection {
     pub(crate) result: SqlResult,
     pub(crate) row: RowBuffer,
     pub(crate) bulk: Bulk,
-    /// Counts the connections that have lived in this memory.
     pub(crate) generation: u64,
 }
 
@@ -236,7 +232,6 @@ pub(crate) struct SqlRow {
     pub(crate) values: *const SqlValue,
 }
 
-/// The last row, kept until the next is fetched.
 #[derive(Default)]
 pub(crate) struct RowBuffer {
     pub(crate) fields: Vec<Option<Vec<u8>>>,
@@ -247,7 +242,6 @@ pub(crate) struct RowBuffer {
 
 const DEFAULT_LIMIT_BYTES: usize = 512 * 1024;
 
-/// The current statement: `head` alone, or `head` and rows.
 pub(crate) struct Bulk {
     pub(crate) statement: Vec<u8>,
     pub(crate) head_length: usize,

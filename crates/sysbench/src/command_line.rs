@@ -22,7 +22,6 @@ pub(crate) struct CommandLine {
     pub(crate) others_of_files: Vec<(String, String)>,
     /// Known flags with an invalid value. They are among `others` too and reported after the first line.
     pub(crate) bad_flags: Vec<String>,
-    /// What is wrong with the first invalid value.
     pub(crate) mistake: Option<String>,
     /// `--strict`: refuse what sysbench accepts.
     pub(crate) strict: bool,

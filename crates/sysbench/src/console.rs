@@ -10,7 +10,6 @@ use bakeoff_script::{ScriptError, SqlCall};
 
 #[derive(Debug)]
 pub(crate) struct Console {
-    /// Messages above this level are not shown.
     verbosity: i64,
     aside: bool,
     text_statements: bool,

@@ -31,7 +31,6 @@ const FORCED: u8 = 2;
 
 const OLD_TEST_OPTION: &str = "WARNING: the --test option is deprecated. You can pass a script name or path on the command line without any options.";
 
-/// Runs the command. `arguments` are those after the program's name.
 pub fn sysbench(arguments: &[String], build: &Build) -> ExitCode {
     allow_many_files();
     end_with_the_reader();

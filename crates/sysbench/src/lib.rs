@@ -16,7 +16,6 @@ mod test;
 
 pub use invocation::sysbench;
 
-/// How the program was built, for the JSON result.
 #[derive(Debug, Clone, Copy)]
 pub struct Build {
     pub profile: &'static str,

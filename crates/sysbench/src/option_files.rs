@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 /// Files that MySQL's clients read, in their order. `~` is the home directory.
 const USUAL: [&str; 3] = ["/etc/my.cnf", "/etc/mysql/my.cnf", "~/.my.cnf"];
-/// Groups that are read. Later lines win.
 const GROUPS: [&str; 4] = ["client", "client-server", "mysql", "sysbench"];
 const DEEPEST: u32 = 8;
 

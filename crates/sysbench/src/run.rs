@@ -31,7 +31,6 @@ const FULL_QUEUE: &str = "The event queue is full. This means the worker threads
 
 /// How long workers may take to end their events after a failure, and again to end once their connections are cut.
 const LAST_GRACE: Duration = Duration::from_secs(5);
-/// Longest wait between two checks for a failure.
 const POLL: Duration = Duration::from_millis(200);
 
 const REPORTER_STACK_BYTES: usize = 2 << 20;
@@ -150,7 +149,6 @@ impl Run {
         pool
     }
 
-    /// Waits until every worker waits for the start. An error has been reported.
     fn wait_until_ready(&self, workers: &WorkerPool) -> Result<(), Ending> {
         let limit = self.options.thread_init_timeout;
         let console = &self.session.console;
@@ -279,7 +277,6 @@ impl Run {
         }
     }
 
-    /// Reports the operations that the script named, if any, also through its own hook.
     fn report_operations(&self, main: Option<&Script>, delta: &Delta, numbers: &[(&str, f64)]) {
         let console = &self.session.console;
         let Some(table) = operations(delta) else {
@@ -296,7 +293,6 @@ impl Run {
         }
     }
 
-    /// Prints the histogram and the final block, or calls the script's hook.
     fn report(&self, main: Option<&Script>, stats: &Stats, mut period: Snapshot, (count_from_ns, end_ns): (u64, u64)) {
         let (console, options) = (&self.session.console, &self.options);
         let delta = stats.period(&mut period, end_ns);
@@ -383,7 +379,6 @@ impl Worker {
     }
 }
 
-/// Ends the workers after a failure. Running events may end, then connections are cut.
 fn end_workers(workers: &WorkerPool) {
     let gate = workers.gate();
     gate.close();

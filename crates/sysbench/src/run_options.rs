@@ -9,7 +9,6 @@ use bakeoff_script::{RandKind, RandSettings};
 
 use crate::command_line::CommandLine;
 
-/// More threads than this are a typing error.
 const MOST_THREADS: i64 = 100_000;
 const MOST_CHECKPOINTS: usize = 256;
 const ENDLESS: &str = "WARNING: Both event and time limits are disabled, running an endless test";
@@ -33,7 +32,6 @@ impl Dialect {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Percentile {
-    /// Per cent, in (0, 100].
     pub(crate) per_cent: f64,
     /// As typed: `95`, `99.9`.
     pub(crate) label: String,
@@ -51,7 +49,6 @@ pub(crate) struct RunOptions {
     pub(crate) events: Option<u64>,
     pub(crate) time: Option<Duration>,
     pub(crate) warmup: Duration,
-    /// Time that events may overrun `time`. None for as long as they take.
     pub(crate) forced_shutdown: Option<Duration>,
     pub(crate) stack_bytes: usize,
     pub(crate) thread_init_timeout: Duration,

@@ -11,7 +11,6 @@ use crate::option_files::my_cnf;
 use bakeoff_load::connector::Rotation;
 use bakeoff_load::net::{Endpoint, PrepareMode, Secret, ServerAddress, TlsMode, TlsOptions};
 
-/// Limit for connecting, TLS and login together.
 const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 /// Longest wait for a reply. sysbench has no limit, and an index over a big table takes as long as it takes.
 const REPLY_LIMIT: Duration = Duration::from_secs(24 * 3600);
@@ -118,7 +117,6 @@ impl<'a> MySqlOptions<'a> {
         }
     }
 
-    /// Returns the sockets or, without any, every port of the first host, then of the next.
     fn endpoints(&self) -> Result<Vec<Endpoint>, String> {
         let sockets = self.sockets();
         if !sockets.is_empty() {

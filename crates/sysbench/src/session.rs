@@ -36,7 +36,6 @@ impl SysbenchSession {
         Self { console, rotation: Arc::new(rotation), dry_run, driver_failure, server: OnceLock::new() }
     }
 
-    /// What the first connection found. None if the script has not connected.
     pub(crate) fn server(&self) -> Option<&ServerFacts> {
         self.server.get()
     }
@@ -169,7 +168,6 @@ impl Connection for DryRun {
     }
 }
 
-/// Threads that connect and then hold their connections.
 const HOLDERS: u32 = 16;
 const STACK_BYTES: usize = 256 * 1024;
 

@@ -8,7 +8,6 @@ use bakeoff_load::lock;
 use bakeoff_load::worker_stats::{Latencies, LatencyShard, LatencyStore, WorkerStats};
 use bakeoff_metrics::{LatencyHistogram, SliceTotals, ms, seconds};
 
-/// Most histograms. Up to this many workers each has its own.
 const MOST_SHARDS: usize = 64;
 
 #[derive(Debug)]
@@ -23,7 +22,6 @@ pub(crate) struct Stats {
 
 #[derive(Debug, Default)]
 struct Collected {
-    /// The last shard's, empty in between.
     latest: Latencies,
     interval: Latencies,
     period: Latencies,
@@ -112,12 +110,10 @@ impl Stats {
         self.workers.iter().filter(|worker| worker.is_in_event()).count() as u64
     }
 
-    /// Since the last call, for an intermediate report.
     pub(crate) fn interval(&self, snapshot: &mut Snapshot, now_ns: u64) -> Delta {
         self.taken(snapshot, now_ns, |collected| &mut collected.interval)
     }
 
-    /// Since the last call, for a checkpoint or the final report.
     pub(crate) fn period(&self, snapshot: &mut Snapshot, now_ns: u64) -> Delta {
         self.taken(snapshot, now_ns, |collected| &mut collected.period)
     }

@@ -21,10 +21,7 @@ pub(crate) const MAX_PRIME: u64 = 10_000;
 #[derive(Debug)]
 pub(crate) enum Test {
     Script(Box<ScriptTest>),
-    /// The built-in `cpu`: prime numbers by trial division. People run it to check what a machine's CPU does.
-    Cpu {
-        max_prime: u64,
-    },
+    Cpu { max_prime: u64 },
 }
 
 #[derive(Debug, Clone)]

@@ -11,7 +11,6 @@ use mysql_common::num_bigint::BigUint;
 use crate::bytes::{Malformed, Reader};
 use crate::reply::ServerError;
 
-/// How bytes travel to the server. Decides whether a password may be sent in clear text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
     Plain,
@@ -19,7 +18,6 @@ pub enum Channel {
     Tls,
 }
 
-/// Why a login failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
     #[error(transparent)]
@@ -50,9 +48,7 @@ const PLUGINS: [Plugin; 5] = [Plugin::Native, Plugin::CachingSha2, Plugin::Sha25
 const BAD_CHALLENGE: Malformed = Malformed { what: "authentication challenge", why: "it has the wrong length" };
 const BAD_KEY: Malformed = Malformed { what: "RSA public key of the server", why: "it is not a usable PEM key" };
 
-/// `caching_sha2_password`: the server has the password in its cache.
 const FAST_AUTH_OK: u8 = 3;
-/// `caching_sha2_password`: the server wants the password itself.
 const FULL_AUTH: u8 = 4;
 
 impl Plugin {
@@ -73,7 +69,6 @@ impl Plugin {
         }
     }
 
-    /// Answers the `challenge` of a greeting or a switch request.
     pub(crate) fn answer(self, password: &[u8], challenge: &[u8], channel: Channel) -> Result<Vec<u8>, LoginError> {
         // The NUL at the end of a switch request's challenge does not belong to it.
         let nonce = challenge.strip_suffix(b"\0").unwrap_or(challenge);

@@ -15,7 +15,6 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// `what` names the packet in errors.
     pub(crate) fn new(payload: &'a [u8], what: &'static str) -> Self {
         Self { rest: payload, what }
     }
@@ -78,7 +77,6 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// Reads a length-encoded integer (1, 3, 4 or 9 bytes).
     pub(crate) fn lenenc(&mut self) -> Result<u64, Malformed> {
         match self.u8()? {
             small @ 0..=0xfa => Ok(small.into()),

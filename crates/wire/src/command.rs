@@ -34,7 +34,6 @@ pub struct BoundTypes {
 }
 
 impl BoundTypes {
-    /// Sends the types again with the next execution. Call it after an error, when the server may not have kept them.
     pub fn forget(&mut self) {
         self.known_to_server = false;
     }
@@ -72,7 +71,6 @@ pub fn query(out: &mut Vec<u8>, sql: &[u8]) -> u8 {
     command(out, COM_QUERY, sql)
 }
 
-/// COM_QUERY with text that `write` appends in place.
 #[inline]
 pub fn query_with(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> u8 {
     let header_at = packet::begin(out);
@@ -136,7 +134,6 @@ pub fn execute<'a>(
     packet::finish(out, header_at, 0)
 }
 
-/// COM_STMT_CLOSE. The server does not reply.
 pub fn close_statement(out: &mut Vec<u8>, statement: u32) {
     command(out, COM_STMT_CLOSE, &statement.to_le_bytes());
 }
@@ -145,7 +142,6 @@ pub fn ping(out: &mut Vec<u8>) {
     command(out, COM_PING, &[]);
 }
 
-/// COM_QUIT. The server closes the connection without a reply.
 pub fn quit(out: &mut Vec<u8>) {
     command(out, COM_QUIT, &[]);
 }

@@ -2,7 +2,6 @@
 
 use memchr::{memchr, memchr2, memmem};
 
-/// Session settings that decide where quoted text ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Dialect {
     /// SQL mode NO_BACKSLASH_ESCAPES: a backslash is an ordinary character.
@@ -91,7 +90,6 @@ impl Dialect {
         }
     }
 
-    /// Returns the length of the first character and all that follow, up to one that `stops` or that may be incomplete.
     pub fn run_of(self, rest: &[u8], stops: impl Fn(u8) -> bool) -> usize {
         let first = self.multi_byte.character_bytes(rest).unwrap_or(1);
         let stops = |byte| stops(byte) || self.multi_byte.is_lead(byte);
@@ -116,7 +114,6 @@ impl MultiByte {
     /// Sets in which quoted text can end in different places. gb18030 is missing because it divides text like gbk.
     pub const DIFFERENT: [Self; 3] = [Self::Sjis, Self::Gbk, Self::Big5];
 
-    /// Looks up a character set by name, or by collation number, which `SET character_set_client` also takes.
     pub fn of(charset: &str) -> Self {
         match charset.to_ascii_lowercase().as_str() {
             "sjis" | "cp932" | "13" | "88" | "95" | "96" => Self::Sjis,
@@ -140,7 +137,6 @@ impl MultiByte {
         }
     }
 
-    /// Returns the length of the character that `bytes` begins with, or None if it is a single byte.
     pub fn character_bytes(self, bytes: &[u8]) -> Option<usize> {
         let (&lead, &trail) = (bytes.first()?, bytes.get(1)?);
         if !self.is_lead(lead) {

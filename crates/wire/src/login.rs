@@ -122,7 +122,6 @@ pub struct LoginOptions {
     /// Number of the session's first collation. The server also decodes the user and database names with it.
     pub collation: u8,
     pub tls: TlsWish,
-    /// The channel before TLS: [`Channel::Plain`] or [`Channel::UnixSocket`].
     pub channel: Channel,
     /// Flags not to use even if the server has them. For tests of replies without [`capability::DEPRECATE_EOF`].
     pub fewer_capabilities: u32,
@@ -144,7 +143,6 @@ pub struct Negotiated {
 }
 
 impl Negotiated {
-    /// Whether [`capability::DEPRECATE_EOF`] is in use.
     pub fn deprecate_eof(&self) -> bool {
         self.capabilities & capability::DEPRECATE_EOF != 0
     }
@@ -170,7 +168,6 @@ enum State {
 }
 
 impl Login {
-    /// Begins by waiting for the server's greeting.
     pub fn new(options: LoginOptions) -> Self {
         Self { options, state: State::Greeting, sequence: 0, packets: 0 }
     }

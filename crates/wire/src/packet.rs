@@ -15,7 +15,6 @@ pub struct Header {
 }
 
 impl Header {
-    /// Decodes the header at the start of `bytes`. Returns None if it is incomplete.
     #[inline]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let header = u32::from_le_bytes(*bytes.first_chunk()?);
@@ -66,7 +65,6 @@ fn finish_long(out: &mut Vec<u8>, header_at: usize, mut sequence: u8) -> u8 {
     }
 }
 
-/// Appends `payload` as one packet or several. Returns the next sequence number.
 pub fn encode(out: &mut Vec<u8>, payload: &[u8], sequence: u8) -> u8 {
     let header_at = begin(out);
     out.extend_from_slice(payload);
@@ -156,7 +154,6 @@ impl Slack {
 }
 
 impl Inbox {
-    /// The bytes received and not yet consumed.
     #[inline]
     pub fn unread(&self) -> &[u8] {
         &self.data[self.start..self.end]
@@ -199,7 +196,6 @@ impl Inbox {
         }
     }
 
-    /// Drops the first `bytes` of [`Inbox::unread`].
     #[inline]
     pub fn consume(&mut self, bytes: usize) {
         self.start = (self.start + bytes).min(self.end);
@@ -213,7 +209,6 @@ impl Inbox {
         }
     }
 
-    /// Removes `bytes` from the middle of [`Inbox::unread`], starting at `at`.
     pub fn remove(&mut self, at: usize, bytes: usize) {
         let from = (self.start + at + bytes).min(self.end);
         let to = (self.start + at).min(from);

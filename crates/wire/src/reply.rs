@@ -16,7 +16,6 @@ enum Phase {
     Columns,
     ColumnsEof,
     Rows,
-    /// Definitions of the parameters, then those of the columns.
     PreparedDefinitions,
     PreparedEof,
 }
@@ -29,7 +28,6 @@ pub struct ReplyScanner {
     /// Offset of the next packet header. May be beyond what has been received.
     at: usize,
     sequence: u8,
-    /// The last packet was a full one, so the next one continues it.
     continued: bool,
     definitions_left: u32,
     result: ResultSet,
@@ -40,7 +38,6 @@ pub struct ReplyScanner {
 const MAX_COLUMNS: u64 = 65_535;
 
 impl ReplyScanner {
-    /// Waits for the reply to a command that fit into one packet.
     pub fn new(answering: Answering, deprecate_eof: bool) -> Self {
         Self::with_sequence(answering, deprecate_eof, 1)
     }
@@ -69,7 +66,6 @@ impl ReplyScanner {
         }
     }
 
-    /// Returns the length of a complete reply.
     #[inline]
     pub fn reply_bytes(&self) -> usize {
         self.at
@@ -141,7 +137,6 @@ impl ReplyScanner {
         }
     }
 
-    /// Skips the ordinary packets that come next: column definitions and rows.
     #[inline]
     fn skip_ordinary(&mut self, bytes: &[u8]) {
         if self.continued {
@@ -157,7 +152,6 @@ impl ReplyScanner {
         }
     }
 
-    /// Whether a packet in place of a row ends the rows. None if its first byte has not been received.
     #[inline]
     fn ends_rows(&self, header: Header, packet: &[u8]) -> Result<Option<bool>, Malformed> {
         if header.payload_bytes == 0 {
@@ -319,7 +313,6 @@ impl ReplyScanner {
         None
     }
 
-    /// Moves on after the last definition of a prepared statement's parameters or columns.
     fn definitions_over(&mut self) -> Option<Outcome> {
         // `result.columns` is 0 until the parameters are over.
         if self.result.columns == 0 && self.prepared.columns > 0 {
@@ -355,7 +348,6 @@ pub struct Done {
     pub affected_rows: u64,
     /// AUTO_INCREMENT value generated, or 0.
     pub last_insert_id: u64,
-    /// Flags of [`crate::capability`].
     pub status: u16,
     pub warnings: u16,
 }
@@ -368,7 +360,6 @@ pub struct ResultSet {
     pub rows_at: usize,
     /// False if rows were dropped by [`ReplyScanner::forget_rows`].
     pub rows_kept: bool,
-    /// Flags of [`crate::capability`].
     pub status: u16,
     pub warnings: u16,
 }
@@ -381,7 +372,6 @@ pub struct Prepared {
 }
 
 impl Done {
-    /// Parses an OK packet, whatever its first byte.
     #[inline]
     pub(crate) fn from_ok(payload: &[u8]) -> Result<Self, Malformed> {
         // The most common form, with two integers of one byte each.
@@ -424,7 +414,6 @@ pub struct ServerError {
     pub code: u16,
     /// Five characters; `HY000` if the server gave none.
     pub sqlstate: String,
-    /// The server's message. Bytes that are not UTF-8 are replaced.
     pub message: String,
 }
 

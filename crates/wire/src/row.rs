@@ -13,19 +13,16 @@ pub enum Encoding {
     Binary,
 }
 
-/// Reads the rows of one result set in order.
 #[derive(Debug, Default)]
 pub struct RowCursor {
     current: Option<(ResultSet, Encoding)>,
     at: usize,
     rows_left: u64,
-    /// Filled with the first binary row.
     formats: Vec<ColumnFormat>,
     joined: Vec<u8>,
 }
 
 impl RowCursor {
-    /// Moves to the first row of `result`. Does not allocate.
     #[inline]
     pub fn restart(&mut self, result: ResultSet, encoding: Encoding) {
         self.at = result.rows_at;
@@ -165,7 +162,6 @@ struct ColumnFormat {
     type_code: u8,
     flags: u16,
     length: u32,
-    /// Digits after the point, or [`NOT_FIXED`].
     decimals: u8,
 }
 
@@ -230,7 +226,6 @@ fn integer(format: ColumnFormat, value: impl std::fmt::Display, text: &mut Vec<u
     zero_fill(format, from, text);
 }
 
-/// Pads the number at `from` with zeros if its column is ZEROFILL.
 fn zero_fill(format: ColumnFormat, from: usize, text: &mut Vec<u8>) {
     if format.flags & ZEROFILL == 0 {
         return;

@@ -79,7 +79,6 @@ impl EventClock {
         self.gate.is_open(self.slice.number.get())
     }
 
-    /// Lets the next event begin now: what came before is not part of it.
     pub(super) fn look_at_clock(&self) {
         self.event.boundary_ns.set(now_ns());
     }
@@ -171,7 +170,6 @@ impl EventClock {
         event.received_bytes.set(traffic.received_bytes.get());
     }
 
-    /// Ends the event at the last look at the clock and counts it if `counts`.
     #[inline]
     pub(super) fn event_stop(&self, end: EventEnd, counts: bool) {
         let event = &self.event;

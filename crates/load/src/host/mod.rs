@@ -29,7 +29,6 @@ pub trait Environment: Send + Sync + 'static {
     /// A script survived this server error.
     fn ignored_error(&self, _code: u16) {}
 
-    /// One thread of a command finished `done` more of `total`.
     fn progress(&self, _label: &str, _done: u64, _total: u64) {}
 
     fn statement_failed(&self, _call: SqlCall, _error: &SqlError, _query: &[u8]) {}

@@ -21,7 +21,6 @@ pub struct SlicePlan {
     pub threads: u32,
     pub reseed: Reseed,
     pub key_seed: u64,
-    /// Uncounted events to run for each counted one.
     pub slowdown_per_event: f64,
 }
 
@@ -88,7 +87,6 @@ impl SliceHost {
         slice.as_ref().map_or((0, 0), |slice| (slice.turn, slice.start_ns))
     }
 
-    /// Replay: waits for the intended start of the next statement, if it has one. Returns whether it may begin.
     pub(crate) fn next_statement(&self, intended_ns: Option<u64>) -> bool {
         let event = &self.clock.event;
         event.injected.set(self.injected_due.get() >= 1.0);
@@ -116,7 +114,6 @@ impl SliceHost {
         &self.clock.latencies
     }
 
-    /// Waits in an open loop for the next intended start. Returns false if no further event begins in this slice.
     #[inline]
     fn next_in_slice(&self) -> bool {
         let clock = &self.clock;

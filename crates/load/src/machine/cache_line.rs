@@ -25,7 +25,6 @@ pub fn between_cpus() -> Option<Duration> {
     }
 }
 
-/// Measures there and back. Returns None if this process cannot use both CPUs or others keep them busy.
 pub fn round_trip(first: usize, second: usize) -> Option<Duration> {
     // Each waits for the other: both must be able to run at the same time.
     if first == second || first.max(second) >= CpuSet::MAX_CPU {
@@ -38,7 +37,6 @@ pub fn round_trip(first: usize, second: usize) -> Option<Duration> {
     })
 }
 
-/// Answers every even or every odd number with the next one. Returns the time of a round.
 fn pass(line: &Line, cpu: usize, turn: u32) -> Option<Duration> {
     let mut set = CpuSet::new();
     set.set(cpu);

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::{freeze, pinning};
 
-/// How long the exiting program waits for changes in progress in other threads. They take microseconds.
 const LAST_CHANGE_POLLS: u32 = 100;
 const POLL: Duration = Duration::from_micros(100);
 
@@ -33,7 +32,6 @@ pub enum SignalEnd {
     Signal,
 }
 
-/// Calls `change` and returns its result, or None if the program is exiting.
 pub(crate) fn change<T>(change: impl FnOnce() -> T) -> Option<T> {
     CHANGING.fetch_add(1, SeqCst);
     let changed = (!ENDING.load(SeqCst)).then(change);

@@ -9,11 +9,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::machine::ending::change;
 
 const PLACES: usize = 256;
-/// How long a thawed process may take to leave the stopped state. It takes microseconds.
 const THAW_LIMIT: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_micros(100);
 
-/// Processes that are stopped or about to be. 0 marks a free place.
 static FROZEN: [AtomicI32; PLACES] = [const { AtomicI32::new(0) }; PLACES];
 
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +22,6 @@ pub enum FreezeError {
     TooMany,
 }
 
-/// Stops processes and thaws every one of them when dropped.
 #[derive(Debug, Default)]
 pub struct Freezer {
     frozen: Vec<i32>,

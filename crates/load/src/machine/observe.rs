@@ -7,9 +7,7 @@ use std::os::unix::fs::FileExt;
 use rustix::param::{clock_ticks_per_second, page_size};
 use serde::Serialize;
 
-/// A thread that used less than this fraction of a CPU is not reported.
 const BUSY_SHARE: u64 = 50;
-/// Initial buffer. A machine with 64 CPUs has about 8 KiB in `/proc/stat`.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// Kernel counters at one moment. All but `server_rss_bytes` only grow.
@@ -137,7 +135,6 @@ impl Observer {
         snapshot
     }
 
-    /// Reads the counters after a slice. The client's CPU time comes first.
     pub fn after_slice(&mut self) -> KernelCounters {
         let mut snapshot = KernelCounters::default();
         read_client(&mut snapshot);

@@ -19,7 +19,6 @@ use crate::machine::ending::change;
 const PLACES: usize = 1 << 17;
 const FOLDER: &str = "/dev/shm";
 const PREFIX: &str = "bakeoff-pinned-";
-/// Size of a thread's entry in the file: its entry in the table, and its start time [ticks since boot].
 const ENTRY_BYTES: usize = 16;
 
 /// Threads that are pinned or about to be, as ids of the server's process and of the thread. 0 marks a free place.
@@ -31,7 +30,6 @@ struct Record {
     path: CString,
 }
 
-/// A pinned thread of a server. Dropping it restores the CPUs of its process.
 #[derive(Debug)]
 pub(crate) struct PinnedThread {
     place: usize,

@@ -23,7 +23,6 @@ use crate::machine::pinning::PinnedThread;
 pub enum Placement {
     #[default]
     Free,
-    /// Both on one CPU for the life of the connection, for every connection of every arm. Otherwise the request fails.
     Paired,
 }
 
@@ -43,7 +42,6 @@ const SHUFFLE_EVERY: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub struct Pairing {
     server_pid: i32,
-    /// CPUs that client and server may both use, in the order in which connections get them.
     cpus: Vec<usize>,
     /// Locked while a connection is made and its thread is found, so that the others' threads are quiet.
     threads: Mutex<Threads>,
@@ -247,7 +245,6 @@ fn shared_cpus(theirs: &CpuSet) -> Result<Vec<usize>, String> {
     Ok(cores_first(&both))
 }
 
-/// Orders CPUs: one of each core first, then their siblings.
 pub(crate) fn cores_first(usable: &CpuSet) -> Vec<usize> {
     let usable: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| usable.is_set(cpu)).collect();
     let mut cpus = usable.clone();
@@ -261,7 +258,6 @@ fn siblings_before(cpu: usize, usable: &[usize]) -> usize {
     cpus_of_list(&list).filter(|sibling| *sibling < cpu && usable.contains(sibling)).count()
 }
 
-/// Parses the kernel's CPU lists, such as `0-1,4`.
 fn cpus_of_list(list: &str) -> impl Iterator<Item = usize> {
     list.trim()
         .split(',')
@@ -285,7 +281,6 @@ fn wait(pause: Duration) {
 
 struct TimesRun {
     thread: i32,
-    /// The thread's `schedstat`. The third field is the count, see the kernel's sched-stats documentation.
     file: File,
     times: u64,
     missed: bool,

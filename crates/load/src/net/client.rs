@@ -20,7 +20,6 @@ use crate::machine::placement::{Pair, PairedWorker};
 /// ER_UNSUPPORTED_PS: the server cannot prepare this statement.
 const CANNOT_PREPARE: u16 = 1295;
 
-/// A blocking connection to one server. Dropping it sends COM_QUIT and closes the socket.
 pub struct Client {
     address: Arc<ServerAddress>,
     canceller: Arc<ConnectionCanceller>,
@@ -76,7 +75,6 @@ impl Client {
         })
     }
 
-    /// Runs a statement and returns the first columns of its first row as texts.
     pub fn texts<const COLUMNS: usize>(&mut self, sql: &[u8]) -> Result<[String; COLUMNS], SqlError> {
         self.query(sql)?;
         let mut row = Vec::new();
@@ -168,7 +166,6 @@ fn ping(exchange: &mut Exchange) -> Result<(), SqlError> {
     exchange.run(1, Encoding::Text, &mut RowCursor::default()).map(drop)
 }
 
-/// Accepts names that need no quotes in SQL.
 fn name<'a>(name: &'a str, what: &str) -> Result<&'a str, SqlError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if !name.is_empty() && name.bytes().all(plain) {
@@ -333,7 +330,6 @@ pub(super) struct ServerStatement {
     pub(super) id: u32,
     pub(super) parameters: usize,
     pub(super) types: BoundTypes,
-    /// The client's session in which the statement was prepared. In a later one its id means nothing.
     pub(super) generation: u32,
 }
 

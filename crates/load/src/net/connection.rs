@@ -25,7 +25,6 @@ pub(super) struct Exchange {
     writer: Vec<u8>,
     writer_slack: Slack,
     scanner: ReplyScanner,
-    /// Rows of a larger reply are dropped as they arrive.
     kept_reply_bytes: usize,
     deprecate_eof: bool,
     encoding: Encoding,
@@ -69,7 +68,6 @@ impl Exchange {
         self.inbox.unread()
     }
 
-    /// Prepares for a command, which the caller then writes. Discards the rows of the last reply.
     #[inline]
     pub(super) fn begin(&mut self) -> Result<&mut Vec<u8>, SqlError> {
         if let Some(error) = &self.broken {
@@ -137,7 +135,6 @@ impl Exchange {
         sent.map_err(|error| self.break_off_sending(&error))
     }
 
-    /// Receives a result set or an OK packet. Anything else is an error.
     #[inline]
     fn receive_reply(&mut self, rows: &mut RowCursor) -> Result<Reply, SqlError> {
         loop {
@@ -205,7 +202,6 @@ impl Exchange {
         }
     }
 
-    /// Stores a reply's status flags. Returns whether more results follow.
     #[inline]
     fn take_status(&mut self, status: u16) -> bool {
         self.status = status;
@@ -298,7 +294,6 @@ pub(super) struct Connected {
     pub(super) tls_cipher: Option<String>,
 }
 
-/// Connects and logs in within the address's connect timeout.
 pub(super) fn connect(
     address: &ServerAddress,
     collation: u8,

@@ -17,7 +17,6 @@ pub struct Learned {
     pub(super) names: OnceLock<Names>,
     /// Whether a login that announces the collation has the same effect.
     pub(super) login_sets_names: OnceLock<bool>,
-    /// TLS is only preferred, and the first connection could not use it.
     pub(super) without_tls: OnceLock<()>,
     tls: OnceLock<Arc<ClientConfig>>,
     pub(super) resolved: Mutex<Option<Arc<[SocketAddr]>>>,

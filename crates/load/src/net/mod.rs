@@ -81,7 +81,6 @@ pub enum TlsMode {
     /// Over TCP if the server offers it and the handshake succeeds, else clear text. Never over a unix socket, like MySQL's own client.
     Preferred,
     Required,
-    /// Always, with a certificate signed by `ca`.
     VerifyCa,
     /// Like `VerifyCa`, and the certificate must name the host.
     VerifyIdentity,
@@ -104,25 +103,21 @@ pub struct TlsOptions {
 pub enum PrepareMode {
     #[default]
     Server,
-    /// The engine inserts literals into the text and sends COM_QUERY, with the same result.
     #[serde(alias = "text")]
     Client,
 }
 
-/// A server, an account and connection settings, shared by all connections of an arm.
 #[derive(Debug, Clone)]
 pub struct ServerAddress {
     pub endpoint: Endpoint,
     pub user: String,
     pub password: Secret,
     pub database: Option<String>,
-    /// Letters, digits and `_` only.
     pub charset: String,
     /// None for the character set's default on that server.
     pub collation: Option<String>,
     pub tls: TlsOptions,
     pub prepare_mode: PrepareMode,
-    /// Limit for connecting, TLS and login together.
     pub connect_timeout: Duration,
     /// Longest wait for a reply, after which the connection is given up (2013).
     pub read_timeout: Duration,

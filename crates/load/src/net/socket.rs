@@ -56,7 +56,6 @@ fn timespec(duration: Duration) -> Timespec {
 }
 
 impl Socket {
-    /// Connects before `deadline`. Later writes may take as long as reads.
     pub(super) fn connect(
         address: &ServerAddress,
         deadline: Instant,
@@ -264,7 +263,6 @@ impl ConnectionCanceller {
         lock(&self.state).sockets.retain(|attached| *attached != socket.as_raw_fd());
     }
 
-    /// Shuts down every attached socket, now and in the future.
     pub fn cut(&self) {
         let mut state = lock(&self.state);
         state.cut = true;

@@ -29,9 +29,7 @@ const REPEAT_GAP_US: i64 = 1_000;
 pub struct ReplayOrder {
     pub capture: PathBuf,
     pub sessions: usize,
-    /// Statements per chunk, at least 1.
     pub chunk_events: u64,
-    /// Skip whatever is not a plain read.
     pub reads_only: bool,
     /// Follow the log's clock: the work of a second is that of the log.
     pub by_clock: bool,
@@ -48,7 +46,6 @@ impl ReplayOrder {
 
 #[derive(Debug, Default)]
 pub struct State {
-    /// The default schema, empty if unknown.
     pub schema: String,
     pub session: SessionState,
 }
@@ -56,7 +53,6 @@ pub struct State {
 #[derive(Debug)]
 pub struct Statement {
     pub sql: Vec<u8>,
-    /// The digest, as an index into [`Replay::operations`].
     pub operation: usize,
     pub state: Arc<State>,
     pub reads: bool,
@@ -77,14 +73,12 @@ pub struct Transaction {
 
 #[derive(Debug, Default)]
 pub struct Chunk {
-    /// Transactions of each session, in the order in which they began.
     pub sessions: Vec<Vec<Transaction>>,
     pub statements: usize,
     /// Statements with a later offset do not wait for the clock [µs].
     pub clock_us: u64,
 }
 
-/// The two chunks of the current block, where workers find them.
 #[derive(Debug, Default)]
 pub struct Block(Mutex<[Arc<Chunk>; 2]>);
 
@@ -169,13 +163,11 @@ fn failure(error: Error) -> Failure {
     Failure::bad_request(format!("capture: {error}"))
 }
 
-/// A chunk being read: transactions in the order in which they began, with their sessions.
 #[derive(Default)]
 struct Draft {
     transactions: Vec<(usize, Transaction)>,
     statements: usize,
     open: usize,
-    /// When its first and its last transaction began. Nothing before the first is waited for.
     first_us: i64,
     last_us: i64,
 }
@@ -204,7 +196,6 @@ struct Reader {
     ended: bool,
     /// This pass began in the middle of the capture.
     partial: bool,
-    /// This pass had a statement, and one that is not a plain read.
     found: bool,
     wrote: bool,
     /// The last known start, and the offset of a later pass [µs].
@@ -328,7 +319,6 @@ impl Reader {
         Ok(())
     }
 
-    /// Handles the end of the file. A read-only capture starts again.
     fn end_pass(&mut self) -> Result<(), Failure> {
         for number in self.connections.keys().copied().collect::<Vec<_>>() {
             self.forget(number);
@@ -411,7 +401,6 @@ impl Reader {
         }
     }
 
-    /// Returns the connection's state as of this event. A new connection gets the session with the fewest.
     fn meet(&mut self, key: ConnectionKey, event: &EventLine) -> Arc<State> {
         let json = event.session.map_or("", serde_json::value::RawValue::get);
         let load = &mut self.load;
@@ -470,7 +459,6 @@ impl Reader {
     }
 }
 
-/// Splits the last chunk at a transaction boundary near its middle.
 fn halves(draft: Draft) -> (Draft, Draft) {
     let mut parts = (Draft::default(), Draft::default());
     let half = draft.statements / 2;

@@ -18,13 +18,11 @@ use crate::lock;
 use crate::replay::read_only::{kept, refuse_writes};
 use crate::replay::stream::{Block, State, Statement, Transaction};
 
-/// ER_LOCK_DEADLOCK: the server rolled the transaction back, so it is run again.
 const DEADLOCK: u16 = 1213;
 /// Open loop: nothing waits longer within a chunk, whose limit is ten minutes.
 const WAIT_MAX_NS: u64 = 300_000_000_000;
 /// Wait for a table that a session of a later chunk unlocks as long as for a row by default, not a year [s].
 const LOCK_WAIT: &[u8] = b"SET SESSION lock_wait_timeout = 50";
-/// Variables of a session's character set. If one differs, all are set.
 const CHARSET: [&str; 6] = [
     "character_set",
     "character_set_client",
@@ -34,7 +32,6 @@ const CHARSET: [&str; 6] = [
     "names",
 ];
 
-/// Text before and after a literal in messages. An empty end means the end of the message.
 const AROUND_LITERALS: [(&str, &str); 4] = [
     ("near '", "' at line"),
     ("Duplicate entry '", "' for key"),
@@ -107,7 +104,6 @@ struct ReplaySession<'a> {
 }
 
 impl ReplaySession<'_> {
-    /// Returns false if the slice was broken off before the transaction's end.
     fn run(&mut self, transaction: &Transaction, start_ns: u64, clock_us: u64) -> Result<bool, Failure> {
         let mut repeated: Option<&Statement> = None;
         for (index, statement) in transaction.statements.iter().enumerate() {
@@ -164,7 +160,6 @@ impl ReplaySession<'_> {
         }
     }
 
-    /// Counts the rest of a transaction that its server has lost as failed. Run alone it would be another transaction.
     fn skip(&self, statements: &[Statement], error: &SqlError) {
         for skipped in statements {
             self.plan.failures.add(skipped.operation, error.code, &error.message);
@@ -309,7 +304,6 @@ impl ReplaySession<'_> {
         Ok(lost)
     }
 
-    /// Sets what a statement needs and the session lacks, uncounted. Errors as for [`Self::prepare`].
     fn switch(&mut self, wanted: &Arc<State>) -> Result<Option<SqlError>, Failure> {
         if Arc::ptr_eq(&self.state, wanted) {
             return Ok(None);
@@ -377,7 +371,6 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b' ')
 }
 
-/// Writes a value as a literal. Numbers and keyword values stay bare, everything else is quoted.
 fn literal(value: &str) -> String {
     let bare = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     if bare || ["default", "null", "true", "false", "on", "off"].iter().any(|word| value.eq_ignore_ascii_case(word)) {
@@ -443,7 +436,6 @@ pub fn without_literals(message: &str) -> String {
     without_quoted(head.strip_suffix('\'').unwrap_or(head)) + "?" + &without_quoted(rest)
 }
 
-/// Replaces quoted parts by `?`. An apostrophe within a word (`doesn't`) is not a quote.
 fn without_quoted(text: &str) -> String {
     let is_word = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();

@@ -7,27 +7,21 @@ use super::{Distributions, Generator, StreamKind};
 pub enum Content {
     /// Groups of eleven digits separated by dashes, as in sysbench's tables.
     Digits,
-    /// Letters, digits and punctuation.
     Ascii,
     Text,
-    /// Latin letters, half of them with accents.
     Latin,
     Cyrillic,
-    /// Hiragana, katakana and kanji.
     Japanese,
     Chinese,
-    /// Emoticons, which are outside Unicode's basic plane.
     Emoji,
     /// All texts start alike. The last twelve characters are digits.
     Prefix,
     /// Identifiers of 36 characters (RFC 9562, version 4).
     Uuid,
-    /// Hexadecimal digits.
     Hash,
 }
 
 impl Content {
-    /// Every content by name.
     pub const ALL: [(&'static str, Self); 11] = [
         ("digits", Self::Digits),
         ("ascii", Self::Ascii),
@@ -64,7 +58,6 @@ impl Content {
     }
 }
 
-/// How characters are encoded on the way to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     Utf8,
@@ -97,7 +90,6 @@ impl Encoding {
     }
 }
 
-/// Encoded characters that can be copied one by one.
 #[derive(Debug, Clone, Default)]
 struct Glyphs {
     bytes: Vec<u8>,
@@ -133,7 +125,6 @@ pub struct Texts {
     content: Content,
     compressibility: Option<f64>,
     glyphs: Glyphs,
-    /// What is the same in every text: the start of [`Content::Prefix`], the end of a compressible text.
     constant: Glyphs,
 }
 
@@ -142,7 +133,6 @@ const CONSTANT_CHARACTERS: usize = 4096;
 const SUFFIX_CHARACTERS: usize = 12;
 /// Bytes that zlib needs for a random character of [`Content::Ascii`]: log2 of its 80 characters, and a little.
 const ASCII_DENSITY: f64 = 0.81;
-/// Bytes that zlib needs to refer to the end of an earlier text.
 const MATCH_BYTES: f64 = 3.0;
 
 impl Texts {
@@ -201,7 +191,6 @@ impl Texts {
         self.repeat(characters - random, out);
     }
 
-    /// The stream of the text that belongs to a number, the same for every seed.
     pub fn stream_of(number: u64) -> Generator {
         Generator::for_stream(0, StreamKind::Text, 1, number)
     }
@@ -224,7 +213,6 @@ impl Texts {
         }
     }
 
-    /// Letters with a dash after every eleven.
     fn groups(&self, generator: &mut Generator, characters: usize, out: &mut Vec<u8>) {
         for place in 1..=characters {
             if place % 12 == 0 {
@@ -315,7 +303,6 @@ const WORDS: &[&str] = &[
     "river", "bridge", "street", "village",
 ];
 
-/// The 80 faces of Unicode's block "Emoticons": four bytes each in UTF-8.
 const EMOJI: std::ops::RangeInclusive<char> = '\u{1F600}'..='\u{1F64F}';
 
 /// Copies `template` to `out`, replacing `#` by a digit and `@` by a letter a–z.
@@ -395,13 +382,10 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
-/// The random part of one row of an `sbtest` table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SbtestRow {
     pub k: u32,
-    /// Ten groups of eleven digits separated by `-`.
     pub c: [u8; 119],
-    /// Five such groups.
     pub pad: [u8; 59],
 }
 

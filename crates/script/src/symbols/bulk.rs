@@ -30,7 +30,6 @@ impl Bulk {
         !self.is_empty() && self.statement.len() + 1 + row_bytes > self.limit
     }
 
-    /// Upper bound for a row of an `sbtest` table.
     fn sbtest_row_bytes(&self) -> usize {
         self.texts
             .as_ref()

@@ -96,7 +96,6 @@ impl SqlConnection {
         }
     }
 
-    /// Returns true if the connection is open again.
     fn reconnect(&mut self, session: &ScriptSession) -> bool {
         let Some(link) = self.link.as_deref_mut() else { return false };
         reconnect(&*session.host, &*session.events, &mut || guarded(|_| link.reconnect()).is_ok())

@@ -132,7 +132,6 @@ pub(super) unsafe extern "C" fn bakeoff_log(message: *const c_char, length: usiz
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_lua_set_test_args(_args: *mut c_void, _length: usize) {}
 
-/// Prints the script's options, one per line, and an empty line.
 #[unsafe(no_mangle)]
 pub(super) extern "C" fn sb_print_test_options() {
     shielded((), |session| {

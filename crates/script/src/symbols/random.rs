@@ -72,14 +72,12 @@ pub(super) extern "C" fn sb_rand_uniform_double() -> f64 {
     with_random(|random| random.generator.next_f64())
 }
 
-/// Fills `buffer` from the template (`#` a digit, `@` a letter), without a final zero byte.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sb_rand_str(format: *const c_char, buffer: *mut c_char) {
     let length = unsafe { std::ffi::CStr::from_ptr(format) }.count_bytes();
     unsafe { bakeoff_rand_str(format, buffer, length) };
 }
 
-/// Like `sb_rand_str`, for a template of known length.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_rand_str(format: *const c_char, buffer: *mut c_char, length: usize) {
     let (template, out) = unsafe {
@@ -146,7 +144,6 @@ pub(super) unsafe extern "C" fn bakeoff_texts_free(texts: *mut TextSource) {
     }
 }
 
-/// Fills `buffer` with a text from the thread's own stream and returns its size.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn bakeoff_texts_draw(
     texts: *mut TextSource,

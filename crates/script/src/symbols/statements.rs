@@ -40,7 +40,6 @@ int db_close(sql_statement *stmt);
 void bakeoff_statement_free(sql_statement *stmt);
 ";
 
-/// Fills in the connection's result for Lua. It has no columns if the statement returns none.
 pub(super) fn publish(connection: &mut SqlConnection, reply: Option<Reply>, statement: *mut c_void) -> *mut SqlResult {
     let Some(reply) = reply else {
         return ptr::null_mut();
@@ -191,7 +190,6 @@ pub(crate) struct SqlStatement {
     id: Option<StatementId>,
     query: Vec<u8>,
     binds: Vec<SqlBind>,
-    /// Buffer for the values of one execution.
     values: Vec<Value<'static>>,
 }
 
@@ -249,7 +247,6 @@ pub(super) extern "C" fn db_bind_result(
     0
 }
 
-/// Executes with the current values of the bound memory. Returns null on an error.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn db_execute(statement: *mut SqlStatement) -> *mut SqlResult {
     let (owner, connection) = unsafe { (&mut *statement, &mut *(*statement).connection) };

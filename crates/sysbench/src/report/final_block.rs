@@ -26,7 +26,6 @@ impl Heading {
     }
 }
 
-/// `total_s` is since counting began. Rates are those of the delta, which is shorter after a checkpoint.
 pub(crate) fn block(
     delta: &Delta,
     total_s: f64,

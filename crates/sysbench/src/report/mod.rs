@@ -63,7 +63,6 @@ pub(crate) fn header(options: &RunOptions) -> String {
     format!("sysbench {} (using bundled {})\n", options.dialect.version(), luajit_version())
 }
 
-/// The run's options. `of_test` is a line of a built-in test.
 pub(crate) fn preamble(options: &RunOptions, of_test: Option<&str>) -> String {
     let mut lines =
         vec!["Running the test with following options:".to_owned(), format!("Number of threads: {}", options.threads)];

@@ -86,7 +86,6 @@ impl Timetable {
 }
 
 impl Reporter {
-    /// Waits for the run's slice, then reports until the sender is dropped.
     pub(crate) fn run(mut self, start: &Receiver<Arc<Slice>>) -> Reported {
         let mut timetable = Timetable::new(&self.options);
         let hooks = Hooks::load(&self, &timetable);
@@ -166,7 +165,6 @@ impl Reporter {
         self.record(at_s, threads, queue, delta, reported);
     }
 
-    /// Records the last part of an interval, which no line reports.
     fn record_rest(&mut self, snapshot: &mut Snapshot, at_s: f64, now_ns: u64, reported: &mut Reported) {
         let delta = self.stats.interval(snapshot, now_ns);
         // An event's latency may be recorded just after its count was read, or the other way round.
