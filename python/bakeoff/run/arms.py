@@ -91,7 +91,7 @@ class ArmSetup:
 def load_key(arm: Arm) -> tuple[object, ...]:
     """Return what an arm's loaded data depends on. Arms with equal keys share their loads."""
     kept = tuple(pair for pair in arm.server.options if pair[0] not in _NOT_IN_DATA)
-    return (arm.server.model_copy(update={"env": (), "options": kept}), arm.data)
+    return (arm.server.with_settings(env=(), options=kept), arm.data)
 
 
 def settings_of(arm: Arm, installation: Installation, study: Study, memory: ServerMemory) -> Settings:

@@ -153,7 +153,7 @@ def require_budget(seen: Forecast) -> None:
 def _check(arm: Arm, study: Study, share: MemoryShare, *, elsewhere: bool) -> int | None:
     """Return the bytes still to be downloaded for an arm, after checking what can be checked without them."""
     with within("arms", arm.name):
-        refuse_passwords(str(arm.server.model_copy(update={"options": ()})), dict(arm.server.options))
+        refuse_passwords(str(arm.server.with_settings(options=())), dict(arm.server.options))
         if arm.server.is_running:
             RemoteServer(arm.server, password="")  # refuses options
             return 0

@@ -81,7 +81,7 @@ def check_workloads(study: Study) -> None:
                 _check_arm_options(wanted[index], described, arm)
                 _check_declared_tables(wanted[index], arm)
                 # `settings_of` reads the cnf files; they depend on the version.
-                server = arm.server.model_copy(update={"cnf_files": ()})
+                server = arm.server.with_settings(cnf_files=())
                 engine = table_engine(server, arm.data)
                 measuring_of(wanted[index].script).check_engine(wanted[index], arm, engine)
                 _check_table_options(wanted[index], described, arm, engine)

@@ -210,6 +210,9 @@ class Arm(Frozen):
     connection: Connection = Connection()
     slowdown_percent: float = Field(default=0.0, ge=0.0)
 
+    def renamed(self, name: str, label: str) -> Self:
+        return self.model_copy(update={"name": name, "label": label})
+
     def with_server(self, server: ServerSpec) -> Self:
         return self.model_copy(update={"server": server})
 
