@@ -67,10 +67,10 @@ def no_restarts(setting: Setting, method: Method = SOUND, scale: float = 1.0) ->
     rng = np.random.default_rng(seed_of(setting, "G19"))
     study = simulated_study()
     running = parse_server("mysql://root@127.0.0.1:3306/")
-    arms = tuple(arm.model_copy(update={"server": running}) for arm in study.arms)
+    arms = tuple(arm.with_server(running) for arm in study.arms)
     cases = {
-        "20 repetitions on running servers": (study.model_copy(update={"arms": arms}), 20, 0.0),
-        "the same, one of them running": (study.model_copy(update={"arms": (study.arms[0], arms[1])}), 20, 0.0),
+        "20 repetitions on running servers": (study.with_arms(arms), 20, 0.0),
+        "the same, one of them running": (study.with_arms((study.arms[0], arms[1])), 20, 0.0),
         "one long run each": (study, 1, 0.0),
         "three runs each": (study, 3, 0.0),
         "three runs each, all the same": (study, 3, 1.0),

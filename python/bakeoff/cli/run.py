@@ -20,9 +20,9 @@ from bakeoff.cli.study_request import naming_the_line, request_study
 from bakeoff.errors import ExitCode, SpecError
 from bakeoff.plan.workloads import kind_of
 from bakeoff.report import build_view, render_html, render_json, render_terminal
+from bakeoff.report.context import Finish, question_of
 from bakeoff.report.live import live_for
-from bakeoff.report.publish import objection, publish
-from bakeoff.report.question import Finish, question_of
+from bakeoff.report.markdown import objection, publish
 from bakeoff.report.view import ReportView
 from bakeoff.results import RunDirectory, open_run, runs_root
 from bakeoff.run.forecast import forecast, require_budget, require_disk

@@ -148,7 +148,7 @@ def _prepare_arm(
     on_progress: Callable[[str, int, int | None], None],
 ) -> ArmSetup:
     with within("arms", arm.name):
-        if arm.server.origin is Origin.URL:
+        if arm.server.is_running:
             encrypted = arm.connection.tls == "required"
             remote = RemoteServer(arm.server, password=password, name=arm.name, encrypted=encrypted)
             remote.query("SELECT 1")  # fail now rather than after loading
@@ -254,7 +254,7 @@ def share_memory(study: Study, *, available_bytes: int | None = None, at_most: i
     A pool holds 1.5 times the data. If memory is short, fewer servers run at once; pools shrink only if two do not fit.
     `available_bytes` defaults to the memory that is free now. HostError if not even two servers fit.
     """
-    ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
+    ours = [arm for arm in study.arms if not arm.server.is_running]
     available = free_memory_bytes() if available_bytes is None else available_bytes
     usable = int(available * _MEMORY_SHARE)
     wanted = max((int(data_bytes(study, arm.data) * _HEAD_ROOM) for arm in study.arms), default=0)

@@ -77,12 +77,12 @@ def forecast(study: Study, *, elsewhere: bool = False) -> Forecast:
     """
     check_source(study)
     study = resolved(study)
-    study = study.model_copy(update={"arms": study.starting_arms})  # arms that join are loaded when needed
+    study = study.with_arms(study.starting_arms)  # arms that join are loaded when needed
     if elsewhere:
         share = share_memory(study, available_bytes=sys.maxsize)
     else:
         share = share_memory(study, at_most=max_servers_for_aio())
-    ours = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
+    ours = [arm for arm in study.arms if not arm.server.is_running]
     for arm in () if elsewhere else ours:
         preload_libraries(dict(arm.server.env).get("LD_PRELOAD", ""))
     downloads = {arm.name: _check(arm, study, share, elsewhere=elsewhere) for arm in study.arms}
@@ -154,7 +154,7 @@ def _check(arm: Arm, study: Study, share: MemoryShare, *, elsewhere: bool) -> in
     """Return the bytes still to be downloaded for an arm, after checking what can be checked without them."""
     with within("arms", arm.name):
         refuse_passwords(str(arm.server.model_copy(update={"options": ()})), dict(arm.server.options))
-        if arm.server.origin is Origin.URL:
+        if arm.server.is_running:
             RemoteServer(arm.server, password="")  # refuses options
             return 0
         if arm.server.origin is Origin.CATALOG:
@@ -177,7 +177,7 @@ def _arms(study: Study, downloads: dict[str, int | None]) -> list[ArmForecast]:
     found = []
     for arm in study.arms:
         letter = "-"
-        if arm.server.origin is not Origin.URL:
+        if not arm.server.is_running:
             turn, place = divmod(len(builds), 26)
             letter = builds.setdefault(load_key(arm), string.ascii_lowercase[place] + (str(turn) if turn else ""))
         number = settings.setdefault((arm.server, arm.data), str(len(settings) + 1))

@@ -284,7 +284,7 @@ def smallest_budget_s(server: str, *, threads: int) -> float:
     """Return the smallest budget for a verdict on a different server, in a duel of the default tables."""
     study = _duel_of_one_server(server, seed=0, threads=threads, budget_s=TEST_RUN_S)
     arm, other = study.arms
-    unlike = other.model_copy(update={"data": Data(charset="utf8mb4")})  # forces separate loads
+    unlike = other.with_data(Data(charset="utf8mb4"))  # forces separate loads
     duel = Study(
         title=study.title, arms=(arm, unlike), workloads=(Workload(script="oltp_read_only"),), threads=(threads,)
     )

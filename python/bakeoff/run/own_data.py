@@ -23,7 +23,7 @@ from bakeoff.run.kept_loads import MARKS, KeptLoad, Loaded, Marks
 from bakeoff.servers import Instance, RemoteServer, Server
 from bakeoff.servers.client import Connection, MySQLError
 from bakeoff.servers.paths import cache_root, share
-from bakeoff.spec import Arm, Origin, Study, parse_server
+from bakeoff.spec import Arm, Study, parse_server
 from bakeoff.spec.dumps import (
     SYSTEM_SCHEMAS,
     TABLE_TYPES,
@@ -61,7 +61,7 @@ def own_data(text: str) -> OwnData:
         databases = databases_in(source)
         return OwnData(source, databases[0] if len(databases) == 1 else "")
     server = parse_server(text)
-    database = default_database(server.location) if server.origin is Origin.URL else ""
+    database = default_database(server.location) if server.is_running else ""
     if not database:
         shown = text.partition("://")[0] + "://…"
         raise SpecError(f"--data {shown}: no database is named.", hint="Write mysql://user@host/DATABASE.")
@@ -225,10 +225,7 @@ def keep_snapshots(study: Study) -> None:
 
 def _with_data(study: Study, changes: Mapping[str, dict[str, Any]]) -> Study:
     def changed(arms: Iterable[Arm]) -> tuple[Arm, ...]:
-        return tuple(
-            arm.model_copy(update={"data": arm.data.model_copy(update=changes.get(arm.data.source, {}))})
-            for arm in arms
-        )
+        return tuple(arm.with_data(arm.data.model_copy(update=changes.get(arm.data.source, {}))) for arm in arms)
 
     if not changes:
         return study

@@ -85,7 +85,7 @@ def run_study(
     study = _checked(study, asked, listener, stop)
     client = ClientHost.connect(study, listener, stop) if study.client else None
     share = (kept_memory(resume) if resume else None) or share_memory(study, at_most=max_servers_for_aio())
-    initial_study = study.model_copy(update={"arms": study.starting_arms})
+    initial_study = study.with_arms(study.starting_arms)
     setups = prepare_arms(
         initial_study, share.memory, passwords=passwords, on_progress=download_reporter(listener, stop), stop=stop
     )
@@ -122,7 +122,7 @@ def run_study(
                 before_epochs(tools, run)
                 machine = ThisMachine(tools, run, joining(share, loader, run, before))
                 for arms in range(len(initial_study.arms), len(study.arms)):  # that joined before it was resumed
-                    machine.join(study.model_copy(update={"arms": study.arms[: arms + 1]}))
+                    machine.join(study.with_arms(study.arms[: arms + 1]))
                 analysis = StudyRun(
                     study,
                     run,

@@ -247,7 +247,7 @@ class StudyRun:
 
     def _join(self, plan: Plan, arm: Arm) -> None:
         assert self.join
-        study = self.study.model_copy(update={"arms": (*self.study.arms, arm)})
+        study = self.study.with_arms((*self.study.arms, arm))
         try:
             self.join(study)
         except KeyboardInterrupt:
@@ -256,7 +256,7 @@ class StudyRun:
         self.listener.arm_joins(arm)
         self.run_directory.write_json("plan.json", self.plan)
         begun = self.run_directory.study()  # a resumed run keeps the budget that it began with
-        self.run_directory.write_json("study.json", begun.model_copy(update={"arms": self.study.arms}))
+        self.run_directory.write_json("study.json", begun.with_arms(self.study.arms))
 
     def _first_plan(self) -> Plan:
         """Cells and orders, before anything is known about the machine; the baseline takes its turn in every round."""

@@ -13,7 +13,7 @@ from bakeoff.errors import SpecError, within
 from bakeoff.plan.workloads import database_of, kind_of, options_of, uses_sysbench_tables
 from bakeoff.run.measuring import measuring_of
 from bakeoff.servers import table_engine
-from bakeoff.spec import Arm, Data, Origin, Study, Workload
+from bakeoff.spec import Arm, Data, Study, Workload
 from bakeoff.spec.study import OptionValue
 from bakeoff.units import NUMBER, parse_scaled
 
@@ -96,7 +96,7 @@ def check_workloads(study: Study) -> None:
 def _check_shared_tables(study: Study, described: Mapping[int, Message]) -> None:
     """Refuse a workload that would find other tables, or fewer rows, than it asks for."""
     fills: dict[str, int] = {}
-    filled = [arm for arm in study.arms if arm.server.origin is not Origin.URL]
+    filled = [arm for arm in study.arms if not arm.server.is_running]
     of_factors = {option for arm in filled for option, _ in arm.data.options}  # override a workload's own
     for index in described:
         workload = study.workloads[index]
@@ -174,7 +174,7 @@ def _check_workload(workload: Workload, described: Message, arms: Sequence[Arm])
     if not described["runs"]:
         raise SpecError(f"{name}: it has no event() function, so it cannot be run.")
     fills = any(each["name"] == "prepare" for each in described["commands"]) or uses_sysbench_tables(workload)
-    if not fills and any(not arm.data.source and arm.server.origin is not Origin.URL for arm in arms):
+    if not fills and any(not arm.data.source and not arm.server.is_running for arm in arms):
         raise SpecError(
             f"{name}: it has no prepare() function, so it has no tables.",
             hint='Give it one; require("oltp_common") makes sysbench\'s tables, and --data DUMP loads your own.',
