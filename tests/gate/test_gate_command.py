@@ -29,9 +29,9 @@ PAIR = (SERVER, SERVER)
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ((), "gate: it takes at least two servers. Example: bakeoff gate mysql:5.7 mysql:8.0"),
-        ((SERVER,), "gate: it takes at least two servers."),
-        (("--baseline", SERVER), "gate: it takes at least two servers."),
+        ((), "gate: at least two servers are required. Example: bakeoff gate mysql:5.7 mysql:8.0"),
+        ((SERVER,), "gate: at least two servers are required."),
+        (("--baseline", SERVER), "gate: at least two servers are required."),
         ((*PAIR, "--max-slowdown", "0%"), "--max-slowdown: '0%' is outside 0.1% to 50%. Write --max-slowdown 2%."),
         ((*PAIR, "--max-slowdown", "2"), "outside 0.1% to 50%"),
         ((*PAIR, "--max-slowdown", "much"), "--max-slowdown: 'much' is not a percentage."),

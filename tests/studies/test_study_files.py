@@ -348,7 +348,7 @@ def test_a_mistake_is_reported_with_its_line_and_its_remedy(tmp_path, text, line
 
 
 def test_a_collation_of_another_charset_is_refused(tmp_path):
-    with pytest.raises(SpecError, match=r"my.yaml:5: .*latin1_swedish_ci is of charset latin1, not of utf8mb4"):
+    with pytest.raises(SpecError, match=r"my.yaml:5: .*latin1_swedish_ci belongs to charset latin1, not utf8mb4"):
         made(tmp_path, GOOD + "settings: {charset: utf8mb4}\n")
 
 
