@@ -1,4 +1,4 @@
-"""Drive bakeoff-engine, the load generator: one process, JSON lines (docs/engine.md).
+"""Drive bakeoff-engine, the load generator: one process, JSON lines (docs/reference/engine.md).
 
 A reader thread puts the engine's lines into a queue, so that every wait has a limit and a stop flag. The engine ends
 with this process, because its standard input then closes.

@@ -130,7 +130,7 @@ def require_disk(seen: Forecast, there_bytes: int = 0) -> None:
     if seen.disk_bytes > seen.disk_free_bytes + there_bytes:
         raise HostError(
             f"disk: {seen.loads} loads and {seen.share.at_once} servers take about {format_bytes(seen.disk_bytes)} in "
-            f"{seen.disk_path}, and {format_bytes(seen.disk_free_bytes)} are free.",
+            f"{seen.disk_path}, and {format_bytes(seen.disk_free_bytes)} is free.",
             hint="Load fewer rows or builds, or set XDG_CACHE_HOME to a larger disk.",
             field=("table_size",),
         )

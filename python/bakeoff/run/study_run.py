@@ -193,7 +193,7 @@ class StudyRun:
         except Interrupted:
             stop = Stop.ABORTED
         if stop is Stop.RUNNING:
-            raise RunInvalid("no host is left that measures.")
+            raise RunInvalid("no host is left to measure on.")
         if not self._estimates:
             if self.stop.is_set():
                 raise KeyboardInterrupt
@@ -385,4 +385,4 @@ class StudyRun:
 
 def note_other_bakeoffs(listener: Listener) -> None:
     for pid in other_bakeoffs(RUNTIME_ROOT):
-        listener.note(f"another bakeoff (process {pid}) runs servers here: each disturbs the other's measurement")
+        listener.note(f"another bakeoff (process {pid}) runs servers here: they disturb each other's measurements")

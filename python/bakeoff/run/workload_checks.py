@@ -127,7 +127,7 @@ def _other_tables(
     workload: Workload, first: Workload, option: str, values: tuple[object, object], hint: str
 ) -> SpecError:
     asked, found = values
-    finds = f"it asks for {option}={asked}, and would find {found}"
+    finds = f"it asks for {option}={asked}, but would find {found}"
     return SpecError(
         f"workload {workload.script}: {finds}: {first.script} comes first and makes its tables.", hint=hint
     )
@@ -148,7 +148,7 @@ def _check_empty_tables(study: Study) -> None:
         if own_ids and other:
             with within("workloads", index):
                 raise SpecError(
-                    f"workload {workload.script}: with auto_inc off it wants empty tables, and {other} shares them.",
+                    f"workload {workload.script}: with auto_inc off it needs empty tables, but {other} shares them.",
                     hint="Leave auto_inc out, or measure it in a separate run.",
                 )
 

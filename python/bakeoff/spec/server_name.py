@@ -112,7 +112,7 @@ def parse_server(text: str, folder: Path = Path()) -> ServerSpec:
         raise SpecError(f"server: a control character (U+{ord(odd[0]):04X}) is in its name.", hint="Remove it.")
     head, *rest = _split_commas(text.strip())
     if not head:
-        raise SpecError("server: nothing was named.", hint="Write mysql:8.0, path:/opt/mysql or mysql://user@host/.")
+        raise SpecError("server: the name is empty.", hint="Write mysql:8.0, path:/opt/mysql or mysql://user@host/.")
     options: dict[str, str] = {}
     env: dict[str, str] = {}
     cnf_files: list[str] = []
