@@ -53,7 +53,7 @@ def test_a_script_twice_other_names_and_tables_that_are_there_are_not_refused(ow
         ("oltp_read_only", "table_size", 1000, "5000", "table_size=5000"),
         ("oltp_read_only", "table_size", 2048, "1M", "table_size=1048576"),
         ("oltp_insert", "tables", 2, 3, "tables=3"),
-        ("tpcc", "scale", 1, 2, "warehouses=2"),
+        pytest.param("tpcc", "scale", 1, 2, "warehouses=2", marks=pytest.mark.needs("tpcc")),
     ],
 )
 def test_who_asks_for_more_than_was_made_is_refused(script, option, few, many, named):
