@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bakeoff.history.changes import Track, changes_of
 from validation.check import Checks, Count, Finding, Setting, Size, scaled, summarised
-from validation.gates import read_epochs
+from validation.recorded_epochs import read_epochs
 
 HISTORY_CHECKS = Checks(Size.REPLAY)
 

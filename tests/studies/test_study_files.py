@@ -229,8 +229,8 @@ def test_a_buffer_pool_can_be_a_ratio_of_the_data(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "workload", "expected"),
     [
-        ("", "{script: tpcc, options: {scale: 10}}", 10 * 110 * 2**20),
-        ("script.scale: 20,", "tpcc", 20 * 110 * 2**20),
+        pytest.param("", "{script: tpcc, options: {scale: 10}}", 10 * 110 * 2**20, marks=pytest.mark.needs("tpcc")),
+        pytest.param("script.scale: 20,", "tpcc", 20 * 110 * 2**20, marks=pytest.mark.needs("tpcc")),
         ("script.table_size: 1M,", "oltp_read_only", 4 * 2**20 * 250),
         ("content: japanese, rows: 1m,", "oltp_read_only", 4e6 * (250 + 2 * 178)),
         ("column_type: varchar, text_length: 1119, column_length: 2000, rows: 1m,", "oltp_read_only", 4e6 * 1250),

@@ -1,4 +1,4 @@
-"""How long to measure: slices and guards, seconds of a cell and epoch, the budget (docs/method-reference.md)."""
+"""How long to measure: slices and guards, seconds of a cell and epoch, the budget (docs/reference/method.md)."""
 
 import math
 from collections.abc import Mapping, Sequence

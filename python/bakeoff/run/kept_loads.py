@@ -1,4 +1,4 @@
-"""Keep loads of your own data, so that a run that was interrupted or killed continues with them (docs/data.md).
+"""Keep loads of your own data, so that an interrupted run continues with them (docs/reference/data.md).
 
 WORK_ROOT/load-HASH/ARM-BUILD/     load.json, data/ …                       HASH: of the run's path
 

@@ -1,4 +1,4 @@
-"""Load your own data, from a dump or a running server, instead of what a script's `prepare` makes (docs/data.md).
+"""Load your own data, from a dump or a running server, not by a script's `prepare` (docs/reference/data.md).
 
 A running server is only read, in one transaction. The result is a dump in mydumper's layout in the cache, which every
 arm loads.
