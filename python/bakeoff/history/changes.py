@@ -7,6 +7,7 @@ stretches on either side of a change are tested again.
 
 Source: Kovacs et al., Seeded binary segmentation, Biometrika 110 (2023); Frick et al., Multiscale change point
 inference, JRSS B 76 (2014); Besag and Clifford, Sequential Monte Carlo p-values, Biometrika 78 (1991).
+Simulated error rates: docs/reference/history.md.
 """
 
 import math

@@ -32,7 +32,7 @@ from bakeoff.spec import Frozen
 
 
 class Outcome(Frozen):
-    """How an epoch went: `outcome.json`, written last (docs/results.md).
+    """How an epoch went: `outcome.json`, written last (docs/reference/results.md).
 
     Attributes:
         wall_s, measured_s: seconds in all, and inside `measure`.
@@ -95,7 +95,7 @@ OwnCounts = dict[str, list[Reading]]  # `data-check.json`: cell -> one reading a
 
 
 class CellCounters(TypedDict):
-    """Counters of a server that moved during one cell (docs/explain.md); `seconds` are those of its own slices."""
+    """Counters of a server that moved during one cell, over the `seconds` of its slices (docs/reference/explain.md)."""
 
     events: float
     seconds: float
@@ -111,7 +111,7 @@ class EpochData:
 
     Attributes:
         slices: one row per slice, columns of `SLICE_SCHEMA`.
-        histograms: the engine's `histogram` messages (docs/engine.md), one for each cell, arm and operation.
+        histograms: the engine's `histogram` messages (docs/reference/engine.md), one for each cell, arm and operation.
         variables: global variables of each arm's server.
         changes: by arm and cell, variables that changed after the server's start.
         server_counts: by arm and cell, TPC-C transactions by the server's own count; else empty.
