@@ -31,6 +31,7 @@ from bakeoff.results.epoch_data import (
     EpochData,
     EpochWriter,
     FailureRow,
+    Load,
     Outcome,
     OwnCounts,
     arm_directory_name,
@@ -223,7 +224,7 @@ class RunDirectory:
     def builds(self) -> dict[str, dict[str, Any]]:
         """Return the document of each load of the data: {"A-0": {rows, seconds, bytes …}}."""
         names = [name for name in self._names_in("builds") if name.endswith(".json")]
-        return {name.removesuffix(".json"): self._needed(f"builds/{name}", dict[str, Any]) for name in names}
+        return {name.removesuffix(".json"): dict(self._needed(f"builds/{name}", Load)) for name in names}
 
     def finished_epochs(self) -> tuple[int, ...]:
         """Return the numbers of epochs that have an outcome, valid or discarded, ascending."""
@@ -380,7 +381,8 @@ class RunDirectory:
         content, sums = self._bytes(name), self._bytes(f"{folder}/{CHECKSUMS}")
         if sums is None:
             return content
-        known = dict(line.split("  ", 1)[::-1] for line in sums.decode(errors="replace").splitlines())
+        with self._reading(f"{folder}/{CHECKSUMS}"):
+            known = dict(line.split("  ", 1)[::-1] for line in sums.decode().splitlines())
         if content is None and own in known:
             raise self._missing(name)
         if content is not None and known.get(own) != hashlib.sha256(content).hexdigest():
