@@ -172,5 +172,5 @@ def test_a_missing_engine_says_how_to_get_one(monkeypatch, capsys):
     monkeypatch.setenv("BAKEOFF_ENGINE", "/nowhere/bakeoff-engine")
     with pytest.raises(HostError, match="make setup"):
         Engine()
-    assert main.run(["gate", "mysql:8.0.15", "mysql:8.0.15", "--range-size=5"]) == 2
+    assert main.run(["duel", "mysql:8.0.15", "mysql:8.0.15", "--range-size=5"]) == 2
     assert "No such option '--range-size'" in capsys.readouterr().err
