@@ -86,7 +86,7 @@ class RunDirectory:
             root: usually `runs_root()`; created if missing.
             study: its title gives the name.
             command: the command line; passwords in it are removed.
-            engine: the engine's `hello` message.
+            engine: the engine's version and build.
             data_path: where the servers keep their data; the manifest describes its file system.
             secrets: passwords that must never be written.
 
@@ -105,7 +105,7 @@ class RunDirectory:
             python=python_version(),
             command=tuple(visible(redactor.free_text(word)) for word in command),  # a file's name may not be UTF-8
             seed=study.seed,
-            engine={key: value for key, value in (engine or {}).items() if key not in ("type", "pid")},
+            engine=dict(engine or {}),
             host=gather_host(root, data_path),
         )
         run = cls(root / name, redactor=redactor)

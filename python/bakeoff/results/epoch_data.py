@@ -132,7 +132,7 @@ class EpochData:
     build: int = 0
     valid: bool = True
     discard_reason: str = ""
-    histograms: list[dict[str, Any]] = field(default_factory=list)
+    histograms: Sequence[Mapping[str, Any]] = ()
     variables: dict[str, dict[str, str]] = field(default_factory=dict)
     changes: dict[str, CellChanges] = field(default_factory=dict)
     server_counts: dict[str, OwnCounts] = field(default_factory=dict)

@@ -324,9 +324,7 @@ class ArmParts:
         self._page_compression(settings.get("page_compression", DEFAULT))
         if self.data.source and (said := next((name for name in _SAID_BY_DUMPS if name in settings), None)):
             raise SpecError(
-                f"{said}: a dump defines its own tables.",
-                hint=f"Leave {said} or data out.",
-                field=("data", said),
+                f"{said}: a dump defines its own tables.", hint=f"Leave {said} or data out.", field=("data", said)
             )
         check_texts(self.data, self.connection)
 
