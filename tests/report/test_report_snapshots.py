@@ -34,6 +34,7 @@ def test_terminal_obeys_no_color(placed, monkeypatch):
     assert "SLOWER" in plain
 
 
+@pytest.mark.needs("search")
 def test_markdown(placed, snapshot):
     assert render_markdown(placed) == snapshot
 
@@ -54,6 +55,7 @@ def test_json_is_one_document_with_unrounded_comparisons(placed):
     assert document["tables"]["undeclared"]["rows"]
 
 
+@pytest.mark.needs("search")
 def test_outline(placed, snapshot):
     """Titles, notes, charts and columns; other tests check the content."""
     assert "\n".join(line for section in placed.sections for line in _outline(section, 0)) == snapshot

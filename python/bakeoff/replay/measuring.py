@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from bakeoff.engine import Measurement, Message
+from bakeoff.engine_messages import SliceMessage
 from bakeoff.errors import SpecError
 from bakeoff.replay.captures import capture_facts, chunk_events
 from bakeoff.run.measuring import CellRun
@@ -79,7 +80,7 @@ def _check_clock(name: str, moments_us: np.ndarray, speed: float) -> None:
         )
 
 
-def _note_limits(run: CellRun, slices: Sequence[Message]) -> None:
+def _note_limits(run: CellRun, slices: Sequence[SliceMessage]) -> None:
     cell = run.cell
     idle = cell.threads - capture_facts(cell.script).connections
     if idle > 0 and (cell.writes or cell.speed):
