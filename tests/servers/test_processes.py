@@ -29,7 +29,7 @@ from bakeoff.servers.paths import (
     remove_unfinished,
     require_reachable,
 )
-from bakeoff.servers.process import ProcessId, run, server_identity, spawn, tail
+from bakeoff.servers.process import Launch, ProcessId, run, server_identity, spawn, tail
 from bakeoff.servers.profile import Settings
 
 
@@ -60,7 +60,9 @@ def test_a_user_without_a_name_is_its_number(fresh_identity, monkeypatch):
 
 def test_a_child_has_no_privileges_no_groups_and_only_its_own_environment(shared):
     done = run(
-        ["/bin/sh", "-c", "id -u; id -G; env"], server_identity(), env={"ONLY": "this"}, cwd=shared, log=shared / "out"
+        Launch(["/bin/sh", "-c", "id -u; id -G; env"], {"ONLY": "this"}, server_identity()),
+        cwd=shared,
+        log=shared / "out",
     )
     lines = done.stdout.splitlines()
     assert lines[0] == str(server_identity().uid) != "0"
@@ -80,7 +82,7 @@ def test_a_childs_environment_is_for_nobody_else_to_see(shared, monkeypatch):
     monkeypatch.setattr(process_module.subprocess, "Popen", Watched)
     script = "echo $MYSQL_PWD; ls /proc/self/fd | wc -l"
     done = run(
-        ["/bin/sh", "-c", script], server_identity(), env={"MYSQL_PWD": "geheim"}, cwd=shared, log=shared / "out"
+        Launch(["/bin/sh", "-c", script], {"MYSQL_PWD": "geheim"}, server_identity()), cwd=shared, log=shared / "out"
     )
     assert done.stdout.split() == ["geheim", "4"]  # its three, and the folder that ls reads
     assert "geheim" not in " ".join(started[0])
@@ -88,25 +90,27 @@ def test_a_childs_environment_is_for_nobody_else_to_see(shared, monkeypatch):
 
 def test_errors_do_not_land_in_the_output(shared):
     done = run(
-        ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], server_identity(), env={}, cwd=shared, log=shared / "out"
+        Launch(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], {}, server_identity()),
+        cwd=shared,
+        log=shared / "out",
     )
     assert (done.returncode, done.stdout, done.stderr) == (3, "out\n", "err\n")
 
 
 def test_a_program_that_is_not_there_ends_with_a_line(shared):
-    done = run(["/nonexistent/mysqld"], server_identity(), env={}, cwd=shared, log=shared / "out")
+    done = run(Launch(["/nonexistent/mysqld"], {}, server_identity()), cwd=shared, log=shared / "out")
     assert done.returncode == 126
     assert "No such file" in done.stderr
 
 
 def test_a_child_that_takes_too_long_is_killed(shared):
     with pytest.raises(ServerError, match=r"did not end within 0"):
-        run(["/bin/sleep", "60"], server_identity(), env={}, cwd=shared, log=shared / "out", limit_s=0.3)
+        run(Launch(["/bin/sleep", "60"], {}, server_identity()), cwd=shared, log=shared / "out", limit_s=0.3)
     assert not [each for each in psutil.Process().children() if each.name() == "sleep"]
 
 
 def test_a_process_is_known_by_its_start_too(shared):
-    child = spawn(["/bin/sleep", "60"], server_identity(), env={}, cwd=shared, log=shared / "log")
+    child = spawn(Launch(["/bin/sleep", "60"], {}, server_identity()), cwd=shared, log=shared / "log")
     process = ProcessId.of(child.pid)
     assert process.alive()
     assert not ProcessId(process.pid, process.start_ticks + 1).alive()

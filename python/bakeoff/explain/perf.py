@@ -30,7 +30,7 @@ from bakeoff.results import EpochWriter
 from bakeoff.results.epoch_data import CellCounters
 from bakeoff.run.counters import all_events, sum_of
 from bakeoff.run.epoch_servers import EpochServers
-from bakeoff.servers.process import Identity, spawn
+from bakeoff.servers.process import Identity, Launch, spawn
 from bakeoff.units import visible
 
 # Else perf copies every program and library that it has seen to ~/.debug.
@@ -251,11 +251,10 @@ class Recorder:
             )  # fmt: skip
 
     def _spawn(self, *arguments: str) -> None:
+        us = Identity(os.geteuid(), os.getegid(), switch=False)
         self._running.append(
             spawn(
-                [shutil.which("perf") or "perf", *arguments],
-                Identity(os.geteuid(), os.getegid(), switch=False),
-                env=os.environ | {"LC_ALL": "C"},
+                Launch([shutil.which("perf") or "perf", *arguments], os.environ | {"LC_ALL": "C"}, us),
                 cwd=self._folder,
                 log=self._said,
                 error_log=self._errors,

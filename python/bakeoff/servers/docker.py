@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -21,7 +21,7 @@ from bakeoff.errors import ServerError
 from bakeoff.servers.catalog import Installation, flavour_and_version, options_in_help
 from bakeoff.servers.fetch import Progress
 from bakeoff.servers.paths import cache_root, locked, make_open_folder, remove_unfinished, unfinished
-from bakeoff.servers.process import Identity, last_line, run_as_us, server_identity
+from bakeoff.servers.process import Launch, last_line, run_as_us, server_identity
 
 _ENGINES = ("docker", "podman")
 # Longest time of the engine's commands; others are queries.
@@ -42,15 +42,6 @@ trap 'kill -TERM $server' TERM
 { cat <&3 >/dev/null; kill -KILL $server; } 2>/dev/null &
 while :; do wait $server; status=$?; kill -0 $server 2>/dev/null || exit $status; done
 """
-
-
-@dataclass(frozen=True)
-class Launch:
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
-    identity: Identity
-    cpus: frozenset[int] | None
-    container: str = ""
 
 
 def prepare(

@@ -50,7 +50,7 @@ from bakeoff.servers.paths import (
     unfinished,
     work_root,
 )
-from bakeoff.servers.process import last_line, run, server_identity
+from bakeoff.servers.process import Launch, last_line, run, server_identity
 from bakeoff.spec import Origin, ServerSpec
 
 RECORD = "bakeoff-installation.json"
@@ -365,7 +365,7 @@ def _ask(layout: Layout, asked_for: str, *arguments: str, must_succeed: bool = T
         own_folder = [f"--datadir={datadir}"] if "--help" in arguments else []
         argv = [*layout.argv, "--no-defaults", *own_folder, *arguments]
         env = {"PATH": "/usr/bin:/bin", **layout.environment}
-        answer = run(argv, identity, env=env, cwd=datadir, log=temporary / "answer", limit_s=60)
+        answer = run(Launch(argv, env, identity), cwd=datadir, log=temporary / "answer", limit_s=60)
     if answer.returncode != 0 and must_succeed:
         raise _why_not(asked_for, layout.daemon, answer.returncode, answer.stderr + answer.stdout)
     return answer.stdout

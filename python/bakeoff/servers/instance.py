@@ -24,7 +24,6 @@ from bakeoff.servers.catalog import Installation
 from bakeoff.servers.client import (
     ROOT,
     THIS_MACHINE,
-    Access,
     Account,
     Connection,
     MySQLError,
@@ -143,22 +142,19 @@ class Instance(Server):
         name: str,
         installation: Installation,
         settings: Settings,
-        home: Path,
-        socket_folder: Path,
+        folders: tuple[Path, Path],
         cpus: frozenset[int] | None,
         padding_bytes: int,
-        *,
         on_spawn: Callable[[ProcessId], None],
-        access: Access = THIS_MACHINE,
     ) -> None:
         self.name = name
         self.installation = installation
         self.settings = settings
-        self.home = home
+        self.home, socket_folder = folders
         self.socket_path = socket_folder / "s.sock"
         self.port = 0
         self.cpus = cpus
-        self.access = access
+        self.access = THIS_MACHINE
         self.removed = False
         self.stopped_cleanly = True  # true of a clone or a restored snapshot
         self.environment = environment(installation, settings.env, padding_bytes)
@@ -311,13 +307,10 @@ class Instance(Server):
         self._container = launch.container
         began = time.monotonic()
         self._child = spawn(
-            launch.argv,
-            launch.identity,
-            env=launch.env,
+            launch,
             cwd=self.home,
             log=self.home / "console.log",
             stdin=subprocess.PIPE if launch.container else subprocess.DEVNULL,
-            cpus=launch.cpus,
         )
         process = ProcessId.of(self._child.pid)
         if process:

@@ -129,9 +129,9 @@ class ServerPool:
             slot = next(f"{number:03d}" for number in range(1000) if f"{number:03d}" not in taken)
             home, sockets = home or self.work / slot, self.runtime / slot
             instance = Instance(
-                name, installation, settings, home, sockets, cpus, padding_bytes,
-                on_spawn=self._spawned, access=self._access,
+                name, installation, settings, (home, sockets), cpus, padding_bytes, self._spawned
             )  # fmt: skip
+            instance.access = self._access
             self._instances.append(instance)
         for folder in (home, home / "tmp", sockets):
             folder.mkdir(mode=0o755, exist_ok=True)

@@ -138,22 +138,28 @@ def _stat_fields(pid: int) -> list[str]:
         return []
 
 
+@dataclass(frozen=True)
+class Launch:
+    """What a child is started with. `argv` begins with an absolute path; `env` is the whole environment."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    identity: Identity
+    cpus: frozenset[int] | None = None
+    container: str = ""
+
+
 def spawn(
-    argv: Sequence[str],
-    identity: Identity,
+    launch: Launch,
     *,
-    env: Mapping[str, str],
     cwd: Path,
     log: Path,
     error_log: Path | None = None,
     stdin: IO[bytes] | int = subprocess.DEVNULL,
-    cpus: frozenset[int] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a child that dies with us, in a new session so that Ctrl-C in the terminal reaches only bakeoff.
 
     Args:
-        argv: begins with an absolute path.
-        env: its whole environment.
         log: receives standard output, and errors too unless there is an `error_log`.
         stdin: an open file, or subprocess.PIPE, which ends when we do.
 
@@ -162,11 +168,11 @@ def spawn(
     """
     order = {
         "parent": os.getpid(),
-        "uid": identity.uid if identity.switch else None,
-        "gid": identity.gid if identity.switch else None,
-        "cpus": sorted(cpus) if cpus else None,
-        "argv": list(argv),
-        "env": dict(env),
+        "uid": launch.identity.uid if launch.identity.switch else None,
+        "gid": launch.identity.gid if launch.identity.switch else None,
+        "cpus": sorted(launch.cpus) if launch.cpus else None,
+        "argv": list(launch.argv),
+        "env": dict(launch.env),
     }
 
     def start() -> subprocess.Popen[bytes]:
@@ -188,14 +194,12 @@ def spawn(
     try:
         return _on_spawner_thread(start)
     except OSError as problem:
-        raise ServerError(f"{argv[0]} could not be started: {problem.strerror}.") from None
+        raise ServerError(f"{launch.argv[0]} could not be started: {problem.strerror}.") from None
 
 
 def run(
-    argv: Sequence[str],
-    identity: Identity,
+    launch: Launch,
     *,
-    env: Mapping[str, str],
     cwd: Path,
     log: Path,
     stdin: Path | None = None,
@@ -213,7 +217,7 @@ def run(
     # Two files, because an unbuffered error may land in the middle of a buffered line.
     error_log = log.with_name(f"{log.name}.err")
     with (stdin or Path(os.devnull)).open("rb") as opened:
-        child = spawn(argv, identity, env=env, cwd=cwd, log=log, error_log=error_log, stdin=opened)
+        child = spawn(launch, cwd=cwd, log=log, error_log=error_log, stdin=opened)
     began_s = time.monotonic()
     try:
         while child.poll() is None:
@@ -221,7 +225,7 @@ def run(
                 child.wait(_POLL_S)
             watch()
             if time.monotonic() - began_s > limit_s:
-                what = f"{Path(argv[0]).name} did not end within {limit_s:g} s."
+                what = f"{Path(launch.argv[0]).name} did not end within {limit_s:g} s."
                 raise ServerError(what, log_tail=tail(error_log))
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
@@ -229,7 +233,7 @@ def run(
         child.wait()
         raise
     output, errors = (each.read_text("utf-8", "replace") for each in (log, error_log))
-    return subprocess.CompletedProcess(argv, child.returncode, output, errors)
+    return subprocess.CompletedProcess(launch.argv, child.returncode, output, errors)
 
 
 def run_as_us(
@@ -238,7 +242,7 @@ def run_as_us(
     """Run a program as ourselves, as `run` does."""
     us = Identity(os.geteuid(), os.getegid(), switch=False)
     with tempfile.TemporaryDirectory(prefix="bakeoff-client-") as folder:
-        return run(argv, us, env=os.environ, cwd=Path(), log=Path(folder) / "output", limit_s=limit_s, watch=watch)
+        return run(Launch(argv, os.environ, us), cwd=Path(), log=Path(folder) / "output", limit_s=limit_s, watch=watch)
 
 
 def tail(file: Path, lines: int = 12) -> str:
