@@ -110,11 +110,11 @@ def test_cpu_and_waiting_add_up_to_the_difference_in_time():
         for arm, each in by_arm.items()
     }
     found = {cost.counter: cost for cost in explained(by_arm, counted).costs}
-    shares = [found[f"cpu.{name}"].carries for name in ("server.user_ns", "server.system_ns", "client_ns", "busy")]
+    shares = [found[f"cpu.{name}"].explains for name in ("server.user_ns", "server.system_ns", "client_ns", "busy")]
     assert sum(shares) == pytest.approx(1.0, abs=1e-6)
-    assert found["cpu.server.user_ns"].carries == pytest.approx(1.5 * found["cpu.server.system_ns"].carries)
+    assert found["cpu.server.user_ns"].explains == pytest.approx(1.5 * found["cpu.server.system_ns"].explains)
     # c grows from 100 to 120 us, time from 200 to 350: waiting has the rest.
-    assert found[BUSY].carries == pytest.approx(1 - math.log(1.2) / math.log(1.75), abs=0.02)
+    assert found[BUSY].explains == pytest.approx(1 - math.log(1.2) / math.log(1.75), abs=0.02)
     assert found[BUSY].word == "less" and found["cpu.server.user_ns"].word == "more"
 
 
@@ -128,7 +128,7 @@ def test_shares_add_up_over_hosts_and_where_epochs_lack_counters(by, without):
     ]
     counted = {arm: [{"cpu.user_ns": 6e8, "cpu.system_ns": 4e8}] * 12 for arm in by_arm}
     found = {cost.counter: cost for cost in explained(by_arm, counted, by=by, without=without).costs}
-    shares = [found[f"cpu.{name}"].carries for name in ("server.user_ns", "server.system_ns", "client_ns", "busy")]
+    shares = [found[f"cpu.{name}"].explains for name in ("server.user_ns", "server.system_ns", "client_ns", "busy")]
     assert sum(shares) == pytest.approx(1.0, abs=1e-6)
 
 
@@ -136,7 +136,7 @@ def test_sessions_of_a_replay_that_rest_do_not_wait_for_a_cpu():
     """With one of four threads at work the time is the event's own: a count carries half of what it does with all."""
     counts = {"status.Handler_read_next": (10.0, 20.0)}
     found = [explained(*duel(np.random.default_rng(3), **counts), at_work=at_work) for at_work in (4, 1)]
-    carried = [next(each.carries for each in side.costs if each.counter in counts) for side in found]
+    carried = [next(each.explains for each in side.costs if each.counter in counts) for side in found]
     assert carried[1] == pytest.approx(carried[0] / 2, rel=1e-6)
 
 
@@ -144,9 +144,9 @@ def test_rows_that_an_index_would_have_saved_are_named():
     rng = np.random.default_rng(2)
     counts = {"status.Handler_read_rnd_next": (0, 2000), "status.Handler_read_key": (1, 1), "status.Questions": (1, 1)}
     found = explained(*duel(rng, slower=5.0, **counts))
-    assert [(cost.family, cost.carries) for cost in found.causes] == [("row access", 1.0)]
+    assert [(cost.family, cost.explains) for cost in found.causes] == [("row access", 1.0)]
     text = sentence(Evidence(found), "mysql:8.0")
-    assert "Handler_read_rnd_next 0 → 2,000 an event" in text and "Row access can carry all of it" in text
+    assert "Handler_read_rnd_next 0 → 2,000 an event" in text and "Row access can explain all of it" in text
     assert text.startswith("mysql:8.0 takes ")
 
 
@@ -156,15 +156,15 @@ def test_a_count_that_takes_too_little_time_is_not_named():
     found = explained(*duel(rng, **{"status.Handler_read_key": (1, 1.1)}))
     (cost,) = [cost for cost in found.costs if cost.counter == "status.Handler_read_key"]
     assert cost.word == "more"
-    assert cost.carries == pytest.approx(0.1 * 20_000 * 2 / 100_000, rel=0.1)
+    assert cost.explains == pytest.approx(0.1 * 20_000 * 2 / 100_000, rel=0.1)
     assert not found.causes and sentence(Evidence(found), "B").endswith("No counter explains it.")
 
 
-def test_a_count_carries_at_most_its_own_growth():
+def test_a_count_explains_at_most_its_own_growth():
     rng = np.random.default_rng(4)
     found = explained(*duel(rng, slower=2.0, **{"status.Innodb_os_log_fsyncs": (1.0, 1.1)}))
     (cost,) = [cost for cost in found.costs if cost.counter == "status.Innodb_os_log_fsyncs"]
-    assert cost.carries == pytest.approx((1 - 1 / 1.1) / (1 - 1 / 2.0), rel=0.05)
+    assert cost.explains == pytest.approx((1 - 1 / 1.1) / (1 - 1 / 2.0), rel=0.05)
 
 
 def test_what_grows_on_the_faster_arm_is_a_cause_only_if_it_saves():

@@ -27,9 +27,9 @@ def counted(*, slower=0.2, named=(), claimed=True):
     """Counters of which none, or those given, are a cause."""
     cost = Cost(
         counter="status.Questions", family="network", baseline=1.0, contender=1.0, estimate=of_time(0.0),
-        p_adjusted=1.0, word="unclear", carries=None,
+        p_adjusted=1.0, word="unclear", explains=None,
     )  # fmt: skip
-    best = tuple(cost.model_copy(update={"family": name, "word": "more", "carries": 1.0}) for name in named)
+    best = tuple(cost.model_copy(update={"family": name, "word": "more", "explains": 1.0}) for name in named)
     return Explanation(cell="c", contender="B", time=of_time(slower), claimed=claimed, costs=(cost, *best), causes=best)
 
 
@@ -77,7 +77,7 @@ def test_a_part_that_goes_against_the_difference_is_said_to_take_more_of_the_arm
 def test_time_that_goes_against_the_difference_is_said_to_do_so(slower):
     cost = counted().costs[0].model_copy(update={"family": TIME, "word": "more"})
     parts = [
-        cost.model_copy(update={"counter": name, "carries": share})
+        cost.model_copy(update={"counter": name, "explains": share})
         for name, share in (("cpu.server.user_ns", 1.2), (BUSY, 0.1), ("cpu.client_ns", -0.3))
     ]
     found = counted(slower=slower).model_copy(update={"costs": tuple(parts)})
@@ -87,16 +87,16 @@ def test_time_that_goes_against_the_difference_is_said_to_do_so(slower):
 
 def test_cpu_of_threads_that_is_named_has_its_measured_share_and_times():
     cost = counted(named=("logging and durability",)).causes[0]
-    cpu = {"counter": "cpu.thread.log_ns", "baseline": 12_000.0, "contender": 31_000.0, "carries": 0.45}
+    cpu = {"counter": "cpu.thread.log_ns", "baseline": 12_000.0, "contender": 31_000.0, "explains": 0.45}
     found = counted().model_copy(update={"causes": (cost.model_copy(update=cpu),)})
-    said = "Logging and durability carries 45% of it (server CPU, log threads 12 µs → 31 µs an event)."
+    said = "Logging and durability explains 45% of it (server CPU, log threads 12 µs → 31 µs an event)."
     assert said in sentence(Evidence(found), "B")
 
 
 def test_no_part_is_named_that_counters_have_explained():
     found = Evidence(counted(named=("row access",)), profiles(np.random.default_rng(1), {LOOP: 2500}))
     assert causes(found) == ("row access",)
-    assert "Row access can carry all of it" in sentence(found, "B") and "library loop.so" in sentence(found, "B")
+    assert "Row access can explain all of it" in sentence(found, "B") and "library loop.so" in sentence(found, "B")
 
 
 def test_a_slower_arm_that_takes_less_cpu_is_not_explained_by_it():

@@ -1,4 +1,4 @@
-"""The examples: from log and data to verdicts on queries, as docs/reference/replay.md types it, and smaller."""
+"""The examples: from log and data to verdicts on queries, as docs/evidence/replay.md types it, and smaller."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from tests.replay.captured import read
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
-PAGE = (ROOT / "docs" / "reference" / "replay.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "evidence" / "replay.md").read_text(encoding="utf-8")
 UPGRADE = ("mysql:5.7.22", "mysql:8.0.15")
 
 

@@ -27,7 +27,7 @@ TIME = "time"
 """Family of what is time itself."""
 
 NAMED_FROM = 0.3
-"""Share of a time difference that a family must be able to carry to be named as its cause."""
+"""Share of a time difference that a family must be able to explain to be named as its cause."""
 
 BUSY = "cpu.busy"
 """Processors kept busy: where the slower arm keeps fewer of them busy it waits."""
@@ -76,7 +76,7 @@ class Cost(Frozen):
     estimate: Estimate
     p_adjusted: float | None
     word: CostWord
-    carries: float | None
+    explains: float | None
 
 
 class Explanation(Frozen):
@@ -281,11 +281,11 @@ def _judged(
         # and what the interval does not show is no difference.
         made = claim.made and iv.excludes_zero(estimate.interval)
         word: CostWord = "not tested" if not tested else "unclear" if not made else "more" if found.mean > 0 else "less"
-        carries = None
+        share = None
         if counter in shares:
-            carries = shares[counter]
+            share = shares[counter]
         elif tested and made:
-            carries = _at_most(family, sample, log_time, lost_ns)
+            share = _at_most(family, sample, log_time, lost_ns)
         costs.append(
             Cost(
                 counter=counter,
@@ -295,10 +295,10 @@ def _judged(
                 estimate=estimate,
                 p_adjusted=claim.p_adjusted,
                 word=word,
-                carries=carries,
+                explains=share,
             )
         )
-    return tuple(sorted(costs, key=lambda cost: (cost.family != TIME, -(cost.carries or 0.0), cost.counter)))
+    return tuple(sorted(costs, key=lambda cost: (cost.family != TIME, -(cost.explains or 0.0), cost.counter)))
 
 
 def _time_samples(
@@ -414,7 +414,7 @@ def named(costs: Sequence[Cost]) -> tuple[Cost, ...]:
         family = family_of(cost.counter)
         if family is None or cost.word not in ("more", "less") or cost.family in (TIME, "other"):
             continue
-        if (cost.carries or 0.0) >= NAMED_FROM:
+        if (cost.explains or 0.0) >= NAMED_FROM:
             kept = best[family.generic]
             kept[cost.family] = max(kept.get(cost.family, cost), cost, key=_rank)
     return tuple(sorted((best[False] or best[True]).values(), key=_rank, reverse=True))
@@ -426,7 +426,7 @@ def _rank(cost: Cost) -> tuple[float, bool, float]:
     Saved work lowers other counters, never the other way round.
     """
     family = family_of(cost.counter) or Family("")
-    return min(1.0, cost.carries or 0.0), family.saves, abs(cost.contender - cost.baseline) * family.ns
+    return min(1.0, cost.explains or 0.0), family.saves, abs(cost.contender - cost.baseline) * family.ns
 
 
 def name_of(counter: str) -> str:

@@ -59,7 +59,7 @@ def sentence(evidence: Evidence, contender: str) -> str:
     else:
         said.append(f"Counters are compared from {iv.N_MIN_DECISIVE} restarts on.")
     said += [_cpu(evidence.profile), _off_cpu(evidence), _waits(evidence)]
-    waited = any(_carries(evidence, each) for each in evidence.waits or ()) or _off_cpu_carries(evidence)
+    waited = any(_wait_explains(evidence, each) for each in evidence.waits or ()) or _off_cpu_explains(evidence)
     if tested and not causes(evidence) and not waited:
         said.append("No counter explains it.")
     return " ".join(filter(None, said))
@@ -78,10 +78,10 @@ def _longer(time: Estimate) -> str:
 
 def _measured(costs: Sequence[Cost]) -> str:
     parts = [
-        ("waiting" if cost.counter == BUSY else name_of(cost.counter), cost.carries)
+        ("waiting" if cost.counter == BUSY else name_of(cost.counter), cost.explains)
         for cost in costs
         if cost.family == TIME and cost.word in ("more", "less") and not cost.counter.startswith("cpu.thread.")
-        if cost.carries is not None
+        if cost.explains is not None
     ]
     text = _shares(parts)
     return f"Of the difference: {text}." if text else ""
@@ -91,10 +91,10 @@ def _counters(best: Sequence[Cost]) -> str:
     """Name the two families that can explain most, each with its counter."""
     said = []
     for cost in best[:2]:
-        share = cost.carries or 0.0
-        part = "can carry all of it" if share > 0.995 else f"can carry up to {share:.0%} of it"
+        share = cost.explains or 0.0
+        part = "can explain all of it" if share > 0.995 else f"can explain up to {share:.0%} of it"
         if cost.counter.startswith("cpu."):  # time itself: its share is measured, and no bound
-            part = f"carries {share:.0%} of it"
+            part = f"explains {share:.0%} of it"
         form = format_ns if cost.counter.endswith("_ns") else _number
         counted = f"{name_of(cost.counter)} {form(cost.baseline)} → {form(cost.contender)} an event"
         said.append(f"{cost.family} {part} ({counted})")
@@ -154,7 +154,7 @@ def _more_ns(clear: Estimate) -> str:
     return f"{format_ns(abs(clear.mean))} ({format_ns(low)} to {format_ns(high)}) {word}"
 
 
-def _off_cpu_carries(evidence: Evidence) -> bool:
+def _off_cpu_explains(evidence: Evidence) -> bool:
     """Whether statements wait long enough in something to name it as a cause."""
     found = evidence.off_cpu
     if not found or not evidence.longer_ns or not found.all.is_clear:
@@ -195,7 +195,7 @@ def _is_wait(each: WaitDifference) -> bool:
     return each.timed and not each.name.startswith(_NO_WAITS)
 
 
-def _carries(evidence: Evidence, each: WaitDifference) -> bool:
+def _wait_explains(evidence: Evidence, each: WaitDifference) -> bool:
     """Whether a wait has grown enough to be named as a cause."""
     if not _is_wait(each) or not each.differs or not evidence.longer_ns:
         return False

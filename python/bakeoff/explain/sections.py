@@ -104,18 +104,18 @@ def _unread(explained: Sequence[Explanation]) -> str:
 
 def _worth_a_row(explanation: Explanation, most: int) -> list[Cost]:
     """CPU and waiting first, then the counts that may explain most."""
-    worth = [each for each in explanation.costs if abs(each.carries or 0.0) >= _WORTH_A_ROW]
+    worth = [each for each in explanation.costs if abs(each.explains or 0.0) >= _WORTH_A_ROW]
     time = [each for each in worth if each.family == TIME and not each.counter.startswith("cpu.thread.")]
     counts = [each for each in worth if each not in time and each.word in ("more", "less")]
-    counts.sort(key=lambda each: -abs(each.carries or 0.0))
+    counts.sort(key=lambda each: -abs(each.explains or 0.0))
     return [*time, *counts][:most]
 
 
 def _row(cost: Cost, group: str) -> Row:
     ratio = numbers.ratio_of(cost.estimate) if cost.baseline and cost.contender else ""
-    carries = ""
-    if cost.carries is not None:
-        carries = ("" if cost.counter.startswith("cpu.") else "≤ ") + numbers.percent(cost.carries)
+    explains = ""
+    if cost.explains is not None:
+        explains = ("" if cost.counter.startswith("cpu.") else "≤ ") + numbers.percent(cost.explains)
     return Row.of(
         Value(text=name_of(cost.counter), sub="" if cost.family == TIME else cost.family),
         _amount(cost.counter, cost.baseline),
@@ -123,7 +123,7 @@ def _row(cost: Cost, group: str) -> Row:
         ratio,
         numbers.interval(cost.estimate.interval) if ratio else "",
         cost.word,
-        carries,
+        explains,
         group=group,
     )
 
@@ -200,7 +200,7 @@ def records(context: Context) -> tuple[Record, ...]:
             "epochs": cost.estimate.n,
             "p_adjusted": cost.p_adjusted,
             "verdict": cost.word,
-            "carries": cost.carries,
+            "explains": cost.explains,
         }
         for each in context.once(Explained).explanations
         for cost in each.costs
