@@ -4,7 +4,8 @@ import pytest
 
 from bakeoff.explain import off_cpu
 from bakeoff.explain.explained import Explained
-from bakeoff.explain.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, wait_differences
+from bakeoff.explain.statement_plans import PLANS_DOCUMENT, CellPlans
+from bakeoff.explain.waits import WAITS_DOCUMENT, CellWaits, wait_differences
 from bakeoff.report.context import Context
 from bakeoff.results import open_run
 from bakeoff.stats.model import Analysis

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from profiled import BASE, KERNEL, LIBC, READ, SERVER, STACKS, Function, contender_stacks, profile
 
-from bakeoff.explain.cpu_profile import Subsystems, compare_processors, compare_profiles, shown_name, tree_of
-from bakeoff.explain.profiles import Profile
+from bakeoff.explain.profiles import Profile, Subsystems, compare_processors, compare_profiles, shown_name, tree_of
 
 
 def compared(epochs=5, seed=1, baseline=STACKS, contender=None):

@@ -9,7 +9,7 @@ from pretended_servers import SignalledPool, tools_of
 
 from bakeoff.explain import after_verdict, statement_plans, waits
 from bakeoff.explain.after_verdict import KINDS, Explaining
-from bakeoff.explain.waits_and_plans import CellWaits
+from bakeoff.explain.waits import CellWaits
 from bakeoff.results import RunDirectory
 
 TOOLS = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False))
@@ -70,7 +70,7 @@ def test_plans_of_every_round_are_kept(monkeypatch, tmp_path):
     def plans_of(_log, servers):
         return {"statements": {}, "counts": dict.fromkeys(servers, 1)}
 
-    monkeypatch.setattr("bakeoff.replay.log_plans.plans_of", plans_of)
+    monkeypatch.setattr("bakeoff.replay.answers.plans_of", plans_of)
     kept = {}
     writer = SimpleNamespace(write_server_json=lambda arm, _name, values: kept.update({arm: dict(values)}))
     watch = statement_plans.Plans(writer)

@@ -5,11 +5,10 @@ import pytest
 from profiled import BASE, KERNEL, LIBC, READ, SERVER, STACKS, Function, profile
 
 from bakeoff.explain.costs import BUSY, TIME, Cost, Explanation
-from bakeoff.explain.cpu_profile import compare_profiles
 from bakeoff.explain.named_causes import Evidence, causes, sentence
-from bakeoff.explain.off_cpu_time import compare_off_cpu
-from bakeoff.explain.profiles import PREEMPTED, SERVING, Profile
-from bakeoff.explain.waits_and_plans import WaitDifference
+from bakeoff.explain.off_cpu import compare_off_cpu
+from bakeoff.explain.profiles import PREEMPTED, SERVING, Profile, compare_profiles
+from bakeoff.explain.waits import WaitDifference
 from bakeoff.stats.interval import Paired
 from bakeoff.stats.model import Estimate, Interval
 

@@ -11,8 +11,7 @@ import pytest
 
 from bakeoff.errors import HostError
 from bakeoff.explain import after_verdict, off_cpu, perf
-from bakeoff.explain.off_cpu import Fold, Pause, Recording, recorded
-from bakeoff.explain.off_cpu_time import LOCK, compare_off_cpu
+from bakeoff.explain.off_cpu import LOCK, Fold, Pause, Recording, compare_off_cpu, recorded
 from bakeoff.explain.perf import Window
 from bakeoff.explain.profiles import BACKGROUND, KERNEL, PREEMPTED, SERVING, Function
 

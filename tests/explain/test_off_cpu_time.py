@@ -2,7 +2,7 @@
 
 import pytest
 
-from bakeoff.explain.off_cpu_time import FILES, LOCK, NETWORK, NO_PROCESSOR, SLEEP, Waiting, compare_off_cpu
+from bakeoff.explain.off_cpu import FILES, LOCK, NETWORK, NO_PROCESSOR, SLEEP, Waiting, compare_off_cpu
 from bakeoff.explain.profiles import BACKGROUND, KERNEL, PREEMPTED, SERVING, Function, Profile
 
 SERVER, LIBC = "mysqld", "libc.so.6"

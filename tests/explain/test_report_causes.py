@@ -12,7 +12,8 @@ from bakeoff.errors import BakeoffError, SpecError
 from bakeoff.explain.after_verdict import Explaining, require_explainable
 from bakeoff.explain.causes import _ratio
 from bakeoff.explain.profiles import PMU_FILE
-from bakeoff.explain.waits_and_plans import PLANS_DOCUMENT, WAITS_DOCUMENT, CellPlans, CellWaits, StatementPlans, Wait
+from bakeoff.explain.statement_plans import PLANS_DOCUMENT, CellPlans, StatementPlans
+from bakeoff.explain.waits import WAITS_DOCUMENT, CellWaits, Wait
 from bakeoff.report import build_view, render_html, render_markdown
 from bakeoff.results import Outcome
 from bakeoff.spec import parse_server

@@ -2,8 +2,7 @@
 
 from types import SimpleNamespace
 
-from bakeoff.explain.waits import Waits
-from bakeoff.explain.waits_and_plans import WAITS_DOCUMENT, CellWaits
+from bakeoff.explain.waits import WAITS_DOCUMENT, CellWaits, Waits
 
 MUTEX = "wait/synch/mutex/innodb/trx_sys_mutex"
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bakeoff.explain.waits_and_plans import CellWaits, Wait, instruments_cost, wait_differences
+from bakeoff.explain.waits import CellWaits, Wait, instruments_cost, wait_differences
 
 CELL = "oltp_write_only/4"
 FSYNC, MUTEX, LOCK = (

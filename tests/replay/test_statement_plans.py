@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bakeoff.replay.log_plans import _plans
+from bakeoff.replay.answers import _plans
 from bakeoff.replay.sessions import Step, _tree_line
 
 

@@ -6,7 +6,7 @@ from bakeoff.captures import make_capture
 from bakeoff.errors import SpecError
 from bakeoff.plan.factorial import make_study
 from bakeoff.replay import command as replay
-from bakeoff.replay.captures import capture_facts
+from bakeoff.replay.measuring import capture_facts
 from bakeoff.replay.workload import is_capture
 from bakeoff.results import RunDirectory
 from bakeoff.results.epoch_data import SLICE_SCHEMA

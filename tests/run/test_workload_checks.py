@@ -9,7 +9,7 @@ import bakeoff
 from bakeoff.engine import ArmAddress, Engine, describe_workloads
 from bakeoff.errors import EngineError, SpecError
 from bakeoff.run.arms import ArmSetup
-from bakeoff.run.measuring import ScriptMeasuring, arm_options, script_options, takes
+from bakeoff.run.measuring import Measuring, arm_options, script_options, takes
 from bakeoff.run.workload_checks import check_value, check_workloads, first_unknown, remedy_for
 from bakeoff.spec import Arm, Data, Study, Workload, parse_server
 from validation.fake_server import FakeServer
@@ -233,7 +233,7 @@ def test_each_arm_is_told_how_its_tables_are_made_when_a_script_is_run(tmp_path)
         study=study, workload=study.workloads[0], arms={arm.name: arm for arm in arms},
         engines={arm.name: ArmSetup(arm).table_engine for arm in arms},
     )  # fmt: skip
-    fields = ScriptMeasuring().request(run)
+    fields = Measuring().request(run)
     assert fields["options"] == {}
     assert fields["arm_options"] == {
         "A": {"mysql_storage_engine": "innodb", "create_table_options": "ROW_FORMAT=COMPACT"},

@@ -14,7 +14,8 @@ from typing import ClassVar
 from bakeoff.errors import BakeoffError, ResultsError, SpecError
 from bakeoff.explain import off_cpu, perf, statement_plans, waits
 from bakeoff.explain.profiles import OFF_CPU, PROFILES
-from bakeoff.explain.waits_and_plans import PLANS, WAITS
+from bakeoff.explain.statement_plans import PLANS
+from bakeoff.explain.waits import WAITS
 from bakeoff.plan import EpochDraft, Plan, epoch_draft
 from bakeoff.plan.epochs import rounds, seed_for
 from bakeoff.results import EpochWriter, RunDirectory

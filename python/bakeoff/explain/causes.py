@@ -4,17 +4,8 @@ from collections.abc import Sequence
 from itertools import chain
 
 from bakeoff.explain.explained import Explained, Pair
-from bakeoff.explain.waits_and_plans import (
-    PLANS,
-    PLANS_DOCUMENT,
-    WAITS,
-    WAITS_DOCUMENT,
-    CellPlans,
-    CellWaits,
-    StatementPlans,
-    WaitDifference,
-    instruments_cost,
-)
+from bakeoff.explain.statement_plans import PLANS, PLANS_DOCUMENT, CellPlans, StatementPlans
+from bakeoff.explain.waits import WAITS, WAITS_DOCUMENT, CellWaits, WaitDifference, instruments_cost
 from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.view import Fold, Prose, Row, Section, Table, Value, step_rows

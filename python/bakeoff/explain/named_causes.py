@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bakeoff.explain.costs import BUSY, NAMED_FROM, TIME, Cost, Explanation, name_of
-from bakeoff.explain.cpu_profile import CALLER_UNKNOWN, KERNEL_OTHER, NAMELESS, OTHER, ProfileComparison, Subsystems
-from bakeoff.explain.off_cpu_time import OffCpuComparison, OffCpuCost
-from bakeoff.explain.waits_and_plans import WaitDifference
+from bakeoff.explain.off_cpu import OffCpuComparison, OffCpuCost
+from bakeoff.explain.profiles import CALLER_UNKNOWN, KERNEL_OTHER, NAMELESS, OTHER, ProfileComparison, Subsystems
+from bakeoff.explain.waits import WaitDifference
 from bakeoff.stats import interval as iv
 from bakeoff.stats.model import Estimate
 from bakeoff.units import format_ns

@@ -9,7 +9,7 @@ from bakeoff.explain import causes, flame
 from bakeoff.explain.costs import BUSY, TIME, Cost, Explanation, name_of
 from bakeoff.explain.explained import Explained, Pair
 from bakeoff.explain.named_causes import Evidence, sentence
-from bakeoff.explain.off_cpu_time import OffCpuComparison, OffCpuCost
+from bakeoff.explain.off_cpu import OffCpuComparison, OffCpuCost
 from bakeoff.explain.profiles import OFF_CPU
 from bakeoff.report import numbers
 from bakeoff.report.context import Context

@@ -18,7 +18,7 @@ from bakeoff.cli.run import RunOptions, check_and_run, explaining
 from bakeoff.errors import HostError, SpecError
 from bakeoff.replay.capture_command import reading
 from bakeoff.replay.capture_view import capture_view
-from bakeoff.replay.captures import CaptureFacts, capture_facts
+from bakeoff.replay.measuring import CaptureFacts, capture_facts
 from bakeoff.replay.prune import capture_lock
 from bakeoff.replay.workload import is_capture
 from bakeoff.report import render_terminal
