@@ -123,7 +123,7 @@ def wait(name, baseline, contender, *, spread=1_000.0):
     difference = Estimate(mean=change, interval=Interval(low=change - spread, high=change + spread), n=4)
     differs = abs(change) > spread
     p = 0.0 if differs else 1.0
-    return WaitDifference(baseline, contender, difference, name, timed=True, ratio=None, p_adjusted=p)
+    return WaitDifference(baseline, contender, difference, name, ratio=None, p_adjusted=p)
 
 
 def test_a_wait_that_has_grown_is_said_with_its_times():
@@ -143,9 +143,7 @@ def test_without_an_interval_nothing_is_said_of_waits():
     stage = wait("stage/sql/statistics", 20_000, 20_100)
     several = sentence(Evidence(counted(), waits=(stage,), longer_ns=100_000), "B")
     assert "No wait changes by as much as 30% of it." in several
-    one = WaitDifference(
-        **vars(Paired.of([20_000.0], [20_100.0])), name=stage.name, timed=True, ratio=None, p_adjusted=None
-    )
+    one = WaitDifference(**vars(Paired.of([20_000.0], [20_100.0])), name=stage.name, ratio=None, p_adjusted=None)
     for waits in ((), (one,)):
         assert "wait" not in sentence(Evidence(counted(), waits=waits, longer_ns=100_000), "B")
 

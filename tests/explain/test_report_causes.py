@@ -13,7 +13,7 @@ from bakeoff.explain.after_verdict import Explaining, require_explainable
 from bakeoff.explain.causes import _ratio
 from bakeoff.explain.profiles import PMU_FILE
 from bakeoff.explain.statement_plans import PLANS_DOCUMENT, CellPlans, StatementPlans
-from bakeoff.explain.waits import WAITS_DOCUMENT, CellWaits, Wait
+from bakeoff.explain.waits import WAITS_DOCUMENT, CellWaits
 from bakeoff.report import build_view, render_html, render_markdown
 from bakeoff.results import Outcome
 from bakeoff.spec import parse_server
@@ -136,7 +136,7 @@ def with_waits(run, log_ns, *, first=0):
     for epoch in range(first, first + 3):
         writer = run.explaining("waits").epoch(epoch, 0)
         for arm, ns in log_ns.items():
-            waits = {LOG: Wait(count=10_000, ns=10_000 * ns * (1 + 0.01 * epoch)), MUTEX: Wait(count=10_000, ns=1e8)}
+            waits = {LOG: round(10_000 * ns * (1 + 0.01 * epoch)), MUTEX: 10**8}
             found = CellWaits(events=10_000, waits=waits, missing=("It has no stages.",))
             writer.write_server_json(arm, WAITS_DOCUMENT, {CELL: found.model_dump(mode="json")})
         writer.finish(outcome(epoch))

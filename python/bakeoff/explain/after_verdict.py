@@ -86,7 +86,27 @@ class Explaining:
     command: ClassVar[str] = "bakeoff explain"
 
     def __call__(self, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
-        return explain(self, run, listener, load)
+        """Measure epochs of every kind in turn within the budget, if there is anything to explain.
+
+        What cannot be measured is announced and written to `explain/notes.json`: {kind: sentences}.
+
+        Args:
+            run: a run that has ended.
+            load: called once if anything is measured; its time is not part of the budget.
+
+        Returns:
+            The run's analysis, unchanged.
+        """
+        analysis, plan = run.read("analysis.json", Analysis), run.read("plan.json", Plan)
+        assert analysis, "a run that ended has an analysis"
+        assert plan, "a run that ended has a plan"
+        if self.arms:
+            asked = run.read("explain/asked.json", list[tuple[str, str]]) or []
+            before = [pair for pair in asked if pair != self.arms]
+            run.write_json("explain/asked.json", [list(pair) for pair in (*before, self.arms)])
+        if arms_of := _arms_of(self, analysis, plan):
+            _Explanation(self, run, listener, load, plan, arms_of).run_all()
+        return analysis
 
 
 def asked(budget_s: float | None, *, none: bool, of_s: float) -> Explaining | None:
@@ -145,31 +165,6 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
         raise SpecError(
             f"explain: no comparison of run {run.name} is FASTER or SLOWER.", hint="Name two arms: --arms A,B."
         )
-
-
-def explain(explaining: Explaining, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
-    """Measure epochs of every kind in turn within the budget, if there is anything to explain.
-
-    What cannot be measured is announced and written to `explain/notes.json`: {kind: sentences}.
-
-    Args:
-        run: a run that has ended.
-        load: called once if anything is measured; its time is not part of the budget.
-
-    Returns:
-        The run's analysis, unchanged.
-    """
-    analysis, plan = run.read("analysis.json", Analysis), run.read("plan.json", Plan)
-    assert analysis, "a run that ended has an analysis"
-    assert plan, "a run that ended has a plan"
-    arms_of = _arms_of(explaining, analysis, plan)
-    if explaining.arms:
-        asked = run.read("explain/asked.json", list[tuple[str, str]]) or []
-        before = [pair for pair in asked if pair != explaining.arms]
-        run.write_json("explain/asked.json", [list(pair) for pair in (*before, explaining.arms)])
-    if arms_of:
-        _Explanation(explaining, run, listener, load, plan, arms_of).run_all()
-    return analysis
 
 
 def _arms_of(explaining: Explaining, analysis: Analysis, plan: Plan) -> dict[str, tuple[str, ...]]:

@@ -143,12 +143,10 @@ def _waits_of(context: Context, found: Sequence[WaitDifference], pair: Pair) -> 
 
 
 def _wait_row(each: WaitDifference, where: str) -> Row:
-    form = numbers.of_event if each.timed else numbers.count
+    form = numbers.of_event
     finding = ""
     if each.differs:
         finding = "longer" if each.grows else "shorter"
-        if not each.timed:
-            finding = "more often" if each.grows else "less often"
     return Row.of(
         each.name,
         form(each.baseline),

@@ -184,7 +184,7 @@ def _waits(evidence: Evidence) -> str:
         )
         return f"Waits an event: {', '.join(listed)}."
     # Stages count as known, too: waits that are shorter than is compared are not listed, and then stages can be alone.
-    known = [each for each in evidence.waits if each.timed and each.difference.interval.low is not None]
+    known = [each for each in evidence.waits if each.difference.interval.low is not None]
     ends = [end for each in waits for end in (each.difference.interval.low, each.difference.interval.high)]
     if known and all(end is not None and abs(end) < NAMED_FROM * abs(evidence.longer_ns) for end in ends):
         return f"No wait changes by as much as {NAMED_FROM:.0%} of it."
@@ -192,7 +192,7 @@ def _waits(evidence: Evidence) -> str:
 
 
 def _is_wait(each: WaitDifference) -> bool:
-    return each.timed and not each.name.startswith(_NO_WAITS)
+    return not each.name.startswith(_NO_WAITS)
 
 
 def _wait_explains(evidence: Evidence, each: WaitDifference) -> bool:

@@ -7,8 +7,7 @@ epochs.
 
 import contextlib
 import math
-import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -31,24 +30,17 @@ WAITS_DOCUMENT = "waits.json"
 """An arm's document in such an epoch: cell -> `CellWaits`."""
 
 
-class Wait(Frozen):
-    """What an instrument counted; `ns` is 0 if it has no time."""
-
-    count: int
-    ns: float
-
-
 class CellWaits(Frozen):
     """What an arm waited for in one cell of one epoch.
 
     Attributes:
         events: of the workload, including those outside the connections' windows.
-        waits: by instrument, without those never used.
+        waits: ns by instrument, without those never used.
         missing: sentences on what this server cannot tell.
     """
 
     events: float
-    waits: dict[str, Wait]
+    waits: dict[str, int]
     missing: tuple[str, ...] = ()
 
 
@@ -58,7 +50,7 @@ _SHARE_LEAST = 0.002
 
 @dataclass(frozen=True)
 class WaitDifference(Paired):
-    """One wait of two arms in one cell: ns per event, or counts per event if not `timed`.
+    """One wait of two arms in one cell, in ns per event.
 
     Attributes:
         name: of the instrument.
@@ -67,7 +59,6 @@ class WaitDifference(Paired):
     """
 
     name: str
-    timed: bool
     ratio: Estimate | None
     p_adjusted: float | None
 
@@ -89,7 +80,7 @@ def wait_differences(
     contender: str,
     event_ns: float | None,
 ) -> tuple[WaitDifference, ...]:
-    """Compare the waits of two arms in one cell, the largest difference of time first, untimed ones last.
+    """Compare the waits of two arms in one cell, the largest difference first.
 
     Args:
         epochs: {arm: {cell: waits}} of each valid epoch; those without this cell on both arms are left out.
@@ -100,39 +91,28 @@ def wait_differences(
         mine, theirs = (epoch.get(arm, {}).get(cell) for arm in (baseline, contender))
         if mine and theirs and mine.events and theirs.events:
             pairs.append((mine, theirs))
-    names = dict.fromkeys(name for pair in pairs for side in pair for name in side.waits)
     found = []
-    for name in names:
-        timed = any(side.waits[name].ns for pair in pairs for side in pair if name in side.waits)
-        own, other = ([_per_event(pair[at], name, timed=timed) for pair in pairs] for at in (0, 1))
-        if timed and event_ns and max(fmean(own), fmean(other)) < _SHARE_LEAST * event_ns:
-            continue
-        found.append((name, timed, own, other))
-    adjusted = iv.holm([_p_value(_logs(own, other) or _less(own, other)) for _, _, own, other in found])
+    for name in dict.fromkeys(name for pair in pairs for side in pair for name in side.waits):
+        own, other = ([pair[at].waits.get(name, 0.0) / pair[at].events for pair in pairs] for at in (0, 1))
+        if not event_ns or max(fmean(own), fmean(other)) >= _SHARE_LEAST * event_ns:
+            found.append((name, own, other))
+    adjusted = iv.holm([_p_value(_logs(own, other) or _less(own, other)) for _, own, other in found])
     compared = [
         WaitDifference(
             **vars(Paired.of(own, other)),
             name=name,
-            timed=timed,
             ratio=iv.t_estimate(logs) if (logs := _logs(own, other)) else None,
             p_adjusted=p,
         )
-        for (name, timed, own, other), p in zip(found, adjusted, strict=True)
+        for (name, own, other), p in zip(found, adjusted, strict=True)
     ]
-    return tuple(sorted(compared, key=lambda each: (not each.timed, -abs(each.difference.mean), each.name)))
+    return tuple(sorted(compared, key=lambda each: (-abs(each.difference.mean), each.name)))
 
 
 def instruments_cost(explaining: Mapping[int, float], counted: Mapping[int, float]) -> Unpaired | None:
     """Return the log ratio of throughput [1/s by epoch] with instruments to that without, if both are known."""
     explained, plain = (iv.moments([math.log(rate) for rate in each.values()]) for each in (explaining, counted))
     return iv.welch(explained, plain)
-
-
-def _per_event(of: CellWaits, name: str, *, timed: bool) -> float:
-    wait = of.waits.get(name)
-    if wait is None:
-        return 0.0
-    return (wait.ns if timed else wait.count) / of.events
 
 
 def _less(own: Sequence[float], other: Sequence[float]) -> list[float]:
@@ -152,11 +132,6 @@ _IDLE = ("idle", "wait/io/socket/")
 """Instruments of a thread that has nothing to do."""
 
 _TABLES = {"waits": "wait/%", "stages": "stage/%"}
-_SEMAPHORE = re.compile(r"(Mutex spin waits|RW-shared spins|RW-excl spins|RW-sx spins)\b.*?OS waits (\d+)")
-_SEMAPHORES = {
-    "Mutex spin waits": "mutex", "RW-shared spins": "rw-lock, shared", "RW-excl spins": "rw-lock, exclusive",
-    "RW-sx spins": "rw-lock, shared-exclusive",
-}  # fmt: skip
 ROW_LOCK = "innodb/row lock"
 """Name of the wait for row locks, which the server's status counts and no instrument does."""
 
@@ -193,29 +168,16 @@ class Waits:
         slices: defaultdict[str, list[Message]] = defaultdict(list)
         yield lambda message: slices[message["arm"]].append(message)
         for arm, server in servers.ours.items():
-            after, missing = _read(server), _missing(server)
-            waits = {
-                name: Wait(count=count, ns=ns)
-                for name, (count, ns) in _grown(before[arm], after).items()
-                if count > 0 or ns > 0
-            }
             if any(each["events"] for each in slices[arm]):
-                found = CellWaits(events=all_events(slices[arm]), waits=waits, missing=missing)
                 cells = self._found.setdefault(arm, {})
-                cells[cell.name] = _sum(cells[cell.name], found) if cell.name in cells else found
+                known = cells.get(cell.name)  # of an earlier round
+                cells[cell.name] = CellWaits(
+                    events=all_events(slices[arm]) + (known.events if known else 0.0),
+                    waits=_read(server) - before[arm] + Counter(known.waits if known else {}),
+                    missing=_missing(server),
+                )
                 kept = {name: each.model_dump(mode="json") for name, each in cells.items()}
                 self._writer.write_server_json(arm, WAITS_DOCUMENT, kept)
-
-
-def _sum(one: CellWaits, other: CellWaits) -> CellWaits:
-    waits = dict(one.waits)
-    for name, wait in other.waits.items():
-        known = waits.get(name, Wait(count=0, ns=0.0))
-        waits[name] = Wait(count=known.count + wait.count, ns=known.ns + wait.ns)
-    return CellWaits(events=one.events + other.events, waits=waits, missing=other.missing)
-
-
-_Reading = dict[str, tuple[int, float]]  # name -> count, ns
 
 
 def _switch_stages_on(server: Server) -> None:
@@ -226,55 +188,35 @@ def _switch_stages_on(server: Server) -> None:
         )
 
 
-def _read(server: Server) -> _Reading:
-    """Read all waits so far.
+def _read(server: Server) -> Counter[str]:
+    """Read all waits so far [ns by instrument].
 
     Threads that serve connections count with everything but idling, others only with files, because they mostly sleep.
     MySQL 5.5 cannot tell them apart, so conditions, on which threads sleep, are left out there.
     """
-    found: _Reading = {}
+    found: dict[str, int] = {}
     for kind, pattern in _TABLES.items():
         served = _summary(server, f"events_{kind}_summary_by_user_by_event_name", "user IS NOT NULL", pattern)
         if served is None and kind == "waits":
-            everything = _summary(server, "events_waits_summary_global_by_event_name", "1", pattern) or {}
-            served = {name: value for name, value in everything.items() if not name.startswith("wait/synch/cond/")}
-        found |= {name: value for name, value in (served or {}).items() if not name.startswith(_IDLE)}
-    files = _summary(server, "events_waits_summary_global_by_event_name", "1", "wait/io/file/%")
-    found |= files or {}
-    status = server.status()
-    found[ROW_LOCK] = (
-        int(status.get("Innodb_row_lock_waits", 0)), int(status.get("Innodb_row_lock_time", 0)) * 1e6
-    )  # fmt: skip
-    return found | _semaphores(server)
+            everything = _summary(server, "events_waits_summary_global_by_event_name", "1", pattern)
+            served = {name: ns for name, ns in (everything or {}).items() if not name.startswith("wait/synch/cond/")}
+        found |= {name: ns for name, ns in (served or {}).items() if not name.startswith(_IDLE)}
+    found |= _summary(server, "events_waits_summary_global_by_event_name", "1", "wait/io/file/%") or {}
+    found[ROW_LOCK] = int(server.status().get("Innodb_row_lock_time", 0)) * 1_000_000
+    return Counter(found)
 
 
-def _summary(server: Server, table: str, where: str, pattern: str) -> _Reading | None:
+def _summary(server: Server, table: str, where: str, pattern: str) -> dict[str, int] | None:
     """Return a performance_schema table's sums by instrument; None if the server has no such table."""
     try:
         rows = server.query(
-            f"SELECT event_name, SUM(count_star), SUM(sum_timer_wait) FROM performance_schema.{table} "
+            f"SELECT event_name, SUM(sum_timer_wait) FROM performance_schema.{table} "
             f"WHERE {where} AND event_name LIKE %s AND count_star > 0 GROUP BY event_name",
             (pattern,),
         )
     except ServerError:
         return None
-    return {str(name): (int(count), float(picoseconds) / 1000) for name, count, picoseconds in rows}
-
-
-def _semaphores(server: Server) -> _Reading:
-    """Count how often an InnoDB thread gave up spinning and slept, from SHOW ENGINE INNODB STATUS."""
-    try:
-        text = str(server.query("SHOW ENGINE INNODB STATUS")[0][-1])
-    except (ServerError, IndexError):
-        return {}
-    return {f"innodb/semaphore: {_SEMAPHORES[name]}": (int(count), 0.0) for name, count in _SEMAPHORE.findall(text)}
-
-
-def _grown(before: _Reading, after: _Reading) -> _Reading:
-    return {
-        name: (count - before.get(name, (0, 0.0))[0], max(0.0, ns - before.get(name, (0, 0.0))[1]))
-        for name, (count, ns) in after.items()
-    }
+    return {str(name): int(picoseconds) // 1000 for name, picoseconds in rows}
 
 
 def _missing(server: Instance) -> tuple[str, ...]:

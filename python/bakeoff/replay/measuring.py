@@ -56,10 +56,7 @@ class CaptureFacts:
         return self.starts_us[self.reads_only] if reads_only else self.starts_us
 
     def copies(self, threads: int) -> int:
-        """Times that each connection is replayed at once by so many sessions, when all are reads and none by the clock.
-
-        The engine reckons likewise (docs/engine.md, *A replay*).
-        """
+        """Return how often the engine replays each connection at once, if all are reads and none by the clock."""
         return math.ceil(threads / self.connections)
 
 

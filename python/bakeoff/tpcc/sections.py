@@ -8,10 +8,10 @@ from bakeoff.report import numbers
 from bakeoff.report.context import Context
 from bakeoff.report.sections import Place, SectionSource
 from bakeoff.report.studies import measured
-from bakeoff.report.view import Row, Section, Table, Value
+from bakeoff.report.view import Column, Row, Section, Table, Value
 from bakeoff.results.epoch_data import EpochData
 from bakeoff.stats.effects import SETS, median_ratios
-from bakeoff.tpcc.results import CrossCheck, Judgement, TpccSummary, cross_checks, tpcc_summaries
+from bakeoff.tpcc.results import CrossCheck, Judgement, TpccSummary, TypeSummary, cross_checks, tpcc_summaries
 from bakeoff.units import format_ns, format_rate
 
 _TPCC = "tpcc"
@@ -58,56 +58,46 @@ def _tpmc(summary: TpccSummary) -> Value:
 def _tpmc_table(
     context: Context, summaries: Sequence[TpccSummary], checks: Mapping[tuple[str, str], Sequence[CrossCheck]]
 ) -> Table:
-    rows = tuple(
-        Row.of(
-            context.labels[summary.arm],
-            _tpmc(summary),
-            format_rate(summary.tpm_total),
-            Value(text=f"{summary.rollback_share:.2%}", sub=summary.rollback.value),
-            _worst(kind.response for kind in summary.types),
-            _worst(kind.mix for kind in summary.types),
-            summary.skipped.value,
-            str(sum(kind.retried for kind in summary.types)),
-            _server_count(checks.get((summary.cell, summary.arm), ())),
-            group=_cell(context, summary, summaries),
-            slot=context.slots[summary.arm],
-        )
-        for summary in summaries
-    )
-    return Table(
-        id="tpcc",
+    return Table.of(
+        "tpcc",
+        summaries,
+        Column("arm", lambda each: context.labels[each.arm]),
+        Column("tpmC", _tpmc),
+        Column("tpmTotal", lambda each: format_rate(each.tpm_total)),
+        Column("rollbacks", lambda each: Value(text=f"{each.rollback_share:.2%}", sub=each.rollback.value)),
+        Column("response times", lambda each: _worst(kind.response for kind in each.types)),
+        Column("mix", lambda each: _worst(kind.mix for kind in each.types)),
+        Column("skipped", lambda each: each.skipped.value),
+        Column("retried", lambda each: sum(kind.retried for kind in each.types)),
+        Column("server's count", lambda each: _server_count(checks.get((each.cell, each.arm), ()))),
+        group=lambda each: _cell(context, each, summaries),
+        slot=lambda each: context.slots[each.arm],
         group_title="cell",
-        columns=(
-            "arm", "tpmC", "tpmTotal", "rollbacks", "response times", "mix", "skipped", "retried", "server's count",
-        ),
-        rows=rows,
         note=(
             "tpmC: New-Orders a minute with a 95% interval over epochs; not an audited TPC-C result. Server's count: "
             "growth of sum(d_next_o_id) and Com_commit over each cell, never less than what was counted; below it the "
             "share that the server did and nobody counted (guards, ends of slices). All twelve consistency conditions "
             "held after loading and after every epoch."
         ),
-    )  # fmt: skip
+    )
 
 
 def _transactions_table(context: Context, summaries: Sequence[TpccSummary]) -> Table:
-    rows = tuple(
-        Row.of(
-            kind.name.replace("_", "-").title(),
-            f"{kind.share:.1%}",
-            *(format_ns(kind.quantiles_ns[q]) if kind.count else "n/a" for q in _QUANTILES),
-            str(kind.retried),
-            group=f"{_cell(context, summary, summaries)} · {context.labels[summary.arm]}",
-            slot=context.slots[summary.arm],
+    def percentile(q: str) -> Column[tuple[TpccSummary, TypeSummary]]:
+        return Column(
+            f"p{100 * float(q):g}", lambda each: format_ns(each[1].quantiles_ns[q]) if each[1].count else "n/a"
         )
-        for summary in summaries
-        for kind in summary.types
-    )
-    return Table(
-        id="tpcc-types",
+
+    return Table.of(
+        "tpcc-types",
+        [(summary, kind) for summary in summaries for kind in summary.types],
+        Column("transaction", lambda each: each[1].name.replace("_", "-").title()),
+        Column("share", lambda each: f"{each[1].share:.1%}"),
+        *map(percentile, _QUANTILES),
+        Column("retried", lambda each: each[1].retried),
+        group=lambda each: f"{_cell(context, each[0], summaries)} · {context.labels[each[0].arm]}",
+        slot=lambda each: context.slots[each[0].arm],
         group_title="cell and arm",
-        columns=("transaction", "share", "p50", "p90", "p95", "p99", "retried"),
-        rows=rows,
     )
 
 
