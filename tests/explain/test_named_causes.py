@@ -68,7 +68,7 @@ def test_a_part_that_goes_against_the_difference_is_said_to_take_more_of_the_arm
     sides = [{e: profile({parse: p + e, lock: n}) for e in range(3)} for p, n in ((10_000, 200), (2000, 1800))]
     found = compare_profiles(*(sides if word == "less" else reversed(sides)))
     text = sentence(Evidence(counted(slower=-0.5 if word == "less" else 0.5), found), "B")
-    assert f"takes 320 µs (320 µs to 320 µs) {word} CPU, 125% of it in parser (`MYSQLparse`)" in text
+    assert f"CPU per event by samples: 320 µs (320 µs to 320 µs) {word}, 125% of it in parser (`MYSQLparse`)" in text
     assert f"; 25% {against} in tables and metadata locks (" in text
 
 
@@ -88,7 +88,7 @@ def test_cpu_of_threads_that_is_named_has_its_measured_share_and_times():
     cost = counted(named=("logging and durability",)).causes[0]
     cpu = {"counter": "cpu.thread.log_ns", "baseline": 12_000.0, "contender": 31_000.0, "explains": 0.45}
     found = counted().model_copy(update={"causes": (cost.model_copy(update=cpu),)})
-    said = "Logging and durability explains 45% of it (server CPU, log threads 12 µs → 31 µs an event)."
+    said = "Logging and durability explains 45% of it (server CPU, log threads 12 µs → 31 µs per event)."
     assert said in sentence(Evidence(found), "B")
 
 
@@ -128,7 +128,7 @@ def wait(name, baseline, contender, *, spread=1_000.0):
 
 def test_a_wait_that_has_grown_is_said_with_its_times():
     found = Evidence(counted(), waits=(wait(LOG, 20_000, 400_000),), longer_ns=400_000)
-    assert sentence(found, "B").endswith(f"Waits an event: `{LOG}` 20 µs → 400 µs.")
+    assert sentence(found, "B").endswith(f"Waits per event: `{LOG}` 20 µs → 400 µs.")
 
 
 def test_waits_that_have_not_changed_are_said_to_be_so_only_where_intervals_show_it():
@@ -162,10 +162,10 @@ def pauses(longer_us, *, epochs=4):
     return compare_off_cpu(*sides)
 
 
-def test_what_statements_wait_in_is_said_where_the_intervals_carry_it():
+def test_off_cpu_time_is_said_if_the_intervals_allow():
     found = Evidence(counted(), longer_ns=250_000, off_cpu=pauses(200))
     text = sentence(found, "B")
-    assert "Statements are off the CPU for 200 µs (" in text and ") more an event, 100% of it in redo log: lock" in text
+    assert "Off-CPU time of statements per event: 200 µs (" in text and ") more, 100% of it in redo log: lock" in text
     assert text.endswith("in redo log: lock or condition (`log_write_up_to`).")
     for silent in (pauses(0), pauses(200, epochs=2)):
         assert sentence(Evidence(counted(), longer_ns=250_000, off_cpu=silent), "B").endswith("No counter explains it.")
@@ -173,7 +173,7 @@ def test_what_statements_wait_in_is_said_where_the_intervals_carry_it():
     assert "off the CPU" not in sentence(small, "B")
 
 
-def test_time_in_a_handler_is_no_wait():
+def test_time_in_a_handler_is_not_a_wait():
     found = Evidence(counted(), waits=(wait(TABLE, 20_000, 400_000),), longer_ns=400_000)
     assert TABLE not in sentence(found, "B") and sentence(found, "B").endswith("No counter explains it.")
 

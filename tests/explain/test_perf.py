@@ -102,9 +102,7 @@ def asked_anew():
 
 def test_without_perf_it_is_said_in_a_sentence(asked_anew, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert perf.permission().reason == (
-        "perf is not installed, so profiles and off-CPU time cannot be had (Debian: linux-perf)."
-    )
+    assert perf.permission().reason == ("No profiles and no off-CPU data: perf is not installed (Debian: linux-perf).")
 
 
 def test_without_permission_it_is_said_why(asked_anew, monkeypatch, tmp_path):
@@ -199,7 +197,7 @@ def test_root_without_capabilities_sees_user_code_only_and_says_so(needs_rights_
     )
     event, _, why = said.partition(" | ")
     if event:
-        assert event == "cpu-clock:u" and why.startswith("Off-CPU time cannot be had: kernel.perf_event_paranoid")
+        assert event == "cpu-clock:u" and why.startswith("No off-CPU data: kernel.perf_event_paranoid")
     else:
         assert "perf may not profile here (kernel.perf_event_paranoid is" in why
 

@@ -62,7 +62,7 @@ def test_arms_that_were_running_already_are_not_explained(tmp_path):
     study = options_study()
     running = study.arms[1].model_copy(update={"server": parse_server("mysql://root@db1/")})
     run = make_run(tmp_path, study.model_copy(update={"arms": (study.arms[0], running)}), truth=Truth())
-    with pytest.raises(SpecError, match=r"nothing of a running server is read, .*: mysql://root@db1/"):
+    with pytest.raises(SpecError, match=r"running servers are not explained, .*: mysql://root@db1/"):
         require_explainable(Explaining(60.0, ("A", "B")), run)
 
 

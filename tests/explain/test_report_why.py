@@ -44,7 +44,7 @@ def explained(tmp_path_factory):
 def test_the_family_is_named_right_after_the_verdicts(explained):
     assert explained.sections[0].title == "Why"
     text = render_markdown(explained)
-    assert "Row access can explain all of it (Handler\\_read\\_rnd\\_next 0 → 2,000 an event)" in text.replace(
+    assert "Row access can explain all of it (Handler\\_read\\_rnd\\_next 0 → 2,000 per event)" in text.replace(
         "_", "\\_"
     ) or ("Row access can explain all of it" in text)
     assert "| server CPU, user mode |" in text and "| Handler_read_rnd_next (row access) |" in text

@@ -145,7 +145,7 @@ def test_by_the_clock_a_log_without_times_is_refused(tmp_path):
     (tmp_path / "shop.sql").write_text("SELECT 1;")
     logs = [str(tmp_path / "shop.sql")]
     make_capture(logs, tmp_path / "x.capture", redact=False, log_format=None, on_progress=lambda _done, _total: None)
-    with pytest.raises(SpecError, match="the log has no times to replay it by"):
+    with pytest.raises(SpecError, match="the log has no times, so it cannot"):
         MEASURING.check(None, Workload(script=str(tmp_path / "x.capture"), speed=1))
 
 
@@ -161,8 +161,8 @@ def test_a_chunk_of_reads_is_as_long_as_all_copies_of_its_connections(tmp_path):
     ("sql", "more", "threads", "words"),
     [
         ("SELECT 1", (), 9, "fewer connections (4) than --threads: each is replayed 3 times at once"),
-        ("SELECT 1", ("--speed", "1"), 4, "4 of 9 threads, one a connection of the capture: by the clock"),
-        ("DELETE FROM t", (), 4, "4 of 9 threads, one a connection of the capture: with writes each runs once"),
+        ("SELECT 1", ("--speed", "1"), 4, "4 of 9 threads, one per connection of the capture: by the clock"),
+        ("DELETE FROM t", (), 4, "4 of 9 threads, one per connection of the capture: with writes each runs once"),
     ],
 )
 def test_more_threads_than_connections_is_said_in_a_line(inside, shell, sql, more, threads, words):

@@ -134,6 +134,6 @@ def test_the_capture_of_a_log_is_closed_to_others_and_one_session_is_explained(t
     (capture,) = (shell.folder / "runs" / "captures").glob("general-*.capture")
     assert capture.stat().st_mode & 0o777 == 0o600
     assert capture.name in ran.err and "runs prune" in ran.err
-    assert "one session, since by the log no two statements" in " ".join(ran.err.split())
+    assert "one session, because no two statements" in " ".join(ran.err.split())
     assert "one session" not in inside(*command, "--threads", "2").err
     assert inside(*command, "--quiet").err == ""

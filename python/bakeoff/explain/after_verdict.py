@@ -142,7 +142,7 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
     study = run.study()
     if study.question.adds_arms:
         raise SpecError(
-            f"explain: run {run.name} is a bisection, whose arms are hardly ever measured together.",
+            f"explain: run {run.name} is a bisection, which rarely measures two arms together.",
             hint="Compare the two that matter: bakeoff duel, which explains by itself.",
         )
     if any(run.outcome(epoch).host for epoch in run.finished_epochs()):
@@ -154,7 +154,7 @@ def require_explainable(explaining: Explaining, run: RunDirectory) -> None:
     in_question = [arm for arm in study.arms if arm.name in (explaining.arms or ())]
     if running := [str(arm.server) for arm in in_question if arm.server.origin is Origin.URL]:
         raise SpecError(
-            f"explain: nothing of a running server is read, logged or changed, since others use it: "
+            f"explain: running servers are not explained, because nothing of them may be logged or changed: "
             f"{' and '.join(running)}.",
             hint="Compare two servers that bakeoff starts.",
         )
@@ -245,7 +245,7 @@ class _Explanation:
         spare = [kind for kind in kinds if kind.spare]
         if not spare or self.explaining.budget_s >= needed_s or len(spare) == len(kinds):
             return kinds
-        self._note(notes, spare, f"Off-CPU time is measured from --explain-budget {math.ceil(needed_s)}s on.")
+        self._note(notes, spare, f"No off-CPU data: it needs --explain-budget {math.ceil(needed_s)}s or more.")
         return [kind for kind in kinds if not kind.spare]
 
     def _note(self, notes: dict[str, list[str]], kinds: Sequence[Kind], sentence: str) -> None:

@@ -96,7 +96,7 @@ def _counters(best: Sequence[Cost]) -> str:
         if cost.counter.startswith("cpu."):  # time itself: its share is measured, and no bound
             part = f"explains {share:.0%} of it"
         form = format_ns if cost.counter.endswith("_ns") else _number
-        counted = f"{name_of(cost.counter)} {form(cost.baseline)} → {form(cost.contender)} an event"
+        counted = f"{name_of(cost.counter)} {form(cost.baseline)} → {form(cost.contender)} per event"
         said.append(f"{cost.family} {part} ({counted})")
     text = ", ".join(said)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
@@ -106,7 +106,7 @@ def _cpu(profile: ProfileComparison | None) -> str:
     """Say how much more CPU an event takes by samples, and which parts of the server take it."""
     if profile is None or not profile.all.is_clear:
         return ""
-    text = f"By CPU samples an event takes {_more_ns(profile.all.difference)} CPU"
+    text = f"CPU per event by samples: {_more_ns(profile.all.difference)}"
     parts = [(share, f"{name}{_function(profile, name)}") for name, share in _parts(profile)]
     most = [f"{share:.0%} of it in {part}" for share, part in parts if share >= _SAID_FROM][:_SAID_MAX]
     word = "less" if profile.all.difference.mean > 0 else "more"  # what goes against the whole
@@ -144,7 +144,7 @@ def _off_cpu(evidence: Evidence) -> str:
     clear = [(each.time.difference.mean / whole.mean, each) for each in found.statements if each.time.is_clear]
     clear.sort(key=lambda part: -part[0])
     parts = [f"{share:.0%} of it {_waited(each)}" for share, each in clear if share >= _SAID_FROM][:_SAID_MAX]
-    return ", ".join([f"Statements are off the CPU for {_more_ns(whole)} an event", *parts]) + "."
+    return ", ".join([f"Off-CPU time of statements per event: {_more_ns(whole)}", *parts]) + "."
 
 
 def _more_ns(clear: Estimate) -> str:
@@ -182,7 +182,7 @@ def _waits(evidence: Evidence) -> str:
             f"`{each.name}` {format_ns(round(each.baseline))} → {format_ns(round(each.contender))}"
             for each in differ[:_SAID_MAX]
         )
-        return f"Waits an event: {', '.join(listed)}."
+        return f"Waits per event: {', '.join(listed)}."
     # Stages count as known, too: waits that are shorter than is compared are not listed, and then stages can be alone.
     known = [each for each in evidence.waits if each.difference.interval.low is not None]
     ends = [end for each in waits for end in (each.difference.interval.low, each.difference.interval.high)]

@@ -72,11 +72,11 @@ def hindrance() -> str:
 def _reason() -> str:
     if perf.permission().event.endswith(":u"):
         return (
-            "Off-CPU time cannot be had: kernel.perf_event_paranoid allows samples of user code only, and threads are "
-            "switched by the kernel."
+            "No off-CPU data: kernel.perf_event_paranoid allows samples of user code only, but the kernel switches "
+            "threads."
         )
     asked = perf.probe(*_sampling(1, 1.0))
-    return "" if asked.returncode == 0 else f"Off-CPU time cannot be had: perf says “{perf.complaint(asked.stderr)}”."
+    return "" if asked.returncode == 0 else f"No off-CPU data: perf says “{perf.complaint(asked.stderr)}”."
 
 
 def _sampling(connections: int, seconds: float) -> tuple[str, ...]:

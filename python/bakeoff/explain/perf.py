@@ -83,7 +83,7 @@ class Permission:
 def permission() -> Permission:
     """Find out with a few short perf commands, once."""
     if shutil.which("perf") is None:
-        return Permission("perf is not installed, so profiles and off-CPU time cannot be had (Debian: linux-perf).")
+        return Permission("No profiles and no off-CPU data: perf is not installed (Debian: linux-perf).")
     # Asked for both parts perf would give user code alone, and not say so: the kernel's is asked for by itself.
     for asked_for, event, whole in (
         ("cpu-clock:I", "cpu-clock:I", True), ("cpu-clock:k", "cpu-clock", False), ("cpu-clock:u", "cpu-clock:u", False)
@@ -94,7 +94,7 @@ def permission() -> Permission:
             return Permission("", event, whole, tuple(counters_of(counted.stderr)))
     paranoid = int(_PARANOID.read_text("ascii")) if _PARANOID.exists() else 0
     why = f"kernel.perf_event_paranoid is {paranoid}" if paranoid > 2 else complaint(asked.stderr)
-    return Permission(f"perf may not profile here ({why}), so profiles and off-CPU time cannot be had.")
+    return Permission(f"No profiles and no off-CPU data: perf may not profile here ({why}).")
 
 
 def probe(*sampling: str) -> subprocess.CompletedProcess[str]:

@@ -90,9 +90,9 @@ def _check_that_some_work(answers: Answers, *, on_running: bool) -> None:
         return
     failed = f"capture {answers.capture}: every statement fails on every server."
     if on_running:
-        hint = "Are these the servers of the log? Name the database that it does not tell: mysql://user@host/DATABASE."
+        hint = "Are these the servers of the log? If it does not name the database, add it: mysql://user@host/DATABASE."
     else:
-        hint = "Give their tables with --data, and --database where the log does not tell it."
+        hint = "Load the tables with --data; add --database if the log does not name it."
     raise SpecError(failed, hint=hint)
 
 

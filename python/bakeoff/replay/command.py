@@ -34,7 +34,7 @@ _THREADS_MOST = 64
 _SHOWN_DIGESTS = 5
 
 _ONE_SESSION = (
-    "Note: one session, since by the log no two statements or transactions ran at once (a general log does not say "
+    "Note: one session, because no two statements or transactions of the log overlap (a general log does not say "
     "when a statement ended); --threads gives more."
 )
 
@@ -134,9 +134,9 @@ def replay(
 def _check_writes(*, writes: bool, backup: bool, on_running: bool) -> None:
     """Require `--i-have-a-backup` with `--writes`, and running servers for both."""
     if backup and not writes:
-        raise SpecError("--i-have-a-backup: it is for --writes.", hint="Write --writes too, or leave it out.")
+        raise SpecError("--i-have-a-backup is for --writes.", hint="Write --writes too, or leave it out.")
     if writes and not on_running:
-        reason = "no server here is a running one; on servers that bakeoff starts, writes are replayed anyway."
+        reason = "only for running servers; on servers that bakeoff starts, writes are always replayed."
         raise SpecError(f"--writes: {reason}", hint="Leave it out.")
     if writes and not backup:
         hint = "Replay on copies, or write --i-have-a-backup too."
@@ -202,7 +202,7 @@ def _sessions(asked: int | None, facts: CaptureFacts, *, once: str, quiet: bool)
     if once and sessions > facts.connections:
         sessions = facts.connections
         if asked:
-            note = f"Note: {sessions} of {asked} threads, one a connection of the capture: {once} each runs once."
+            note = f"Note: {sessions} of {asked} threads, one per connection of the capture: {once} each runs once."
     elif asked and (copies := facts.copies(asked)) > 1:
         note = (
             f"Note: the capture has fewer connections ({facts.connections}) than --threads: each is replayed {copies} "

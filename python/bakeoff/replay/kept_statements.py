@@ -155,8 +155,8 @@ def _slow_log(connection: Connection, database: str) -> KeptStatements | None:
     if first is None:
         return None
     about = [
-        "Read: mysql.slow_log. It records no errors and nothing of statements that are faster than long_query_time "
-        f"(now {float(at_least_s):g} s); their order is that of their ends."
+        "Read: mysql.slow_log. It has no errors and no statements faster than long_query_time "
+        f"(now {float(at_least_s):g} s), and is ordered by their ends."
     ]
     if "thread_id" not in kinds:
         about.append("This server does not log connections.")
@@ -208,7 +208,7 @@ def _digests(connection: Connection, database: str) -> KeptStatements | None:
         return None
     with_sample = sum(_sample(row) is not None for row in known)
     about = [
-        f"Read: the digests of performance_schema: {len(known):,}, {with_sample:,} with a whole sample. They record "
+        f"Read: the digests of performance_schema: {len(known):,}, {with_sample:,} with a whole sample. They tell "
         "how often, the mean time and mean rows; not when, in which order or connection, transactions or errors. A "
         "sample comes again in proportion to its digest's count, always with the same values."
     ]

@@ -225,7 +225,9 @@ MEASURING = CaptureMeasuring()
 def _check_clock(name: str, moments_us: np.ndarray, speed: float) -> None:
     """Refuse a replay by the clock without times, or with a long silence."""
     if not len(moments_us):
-        raise SpecError(f"{name}: the log has no times to replay it by.", hint="Leave the speed out.")
+        raise SpecError(
+            f"{name}: the log has no times, so it cannot be replayed by the clock.", hint="Leave the speed out."
+        )
     silences_us = np.diff(moments_us, append=moments_us[-1])
     longest = int(silences_us.argmax())
     silence_s = float(silences_us[longest]) / 1e6

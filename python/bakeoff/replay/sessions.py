@@ -387,7 +387,7 @@ class _Session:
                         # Closing the cursor would read the rest.
                         self._connection.drop()
                         cursor.connection = None
-                        raise TimeoutError(f"its rows took longer than {STATEMENT_LIMIT_S:g} s")
+                        raise TimeoutError(f"reading its rows took longer than {STATEMENT_LIMIT_S:g} s")
             else:
                 reply.affected = (reply.affected or 0) + int(result.affected_rows)
             if not cursor.nextset():
