@@ -1,4 +1,4 @@
-"""CPU samples per event: what functions and parts of the server take, and whether differences are claimed rightly."""
+"""CPU samples per event: what functions and parts of the server take, and whether claims are right."""
 
 import numpy as np
 import pytest
@@ -160,7 +160,7 @@ def test_a_profile_that_is_no_tree_is_refused(change):
 
 
 def counted(instructions, cycles, *, epochs=4, seed=1):
-    """By epoch what the processor counted in 1,000 events, with noise of a hundredth."""
+    """Return processor counters of 1,000 events by epoch, with 1 % noise."""
     rng = np.random.default_rng(seed)
     return {
         epoch: {

@@ -1,4 +1,4 @@
-"""How the budget of explaining is shared among its kinds of epochs, by a clock of the test's own."""
+"""How the budget for explaining is divided among kinds of epochs, by a fake clock."""
 
 import threading
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ TOOLS = SimpleNamespace(stop=SimpleNamespace(is_set=lambda: False))
 
 
 def kinds_run(monkeypatch, budget_s, epoch_s, failing=(), failing_s=None, note=lambda _: None, load=lambda: TOOLS):
-    """Kinds in the order of their epochs, each of which takes so long; `failing_s`: those that fail."""
+    """Return the kinds in the order of their epochs. Each takes so long; those in `failing_s` fail."""
     clock, begun = [0.0], []
 
     def run_epoch(self, kind, tools, arm_s):

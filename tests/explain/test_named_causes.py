@@ -1,4 +1,4 @@
-"""What explains a difference: causes that no counter sees are named by their part of the CPU."""
+"""Causes that no counter sees are named by their part of the CPU."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def of_time(mean):
 
 
 def counted(*, slower=0.2, named=(), claimed=True):
-    """Counters of which none, or those given, are a cause."""
+    """Return counters of which these, or none, are a cause."""
     cost = Cost(
         counter="status.Questions", family="network", baseline=1.0, contender=1.0, estimate=of_time(0.0),
         p_adjusted=1.0, word="unclear", explains=None,
@@ -33,7 +33,7 @@ def counted(*, slower=0.2, named=(), claimed=True):
 
 
 def profiles(rng, more=None, *, epochs=3, restart=0.02):
-    """Two arms' profiles; each restart is slower or faster by its own factors, the whole of it and by stack."""
+    """Return two arms' profiles; each restart is slower or faster by random factors, in all and by stack."""
 
     def drawn(stacks):
         own = np.exp(restart * rng.standard_normal())
@@ -112,7 +112,7 @@ def test_kernel_interrupts_are_no_cause():
 @pytest.mark.parametrize("epochs", [3, 6])
 @pytest.mark.parametrize("restart", [0.0, 0.02, 0.1])
 def test_equal_servers_have_no_part_named(of_runs, epochs, restart):
-    """In pairs of equal arms, of which one is pretended to be slower, one of 20 at most has a part named."""
+    """Of pairs of equal arms, one pretended slower, at most one in 20 has a part named."""
     rng, runs = np.random.default_rng(3), of_runs(400)
     named = sum(bool(causes(Evidence(counted(), profiles(rng, epochs=epochs, restart=restart)))) for _ in range(runs))
     assert named <= runs / 20
@@ -149,7 +149,7 @@ def test_without_an_interval_nothing_is_said_of_waits():
 
 
 def pauses(longer_us, *, epochs=4):
-    """Off-CPU time of two arms, whose contender waits longer for the redo log in every event."""
+    """Return off-CPU time of two arms; the contender waits longer for the redo log in every event."""
     rng = np.random.default_rng(1)
     commit = (SERVING, *BASE, Function("log_write_up_to", SERVER), Function("futex_wait", KERNEL))
     fields = {"event": "context-switches", "period_ns": 1000, "seconds": 1.0, "outside": 0, "incomplete": 0}

@@ -1,4 +1,4 @@
-"""Switches as perf prints them become off-CPU time in slices; on a real server a row lock is found as the cause."""
+"""Switches printed by perf become off-CPU time in slices; on a real server a row lock is found as the cause."""
 
 import contextlib
 import threading
@@ -61,7 +61,7 @@ def test_switches_become_pauses_with_the_stacks_that_were_kept():
 
 @pytest.mark.parametrize("every", [1, 13])
 def test_a_sample_stands_for_the_switches_since_the_one_before(every):
-    """Of a thread that is sampled at every so many switches, from its first on."""
+    """Switches of a thread that is sampled at regular intervals, beginning with its first one."""
     lines = []
     for at in range(3 * every):
         time_ns = 1000 * at
@@ -124,7 +124,7 @@ def test_a_budget_that_does_not_hold_three_epochs_of_every_kind_leaves_it_out(bu
 
 @contextlib.contextmanager
 def updating(box, keys):
-    """One connection for each of these rows, which locks it, works for 3 ms and commits, again and again."""
+    """Run one connection for each of these rows that locks it, works for 3 ms and commits, over and over."""
     done = threading.Event()
     counts = [0] * len(keys)
 
@@ -153,7 +153,7 @@ def connect(box):
 
 @pytest.mark.parametrize(("connections", "seconds"), [(4, 0.4), (4, 8.0), (64, 2.0), (1, 30.0)])
 def test_the_stacks_of_long_slices_fit_into_a_recording(connections, seconds):
-    """perf ends when its file is full: in two slices of 2 s an arm that would be before the second arm's turn."""
+    """perf stops when its file is full, which with slices of 2 s could be before the second arm's turn."""
     arguments = off_cpu._sampling(connections, seconds)
     rate = int(arguments[arguments.index("--freq") + 1])
     assert rate * connections * seconds * off_cpu._STACK_BYTES <= 40e6
@@ -163,7 +163,7 @@ def test_the_stacks_of_long_slices_fit_into_a_recording(connections, seconds):
 @pytest.mark.server
 @pytest.mark.timeout(120)
 def test_connections_that_lock_one_row_wait_for_its_lock(sandbox, tmp_path):
-    """Where switches cannot be recorded, it is said why: nothing else can be tested there."""
+    """Where switches cannot be recorded, only the stated reason is tested."""
     if reason := off_cpu.hindrance():
         assert reason.endswith(".") and "off-CPU data: " in reason
         pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""The parts of "Why" that epochs and arms of their own have found: settings, plans, waits; processor counters."""
+"""Parts of "Why" from extra epochs and arms: settings, plans, waits, processor counters."""
 
 import math
 from datetime import UTC, datetime
@@ -114,7 +114,7 @@ def test_equal_plans_take_a_line(tmp_path):
     ],
 )
 def test_what_one_server_cannot_explain_is_not_said_to_have_the_same_plan(tmp_path, explained, said):
-    """As MySQL 5.5 does with all that writes."""
+    """MySQL 5.5 cannot explain writes."""
     run, analysis = slower(tmp_path)
     update = StatementPlans(text="UPDATE sbtest1 SET k = ?", plans={"A": (), "B": ("sbtest1: range PRIMARY",)})
     select = StatementPlans(text="SELECT c FROM sbtest1", plans={"A": ("sbtest1: all",), "B": ("sbtest1: all",)})
@@ -132,7 +132,7 @@ def test_a_cell_without_statements_has_no_line(tmp_path):
 
 
 def with_waits(run, log_ns, *, first=0):
-    """Three epochs; `log_ns` by arm, an event."""
+    """Write three epochs with waits; `log_ns` is per arm and event."""
     for epoch in range(first, first + 3):
         writer = run.explaining("waits").epoch(epoch, 0)
         for arm, ns in log_ns.items():

@@ -1,4 +1,4 @@
-"""Off-CPU time of an explained run: the table with its sums, and the line that says why there is none."""
+"""Off-CPU time of an explained run: the table with its sums, and the line that says why it is missing."""
 
 from datetime import UTC, datetime
 
@@ -19,7 +19,7 @@ CLIENT = (SERVING, BASE[0], BASE[1], Function("my_net_read", SERVER), Function("
 
 
 def add_off_cpu(run, epochs=3, arms=("A", "B")):
-    """Epochs in which the contender's statements wait 200 µs longer for the redo log."""
+    """Write epochs in which the contender's statements wait 200 µs longer for the redo log."""
     fields = {"event": "context-switches", "period_ns": 1000, "seconds": 1.0, "outside": 0, "incomplete": 0}
     directory = run.explaining("off-cpu")
     for number in range(epochs):

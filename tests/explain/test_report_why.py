@@ -1,4 +1,4 @@
-"""The section "Why": where a comparison is decided and counters were kept, in every form."""
+"""The section "Why" of decided comparisons with counters, in every format."""
 
 import json
 from dataclasses import replace
@@ -14,7 +14,7 @@ from bakeoff.stats.model import Stop, Word
 
 
 def with_counters(run, rows=(0.0, 2000.0), more=None):
-    """Keep counters as if arm B read so many rows an event that arm A does not."""
+    """Write counters as if arm B read so many more rows per event than arm A."""
     arms = [arm.name for arm in run.study().arms]
     for epoch in run.finished_epochs():
         slices = run.load_epoch(epoch).slices

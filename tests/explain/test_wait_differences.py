@@ -1,4 +1,4 @@
-"""Waits of two arms, on figures whose truth is known."""
+"""Waits of two arms, on synthetic figures."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ FSYNC, MUTEX = "wait/io/file/innodb/innodb_log_file", "wait/synch/mutex/innodb/t
 
 
 def epochs(times, *, count=4, noise=0.03, seed=1):
-    """Epochs in which an arm has these ns an event: {arm: {name: ns}}."""
+    """Return epochs with these ns per event: {arm: {name: ns}}."""
     rng = np.random.default_rng(seed)
 
     def wait(amount):
@@ -49,7 +49,7 @@ def test_waits_that_are_nothing_beside_an_event_are_left_out():
 
 
 def test_equal_waits_are_seldom_named():
-    """In 400 pairs of equal arms with twenty waits and three epochs one is named in at most one of twenty."""
+    """Of 400 pairs of equal arms with twenty waits and three epochs, at most one in twenty has a wait named."""
     names = {f"wait/synch/mutex/{number}": 10_000 for number in range(20)}
     named = sum(
         any(each.differs for each in compared({"A": names, "B": names}, count=3, noise=0.1, seed=seed))

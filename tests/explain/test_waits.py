@@ -21,7 +21,7 @@ class FakeServer:
 
 
 class Kept:
-    """In place of an epoch's writer."""
+    """A stand-in for an epoch's writer."""
 
     def write_server_json(self, arm, name, values):
         assert (arm, name) == ("A", WAITS_DOCUMENT)

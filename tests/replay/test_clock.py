@@ -1,4 +1,4 @@
-"""How a capture that is replayed by the clock, or on more sessions than it has, is cut and refused."""
+"""How a capture is cut and refused when replayed by the clock, or with more sessions than connections."""
 
 import pytest
 
@@ -13,7 +13,7 @@ HEAD = "/usr/sbin/mysqld, Version: 8.0.15 (x). started with:\nTcp port: 0  Unix 
 
 
 def log_of(folder, seconds, sql="SELECT 1", connections=4):
-    """A capture of a general log with a statement at each of these seconds after ten."""
+    """Make a capture of a general log with a statement at each of these seconds after ten."""
     events = [
         f"2026-11-23T10:{int(at) // 60:02}:{at % 60:09.6f}Z\t    {1 + number % connections} Query\t{sql}\n"
         for number, at in enumerate(seconds)
@@ -35,7 +35,7 @@ def chunk(path, *, speed=None, slice_s=1.0, reads_only=True, threads=4, events_p
 
 
 def busiest(folder, *events, autocommit="1"):
-    """The most connections at work at once; each event is of a connection and a moment later than the last one."""
+    """Return the most connections at work at once; each event has a connection and is later than the last one."""
     first = [(connection, f"SET autocommit = {autocommit}") for connection in sorted({each[0] for each in events})]
     lines = []
     for at, (connection, sql) in enumerate([*first, *events]):
@@ -80,7 +80,7 @@ def test_a_rollback_to_a_savepoint_ends_no_transaction(tmp_path):
 
 
 def work_of(*events):
-    """The most connections at work at once; each event is of a connection, with its begin, its end and other fields."""
+    """Return the most connections at work at once; each event has a connection, a begin, an end and other fields."""
     work = _Work()
     for connection, start, end, fields in events:
         work.add({"connection": connection, "start_us": start, "end_us": end, "sql": "SELECT 1"} | fields)

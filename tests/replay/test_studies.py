@@ -1,4 +1,4 @@
-"""Captures in studies, without a server: what they are called, what they may not do, how their slices are looked at."""
+"""Captures in studies, without a server: their names, what is refused, how their slices are judged."""
 
 import pytest
 

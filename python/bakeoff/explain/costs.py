@@ -278,7 +278,7 @@ def _judged(
         tested = found.n >= iv.N_MIN_DECISIVE
         estimate = iv.estimate(found, partial(iv.shown, anytime=anytime))
         # With five restarts the anytime-valid test at 5 % / M of more than 22 counters rejects nothing: Holm decides,
-        # and what the interval does not show is no difference.
+        # and a difference must show in the interval, too.
         made = claim.made and iv.excludes_zero(estimate.interval)
         word: CostWord = "not tested" if not tested else "unclear" if not made else "more" if found.mean > 0 else "less"
         share = None

@@ -41,7 +41,7 @@ class DigestTimes(Frozen):
         estimate: log ratio of speeds over the epochs that count; None without any.
         p_value: two-sided; None if not tested.
         p_adjusted: after Holm over all digests tested in the run.
-        note: why there is no verdict.
+        note: why it was not tested.
         time_lost: share × (1/ratio − 1): the contender's extra time as a share of the baseline's total time.
         quantiles_ns: by arm, over all epochs' executions, one per item of `QUANTILES`.
     """
