@@ -1,4 +1,4 @@
-"""One slow query among thirty on real servers is claimed, and no other; bench/replay/claims.py does it with restarts."""
+"""One slow query among thirty on real servers is claimed and no other; bench/replay/claims.py does it with restarts."""
 
 import random
 from contextlib import ExitStack

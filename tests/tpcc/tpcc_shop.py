@@ -55,7 +55,7 @@ class Shop:
         return set()
 
     def run(self, *, seconds=2.0, slice_ns=1_000_000_000, threads=4, **options):
-        """Measure a cell without a guard. With one thread all transactions are counted, with several all but the last."""
+        """Measure a cell without a guard. One thread counts all transactions, several all but the last."""
         return self.engine.measure(
             {
                 "cell": "tpcc/4", "script": "tpcc", "options": {"scale": 1} | options, "arm_options": {},
