@@ -30,7 +30,7 @@ def kinds_run(monkeypatch, budget_s, epoch_s, failing=(), failing_s=None, note=l
     monkeypatch.setattr(after_verdict._Explanation, "_run_epoch", run_epoch)
     listener, cells = SimpleNamespace(note=note), {"cell": ("A", "B")}
     asked = after_verdict._Explanation(Explaining(budget_s), None, listener, load, None, cells)
-    asked._take_turns([kind for kind in KINDS if not kind.spare], {kind.name: [] for kind in KINDS})
+    asked._measure_kinds([kind for kind in KINDS if not kind.spare], {kind.name: [] for kind in KINDS})
     assert clock[0] <= budget_s
     return begun
 

@@ -86,7 +86,7 @@ class Explaining:
     command: ClassVar[str] = "bakeoff explain"
 
     def __call__(self, run: RunDirectory, listener: Listener, load: Callable[[], EpochTools]) -> Analysis:
-        """Measure epochs of every kind in turn within the budget, if there is anything to explain.
+        """Measure epochs of every kind within the budget, if there is anything to explain.
 
         What cannot be measured is announced and written to `explain/notes.json`: {kind: sentences}.
 
@@ -200,11 +200,11 @@ class _Explanation:
             for sentence in sentences:
                 self.listener.note(sentence)
         if kinds:
-            self._take_turns(kinds, notes)
+            self._measure_kinds(kinds, notes)
         self.run.write_json("explain/notes.json", notes)
 
-    def _take_turns(self, kinds: list[Kind], notes: dict[str, list[str]]) -> None:
-        """Measure an epoch of each kind in turn, as long as another one is expected to fit."""
+    def _measure_kinds(self, kinds: list[Kind], notes: dict[str, list[str]]) -> None:
+        """Measure epochs of each kind, as long as another one is expected to fit."""
         overhead_s = self._overhead_s()
         turns = sum(map(len, self.arms_of.values()))
         kinds = self._affordable(kinds, notes, overhead_s + turns * _ARM_MIN_S)
@@ -218,26 +218,21 @@ class _Explanation:
             return
         failures = dict.fromkeys(longest_s, 0)
         tools, begin = self.load(), time.monotonic()
-        for turn in range(_EPOCHS_MAX):
-            for place, kind in enumerate(kinds):
-                if turn >= kind.epochs or failures[kind.name] >= _FAILURES_MAX:
-                    continue
-                left_s = self.explaining.budget_s - (time.monotonic() - begin)
-                if tools.stop.is_set() or left_s < longest_s[kind.name]:
-                    return
-                # Fewer epochs give no interval, so the kinds before this one have time reserved for theirs.
-                earlier = (each for each in kinds[:place] if failures[each.name] < _FAILURES_MAX)
-                reserved_s = sum(
-                    longest_s[each.name] * max(0, min(each.epochs, EPOCHS_MIN_PAIRED) - turn - 1) for each in earlier
-                )
-                if left_s < longest_s[kind.name] + reserved_s:
-                    continue
-                begun = time.monotonic()
-                reason = self._run_epoch(kind, tools, arm_s)
-                longest_s[kind.name] = max(longest_s[kind.name], time.monotonic() - begun)
-                failures[kind.name] = failures[kind.name] + 1 if reason else 0
-                if failures[kind.name] >= _FAILURES_MAX:
-                    self._note(notes, [kind], f"{kind.name} epochs failed: {reason}.")
+        # Fewer than three epochs give no interval, so each kind gets three before the next one begins.
+        first = [kind for kind in kinds for _ in range(min(kind.epochs, EPOCHS_MIN_PAIRED))]
+        more = [kind for turn in range(EPOCHS_MIN_PAIRED, _EPOCHS_MAX) for kind in kinds if turn < kind.epochs]
+        for kind in (*first, *more):
+            left_s = self.explaining.budget_s - (time.monotonic() - begin)
+            if tools.stop.is_set():
+                return
+            if failures[kind.name] >= _FAILURES_MAX or left_s < longest_s[kind.name]:
+                continue
+            begun = time.monotonic()
+            reason = self._run_epoch(kind, tools, arm_s)
+            longest_s[kind.name] = max(longest_s[kind.name], time.monotonic() - begun)
+            failures[kind.name] = failures[kind.name] + 1 if reason else 0
+            if failures[kind.name] >= _FAILURES_MAX:
+                self._note(notes, [kind], f"{kind.name} epochs failed: {reason}.")
 
     def _affordable(self, kinds: list[Kind], notes: dict[str, list[str]], least_s: float) -> list[Kind]:
         """Drop and note the spare kinds if the budget cannot hold them. An epoch takes at least `least_s`."""
